@@ -1,0 +1,17 @@
+"""Near misses: the closest known word to one that is not known."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint such as `did you mean 'formatName'?`, or an empty text when nothing is near.
+
+    >>> did_you_mean("formatname", ["formatName", "formatId"])
+    "did you mean 'formatName'?"
+    """
+    by_folded = {candidate.casefold(): candidate for candidate in known}
+    near = difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
+    return f"did you mean {by_folded[near[0]]!r}?" if near else ""

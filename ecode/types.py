@@ -1,0 +1,215 @@
+"""Record types: the names and kinds of fields, nesting and dimensions; no bytes and no machine.
+
+A `Record` is a flat bundle of structures: the first one is the record itself, the others are reached from it by
+name (`Ref`). Being flat, a record type may be recursive, its equality and hash cost no more than its text is long,
+and a hostile description cannot make a walk explode.
+
+    >>> reading = record("reading", [
+    ...     Field("n", INT32),
+    ...     Field("v", Array(FLOAT64, ("n",))),
+    ...     Field("unit", STRING),
+    ... ])
+    >>> print(reading)
+    reading {
+      n: int32
+      v: float64[n]
+      unit: string
+    }
+
+The size of a basic type is the width of its *values* (an `int32` wraps at 32 bits). Where the bytes lie, in which
+order, and how wide a pointer is, belongs to a layout (`pbio_spark.formats`), never to a record type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+
+class Kind(StrEnum):
+    """The classes of basic fields (ffs-wire-format 6.1)."""
+
+    INTEGER = "integer"
+    UNSIGNED = "unsigned"
+    FLOAT = "float"
+    CHAR = "char"
+    BOOLEAN = "boolean"
+    ENUMERATION = "enumeration"
+    STRING = "string"
+
+
+@dataclass(frozen=True, slots=True)
+class Basic:
+    """A basic type: its kind and the width of its values in bytes (0 for strings, which have no width)."""
+
+    kind: Kind
+    size: int
+
+    def __str__(self) -> str:
+        match self.kind:
+            case Kind.INTEGER:
+                return f"int{8 * self.size}"
+            case Kind.UNSIGNED:
+                return f"uint{8 * self.size}"
+            case Kind.FLOAT:
+                return f"float{8 * self.size}"
+            case Kind.CHAR | Kind.STRING:
+                return self.kind.value
+            case Kind.BOOLEAN | Kind.ENUMERATION:
+                return f"{self.kind.value}{8 * self.size}"
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An array, outermost dimension first.
+
+    A number is a static extent; a name is the integer field *of the same structure* that holds the extent. One name
+    makes the whole array dynamic (ffs-wire-format 6.2), which is also the one array that can be absent.
+    """
+
+    element: Type
+    dims: tuple[int | str, ...]
+
+    @property
+    def is_dynamic(self) -> bool:
+        return any(isinstance(dim, str) for dim in self.dims)
+
+    def __str__(self) -> str:
+        inner = f"({self.element})" if isinstance(self.element, Array | Pointer) else str(self.element)
+        return inner + "".join(f"[{dim}]" for dim in self.dims)
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """One value of the target type, or null."""
+
+    target: Type
+
+    def __str__(self) -> str:
+        return f"*{self.target}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A structure of the same record type, in place, by its name."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Type: TypeAlias = Basic | Array | Pointer | Ref
+
+INT8, INT16, INT32, INT64 = (Basic(Kind.INTEGER, size) for size in (1, 2, 4, 8))
+UINT8, UINT16, UINT32, UINT64 = (Basic(Kind.UNSIGNED, size) for size in (1, 2, 4, 8))
+FLOAT32, FLOAT64 = (Basic(Kind.FLOAT, size) for size in (4, 8))
+CHAR = Basic(Kind.CHAR, 1)
+BOOLEAN = Basic(Kind.BOOLEAN, 1)
+ENUMERATION = Basic(Kind.ENUMERATION, 4)
+STRING = Basic(Kind.STRING, 0)
+
+Default: TypeAlias = bool | int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What a sender says about a field beyond its type (DESIGN decision 9).
+
+    Attributes:
+        logical: what the bytes mean, e.g. `timestamp`, `date`, `decimal(10,2)`, `binary`, `map`; None is the plain type.
+        symbols: the names of an enumeration's values.
+        units, accuracy: free text, e.g. `kPa` and `0.1`.
+        default: the value of the field where a record has none (decision 8).
+        weight: the importance of the field to MaxMatch; None is 1.
+        hidden: the field only serves another one (the count of an array) and is not shown to readers.
+    """
+
+    logical: str | None = None
+    symbols: tuple[tuple[str, int], ...] = ()
+    units: str | None = None
+    accuracy: str | None = None
+    default: Default = None
+    weight: float | None = None
+    hidden: bool = False
+
+
+NO_NOTES = Notes()
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A named field of a structure. Any text may be a name; `input["integer field"]` reaches it from E-code."""
+
+    name: str
+    type: Type
+    notes: Notes = field(default=NO_NOTES)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.type}"
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A structure: its name and its fields in order."""
+
+    name: str
+    fields: tuple[Field, ...]
+
+    def find(self, name: str) -> Field | None:
+        """The field of exactly that name, or None."""
+        return next((f for f in self.fields if f.name == name), None)
+
+    def __str__(self) -> str:
+        return f"{self.name} {{\n" + "".join(f"  {f}\n" for f in self.fields) + "}"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record type: `structs[0]` is the record, the others are the structures it uses, by unique name."""
+
+    structs: tuple[Struct, ...]
+
+    @property
+    def name(self) -> str:
+        return self.structs[0].name
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.structs[0].fields
+
+    def struct(self, name: str) -> Struct:
+        """The structure of that name; KeyError if the record type does not hold it."""
+        for struct in self.structs:
+            if struct.name == name:
+                return struct
+        raise KeyError(name)
+
+    def subrecord(self, name: str) -> Record:
+        """The record type whose top structure is `name`, with only the structures that one reaches."""
+        reached: dict[str, Struct] = {}
+        waiting = [name]
+        while waiting:
+            wanted = waiting.pop()
+            if wanted not in reached:
+                reached[wanted] = self.struct(wanted)
+                waiting += [ref for f in reached[wanted].fields for ref in references(f.type)]
+        return Record(tuple(reached.values()))
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.structs))
+
+
+def references(type_: Type) -> Iterator[str]:
+    """The names of the structures that a type mentions."""
+    while isinstance(type_, Array | Pointer):
+        type_ = type_.element if isinstance(type_, Array) else type_.target
+    if isinstance(type_, Ref):
+        yield type_.name
+
+
+def record(name: str, fields: Iterable[Field], structs: Sequence[Struct] = ()) -> Record:
+    """A record type from its own fields and the structures these mention."""
+    return Record((Struct(name, tuple(fields)), *structs))

@@ -1,0 +1,1 @@
+"""MaxMatch: which record type a record reaches, by which transforms, and why."""

@@ -1,0 +1,1 @@
+"""PBIO/FFS record streams in Spark."""

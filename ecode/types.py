@@ -119,7 +119,7 @@ class Notes:
     """What a sender says about a field beyond its type (DESIGN decision 9).
 
     Attributes:
-        logical: what the bytes mean, e.g. `timestamp`, `date`, `decimal(10,2)`, `binary`, `map`; None is the plain type.
+        logical: what the bytes mean, e.g. `timestamp`, `date`, `decimal(10,2)`, `binary`, `map`; None: just the type.
         symbols: the names of an enumeration's values.
         units, accuracy: free text, e.g. `kPa` and `0.1`.
         default: the value of the field where a record has none (decision 8).

@@ -1,0 +1,22 @@
+"""Kernels: generated Python text, compiled to machine code once, kept, shipped and printed.
+
+A kernel is one function of generated text, `kernel(count, table)`: `table` is the address of an array of int64 that
+holds everything else it needs, addresses and parameters alike. It touches memory only through the intrinsics of
+`memory`, makes no Python object, allocates nothing, and answers with a status. So its machine code refers to nothing
+but the C library, and a process that did not compile it loads it in milliseconds without numba.
+
+    text.py      a small writer of indented text; what it wrote can be seen in tracebacks
+    memory.py    what a kernel may call: loads, stores, copies and searches on raw addresses (imports numba)
+    identity.py  which machine code may run here: processor, Python, numba, llvmlite
+    kernel.py    `Kernel`: text and machine code as one value; call it, pickle it, print it
+    compile.py   text -> `Kernel`, through the cache
+    cache.py     the private folder of kernels compiled earlier
+    table.py     building the table that a kernel is called with
+"""
+
+from ecode.native.compile import compile_kernel
+from ecode.native.kernel import Kernel
+from ecode.native.table import Table
+from ecode.native.text import Text
+
+__all__ = ["Kernel", "Table", "Text", "compile_kernel"]

@@ -1,0 +1,63 @@
+"""Text -> `Kernel`, through the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+
+from ecode.native import cache
+from ecode.native.identity import identity
+from ecode.native.kernel import Kernel
+from ecode.native.text import show_in_tracebacks
+
+_compiled: dict[str, Kernel] = {}
+
+
+def compile_kernel(source: str, name: str = "kernel") -> Kernel:
+    """Compile generated text, or find it compiled: in this process, else in the cache on disk.
+
+    Args:
+        source: a module's text that defines `name(count, table)` and, before it, any helper functions decorated with
+            `@inline`. It may call what `ecode.native.memory` exports and nothing else: there are no builtins beyond
+            what numba itself needs.
+        name: the entry.
+    """
+    key = _key(source, name)
+    kernel = _compiled.get(key) or cache.load(key, name, source)
+    if kernel is None:
+        kernel = _compile(source, name, key)
+        cache.save(key, kernel)
+    _compiled[key] = kernel
+    return kernel
+
+
+def is_compiled(source: str, name: str = "kernel") -> bool:
+    """Whether `compile_kernel` would answer at once."""
+    key = _key(source, name)
+    return key in _compiled or cache.load(key, name, source) is not None
+
+
+def _key(source: str, name: str) -> str:
+    return hashlib.sha256("\0".join((name, identity(), source)).encode()).hexdigest()
+
+
+def _compile(source: str, name: str, key: str) -> Kernel:
+    import numba
+    from numba.core.errors import NumbaWarning
+
+    from ecode.native import memory
+
+    options = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "nogil": True}
+    filename = f"<kernel {name} {key[:12]}>"
+    show_in_tracebacks(source, filename)
+    namespace = {"__name__": "ecode.native.generated", "inline": numba.njit(**options), **memory.EXPORTS}
+    exec(compile(source, filename, "exec"), namespace)  # noqa: S102  (text of our own generators, never a user's)
+    function = namespace[name]
+    # The name makes the symbol: two kernels in one process must never share one.
+    function.__name__ = function.__qualname__ = f"{name}_{key[:24]}"
+    signature = numba.int64(numba.int64, numba.int64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumbaWarning)
+        dispatcher = numba.njit([signature], **options)(function)
+    (result,) = dispatcher.overloads.values()
+    return Kernel(name, source, result.fndesc.llvm_func_name, result.library._get_compiled_object(), identity())

@@ -1,0 +1,36 @@
+"""Which machine code may run here."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import sys
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+
+@cache
+def identity() -> str:
+    """A short text that is equal on two machines exactly when they may share machine code.
+
+    It names the processor and its features as LLVM sees them, the versions of Python, numba and llvmlite, and the
+    version of our own intrinsics. Does not import numba.
+    """
+    import llvmlite.binding as llvm
+
+    features = os.environ.get("NUMBA_CPU_FEATURES") or llvm.get_host_cpu_features().flatten()
+    processor = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
+    intrinsics = (Path(__file__).parent / "memory.py").read_bytes()
+    return " ".join(
+        (
+            llvm.get_process_triple(),
+            processor,
+            hashlib.sha256(features.encode()).hexdigest()[:16],
+            f"{platform.python_implementation()}-{sys.version_info.major}.{sys.version_info.minor}",
+            f"numba-{version('numba')}",
+            f"llvmlite-{version('llvmlite')}",
+            f"memory-{hashlib.sha256(intrinsics).hexdigest()[:16]}",
+        )
+    )

@@ -1,0 +1,102 @@
+"""`Kernel`: generated text and its machine code as one value."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ecode.native.identity import identity
+
+if TYPE_CHECKING:
+    from llvmlite.binding import ExecutionEngine
+
+Entry = Callable[[int, int], int]
+
+_loaded: dict[str, Entry] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A compiled kernel. Equal text on an equal machine is an equal kernel.
+
+    Attributes:
+        name: the function's name in `source`.
+        source: the generated Python text.
+        symbol: the name of the entry in `code`; unique to text and identity.
+        code: an object file (bytes), as LLVM made it.
+        identity: the machine that `code` is for.
+
+    A kernel pickles as it stands. Where the identity differs it compiles itself again from its text.
+    """
+
+    name: str
+    source: str = field(repr=False)
+    symbol: str
+    code: bytes = field(repr=False, compare=False)
+    identity: str
+
+    def __call__(self, count: int, table: int) -> int:
+        """Run the kernel.
+
+        Args:
+            count: the number of elements, as the kernel's text understands it.
+            table: the address of its int64 array (see `Table`).
+
+        Returns:
+            The kernel's status; 0 is success.
+        """
+        entry = _loaded.get(self.symbol) or self.load()
+        return entry(count, table)
+
+    def load(self) -> Entry:
+        """The entry as a Python function of two integers; the machine code is put in place at the first call."""
+        entry = _loaded.get(self.symbol)
+        if entry is None:
+            entry = _loaded[self.symbol] = _entry(self._here())
+        return entry
+
+    def _here(self) -> Kernel:
+        """This kernel for this machine."""
+        if self.identity == identity():
+            return self
+        from ecode.native.compile import compile_kernel
+
+        return compile_kernel(self.source, self.name)
+
+    def __str__(self) -> str:
+        return self.source
+
+
+@cache
+def _engine() -> ExecutionEngine:
+    """LLVM's in-process linker. One a process: the code it holds lives as long as the process."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+
+
+def _entry(kernel: Kernel) -> Entry:
+    import llvmlite.binding as llvm
+
+    engine = _engine()
+    engine.add_object_file(llvm.ObjectFileRef.from_data(kernel.code))
+    engine.finalize_object()
+    # The calling convention of numba's own functions: status f(result*, exception**, arguments...).
+    int64 = ctypes.c_int64
+    function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(int64), ctypes.POINTER(ctypes.c_void_p), int64, int64)(
+        engine.get_function_address(kernel.symbol)
+    )
+
+    def entry(count: int, table: int) -> int:
+        result, exception = int64(), ctypes.c_void_p()
+        if function(ctypes.byref(result), ctypes.byref(exception), count, table):
+            raise SystemError(f"kernel {kernel.name} raised; kernels must answer with a status")
+        return result.value
+
+    return entry

@@ -1,0 +1,144 @@
+"""What a kernel may call: loads, stores, copies and searches on raw addresses.
+
+Everything here is inlined into the kernel and checks nothing. The generated text around it has made sure that the
+address lies inside the record, and that is where a reader must look for the check.
+
+    load_T(address)           T: int8 .. int64, uint8 .. uint64, float32, float64; at any alignment
+    load_T_swapped(address)   the same from the other byte order
+    store_T(address, value), store_T_swapped(address, value)
+    copy(to, from_, n)        n bytes that do not overlap
+    zero(to, n)               n zero bytes
+    find_zero(address, n)     distance to the first NUL byte, or n
+    as_T(value)               the value as exactly that type (C's conversion: low bits, sign by the source)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+EXPORTS: dict[str, Any] = {}
+
+_BYTE = ir.IntType(8)
+_BYTES = _BYTE.as_pointer()
+_SCALARS = {
+    "int8": types.int8,
+    "int16": types.int16,
+    "int32": types.int32,
+    "int64": types.int64,
+    "uint8": types.uint8,
+    "uint16": types.uint16,
+    "uint32": types.uint32,
+    "uint64": types.uint64,
+    "float32": types.float32,
+    "float64": types.float64,
+}
+
+
+def _value_type(type_: Any) -> Any:
+    if isinstance(type_, types.Float):
+        return ir.FloatType() if type_.bitwidth == 32 else ir.DoubleType()
+    return ir.IntType(type_.bitwidth)
+
+
+def _define(name: str, type_: Any) -> None:
+    value_type, bits = _value_type(type_), ir.IntType(type_.bitwidth)
+
+    def load(is_swapped: bool) -> Any:
+        def typed(typing: Any, address: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                value = builder.load(builder.inttoptr(arguments[0], bits.as_pointer()), align=1)
+                if is_swapped:
+                    value = builder.bswap(value)
+                return builder.bitcast(value, value_type)
+
+            return type_(types.int64), generate
+
+        return intrinsic(typed)
+
+    def store(is_swapped: bool) -> Any:
+        def typed(typing: Any, address: Any, value: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                value = builder.bitcast(arguments[1], bits)
+                if is_swapped:
+                    value = builder.bswap(value)
+                builder.store(value, builder.inttoptr(arguments[0], bits.as_pointer()), align=1)
+                return context.get_dummy_value()
+
+            return types.void(types.int64, type_), generate
+
+        return intrinsic(typed)
+
+    def convert(typing: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return arguments[0]
+
+        return type_(type_), generate
+
+    EXPORTS[f"load_{name}"], EXPORTS[f"store_{name}"] = load(False), store(False)
+    EXPORTS[f"as_{name}"] = intrinsic(convert)
+    # One byte has one order; the second name spares the generators a case.
+    EXPORTS[f"load_{name}_swapped"] = load(type_.bitwidth > 8)
+    EXPORTS[f"store_{name}_swapped"] = store(type_.bitwidth > 8)
+
+
+for _name, _type in _SCALARS.items():
+    _define(_name, _type)
+
+
+_load_byte, _load_word = EXPORTS["load_uint8"], EXPORTS["load_uint64"]
+
+
+@intrinsic
+def copy(typing: Any, to: Any, from_: Any, n: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        to, from_, n = arguments
+        cgutils.raw_memcpy(builder, builder.inttoptr(to, _BYTES), builder.inttoptr(from_, _BYTES), n, 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def zero(typing: Any, to: Any, n: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        to, n = arguments
+        cgutils.memset(builder, builder.inttoptr(to, _BYTES), n, 0)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def _first_zero_byte(typing: Any, word: Any) -> Any:
+    """The index of the first zero byte of a word in memory order, or 8."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        (word,) = arguments
+        lows, highs = (ir.Constant(word.type, pattern * 0x0101010101010101) for pattern in (0x01, 0x80))
+        # The lowest bit set belongs to the first zero byte; higher ones may be borrows and do not matter.
+        zeros = builder.and_(builder.and_(builder.sub(word, lows), builder.not_(word)), highs)
+        first = builder.cttz(zeros, ir.Constant(ir.IntType(1), 0))
+        return builder.lshr(first, ir.Constant(word.type, 3))
+
+    return types.int64(types.uint64), generate
+
+
+@njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def find_zero(address: Any, n: Any) -> Any:
+    i = 0
+    while i + 8 <= n:
+        first = _first_zero_byte(_load_word(address + i))
+        if first < 8:
+            return i + first
+        i += 8
+    while i < n and _load_byte(address + i) != 0:
+        i += 1
+    return i
+
+
+EXPORTS |= {"copy": copy, "zero": zero, "find_zero": find_zero}

@@ -1,0 +1,106 @@
+"""Kernels: compiled once, cached privately, shipped to processes that never see a compiler."""
+
+import os
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ecode.native import Kernel, Table, Text, cache, compile_kernel
+from ecode.native import compile as compiler
+from ecode.native.compile import is_compiled
+
+SOURCE = """
+@inline
+def text(address, n):
+    return find_zero(address, n)
+
+
+def kernel(count, table):
+    words = load_int64(table)
+    out = load_int64(table + 8)
+    total = 0
+    for i in range(count):
+        value = load_float64_swapped(words + 8 * i)
+        store_float64(out + 8 * i, value + 1.0)
+        total += text(words + 8 * i, 8)
+    return total
+"""
+
+
+@pytest.fixture
+def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ECODE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(compiler, "_compiled", {})
+    return tmp_path / "cache"
+
+
+def run(kernel: Kernel) -> tuple[int, list[float]]:
+    words = np.array([1.5, -2.0], ">f8")
+    out = np.zeros(2)
+    return kernel(2, Table([words, out]).address), out.tolist()
+
+
+EXPECTED = (4, [2.5, -1.0])  # both words have two bytes before their first NUL
+
+
+def test_compile_and_call(private_cache: Path) -> None:
+    kernel = compile_kernel(SOURCE)
+    assert run(kernel) == EXPECTED
+    assert str(kernel) == SOURCE
+    assert compile_kernel(SOURCE) is kernel
+
+
+def test_cache_survives_the_process_and_damage(private_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = compile_kernel(SOURCE)
+    monkeypatch.setattr(compiler, "_compiled", {})
+    assert is_compiled(SOURCE)
+    assert compile_kernel(SOURCE) == kernel
+    (entry,) = private_cache.iterdir()
+    entry.write_bytes(entry.read_bytes()[:-1])
+    monkeypatch.setattr(compiler, "_compiled", {})
+    assert not is_compiled(SOURCE)
+    assert run(compile_kernel(SOURCE)) == EXPECTED
+
+
+def test_a_cache_that_others_may_write_is_not_read(private_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_kernel(SOURCE)
+    os.chmod(private_cache, 0o777)
+    assert cache.folder() is None
+    monkeypatch.setenv("ECODE_CACHE_DIR", "")
+    assert cache.folder() is None
+
+
+def test_shipped_kernel_needs_no_numba(private_cache: Path) -> None:
+    words = np.array([1.5, -2.0], ">f8")
+    script = (
+        "import pickle, sys, numpy as np; from ecode.native import Table\n"
+        "kernel, words = pickle.load(sys.stdin.buffer)\n"
+        "out = np.zeros(2)\n"
+        "print(kernel(2, Table([words, out]).address), out.tolist(), 'numba' in sys.modules)"
+    )
+    shipped = pickle.dumps((compile_kernel(SOURCE), words))
+    done = subprocess.run([sys.executable, "-c", script], input=shipped, capture_output=True, check=True)
+    assert done.stdout.decode().strip() == "4 [2.5, -1.0] False"
+
+
+def test_another_machine_compiles_from_the_text(private_cache: Path) -> None:
+    foreign = replace(compile_kernel(SOURCE), code=b"not for here", symbol="elsewhere", identity="another processor")
+    assert run(pickle.loads(pickle.dumps(foreign))) == EXPECTED
+
+
+def test_traceback_shows_generated_text(private_cache: Path) -> None:
+    with pytest.raises(Exception, match="no_such_function"):
+        compile_kernel("def kernel(count, table):\n    return no_such_function(count)\n")
+
+
+def test_text() -> None:
+    text = Text()
+    with text.block("if a:"):
+        text.line("b", "c")
+    text.line("d")
+    assert str(text) == "if a:\n    b\n    c\nd"

@@ -13,6 +13,8 @@ from ecode.native.identity import identity
 if TYPE_CHECKING:
     from llvmlite.binding import ExecutionEngine
 
+    from ecode.native.table import Table
+
 Entry = Callable[[int, int], int]
 
 _loaded: dict[str, Entry] = {}
@@ -38,21 +40,21 @@ class Kernel:
     code: bytes = field(repr=False, compare=False)
     identity: str
 
-    def __call__(self, count: int, table: int) -> int:
+    def __call__(self, count: int, table: Table) -> int:
         """Run the kernel.
 
         Args:
             count: the number of elements, as the kernel's text understands it.
-            table: the address of its int64 array (see `Table`).
+            table: everything else it needs.
 
         Returns:
             The kernel's status; 0 is success.
         """
         entry = _loaded.get(self.symbol) or self.load()
-        return entry(count, table)
+        return entry(count, table.address)
 
     def load(self) -> Entry:
-        """The entry as a Python function of two integers; the machine code is put in place at the first call."""
+        """The entry as a function of a count and a table's address; the first call puts the machine code in place."""
         entry = _loaded.get(self.symbol)
         if entry is None:
             entry = _loaded[self.symbol] = _entry(self._here())

@@ -42,7 +42,7 @@ def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(kernel: Kernel) -> tuple[int, list[float]]:
     words = np.array([1.5, -2.0], ">f8")
     out = np.zeros(2)
-    return kernel(2, Table([words, out]).address), out.tolist()
+    return kernel(2, Table([words, out])), out.tolist()
 
 
 EXPECTED = (3, [2.5, -1.0])  # 3f f8 00 ... and c0 00 ...: two bytes and one before the first NUL
@@ -81,7 +81,7 @@ def test_shipped_kernel_needs_no_numba(private_cache: Path) -> None:
         "import pickle, sys, numpy as np; from ecode.native import Table\n"
         "kernel, words = pickle.load(sys.stdin.buffer)\n"
         "out = np.zeros(2)\n"
-        "print(kernel(2, Table([words, out]).address), out.tolist(), 'numba' in sys.modules)"
+        "print(kernel(2, Table([words, out])), out.tolist(), 'numba' in sys.modules)"
     )
     shipped = pickle.dumps((compile_kernel(SOURCE), words))
     done = subprocess.run([sys.executable, "-c", script], input=shipped, capture_output=True, check=True)

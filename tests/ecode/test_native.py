@@ -80,10 +80,10 @@ def test_shipped_kernel_needs_no_numba(private_cache: Path) -> None:
     script = (
         "import pickle, sys, numpy as np; from ecode.native import Table\n"
         "kernel, words = pickle.load(sys.stdin.buffer)\n"
-        "out = np.zeros(2)\n"
+        "words, out = np.frombuffer(words), np.zeros(2)\n"
         "print(kernel(2, Table([words, out])), out.tolist(), 'numba' in sys.modules)"
     )
-    shipped = pickle.dumps((compile_kernel(SOURCE), words))
+    shipped = pickle.dumps((compile_kernel(SOURCE), words.tobytes()))
     done = subprocess.run([sys.executable, "-c", script], input=shipped, capture_output=True, check=True)
     assert done.stdout.decode().strip() == "3 [2.5, -1.0] False"
 

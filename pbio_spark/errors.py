@@ -1,0 +1,106 @@
+"""The one exception class of this package: a stable code, a reason, and every fact that helps to find the place.
+
+Spark carries errors from its Python processes as text, so the text itself starts with the code and holds the facts.
+
+    >>> print(PbioError("PBIO_BAD_BODY", "the body ends inside its header", file="a.ffs", offset=19))
+    [PBIO_BAD_BODY] the body ends inside its header
+      at: a.ffs, offset 19
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+CODES: dict[str, str] = {
+    # formats
+    "PBIO_BAD_BODY": "A format body breaks a rule of the format; it is damaged or was made to mislead.",
+    "PBIO_BAD_ID": "A format ID has no known version, has the wrong length, or does not belong to its body.",
+    "PBIO_BAD_LAYOUT": "A structure description cannot be a format: sizes, offsets or names contradict each other.",
+    "PBIO_BAD_OPT_INFO": "An opt-info block of a format (notes on fields, a transform, a template) is malformed.",
+    "PBIO_BAD_TYPE_STRING": "The type string of a field does not follow the grammar or names something unknown.",
+    "PBIO_CANNOT_MERGE": "Versions of one format give a field types that no single column can hold.",
+    "PBIO_FORMAT_CONFLICT": "Two different format bodies claim the same format ID.",
+    "PBIO_RECURSIVE_FORMAT": "A structure contains itself and nothing says how deep its columns may go.",
+    "PBIO_SCHEMA_TOO_LARGE": "A format expands to more columns, or to deeper ones, than any table should have.",
+    "PBIO_UNKNOWN_MACHINE": "No machine of that name is known.",
+    "PBIO_UNSUPPORTED_TYPE": "A type has no counterpart on the other side.",
+}
+"""Every code that an error of this package may have, with one line of meaning. A test finds codes missing here."""
+
+
+class PbioError(Exception):
+    """Anything that goes wrong with PBIO data or with a request for it.
+
+    Attributes:
+        code: stable and searchable, one of `CODES`.
+        reason: what is wrong, in one sentence.
+        file: the path or URL of the file.
+        offset: the position in the file (or in the buffer, when there is no file), in bytes.
+        format: the name or the hexadecimal ID of the format.
+        field: the path of the field, e.g. `$.a[3].b`.
+        hint: what to do about it.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        reason: str,
+        *,
+        file: str | None = None,
+        offset: int | None = None,
+        format: str | None = None,  # noqa: A002 - the project's word for the thing
+        field: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(code, reason)
+        self.code = code
+        self.reason = reason
+        self.file = file
+        self.offset = offset
+        self.format = format
+        self.field = field
+        self.hint = hint
+
+    def at(
+        self,
+        *,
+        file: str | None = None,
+        offset: int | None = None,
+        format: str | None = None,  # noqa: A002
+        field: str | None = None,
+    ) -> Self:
+        """Add what an outer layer knows and the inner one did not; what is already known stays.
+
+        >>> print(PbioError("PBIO_BAD_BODY", "no end", offset=3).at(file="a.ffs", offset=99))
+        [PBIO_BAD_BODY] no end
+          at: a.ffs, offset 3
+        """
+        self.file = self.file if self.file is not None else file
+        self.offset = self.offset if self.offset is not None else offset
+        self.format = self.format if self.format is not None else format
+        self.field = self.field if self.field is not None else field
+        return self
+
+    def __str__(self) -> str:
+        place = [
+            self.file,
+            None if self.offset is None else f"offset {self.offset}",
+            None if self.format is None else f"format {self.format}",
+            None if self.field is None else f"field {self.field}",
+        ]
+        known = ", ".join(text for text in place if text is not None)
+        lines = [f"[{self.code}] {self.reason}"]
+        lines += [f"  at: {known}"] if known else []
+        lines += [f"  hint: {self.hint}"] if self.hint else []
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[Callable[..., PbioError], tuple[Any, ...]]:
+        return _rebuild, (type(self), self.code, self.reason, dict(self.__dict__))
+
+
+def _rebuild(cls: type[PbioError], code: str, reason: str, facts: dict[str, Any]) -> PbioError:
+    error = cls.__new__(cls, code, reason)
+    Exception.__init__(error, code, reason)
+    error.__dict__.update(facts)
+    return error

@@ -1,0 +1,18 @@
+"""Formats: what a sender's records look like, byte for byte, and which record type they have.
+
+In the order of the way from bytes to columns:
+
+    machine            machine types that records can be laid out for
+    lookup3            the hash behind format IDs and attribute atoms
+    body               format body <-> the layouts of its structures
+    struct_layout      what a body says about one structure
+    type_string        type string <-> type
+    opt_info           opt-info blocks: our notes, transforms, templates
+    registration       structures as declared -> as a body must store them
+    layouts_to_record  layouts -> record type, refusing contradictions
+    format             `Format`, which holds all of these together
+"""
+
+from pbio_spark.formats.format import FieldLayout, Format, OptInfo, StructLayout
+
+__all__ = ["Format", "StructLayout", "FieldLayout", "OptInfo"]

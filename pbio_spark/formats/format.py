@@ -1,0 +1,237 @@
+"""`Format`: a record type with its layout, as one sender's machine has it in memory.
+
+>>> fields = (FieldLayout("n", "integer", 4, 0), FieldLayout("v", "float[n]", 8, 8))
+>>> format = Format.from_structs([StructLayout("reading", fields, record_length=16, alignment=8)])
+>>> print(format)
+reading (le64, ID 0200001c64b9caa751129521)
+reading: 16 bytes
+  +0  n  integer   4
+  +8  v  float[n]  8
+>>> Format.from_body(format.body) == format
+True
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from ecode.types import Notes, Record
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.body import Layouts, body_to_layouts, layouts_to_body
+from pbio_spark.formats.layouts_to_record import layouts_to_record, recursive_structs, variant_structs
+from pbio_spark.formats.lookup3 import format_id, id_length
+from pbio_spark.formats.machine import NATIVE, ByteOrder, Machine
+from pbio_spark.formats.opt_info import Transform, opt_info_to_transforms
+from pbio_spark.formats.registration import register
+from pbio_spark.formats.struct_layout import FieldLayout, OptInfo, StructLayout
+
+__all__ = ["FieldLayout", "Format", "OptInfo", "StructLayout"]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A record type and its layout. Made by `from_body`, `from_structs` or `layout.record_to_format`, never by hand.
+
+    Two formats are equal if they have the same ID and the same body; all else follows from the body.
+
+    Attributes:
+        structs: the structures, the top one first.
+        byte_order: of the record's numbers and of the body.
+        pointer_size: in bytes, 4 or 8.
+        float_format: 0 unknown (take the byte order), 1 big-endian, 2 little-endian, 3 mixed (ffs-wire-format 5.6).
+        column_major: the first index of an array runs fastest.
+        body_version: 0, 1 or 2; decides the record header.
+        body: the bytes as they came, which need not be as we would write them.
+        id: 8, 10 or 12 bytes.
+        record: the record type, with the notes of our opt-info block.
+    """
+
+    structs: tuple[StructLayout, ...] = field(compare=False)
+    byte_order: ByteOrder = field(compare=False)
+    pointer_size: int = field(compare=False)
+    float_format: int = field(compare=False)
+    column_major: bool = field(compare=False)
+    body_version: int = field(compare=False)
+    body: bytes = field(repr=False)
+    id: bytes
+    record: Record = field(compare=False, repr=False)
+    _layouts: dict[str, StructLayout] = field(compare=False, repr=False)
+    _variant: frozenset[str] = field(compare=False, repr=False)
+    _recursive: frozenset[str] = field(compare=False, repr=False)
+
+    @classmethod
+    def from_body(cls, body: bytes, id: bytes | None = None) -> Self:  # noqa: A002
+        """The format that a body describes; without an ID, the body's own of version 2.
+
+        The ID is only a key: FFS never checks that it belongs to the body, `verify_id` does.
+
+        Raises PBIO_BAD_BODY, PBIO_BAD_LAYOUT, PBIO_BAD_TYPE_STRING, PBIO_BAD_OPT_INFO and PBIO_BAD_ID.
+        """
+        if id is None:
+            id = format_id(body)  # noqa: A001
+        elif id_length(id) != len(id):
+            raise PbioError("PBIO_BAD_ID", f"a format ID of {len(id)} bytes says that it has {id_length(id)}")
+        try:
+            layouts = body_to_layouts(body)
+            record = layouts_to_record(layouts)
+        except PbioError as error:
+            raise error.at(format=id.hex()) from None
+        return cls(
+            layouts.structs,
+            layouts.byte_order,
+            layouts.pointer_size,
+            layouts.float_format,
+            layouts.column_major,
+            layouts.version,
+            body,
+            id,
+            record,
+            {layout.name: layout for layout in layouts.structs},
+            variant_structs(record),
+            recursive_structs(record),
+        )
+
+    @classmethod
+    def from_structs(
+        cls,
+        structs: Iterable[StructLayout],
+        machine: Machine = NATIVE,
+        *,
+        column_major: bool = False,
+        body_version: int = 2,
+        keep_defaults: bool = False,
+    ) -> Self:
+        """The format of structures that a program declares, the top one first, as FFS would register it.
+
+        Fields and structures may come in any order and alignments are worked out (`registration`). A default value in
+        a name, `n(5)`, is cut off unless `keep_defaults` says that it belongs to the name.
+
+        Raises PBIO_BAD_LAYOUT and whatever `from_body` raises.
+        """
+        return cls.from_body(
+            layouts_to_body(
+                Layouts(
+                    register(structs, machine, keep_defaults),
+                    machine.byte_order,
+                    machine.pointer_size,
+                    machine.float_format,
+                    column_major,
+                    body_version,
+                )
+            )
+        )
+
+    def verify_id(self) -> None:
+        """Raise PBIO_BAD_ID if the ID is of the kind that is computed from the body and is not this body's."""
+        if len(self.id) == 12 and self.id != format_id(self.body):
+            raise PbioError(
+                "PBIO_BAD_ID",
+                f"the body belongs to the ID {format_id(self.body).hex()}",
+                format=self.id.hex(),
+                hint="the format store or the file was damaged or tampered with",
+            )
+
+    @property
+    def name(self) -> str:
+        """The name of the top structure, which is the name of the format."""
+        return self.structs[0].name
+
+    @property
+    def layouts(self) -> Layouts:
+        """What the body says, apart from the body: the input of `layouts_to_body`."""
+        return Layouts(
+            self.structs,
+            self.byte_order,
+            self.pointer_size,
+            self.float_format,
+            self.column_major,
+            self.body_version,
+        )
+
+    def struct(self, name: str) -> StructLayout:
+        """The layout of the structure of that name; KeyError if there is none."""
+        return self._layouts[name]
+
+    @property
+    def is_variant(self) -> bool:
+        """Whether records hold anything beyond their base: strings, pointers, dynamic arrays."""
+        return self.name in self._variant
+
+    def is_variant_struct(self, name: str) -> bool:
+        """The same for one structure of the format."""
+        return name in self._variant
+
+    def is_recursive(self, name: str) -> bool:
+        """Whether the structure can reach itself or one that can: where pointers may share targets (7.5)."""
+        return name in self._recursive
+
+    @property
+    def header_size(self) -> int:
+        """Bytes before the base record: ID, for variant formats the record length, padding (ffs-wire-format 7.1)."""
+        size = len(self.id)
+        if self.is_variant:
+            size = size + 8 if self.body_version == 2 else -(-size // 4) * 4 + 4
+        return -(-size // 8) * 8
+
+    @property
+    def machine(self) -> str:
+        """Byte order and pointer size in short: `le64`, `be64`, `le32`, `be32`."""
+        return f"{self.byte_order[0]}e{8 * self.pointer_size}"
+
+    @property
+    def transforms(self) -> tuple[Transform, ...]:
+        """The transforms to older formats that the format carries. Raises PBIO_BAD_OPT_INFO, PBIO_BAD_ID."""
+        return opt_info_to_transforms(self.structs[0].opt_info)
+
+    def __str__(self) -> str:
+        lines = [f"{self.name} ({self.machine}, ID {self.id.hex()})"]
+        for layout, struct in zip(self.structs, self.record.structs, strict=True):
+            lines.append(f"{layout.name}: {layout.record_length} bytes")
+            lines += _columns(
+                [f"+{place.offset}", place.name, place.type, str(place.size), _notes(f.notes)]
+                for place, f in zip(layout.fields, struct.fields, strict=True)
+            )
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        tables = [f"<b>{html.escape(self.name)}</b> ({self.machine}, ID <code>{self.id.hex()}</code>)"]
+        for layout, struct in zip(self.structs, self.record.structs, strict=True):
+            rows = "".join(
+                _row("td", place.offset, place.name, place.type, place.size, _notes(f.notes))
+                for place, f in zip(layout.fields, struct.fields, strict=True)
+            )
+            caption = f"<caption>{html.escape(layout.name)}: {layout.record_length} bytes</caption>"
+            tables.append(f"<table>{caption}{_row('th', 'offset', 'field', 'type', 'size', 'notes')}{rows}</table>")
+        return "".join(tables)
+
+    def __reduce__(self) -> tuple[Callable[..., Format], tuple[Any, ...]]:
+        return Format.from_body, (self.body, self.id)
+
+
+def _notes(notes: Notes) -> str:
+    texts = [
+        notes.logical,
+        " ".join(f"{symbol}={value}" for symbol, value in notes.symbols),
+        notes.units,
+        notes.accuracy and f"±{notes.accuracy}",
+        None if notes.default is None else f"default {notes.default!r}",
+        None if notes.weight is None else f"weight {notes.weight:g}",
+        "hidden" if notes.hidden else None,
+    ]
+    return ", ".join(text for text in texts if text)
+
+
+def _columns(rows: Iterable[list[str]]) -> list[str]:
+    """Lines of text with their parts one below the other."""
+    table = list(rows)
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        ("  " + "  ".join(part.ljust(width) for part, width in zip(row, widths, strict=True))).rstrip() for row in table
+    ]
+
+
+def _row(tag: str, *cells: object) -> str:
+    return "<tr>" + "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"

@@ -1,0 +1,187 @@
+"""Opt-info blocks: our own notes on fields, and FFS's transforms and XML templates (ffs-wire-format 9).
+
+Our block is one JSON object per structure, which FFS's own tools keep and ignore. It says what type strings cannot:
+
+    {"fields": {"colour": {"symbols": [["red", 0], ["green", 1]]}, "t": {"logical": "timestamp", "units": "us"}}}
+
+The keys are those of `ecode.types.Notes`; numbers that JSON does not know are the texts NaN, Infinity and -Infinity.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Never
+
+from ecode.types import NO_NOTES, Array, Basic, Default, Field, Kind, Notes, Type
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.lookup3 import id_length
+from pbio_spark.formats.struct_layout import OptInfo
+
+NOTES = int.from_bytes(b"NOTE", "big")
+EVOL = int.from_bytes(b"EVOL", "big")
+XML = int.from_bytes(b"XML ", "big")
+
+_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_KEYS = tuple(f.name for f in fields(Notes))
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """E-code that fills a record of an older format (`old`) from one of the format that carries it (`new`).
+
+    `prior` is the ID of the older format, whose body has to come from elsewhere.
+    """
+
+    prior: bytes
+    ecode: str
+
+
+def transform_to_opt_info(transform: Transform) -> OptInfo:
+    """The `EVOL` block of a transform."""
+    return OptInfo(EVOL, transform.prior + transform.ecode.encode("utf-8", "surrogateescape") + b"\0")
+
+
+def opt_info_to_transforms(blocks: Iterable[OptInfo]) -> tuple[Transform, ...]:
+    """The transforms among the blocks of a structure, in order. Raises PBIO_BAD_OPT_INFO, PBIO_BAD_ID."""
+    transforms = []
+    for data in (block.data for block in blocks if block.type == EVOL):
+        split = id_length(data)
+        ecode = _text(data[split:], "transform")
+        transforms.append(Transform(data[:split], ecode))
+    return tuple(transforms)
+
+
+def opt_info_to_xml(blocks: Iterable[OptInfo]) -> tuple[str, ...]:
+    """The XML templates among the blocks of a structure, in order. Raises PBIO_BAD_OPT_INFO."""
+    return tuple(_text(block.data, "template") for block in blocks if block.type == XML)
+
+
+def _text(data: bytes, what: str) -> str:
+    text, nul, _ = data.partition(b"\0")
+    if not nul:
+        raise PbioError("PBIO_BAD_OPT_INFO", f"the text of a {what} is not NUL-terminated")
+    return text.decode("utf-8", "surrogateescape")
+
+
+def notes_to_opt_info(noted: Iterable[Field]) -> tuple[OptInfo, ...]:
+    """Our block for the fields of one structure; nothing where there is nothing to say."""
+    said = {field.name: _to_json(field.notes) for field in noted if field.notes != NO_NOTES}
+    if not said:
+        return ()
+    text = json.dumps({"fields": said}, separators=(",", ":"), allow_nan=False)
+    return (OptInfo(NOTES, text.encode("ascii")),)
+
+
+def _to_json(notes: Notes) -> dict[str, Any]:
+    values = {key: getattr(notes, key) for key in _KEYS}
+    default = notes.default
+    if isinstance(default, float) and not math.isfinite(default):
+        values["default"] = next(text for text, value in _NOT_FINITE.items() if str(value) == str(default))
+    return {key: value for key, value in values.items() if value != getattr(NO_NOTES, key) or value is False}
+
+
+def opt_info_to_notes(blocks: Iterable[OptInfo], types: Mapping[str, Type]) -> dict[str, Notes]:
+    """Our notes among the blocks of a structure whose fields have these types; empty without our block.
+
+    Keys that are not known are left alone: a later version may say more. Raises PBIO_BAD_OPT_INFO.
+    """
+    ours = [block.data for block in blocks if block.type == NOTES]
+    if not ours:
+        return {}
+    if len(ours) > 1:
+        _bad("a structure has more than one block of notes")
+    try:
+        said = json.loads(ours[0].decode("utf-8"), parse_constant=_no_constant)["fields"]
+        items = list(said.items())
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        _bad("the notes on fields are not the JSON that they should be")
+    notes = {}
+    for name, values in items:
+        if name not in types:
+            _bad("there are notes on a field that the structure does not have", name)
+        if not isinstance(values, dict):
+            _bad("the notes on a field are not an object", name)
+        notes[name] = _from_json(name, types[name], values)
+    return notes
+
+
+def _no_constant(text: str) -> Never:
+    raise ValueError(text)
+
+
+def _from_json(name: str, type_: Type, values: dict[str, Any]) -> Notes:
+    for key in ("logical", "units", "accuracy"):
+        if not isinstance(values.get(key), str | None):
+            _bad(f"`{key}` is not a text", name)
+    weight, hidden = values.get("weight"), values.get("hidden", False)
+    if weight is not None and not (_is_number(weight) and 0 <= weight <= 1e9):
+        _bad("`weight` is not a number from 0 to 1e9", name)
+    if not isinstance(hidden, bool):
+        _bad("`hidden` is not true or false", name)
+    symbols = _symbols(name, type_, values.get("symbols", []))
+    return Notes(
+        logical=values.get("logical"),
+        symbols=symbols,
+        units=values.get("units"),
+        accuracy=values.get("accuracy"),
+        default=_default(name, type_, symbols, values.get("default")),
+        weight=None if weight is None else float(weight),
+        hidden=hidden,
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _symbols(name: str, type_: Type, pairs: object) -> tuple[tuple[str, int], ...]:
+    if not isinstance(pairs, list):
+        _bad("`symbols` is not a list", name)
+    symbols = []
+    element = type_.element if isinstance(type_, Array) else type_
+    for pair in pairs:
+        if not (isinstance(element, Basic) and element.kind is Kind.ENUMERATION):
+            _bad("`symbols` on a field that is no enumeration", name)
+        if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and _fits(pair[1], element)):
+            _bad("`symbols` are not pairs of a text and a number that the field can hold", name)
+        symbols.append((pair[0], pair[1]))
+    if len({s for s, _ in symbols}) != len(symbols) or len({n for _, n in symbols}) != len(symbols):
+        _bad("`symbols` name a value twice", name)
+    return tuple(symbols)
+
+
+def _default(name: str, type_: Type, symbols: tuple[tuple[str, int], ...], value: Any) -> Default:
+    if isinstance(value, str) and isinstance(type_, Basic) and type_.kind is Kind.FLOAT:
+        value = _NOT_FINITE.get(value, value)
+    match type_:
+        case _ if value is None:
+            fits = True
+        case Basic(Kind.FLOAT):
+            fits = _is_number(value)
+        case Basic(Kind.BOOLEAN):
+            fits = isinstance(value, bool)
+        case Basic(Kind.STRING) | Array(Basic(Kind.CHAR), _):
+            fits = isinstance(value, str)
+        case Basic():
+            fits = _fits(value, type_) or (isinstance(value, str) and value in dict(symbols))
+        case _:
+            fits = False
+    if not fits:
+        _bad("`default` is not a value that the field can hold", name)
+    checked: Default = value
+    return checked
+
+
+def _fits(value: object, type_: Basic) -> bool:
+    """Whether a whole number is a value of that integer type."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return False
+    bits = 8 * type_.size - (type_.kind is Kind.INTEGER)
+    return (-(1 << bits) if type_.kind is Kind.INTEGER else 0) <= value < 1 << bits
+
+
+def _bad(reason: str, field: str | None = None) -> Never:
+    raise PbioError("PBIO_BAD_OPT_INFO", reason, field=None if field is None else f"$.{field}")

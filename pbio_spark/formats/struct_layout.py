@@ -1,0 +1,44 @@
+"""What a format body says about one structure: names, type strings, sizes and offsets, verbatim."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FieldLayout:
+    """A field entry of a body (ffs-wire-format 5.7).
+
+    Attributes:
+        name: bytes on the wire; what is not UTF-8 is escaped as by `surrogateescape`.
+        type: the type string, verbatim.
+        size: bytes of one element as stored; strings and structures have better sources for theirs.
+        offset: bytes from the start of the structure.
+    """
+
+    name: str
+    type: str
+    size: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class OptInfo:
+    """One opt-info block of a structure: its type, four characters read as a big number, and its bytes."""
+
+    type: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StructLayout:
+    """A sub-body: one structure as it lies in the sender's memory, fields in ascending order of offset.
+
+    `record_length` and `alignment` are in bytes.
+    """
+
+    name: str
+    fields: tuple[FieldLayout, ...]
+    record_length: int
+    alignment: int = 1
+    opt_info: tuple[OptInfo, ...] = ()

@@ -1,0 +1,209 @@
+"""`Converter`: a plan with its kernels, ready to travel; and running it over records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ecode.native import Kernel, Table, compile_kernel
+from ecode.native.compile import is_compiled
+from pbio_spark.columns.assemble import assemble
+from pbio_spark.columns.generate import HEADER, KernelText, level_to_texts, stored_size
+from pbio_spark.columns.plan import Chars, Deref, Filled, Items, Level, Plan, Scalar, Text, is_contiguous, levels_of
+
+Int64s: TypeAlias = npt.NDArray[np.int64]
+Int32s: TypeAlias = npt.NDArray[np.int32]
+
+_MAX_TEXT = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledLevel:
+    """A level with its kernels."""
+
+    level: Level
+    kernels: tuple[tuple[KernelText, Kernel], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Converter:
+    """Record bytes of one format -> record batches of one schema.
+
+    Made on the driver by `plan_to_converter`; pickles with its machine code, so that an executor only runs it.
+    """
+
+    plan: Plan
+    levels: tuple[CompiledLevel, ...]
+
+    @property
+    def source(self) -> str:
+        """The text of all kernels, for reading."""
+        return "\n\n".join(kernel.source for level in self.levels for _, kernel in level.kernels)
+
+
+def plan_to_converter(plan: Plan, *, fused: bool) -> Converter:
+    """Compile a plan: `fused` for many records, ready-made for few (see `generate`)."""
+    return Converter(
+        plan,
+        tuple(
+            CompiledLevel(level, tuple((text, compile_kernel(text.source)) for text in level_to_texts(level, fused)))
+            for level in levels_of(plan)
+        ),
+    )
+
+
+def is_ready(plan: Plan, *, fused: bool) -> bool:
+    """Whether `plan_to_converter` has nothing to compile."""
+    return all(is_compiled(text.source) for level in levels_of(plan) for text in level_to_texts(level, fused))
+
+
+@dataclass(slots=True)
+class Output:
+    """What a kernel wrote for one node.
+
+    Attributes:
+        buffers: Arrow memory by entry name: `values`, `offsets`, `data`.
+        arrays: numpy arrays by entry name: `valid`, `addresses`, `rows`, `extents0` ...
+        used: the number of elements (or bytes of text) written.
+    """
+
+    buffers: dict[str, pa.Buffer] = field(default_factory=dict)
+    arrays: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    used: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A batch with a row for every record, and which of them are bad.
+
+    Attributes:
+        batch: of the plan's schema. Rows of bad records hold nothing to rely on.
+        status: int32, one per record; 0 is good, else one plus the number of the node that found the record bad.
+    """
+
+    batch: pa.RecordBatch
+    status: Int32s
+
+
+class Decoder:
+    """Runs a converter, and remembers how much room its outputs took."""
+
+    def __init__(self, converter: Converter) -> None:
+        self.converter = converter
+        self._per_record: dict[int, float] = {}
+
+    def decode(self, starts: Int64s, ends: Int64s) -> Decoded:
+        """Decode records that lie in memory.
+
+        Args:
+            starts: the address of each record's first byte after its header.
+            ends: the address after each record's last byte. The caller has checked that the base record fits, and that
+                no record is longer than 2 GB.
+        """
+        status, visited = np.zeros(len(starts), np.int32), np.zeros(len(starts), np.int64)
+        outputs: dict[int, Output] = {}
+        minimum = -(-self.converter.plan.format.structs[0].record_length // 8) * 8
+        total = int((ends - starts).sum())
+        for compiled in self.converter.levels:
+            if compiled.level.parent is None:
+                at, rows = starts, starts
+            else:
+                parent = outputs[compiled.level.parent]
+                at = parent.arrays["addresses"]
+                rows = parent.arrays["rows"]
+            header = [at, rows, starts, ends, status, visited, minimum]
+            for text, kernel in compiled.kernels:
+                self._run(text, kernel, header, total, outputs)
+            for node in compiled.level.nodes:
+                if isinstance(node, Deref):
+                    # What a pointer leads to belongs to the same records as the pointers.
+                    own = np.arange(len(starts), dtype=np.int32) if compiled.level.parent is None else rows
+                    outputs[node.number].arrays["rows"] = own
+        batch = assemble(self.converter.plan, len(starts), outputs, status)
+        return Decoded(batch, status)
+
+    def _run(self, text: KernelText, kernel: Kernel, header: list[Any], total: int, outputs: dict[int, Output]) -> None:
+        """Run a kernel, again with more room where it ran out."""
+        count, visited = len(header[0]), header[5]
+        records = len(header[2])
+        before = visited.copy() if header[1] is not header[2] else visited
+        capacities = {
+            node.number: _capacity(node, count, total, records, self._per_record) for node in text.nodes if _grows(node)
+        }
+        while True:
+            filled = {node.number: _allocate(node, count, capacities.get(node.number, 0)) for node in text.nodes}
+            table = Table([*header, *(_entry(e, filled, capacities) for e in text.entries)])
+            kernel(count, table)
+            for i, entry in enumerate(text.entries, len(HEADER)):
+                if isinstance(entry, tuple) and entry[1] == "used":
+                    filled[entry[0]].used = table[i]
+            short = {number: filled[number].used for number, room in capacities.items() if filled[number].used > room}
+            if not short:
+                break
+            if max(short.values()) > _MAX_TEXT:
+                raise OverflowError("a batch of these records holds more than 2^31 elements of one column")
+            capacities |= short
+            visited[:] = before
+        for number in capacities:
+            self._per_record[number] = filled[number].used / max(records, 1)
+        outputs |= filled
+
+
+def _grows(node: Filled) -> bool:
+    return isinstance(node, Text | Chars | Items)
+
+
+def _capacity(node: Filled, count: int, total: int, records: int, per_record: Mapping[int, float]) -> int:
+    """The room to begin with, in elements: what earlier batches took, else what can be at most without sharing."""
+    if isinstance(node, Chars | Items) and isinstance(node.place, int):
+        size = count * int(np.prod([extent for extent in node.extents if isinstance(extent, int)], dtype=np.int64))
+        return 2 * size if isinstance(node, Chars) else size
+    stride = node.stride if isinstance(node, Items) else 1
+    most = total // stride + 1
+    seen = per_record.get(node.number)
+    room = most if seen is None else int(seen * records * 1.25) + 1024
+    return min(2 * room if isinstance(node, Text | Chars) and node.is_latin else room, _MAX_TEXT)
+
+
+def _allocate(node: Filled, count: int, capacity: int) -> Output:
+    output = Output()
+    match node:
+        case Scalar():
+            output.buffers["values"] = pa.allocate_buffer(count * stored_size(node))
+            return output
+        case Deref():
+            output.arrays["addresses"] = np.empty(count, np.int64)
+            return output
+        case Text() | Chars():
+            output.buffers["data"] = pa.allocate_buffer(capacity)
+        case Items(item=Scalar() as item) if is_contiguous(node):
+            output.buffers["data"] = pa.allocate_buffer(capacity * stored_size(item))
+        case Items():
+            output.arrays["addresses"] = np.empty(capacity, np.int64)
+            output.arrays["rows"] = np.empty(capacity, np.int32)
+    if isinstance(node, Items) and len(node.extents) > 1:
+        for d in range(len(node.extents)):
+            output.arrays[f"extents{d}"] = np.empty(count, np.int32)
+    output.buffers["offsets"] = pa.allocate_buffer(4 * (count + 1))
+    output.arrays["valid"] = np.empty(count, np.uint8)
+    return output
+
+
+def _entry(
+    entry: tuple[int, str] | int, filled: Mapping[int, Output], capacities: Mapping[int, int]
+) -> int | npt.NDArray[Any]:
+    if isinstance(entry, int):
+        return entry
+    number, name = entry
+    output = filled[number]
+    match name:
+        case "used":
+            return 0
+        case "capacity":
+            return capacities[number]
+    return output.buffers[name].address if name in output.buffers else output.arrays[name]

@@ -1,0 +1,316 @@
+"""Level -> text of the kernels that fill its nodes.
+
+A kernel runs over the places of a level. Every slot and count is checked against the record before it is followed: what
+lies outside marks the record bad in `status` (with the number of the node, plus one) and counts as absent. Outputs
+whose size is not known beforehand have a capacity; a kernel that runs out of it goes on counting, so that its next run
+has room.
+
+One generator makes both kinds of kernel:
+
+* *fused*: every number of the format is written into the text, and a kernel fills up to `GROUP` nodes;
+* *ready-made*: a kernel fills one node and reads offsets and extents from its table, so that one kernel serves all
+  fields of its shape in all formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import singledispatchmethod
+
+from ecode.native import Text as Lines
+from pbio_spark.columns.plan import Chars, Deref, Filled, Items, Level, Load, Scalar, Text, is_contiguous
+
+GROUP = 8
+
+# The first entries of every table. `starts` and `ends` hold the addresses of each record's first byte and of the byte
+# after its last; `minimum` is the least offset that a slot may hold.
+HEADER = ("at", "rows", "starts", "ends", "status", "visited", "minimum")
+
+# How many bytes may be visited through shared or overlapping targets before a record is bad.
+VISITS_PER_BYTE = 16
+FREE_VISITS = 4096
+
+STORED_SIZE = {"bool": 1, "decimal": 16}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelText:
+    """The text of one kernel and what its table holds after the header.
+
+    Attributes:
+        nodes: what it fills, in order.
+        entries: for each table entry (number of the node, name of the entry), or a parameter's value.
+    """
+
+    nodes: tuple[Filled, ...]
+    source: str
+    entries: tuple[tuple[int, str] | int, ...]
+
+
+def level_to_texts(level: Level, is_fused: bool) -> list[KernelText]:
+    """The kernels of a level."""
+    size = GROUP if is_fused else 1
+    groups = [level.nodes[i : i + size] for i in range(0, len(level.nodes), size)]
+    return [_Generator(level, is_fused).generate(nodes) for nodes in groups]
+
+
+def stored_size(node: Scalar) -> int:
+    """The bytes of one stored value."""
+    if node.store == "bytes":
+        return node.load.size
+    return STORED_SIZE.get(node.store) or Load(0, node.store).size
+
+
+class _Generator:
+    def __init__(self, level: Level, is_fused: bool) -> None:
+        self.level = level
+        self.is_root = level.parent is None
+        self.is_fused = is_fused
+        self.head: list[str] = []
+        self.tail: list[str] = []
+        self.body = Lines()
+        self.absent = Lines()
+        self.entries: list[tuple[int, str] | int] = []
+
+    def generate(self, nodes: Sequence[Filled]) -> KernelText:
+        for k, node in enumerate(nodes):
+            self.fill(node, str(k))
+        text = Lines()
+        with text.block("def kernel(count, table):"):
+            text.line(*(f"{name}_ = load_int64(table + {8 * i})" for i, name in enumerate(HEADER)))
+            text.line(*self.head)
+            with text.block("for i in range(count):"):
+                text.line("at = load_int64(at_ + 8 * i)")
+                if self.is_root:
+                    text.line("row = i", "start = at")
+                else:
+                    text.line("row = as_int64(load_int32(rows_ + 4 * i))", "start = load_int64(starts_ + 8 * row)")
+                text.line("length = load_int64(ends_ + 8 * row) - start")
+                if self.level.is_nullable:
+                    with text.block("if at != 0:"):
+                        text.line(*str(self.body).splitlines())
+                    with text.block("else:"):
+                        text.line(*str(self.absent).splitlines())
+                else:
+                    text.line(*str(self.body).splitlines())
+            text.line(*self.tail, "return 0")
+        return KernelText(tuple(nodes), f"{text}\n", tuple(self.entries))
+
+    # What a kernel's text is made of.
+
+    def entry(self, node: Filled, k: str, name: str) -> str:
+        """A variable with an entry of the table: the address of an output, or its capacity."""
+        self.head.append(f"{name}_{k} = load_int64(table + {self._next_entry()})")
+        self.entries.append((node.number, name))
+        return f"{name}_{k}"
+
+    def used(self, node: Filled, k: str) -> str:
+        """A running count that the table holds afterwards."""
+        self.head.append(f"used_{k} = 0")
+        self.tail.append(f"store_int64(table + {self._next_entry()}, used_{k})")
+        self.entries.append((node.number, "used"))
+        return f"used_{k}"
+
+    def constant(self, value: int) -> str:
+        """A number of the format: itself, or a variable with its entry of the table."""
+        if self.is_fused:
+            return str(value)
+        variable = f"constant_{len(self.entries)}"
+        self.head.append(f"{variable} = load_int64(table + {self._next_entry()})")
+        self.entries.append(value)
+        return variable
+
+    def _next_entry(self) -> int:
+        return 8 * (len(HEADER) + len(self.entries))
+
+    def load(self, load: Load, at: str = "at") -> str:
+        return f"load_{load.type}{load.order}({at} + {self.constant(load.offset)})"
+
+    def bad(self, node: Filled, *then: str) -> None:
+        self.body.line(f"store_int32(status_ + 4 * row, {self.constant(node.number + 1)})", *then)
+
+    def visit(self, node: Filled, size: str, *if_too_many: str) -> None:
+        """Count visited bytes below the root, where targets may be shared without end."""
+        if self.is_root:
+            return
+        self.body.line(
+            f"visits = load_int64(visited_ + 8 * row) + {size}",
+            "store_int64(visited_ + 8 * row, visits)",
+        )
+        with self.body.block(f"if visits > {FREE_VISITS} + {VISITS_PER_BYTE} * length:"):
+            self.bad(node, *if_too_many)
+
+    # One method for each kind of node.
+
+    @singledispatchmethod
+    def fill(self, node: Filled, k: str) -> None:
+        raise TypeError(node)
+
+    @fill.register
+    def _(self, node: Scalar, k: str) -> None:
+        size = stored_size(node)
+        out = f"{self.entry(node, k, 'values')} + {size} * i"
+        self._store(node, self.load(node.load), out)
+        self.absent.line(f"zero({out}, {size})")
+
+    def _store(self, node: Scalar, value: str, out: str, at: str = "at") -> None:
+        store = node.store
+        if store == "bytes":
+            self.body.line(f"copy({out}, {at} + {self.constant(node.load.offset)}, {node.load.size})")
+        elif store == "bool":
+            self.body.line(f"store_uint8({out}, 1 if {value} != 0 else 0)")
+        elif store == "decimal":
+            self.body.line(f"number = as_int64({value})", f"store_int64({out}, number)")
+            self.body.line(f"store_int64({out} + 8, {'0' if node.load.type[0] == 'u' else 'number >> 63'})")
+        elif store == node.load.type:
+            self.body.line(f"store_{store}({out}, {value})")
+        else:
+            self.body.line(f"store_{store}({out}, as_{store}({value}))")
+
+    @fill.register
+    def _(self, node: Text, k: str) -> None:
+        body = self.body
+        body.line(f"slot = as_int64({self.load(node.slot)})", "size = 0", "valid = 0")
+        with body.block("if slot != 0:"):
+            with body.block("if slot < minimum_ or slot >= length:"):
+                self.bad(node)
+            with body.block("else:"):
+                body.line("where = start + slot", "room = length - slot", "size = find_zero(where, room)", "valid = 1")
+                with body.block("if size == room:"):
+                    self.bad(node, "valid = 0", "size = 0")
+                self.visit(node, "size", "valid = 0", "size = 0")
+        self._copy_text(node, k)
+
+    @fill.register
+    def _(self, node: Chars, k: str) -> None:
+        self._find_items(node, k, 1)
+        if node.cut:
+            self.body.line("size = find_zero(where, size)")
+        self._copy_text(node, k)
+
+    def _copy_text(self, node: Text | Chars, k: str) -> None:
+        """Append `size` bytes at `where` to the node's text."""
+        body, used = self.body, self.used(node, k)
+        data, capacity = self.entry(node, k, "data"), self.entry(node, k, "capacity")
+        if node.is_latin:
+            with body.block(f"if {used} + 2 * size <= {capacity}:"), body.block("for j in range(size):"):
+                body.line("byte = as_int64(load_uint8(where + j))")
+                with body.block("if byte < 128:"):
+                    body.line(f"store_uint8({data} + {used}, byte)", f"{used} += 1")
+                with body.block("else:"):
+                    body.line(f"store_uint8({data} + {used}, 0xC0 | byte >> 6)")
+                    body.line(f"store_uint8({data} + {used} + 1, 0x80 | byte & 0x3F)", f"{used} += 2")
+            with body.block("else:"):
+                body.line(f"{used} += 2 * size")
+        else:
+            with body.block(f"if {used} + size <= {capacity}:"):
+                body.line(f"copy({data} + {used}, where, size)")
+            body.line(f"{used} += size")
+        self._end_item(node, k)
+
+    def _end_item(self, node: Text | Chars | Items, k: str) -> None:
+        offsets, used = self.entry(node, k, "offsets"), f"used_{k}"
+        self.head.append(f"store_int32({offsets}, 0)")
+        self.body.line(f"store_int32({offsets} + 4 * i + 4, {used})")
+        self.absent.line(f"store_int32({offsets} + 4 * i + 4, {used})")
+        if has_validity(node):
+            valid = self.entry(node, k, "valid")
+            self.body.line(f"store_uint8({valid} + i, valid)")
+            self.absent.line(f"store_uint8({valid} + i, 0)")
+
+    def _find_items(self, node: Chars | Items, k: str, stride: int) -> None:
+        """Set `where` to the array's first byte, `size` to its number of elements, `extent_d`, and `valid`."""
+        body = self.body
+        for d, extent in enumerate(node.extents):
+            if isinstance(extent, int):
+                body.line(f"extent_{d} = {self.constant(extent)}")
+            else:
+                body.line(f"extent_{d} = as_int64({self.load(extent)})")
+                # A count that no record can hold; its exact size no longer matters.
+                with body.block(f"if extent_{d} < 0 or extent_{d} > length:"):
+                    body.line(f"extent_{d} = length + 1")
+        if isinstance(node.place, int):
+            body.line(f"where = at + {self.constant(node.place)}")
+            body.line("size = " + " * ".join(f"extent_{d}" for d in range(len(node.extents))))
+            body.line("valid = 1")
+        else:
+            body.line("size = extent_0")
+            for d in range(1, len(node.extents)):
+                body.line(f"size = min(size * extent_{d}, length + 1)")
+            body.line("where = 0", "valid = 1")
+            with body.block("if size != 0:"):
+                body.line(f"slot = as_int64({self.load(node.place)})")
+                with body.block("if slot == 0:"):
+                    body.line("size = 0", "valid = 0")
+                step = self.constant(stride)
+                with body.block(f"elif slot < minimum_ or slot > length or size > (length - slot) // {step}:"):
+                    self.bad(node, "size = 0", "valid = 0")
+                with body.block("else:"):
+                    body.line("where = start + slot")
+                    self.visit(node, f"size * {step}", "size = 0", "valid = 0")
+
+    @fill.register
+    def _(self, node: Items, k: str) -> None:
+        body = self.body
+        self._find_items(node, k, node.stride)
+        used, capacity = self.used(node, k), self.entry(node, k, "capacity")
+        if is_contiguous(node):
+            self._copy_numbers(node, k, used, capacity)
+        else:
+            addresses, rows = self.entry(node, k, "addresses"), self.entry(node, k, "rows")
+            with body.block(f"if {used} + size <= {capacity}:"), body.block("for j in range(size):"):
+                body.line(f"store_int64({addresses} + 8 * ({used} + j), {self._element(node)})")
+                body.line(f"store_int32({rows} + 4 * ({used} + j), row)")
+        body.line(f"{used} += size")
+        if len(node.extents) > 1:
+            for d in range(len(node.extents)):
+                extents = self.entry(node, k, f"extents{d}")
+                body.line(f"store_int32({extents} + 4 * i, extent_{d} if size != 0 else 0)")
+                self.absent.line(f"store_int32({extents} + 4 * i, 0)")
+        self._end_item(node, k)
+
+    def _copy_numbers(self, node: Items, k: str, used: str, capacity: str) -> None:
+        body, item = self.body, node.item
+        assert isinstance(item, Scalar)
+        size, data = stored_size(item), self.entry(node, k, "data")
+        is_transposed = node.column_major and len(node.extents) > 1
+        with body.block(f"if {used} + size <= {capacity}:"):
+            if item.store in (item.load.type, "bytes") and not item.load.order and not is_transposed:
+                body.line(f"copy({data} + {size} * {used}, where, size * {size})")
+            else:
+                with body.block("for j in range(size):"):
+                    body.line(f"at_item = {self._element(node)}")
+                    value = f"load_{item.load.type}{item.load.order}(at_item)"
+                    self._store(item, value, f"{data} + {size} * ({used} + j)", "at_item")
+
+    def _element(self, node: Items) -> str:
+        """The address of element j, which counts in row-major order whatever the order in memory."""
+        stride = self.constant(node.stride)
+        if not node.column_major or len(node.extents) == 1:
+            return f"where + j * {stride}"
+        self.body.line("rest = j", "index = 0")
+        for d in reversed(range(len(node.extents))):
+            steps = "".join(f" * extent_{e}" for e in range(d))
+            self.body.line(f"index += rest % extent_{d}{steps}", f"rest //= extent_{d}")
+        return f"where + index * {stride}"
+
+    @fill.register
+    def _(self, node: Deref, k: str) -> None:
+        body = self.body
+        addresses = f"{self.entry(node, k, 'addresses')} + 8 * i"
+        size = self.constant(node.size)
+        body.line(f"slot = as_int64({self.load(node.slot)})", "target = 0")
+        with body.block("if slot != 0:"):
+            with body.block(f"if slot < minimum_ or slot > length or {size} > length - slot:"):
+                self.bad(node)
+            with body.block("else:"):
+                body.line("target = start + slot")
+                self.visit(node, size, "target = 0")
+        body.line(f"store_int64({addresses}, target)")
+        self.absent.line(f"store_int64({addresses}, 0)")
+
+
+def has_validity(node: Filled) -> bool:
+    """Whether a node can be null of its own accord, not only because its place is empty."""
+    return isinstance(node, Text) or (isinstance(node, Chars | Items) and not isinstance(node.place, int))

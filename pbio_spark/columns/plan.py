@@ -1,0 +1,176 @@
+"""What has to be done to turn records of one format into columns of one Arrow schema; no code yet.
+
+A plan is a tree of **nodes**, one for each column and nested column, hung on **levels**. A level is a list of places in
+the batch that hold an image of the same thing: the root level holds the base records, the elements of an array of
+structures make a level of their own, so does what a pointer field points to. Structures in place add no level: their
+fields are fields of the level at a greater offset.
+
+A kernel then fills all nodes of a level in one run over its places (`generate`), and the levels below it get their
+places from what it found. What a kernel fills has a number, unique in its plan.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from pbio_spark.formats.format import Format
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A number in an image: `type` is its name in `ecode.native.memory`, `order` how its bytes must be turned."""
+
+    offset: int
+    type: str
+    order: str = ""
+
+    @property
+    def size(self) -> int:
+        return int(self.type.lstrip("uintfloa")) // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number of the image, stored as `store`: a memory type, `bool`, `decimal` (16 bytes), or `bytes` as they are.
+
+    With `symbols` the number becomes the name of its value.
+    """
+
+    number: int
+    type: pa.DataType
+    load: Load
+    store: str
+    symbols: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string: the slot holds the offset of NUL-terminated bytes."""
+
+    number: int
+    type: pa.DataType
+    slot: Load
+    is_latin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chars:
+    """Characters as one text or binary value, `cut` at the first NUL: in place, or behind a slot."""
+
+    number: int
+    type: pa.DataType
+    place: int | Load
+    extents: tuple[int | Load, ...]
+    cut: bool
+    is_latin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """An array in place (`place` is an offset) or behind a slot, as nested lists.
+
+    `stride` is the size of an element in memory. Numbers are copied in the same run; anything else makes a level.
+    """
+
+    number: int
+    type: pa.DataType
+    place: int | Load
+    extents: tuple[int | Load, ...]
+    stride: int
+    column_major: bool
+    item: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Deref:
+    """What a slot points to, or null. `size` is the size of the target's image."""
+
+    number: int
+    type: pa.DataType
+    slot: Load
+    size: int
+    target: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A structure in place."""
+
+    type: pa.StructType
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A column that the format does not have: null, or its default."""
+
+    type: pa.DataType
+    value: bool | int | float | str | None = None
+
+
+Filled: TypeAlias = Scalar | Text | Chars | Items | Deref
+Node: TypeAlias = Filled | Group | Absent
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The plan for one format and one schema: a node for each column, in the schema's order."""
+
+    format: Format
+    schema: pa.Schema
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A list of places and the nodes to be filled there.
+
+    Attributes:
+        parent: the number of the node that makes the places; None at the root.
+        is_nullable: some places may be empty (address 0).
+        nodes: what a kernel fills here.
+    """
+
+    parent: int | None
+    is_nullable: bool
+    nodes: tuple[Filled, ...]
+
+
+def order_of(format_: Format) -> str:
+    """The suffix of memory's loads that reads this format's integers on this machine."""
+    return "" if format_.byte_order == sys.byteorder else "_swapped"
+
+
+def is_contiguous(node: Items) -> bool:
+    """Whether the elements are plain numbers, copied without a level of their own."""
+    return isinstance(node.item, Scalar)
+
+
+def levels_of(plan: Plan) -> tuple[Level, ...]:
+    """The levels of a plan, parents first; the root is the first."""
+    levels: list[Level] = []
+
+    def add(nodes: tuple[Node, ...], parent: int | None, is_nullable: bool) -> None:
+        filled = tuple(_filled(nodes))
+        levels.append(Level(parent, is_nullable, filled))
+        for node in filled:
+            if isinstance(node, Items) and not is_contiguous(node):
+                add((node.item,), node.number, False)
+            elif isinstance(node, Deref):
+                add((node.target,), node.number, True)
+
+    add(plan.nodes, None, False)
+    return tuple(levels)
+
+
+def _filled(nodes: tuple[Node, ...]) -> Iterator[Filled]:
+    for node in nodes:
+        if isinstance(node, Group):
+            yield from _filled(node.nodes)
+        elif not isinstance(node, Absent):
+            yield node

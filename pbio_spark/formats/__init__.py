@@ -11,6 +11,8 @@ In the order of the way from bytes to columns:
     registration       structures as declared -> as a body must store them
     layouts_to_record  layouts -> record type, refusing contradictions
     format             `Format`, which holds all of these together
+    layout             record type -> format for a named machine
+    store              format stores: memory, a folder
 """
 
 from pbio_spark.formats.format import FieldLayout, Format, OptInfo, StructLayout

@@ -23,7 +23,7 @@ from pbio_spark.errors import PbioError
 from pbio_spark.formats.body import Layouts, body_to_layouts, layouts_to_body
 from pbio_spark.formats.layouts_to_record import layouts_to_record, recursive_structs, variant_structs
 from pbio_spark.formats.lookup3 import format_id, id_length
-from pbio_spark.formats.machine import NATIVE, ByteOrder, Machine
+from pbio_spark.formats.machine import ByteOrder, machine_named
 from pbio_spark.formats.opt_info import Transform, opt_info_to_transforms
 from pbio_spark.formats.registration import register
 from pbio_spark.formats.struct_layout import FieldLayout, OptInfo, StructLayout
@@ -98,7 +98,7 @@ class Format:
     def from_structs(
         cls,
         structs: Iterable[StructLayout],
-        machine: Machine = NATIVE,
+        machine: str = "native",
         *,
         column_major: bool = False,
         body_version: int = 2,
@@ -109,15 +109,16 @@ class Format:
         Fields and structures may come in any order and alignments are worked out (`registration`). A default value in
         a name, `n(5)`, is cut off unless `keep_defaults` says that it belongs to the name.
 
-        Raises PBIO_BAD_LAYOUT and whatever `from_body` raises.
+        Raises PBIO_UNKNOWN_MACHINE, PBIO_BAD_LAYOUT and whatever `from_body` raises.
         """
+        target = machine_named(machine)
         return cls.from_body(
             layouts_to_body(
                 Layouts(
-                    register(structs, machine, keep_defaults),
-                    machine.byte_order,
-                    machine.pointer_size,
-                    machine.float_format,
+                    register(structs, target, keep_defaults),
+                    target.byte_order,
+                    target.pointer_size,
+                    target.float_format,
                     column_major,
                     body_version,
                 )

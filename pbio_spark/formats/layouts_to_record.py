@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice, pairwise
-from math import prod
 from typing import Never
 
 from ecode.suggest import did_you_mean
@@ -15,6 +14,7 @@ from ecode.types import NO_NOTES, Array, Basic, Field, Kind, Pointer, Record, Re
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.body import Layouts
 from pbio_spark.formats.opt_info import opt_info_to_notes
+from pbio_spark.formats.slots import innermost_first, slot_content, slot_size
 from pbio_spark.formats.struct_layout import StructLayout
 from pbio_spark.formats.type_string import MAX_ELEMENTS, shorten, type_string_to_type
 
@@ -30,7 +30,7 @@ def layouts_to_record(layouts: Layouts) -> Record:
             _bad(f"two structures are called {shorten(layout.name)}")
         lengths[layout.name] = layout.record_length
     record = Record(tuple(_struct(layout, lengths) for layout in layouts.structs))
-    _check_finite(record)
+    innermost_first({struct.name: [f.type for f in struct.fields] for struct in record.structs})
     for layout, struct in zip(layouts.structs, record.structs, strict=True):
         _check_places(layout, struct, lengths, layouts.pointer_size)
     return record
@@ -77,25 +77,6 @@ def _check_controls(layout: StructLayout, name: str, type_: Type, types: Mapping
             type_ = type_.target
 
 
-def slot_size(type_: Type, record_lengths: Mapping[str, int], pointer_size: int) -> int:
-    """The bytes that a value of this type occupies inside its structure (ffs-wire-format 5.7).
-
-    >>> slot_size(Array(Basic(Kind.CHAR, 1), (2, 5)), {}, 8), slot_size(Array(Basic(Kind.CHAR, 1), ("n",)), {}, 8)
-    (10, 8)
-    """
-    count = 1
-    while isinstance(type_, Array) and not type_.is_dynamic:
-        count *= prod(dim for dim in type_.dims if isinstance(dim, int))
-        type_ = type_.element
-    match type_:
-        case Ref(name):
-            return count * record_lengths[name]
-        case Basic(kind, size) if kind is not Kind.STRING:
-            return count * size
-        case _:
-            return count * pointer_size
-
-
 def _check_places(layout: StructLayout, struct: Struct, lengths: Mapping[str, int], pointer_size: int) -> None:
     """Every field lies inside the structure, and no two of them overlap."""
     taken: list[tuple[int, int, str]] = []
@@ -119,22 +100,6 @@ def _check_places(layout: StructLayout, struct: Struct, lengths: Mapping[str, in
             _bad(f"it overlaps with {shorten(name)}", layout, other)
 
 
-def _check_finite(record: Record) -> None:
-    """No structure may contain itself in place: strike out those that contain only struck ones until none is left."""
-    inside = {struct.name: {name for f in struct.fields for name in _in_place(f.type)} for struct in record.structs}
-    while inside:
-        finite = {name for name, parts in inside.items() if not parts & inside.keys()}
-        if not finite:
-            _bad(f"structure {shorten(next(iter(inside)))} contains itself, so it has no end")
-        inside = {name: parts for name, parts in inside.items() if name not in finite}
-
-
-def _in_place(type_: Type) -> set[str]:
-    while isinstance(type_, Array) and not type_.is_dynamic:
-        type_ = type_.element
-    return {type_.name} if isinstance(type_, Ref) else set()
-
-
 def variant_structs(record: Record) -> frozenset[str]:
     """The structures that hold a string, a pointer or a dynamic array, directly or in a structure in place."""
     variant: set[str] = set()
@@ -151,12 +116,10 @@ def variant_structs(record: Record) -> frozenset[str]:
 
 
 def _is_variant(type_: Type, variant: set[str]) -> bool:
-    while isinstance(type_, Array) and not type_.is_dynamic:
-        type_ = type_.element
-    match type_:
-        case Basic(kind, _):
+    match slot_content(type_):
+        case _, Basic(kind, _):
             return kind is Kind.STRING
-        case Ref(name):
+        case _, Ref(name):
             return name in variant
         case _:
             return True

@@ -27,10 +27,8 @@ class Machine:
         return 1 if self.byte_order == "big" else 2
 
 
-NATIVE = Machine(sys.byteorder, struct.calcsize("P"), 16 if struct.calcsize("@iq") == 16 else 4)
-
 MACHINES: dict[str, Machine] = {
-    "native": NATIVE,
+    "native": Machine(sys.byteorder, struct.calcsize("P"), 16 if struct.calcsize("@iq") == 16 else 4),
     "le64": Machine("little", 8),
     "be64": Machine("big", 8),
     "le32": Machine("little", 4, max_alignment=4),

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from ecode.types import Array, Basic, Kind, Ref, Type, references
+from ecode.types import Basic, Kind, Type, references
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.machine import Machine
+from pbio_spark.formats.slots import innermost_first, slot_alignment, slot_content
 from pbio_spark.formats.struct_layout import FieldLayout, StructLayout
 from pbio_spark.formats.type_string import shorten, type_string_to_type
 
@@ -31,13 +32,14 @@ def register(structs: Iterable[StructLayout], machine: Machine, keep_defaults: b
     if len(declared) < len(given):
         raise PbioError("PBIO_BAD_LAYOUT", "two structures have the same name", format=shorten(given[0].name))
     types = {s.name: tuple(_type(s, f, declared) for f in s.fields) for s in given}
-    aligned: dict[str, int] = {}
+    alignments: dict[str, int] = {}
+    for name in innermost_first(types):
+        alignments[name] = max((slot_alignment(t, alignments, machine) for t in types[name]), default=1)
     stored = []
     for name in _reached(given[0].name, types):
         entries = zip(declared[name].fields, types[name], strict=True)
         fields = sorted((_stored(f, t, machine, keep_defaults) for f, t in entries), key=lambda f: f.offset)
-        alignment = struct_alignment(name, types, machine, aligned)
-        stored.append(replace(declared[name], fields=tuple(fields), alignment=alignment))
+        stored.append(replace(declared[name], fields=tuple(fields), alignment=alignments[name]))
     return tuple(stored)
 
 
@@ -50,8 +52,8 @@ def _type(struct: StructLayout, field: FieldLayout, declared: Mapping[str, Struc
 
 def _stored(field: FieldLayout, type_: Type, machine: Machine, keep_defaults: bool) -> FieldLayout:
     name = field.name if keep_defaults else field.name.partition("(")[0]
-    element = type_.element if isinstance(type_, Array) and not type_.is_dynamic else type_
-    is_string = isinstance(element, Basic) and element.kind is Kind.STRING
+    _, content = slot_content(type_)
+    is_string = isinstance(content, Basic) and content.kind is Kind.STRING
     return replace(field, name=name, size=machine.pointer_size if is_string else field.size)
 
 
@@ -75,28 +77,3 @@ def _reached(top: str, types: Mapping[str, tuple[Type, ...]]) -> list[str]:
             seen.add(child)
             stack.append((child, iter(children(child))))
     return order[::-1]
-
-
-def struct_alignment(
-    name: str, types: Mapping[str, tuple[Type, ...]], machine: Machine, known: dict[str, int], nesting: int = 0
-) -> int:
-    """The alignment of a structure in bytes: the largest that a field of it asks for."""
-    if name not in known:
-        if nesting > 100:
-            raise PbioError("PBIO_BAD_LAYOUT", "structures are nested too deeply, or for ever", format=shorten(name))
-        known[name] = max((_alignment(t, types, machine, known, nesting + 1) for t in types[name]), default=1)
-    return known[name]
-
-
-def _alignment(
-    type_: Type, types: Mapping[str, tuple[Type, ...]], machine: Machine, known: dict[str, int], nesting: int
-) -> int:
-    while isinstance(type_, Array) and not type_.is_dynamic:
-        type_ = type_.element
-    match type_:
-        case Ref(name):
-            return struct_alignment(name, types, machine, known, nesting)
-        case Basic(kind, size) if kind is not Kind.STRING:
-            return min(size, 16 if kind is Kind.FLOAT else 8, machine.max_alignment)
-        case _:
-            return machine.pointer_size

@@ -1,0 +1,100 @@
+"""From a record type to a format: the layout that a C compiler for a named machine would give it.
+
+>>> from ecode.types import FLOAT64, INT32, Field, record
+>>> reading = record("reading", [Field("n", INT32), Field("v", Array(FLOAT64, ("n",)))])
+>>> print(record_to_format(reading, "be32"))
+reading (be32, ID 0200001c72e68ea666e3c931)
+reading: 8 bytes
+  +0  n  integer   4
+  +4  v  float[n]  8
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ecode.types import Array, Field, Pointer, Record, Ref, Struct, Type
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.format import Format
+from pbio_spark.formats.machine import machine_named
+from pbio_spark.formats.opt_info import notes_to_opt_info
+from pbio_spark.formats.slots import innermost_first, slot_alignment, slot_size
+from pbio_spark.formats.struct_layout import FieldLayout, OptInfo, StructLayout
+from pbio_spark.formats.type_string import shorten, type_string_to_type, type_to_type_string
+
+
+def record_to_format(
+    record: Record, machine: str = "native", *, body_version: int = 2, opt_info: Iterable[OptInfo] = ()
+) -> Format:
+    """The format of a record type on a machine: fields in their order, each at its natural place.
+
+    Structures that the record does not reach are left out.
+
+    Args:
+        machine: a name in `machine.MACHINES`.
+        body_version: 2 is what FFS writes today; 0 and 1 serve old readers.
+        opt_info: further blocks of the top structure, such as transforms; the notes on fields come by themselves.
+
+    Raises PBIO_UNKNOWN_MACHINE; PBIO_BAD_LAYOUT and PBIO_BAD_TYPE_STRING, with the path of the field, for what no
+    format can say.
+    """
+    target = machine_named(machine)
+    structs = {struct.name: struct for struct in record.structs}
+    texts = {(s.name, f.name): _type_string(s, f, structs) for s in record.structs for f in s.fields}
+    lengths: dict[str, int] = {}
+    alignments: dict[str, int] = {}
+    offsets: dict[tuple[str, str], int] = {}
+    for name in innermost_first({s.name: [f.type for f in s.fields] for s in record.structs}):
+        end, widest = 0, 1
+        for field in structs[name].fields:
+            alignment = slot_alignment(field.type, alignments, target)
+            offsets[name, field.name] = _round_up(end, alignment)
+            end = offsets[name, field.name] + slot_size(field.type, lengths, target.pointer_size)
+            widest = max(widest, alignment)
+        lengths[name], alignments[name] = _round_up(end, widest), widest
+    layouts = [
+        StructLayout(
+            struct.name,
+            tuple(
+                FieldLayout(
+                    f.name, texts[struct.name, f.name], _element_size(f.type, lengths), offsets[struct.name, f.name]
+                )
+                for f in struct.fields
+            ),
+            lengths[struct.name],
+            # FFS reports only the first block of a version-0 structure, so what FFS understands comes first.
+            opt_info=(*(opt_info if struct is record.structs[0] else ()), *notes_to_opt_info(struct.fields)),
+        )
+        for struct in record.structs
+    ]
+    return Format.from_structs(layouts, machine, body_version=body_version, keep_defaults=True)
+
+
+def _type_string(struct: Struct, field: Field, structs: Mapping[str, Struct]) -> str:
+    """The field's type string, which must mean the field's type and nothing else."""
+    path = f"$.{field.name}"
+    text = type_to_type_string(field.type)
+    try:
+        same = type_string_to_type(text, _element_size(field.type, dict.fromkeys(structs, 1)), structs.__contains__)
+    except PbioError as error:
+        raise error.at(format=shorten(struct.name), field=path) from None
+    if same != field.type:
+        raise PbioError(
+            "PBIO_BAD_LAYOUT",
+            f"the type {shorten(str(field.type))} cannot be written as a type string",
+            format=shorten(struct.name),
+            field=path,
+            hint="names of structures and of counts must not hold brackets or parentheses, nor be basic types",
+        )
+    return text
+
+
+def _element_size(type_: Type, lengths: Mapping[str, int]) -> int:
+    """The size that a field's entry states: that of the innermost element. Strings get theirs at registration."""
+    while isinstance(type_, Array | Pointer):
+        type_ = type_.element if isinstance(type_, Array) else type_.target
+    return lengths.get(type_.name, 0) if isinstance(type_, Ref) else type_.size
+
+
+def _round_up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple

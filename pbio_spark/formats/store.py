@@ -1,0 +1,154 @@
+"""Format stores: where bodies are kept by ID, out of band."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any, Protocol
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.body import MAX_BODY
+from pbio_spark.formats.format import Format
+
+_NAME = re.compile(r"(?:[0-9a-f]{2}){8}|(?:[0-9a-f]{2}){10}|(?:[0-9a-f]{2}){12}")
+
+
+class FormatStore(Protocol):
+    """Formats by ID. A body that lies about a computed (version 2) ID gets neither in nor out: PBIO_BAD_ID."""
+
+    def get(self, format_id: bytes) -> Format | None:
+        """The format of that ID, or None."""
+
+    def put(self, format: Format) -> None:  # noqa: A002
+        """Keep a format. Raises PBIO_FORMAT_CONFLICT if another body is kept under its ID."""
+
+    def __iter__(self) -> Iterator[Format]:
+        """All formats."""
+
+
+class MemoryStore:
+    """Formats in memory, for instance those that a file's own format items describe.
+
+    >>> from ecode.types import INT32, Field, record
+    >>> from pbio_spark.formats.layout import record_to_format
+    >>> format = record_to_format(record("ping", [Field("n", INT32)]))
+    >>> MemoryStore([format]).get(format.id) == format
+    True
+    """
+
+    def __init__(self, formats: Iterable[Format] = ()) -> None:
+        self._formats: dict[bytes, Format] = {}
+        for format in formats:  # noqa: A001
+            self.put(format)
+
+    def get(self, format_id: bytes) -> Format | None:
+        return self._formats.get(format_id)
+
+    def put(self, format: Format) -> None:  # noqa: A002
+        format.verify_id()
+        known = self._formats.setdefault(format.id, format)
+        if known.body != format.body:
+            raise _conflict(format)
+
+    def __iter__(self) -> Iterator[Format]:
+        return iter(list(self._formats.values()))
+
+
+class FolderStore:
+    """Formats in the folder `_formats` of a root on any fsspec file system, one file per format, named by its ID.
+
+    A file appears whole or not at all, is on disk when `put` returns, and never changes. What was read once is
+    remembered; what was not there is looked for again.
+    """
+
+    def __init__(self, root: str, **storage_options: Any) -> None:
+        """`storage_options` go to fsspec."""
+        self._fs, path = fsspec.url_to_fs(root, **storage_options)
+        self._folder = f"{path.rstrip('/')}/_formats"
+        self._known = MemoryStore()
+
+    def get(self, format_id: bytes) -> Format | None:
+        known = self._known.get(format_id)
+        return known if known is not None else self._load(format_id)
+
+    def put(self, format: Format) -> None:  # noqa: A002
+        format.verify_id()
+        if self.get(format.id) is None:
+            self._create(self._path(format.id), format.body)
+        # Read it back: another writer may have been faster, and an ID that is not a hash may stand for two bodies.
+        if self._load(format.id) != format:
+            raise _conflict(format)
+
+    def __iter__(self) -> Iterator[Format]:
+        try:
+            paths = self._fs.ls(self._folder, detail=False)
+        except FileNotFoundError:
+            return
+        for name in sorted(path.rpartition("/")[2] for path in paths):
+            found = self.get(bytes.fromhex(name)) if _NAME.fullmatch(name) else None
+            if found is not None:
+                yield found
+
+    def _path(self, format_id: bytes) -> str:
+        return f"{self._folder}/{format_id.hex()}"
+
+    def _load(self, format_id: bytes) -> Format | None:
+        path = self._path(format_id)
+        try:
+            with self._fs.open(path, "rb") as file:
+                body = file.read(MAX_BODY + 1)
+        except FileNotFoundError:
+            return None
+        try:
+            loaded = Format.from_body(body, format_id)
+            self._known.put(loaded)
+        except PbioError as error:
+            raise error.at(file=path) from None
+        return loaded
+
+    def _create(self, path: str, body: bytes) -> None:
+        self._fs.makedirs(self._folder, exist_ok=True)
+        temporary = f"{self._folder}/.{uuid.uuid4().hex}.tmp"
+        if isinstance(self._fs, LocalFileSystem):
+            _create_local(temporary, path, body)
+            _sync_folder(self._folder)
+        else:
+            self._fs.pipe_file(temporary, body)
+            self._fs.mv(temporary, path)
+
+
+def _create_local(temporary: str, path: str, body: bytes) -> None:
+    """Write a file whole, unless there is one already."""
+    with open(temporary, "xb") as file:
+        try:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+            with suppress(FileExistsError):
+                os.link(temporary, path)
+        finally:
+            os.unlink(temporary)
+
+
+def _sync_folder(path: str) -> None:
+    """A new name is safe only when its folder is on disk too."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _conflict(format: Format) -> PbioError:  # noqa: A002
+    return PbioError(
+        "PBIO_FORMAT_CONFLICT",
+        "another body is known under this ID",
+        format=format.id.hex(),
+        hint="one of the two comes from a damaged file or from another format server",
+    )

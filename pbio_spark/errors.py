@@ -25,6 +25,19 @@ CODES: dict[str, str] = {
     "PBIO_SCHEMA_TOO_LARGE": "A format expands to more columns, or to deeper ones, than any table should have.",
     "PBIO_UNKNOWN_MACHINE": "No machine of that name is known.",
     "PBIO_UNSUPPORTED_TYPE": "A type has no counterpart on the other side.",
+    # wire
+    "PBIO_BAD_ATTRIBUTES": "An attribute list is malformed, does not fit into an index block, or has no index to lie in.",
+    "PBIO_BAD_INDEX": "An index block contradicts itself or the file; a sequential scan may still read the file.",
+    "PBIO_BAD_ITEM": "The file is damaged between its records; nothing after that place can be found.",
+    "PBIO_BAD_POINTER": "A pointer in a record leads out of it, or its target does not fit into the record.",
+    "PBIO_BAD_RECORD": "A record's header contradicts the record or its format.",
+    "PBIO_BAD_STRING": "A string in a record has no end, or is not text in the encoding asked for.",
+    "PBIO_BAD_VALUE": "A value cannot be stored as the format wants it.",
+    "PBIO_CANNOT_APPEND": "Appending with an index to a file without one, or the other way round.",
+    "PBIO_NOT_FFS": "The file or folder is not one of FFS files.",
+    "PBIO_RECORD_EXPANDS": "Pointers in a record repeat so often that it would decode to many times its size.",
+    "PBIO_TRUNCATED": "The file ends inside an item, or in an index block that is still being written.",
+    "PBIO_UNKNOWN_FORMAT": "A record has a format ID that no format in front of it has.",
 }
 """Every code that an error of this package may have, with one line of meaning. A test finds codes missing here."""
 

@@ -1,0 +1,49 @@
+"""Files and records as FFS writes them, in plain Python: the oracle for everything compiled.
+
+Reading goes down this list, writing up:
+
+    window      bytes by position, of a file or a buffer
+    container   the items of a file: comments, formats, records, index blocks
+    index       index blocks, which say where the items lie
+    attributes  attribute lists, which an index attaches to records
+    header      the header of a record
+    images      how the values of a format lie in memory
+    decode      record bytes -> values
+    encode      values -> record bytes
+    writer      `FileWriter`
+    jsonl       items as lines of JSON
+"""
+
+from pbio_spark.wire.attributes import Attribute, attribute, attributes_from_bytes, attributes_to_bytes
+from pbio_spark.wire.container import MAGIC, Item, Kind, Scanner, TruncatedError, open_file, refuse_bp_folder
+from pbio_spark.wire.decode import EXPANSION_LIMIT, decode
+from pbio_spark.wire.encode import encode
+from pbio_spark.wire.images import Value
+from pbio_spark.wire.index import Block, Entry, read_block, read_index
+from pbio_spark.wire.jsonl import items_to_json, record_to_json
+from pbio_spark.wire.writer import FileWriter
+
+__all__ = [
+    "Scanner",
+    "Item",
+    "Kind",
+    "TruncatedError",
+    "MAGIC",
+    "open_file",
+    "refuse_bp_folder",
+    "read_index",
+    "read_block",
+    "Block",
+    "Entry",
+    "Attribute",
+    "attribute",
+    "attributes_from_bytes",
+    "attributes_to_bytes",
+    "decode",
+    "encode",
+    "Value",
+    "EXPANSION_LIMIT",
+    "FileWriter",
+    "items_to_json",
+    "record_to_json",
+]

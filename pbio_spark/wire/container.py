@@ -1,0 +1,260 @@
+"""The items of a file (ffs-wire-format 2): comments, formats, records and index blocks, one after the other.
+
+Every rule of the walk stands in this table; the compiled walk of big files keeps to the same four lines.
+
+| kind | head, bytes                 | payload, bytes                                           |
+| ---- | --------------------------- | -------------------------------------------------------- |
+| 1    | word                        | low 24 bits of the word; at least 1                      |
+| 2    | word, u32be L, format ID    | L; the low 24 bits of the word, 8, 10 or 12, are the ID's|
+| 3    | word, u32be low             | low 16 bits of the word << 32 or low; bits 16..23 are 0  |
+| 4    | word                        | low 24 bits of the word - 4; at least 16                 |
+
+The word is u32be, the kind its top byte. Any other kind is damage, for which there is no cure: nothing in the container
+says where the next item starts. What ends early is not damage but `TruncatedError`: files grow.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import BinaryIO, NoReturn
+
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.lookup3 import id_length
+from pbio_spark.wire.window import Source, Window
+
+MAGIC = b"\x43\x56\xff\xa9"
+INDEX_BLOCK = 256
+
+
+class Kind(IntEnum):
+    """The kinds of items, as in the top byte of an item's first word."""
+
+    COMMENT = 1
+    FORMAT = 2
+    DATA = 3
+    INDEX = 4
+
+
+class TruncatedError(PbioError):
+    """The file ends inside an item, or in an index block that its writer has reserved but not yet written.
+
+    Everything before `offset`, an item boundary, is sound, and reading can go on there once the file has grown.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Where one item of a file lies.
+
+    Attributes:
+        offset: of its first word in the file.
+        payload, length: the place and number of bytes of what it holds: a comment's text with its NUL, a format body, a
+            record with its header, the rest of an index block.
+        format_id: of a format item; of a record as far as it is legible, else empty.
+        ordinal: of a record among all records of the file, from 0; -1 for other items.
+    """
+
+    kind: Kind
+    offset: int
+    payload: int
+    length: int
+    format_id: bytes = b""
+    ordinal: int = -1
+
+    @property
+    def end(self) -> int:
+        return self.payload + self.length
+
+
+class Scanner:
+    """Finds the items of a file, and reads of the payloads the formats only.
+
+    A scanner may start at any item boundary that is known: `offset`, with the `ordinal` of the next record and the
+    `formats` known so far. It always stands at a boundary (`offset`), and `items` may be called again when the file
+    has grown, or to go on from where a loop was left.
+
+    >>> scanner = Scanner(MAGIC + bytes.fromhex("01000003") + b"hi\\0")
+    >>> [(item.kind.name, item.offset, item.length) for item in scanner.items()]
+    [('COMMENT', 4, 3)]
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        name: str = "",
+        *,
+        offset: int = 0,
+        ordinal: int = 0,
+        formats: Mapping[bytes, Format] | None = None,
+    ) -> None:
+        self.window = Window(source, name)
+        self.offset = offset
+        self.ordinal = ordinal
+        self.formats: dict[bytes, Format] = dict(formats or {})
+
+    def items(self, stop: int | None = None) -> Iterator[Item]:
+        """The items that start at `offset` or later, and before `stop` if given, as the file is now.
+
+        Raises:
+            TruncatedError: the last item is not complete; `offset` stays in front of it.
+            PbioError: PBIO_NOT_FFS, PBIO_BAD_ITEM, PBIO_FORMAT_CONFLICT, or what is wrong with a format body.
+        """
+        size = self.window.size()
+        if self.offset == 0 and size > 0:
+            self._read_magic(size)
+        while self.offset < (size if stop is None else min(stop, size)):
+            item = self._item(self.offset, size)
+            if item.kind is Kind.FORMAT:
+                self._learn(item)
+            elif item.kind is Kind.DATA:
+                self.ordinal += 1
+            self.offset = item.end
+            yield item
+
+    def read(self, item: Item) -> bytes:
+        """The payload of an item."""
+        return self.window.read(item.payload, item.length)
+
+    def comment(self, item: Item) -> bytes:
+        """The text of a comment, without its NUL."""
+        text, nul, _ = self.read(item).partition(b"\0")
+        if not nul:
+            self._fail(item.offset, f"the comment's {item.length} bytes hold no NUL")
+        return text
+
+    def format_of(self, item: Item) -> Format:
+        """The format of a record; PBIO_UNKNOWN_FORMAT if no format item in front of the record has its ID."""
+        found = self.formats.get(item.format_id)
+        if found is None:
+            raise PbioError(
+                "PBIO_UNKNOWN_FORMAT",
+                f"no format with the record's ID {item.format_id.hex()} stands in front of the record"
+                if item.format_id
+                else "the record does not start with a format ID",
+                file=self.window.name,
+                offset=item.offset,
+            )
+        return found
+
+    def _read_magic(self, size: int) -> None:
+        head = self.window.read(0, len(MAGIC))
+        if not MAGIC.startswith(head):
+            hint = (
+                "this is the index of an ADIOS2 BP folder" if head == b"ADIO" else "an FFS file starts with 43 56 ff a9"
+            )
+            raise PbioError(
+                "PBIO_NOT_FFS", f"the file starts with {head.hex(' ')}", file=self.window.name, offset=0, hint=hint
+            )
+        if len(head) < len(MAGIC):
+            self._end_early(0, len(MAGIC), size)
+        self.offset = len(MAGIC)
+
+    def _item(self, offset: int, size: int) -> Item:
+        head = self.window.read(offset, 8)
+        if len(head) < 4:
+            self._end_early(offset, 4, size - offset)
+        word = int.from_bytes(head[:4])
+        match word >> 24:
+            case Kind.COMMENT:
+                if (length := word & 0xFFFFFF) < 1:
+                    self._fail(offset, "a comment of no bytes, not even a NUL")
+                item = Item(Kind.COMMENT, offset, offset + 4, length)
+            case Kind.FORMAT:
+                if (length_of_id := word & 0xFFFFFF) not in (8, 10, 12):
+                    self._fail(offset, f"a format ID of {length_of_id} bytes")
+                if len(head) < 8:
+                    self._end_early(offset, 8 + length_of_id, size - offset)
+                format_id = self.window.read(offset + 8, length_of_id)
+                if len(format_id) == length_of_id != len(legible_id(format_id)):
+                    self._fail(offset, f"the format ID {format_id.hex()} is not one of {length_of_id} bytes")
+                item = Item(Kind.FORMAT, offset, offset + 8 + length_of_id, int.from_bytes(head[4:]), format_id)
+            case Kind.DATA:
+                if word & 0xFF0000:
+                    self._fail(offset, f"reserved bits are set in the record's first word {word:#010x}")
+                if len(head) < 8:
+                    self._end_early(offset, 8, size - offset)
+                length = (word & 0xFFFF) << 32 | int.from_bytes(head[4:])
+                start = self.window.read(offset + 8, min(length, 12))
+                item = Item(Kind.DATA, offset, offset + 8, length, legible_id(start), self.ordinal)
+            case Kind.INDEX:
+                if (length := word & 0xFFFFFF) < 20:
+                    self._fail(offset, f"an index block of {length} bytes")
+                item = Item(Kind.INDEX, offset, offset + 4, length - 4)
+            case 0 if not any(self.window.read(offset, INDEX_BLOCK)):
+                raise TruncatedError(
+                    "PBIO_TRUNCATED",
+                    f"an index block at offset {offset} is still being written",
+                    file=self.window.name,
+                    offset=offset,
+                )
+            case unknown:
+                self._fail(offset, f"no item is of kind {unknown:#04x}")
+        if item.end > size:
+            self._end_early(offset, item.end - offset, size - offset)
+        return item
+
+    def _learn(self, item: Item) -> None:
+        body = self.read(item)
+        known = self.formats.get(item.format_id)
+        if known is None:
+            self.formats[item.format_id] = self._format(item, body)
+        elif known.body != body:
+            raise PbioError(
+                "PBIO_FORMAT_CONFLICT",
+                f"format ID {item.format_id.hex()} comes a second time, with another body",
+                file=self.window.name,
+                offset=item.offset,
+            )
+
+    def _format(self, item: Item, body: bytes) -> Format:
+        try:
+            return Format.from_body(body, item.format_id)
+        except PbioError as error:
+            raise error.at(file=self.window.name, offset=item.offset) from None
+
+    def _fail(self, offset: int, reason: str) -> NoReturn:
+        raise PbioError(
+            "PBIO_BAD_ITEM",
+            reason,
+            file=self.window.name,
+            offset=offset,
+            hint="the file is damaged from here on; what stands before this offset is sound",
+        )
+
+    def _end_early(self, offset: int, needed: int, present: int) -> NoReturn:
+        raise TruncatedError(
+            "PBIO_TRUNCATED",
+            f"truncated at offset {offset}: an item of {needed} bytes, {present} of them present",
+            file=self.window.name,
+            offset=offset,
+        )
+
+
+def legible_id(start: bytes) -> bytes:
+    """The format ID at the start of these bytes; none if they do not start with one."""
+    try:
+        return start[: id_length(start)]
+    except PbioError:
+        return b""
+
+
+def open_file(path: str | os.PathLike[str]) -> BinaryIO:
+    """Opens a local FFS file; PBIO_NOT_FFS if the path is the folder of another format."""
+    if os.path.isdir(path):
+        refuse_bp_folder(os.fspath(path), os.listdir(path))
+    return open(path, "rb")
+
+
+def refuse_bp_folder(folder: str, names: Iterable[str]) -> None:
+    """Raises PBIO_NOT_FFS if a folder with files of these names is one of ADIOS2's BP4 and BP5 folders."""
+    if "md.idx" in names:
+        raise PbioError(
+            "PBIO_NOT_FFS",
+            "this is an ADIOS2 BP folder (it has md.idx), not a folder of FFS files",
+            file=folder,
+            hint="BP5 files hold FFS records inside ADIOS2's own framing; read them with ADIOS2",
+        )

@@ -1,0 +1,213 @@
+"""Record bytes -> values (ffs-wire-format 7), in plain Python: the oracle that compiled decoders must agree with.
+
+Nothing in a record is believed before it is checked. A record that one rule refuses is refused as a whole, and the
+error names the field, the place and the reason; compiled decoders call `decode` for the text of theirs.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from operator import itemgetter
+from typing import Any, NoReturn, TypeAlias
+
+from ecode.types import Array, Basic, Kind, Pointer, Ref, Type
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.wire.header import check_header
+from pbio_spark.wire.images import Images, Path, StructImage, Value, align, images_of, path_to_text
+
+EXPANSION_LIMIT = 16
+"""How many times its own length a record may decode to. Pointers of non-recursive structures are followed each time
+they are met, so a few bytes can describe a tree without end. What writers produce never repeats a byte."""
+
+Holder: TypeAlias = "list[Value] | dict[str, Value]"
+
+
+def decode(
+    format: Format,  # noqa: A002 - the project's word for the thing
+    record: bytes,
+    *,
+    text: str | None = "utf-8",
+    strict: bool = True,
+    file: str | None = None,
+    offset: int = 0,
+) -> dict[str, Value]:
+    """The values of one encoded record, its header included.
+
+    Structures become dicts in field order, arrays nested lists with logical indices, NULL of any kind None (so an empty
+    dynamic array is None, and a pointer to a NULL pointer too). A `char` is 0..255, a `boolean` is true if not 0, a
+    float of 16 bytes is its bytes. In recursive structures a target that several pointers share is one Python object,
+    and cycles are cycles.
+
+    Args:
+        text: the encoding of strings; None leaves them bytes.
+        strict: whether a string that is not in that encoding is an error; if not, it stays bytes.
+        file, offset: where the record lies, for errors.
+
+    Raises:
+        PbioError: PBIO_BAD_RECORD (header), PBIO_BAD_POINTER (a target not inside the record), PBIO_BAD_STRING (no NUL,
+            or not text), PBIO_RECORD_EXPANDS (pointers that repeat more than `EXPANSION_LIMIT` allows). `error.field`
+            is the field's path, `error.offset` the place in the file, or in `record` where `offset` is not given.
+    """
+    try:
+        start = check_header(format, record)
+        return _Decoder(images_of(format), bytes(record[start:]), start, text, strict).decode()
+    except PbioError as error:
+        if error.offset is not None:
+            error.offset += offset
+        raise error.at(file=file, format=format.name) from None
+
+
+class _Decoder:
+    """One record being decoded. Offsets count from the base record, as they do in the bytes (7.3)."""
+
+    def __init__(self, images: Images, data: bytes, start: int, text: str | None, strict: bool) -> None:
+        self.images = images
+        self.data = data
+        self.start = start
+        self.text = text
+        self.strict = strict
+        self.variant_part = align(images.top.length)
+        self.room = EXPANSION_LIMIT * len(data)
+        self.met: dict[tuple[int, Type, tuple[int, ...]], Value] = {}
+        # What is still to be filled in, the next at the end: where the value goes, its type and position, and the
+        # structure that its field belongs to. A stack of our own, since lists may have any number of nodes.
+        self.todo: list[tuple[Holder, Any, Type, int, StructImage, int, Path]] = []
+
+    def decode(self) -> dict[str, Value]:
+        values = self.struct(self.images.top, 0, None)
+        while self.todo:
+            holder, key, type_, at, owner, base, path = self.todo.pop()
+            holder[key] = self.value(type_, at, owner, base, path)
+        return values
+
+    def value(self, type_: Type, at: int, owner: StructImage, base: int, path: Path) -> Value:
+        """The value at `at`, of a field of the structure `owner` at `base`; its parts may be filled in later."""
+        cost = 0
+        extents: list[int] = []
+        while isinstance(type_, Pointer):
+            type_ = type_.target
+            size = self.images.size(type_)
+            if not (at := self.follow(at, size, path)):
+                return None
+            cost += size
+        if isinstance(type_, Array):
+            extents = self.images.extents(type_.dims, owner, self.data, base)
+            if type_.is_dynamic:
+                size = self.images.size(type_.element)
+                if not (at := self.follow(at, prod(extents) * size, path)):
+                    return None
+                cost += prod(max(extent, 1) for extent in extents) * size
+        key = at, type_, tuple(extents)
+        if cost and owner.shares and key in self.met:
+            return self.met[key]
+        self.charge(cost, at, path)
+        result: Value
+        match type_:
+            case Array():
+                result = self.array(type_.element, extents, at, owner, base, path)
+            case Ref(name):
+                result = self.struct(self.images.struct(name), at, path)
+            case Basic(Kind.STRING):
+                result = self.string(at, path)
+            case Basic():
+                (result,) = self.images.read_numbers(type_, self.data, at, 1)
+            case Pointer():
+                raise AssertionError("followed above")
+        if cost and owner.shares:
+            self.met[key] = result
+        return result
+
+    def struct(self, image: StructImage, at: int, path: Path) -> dict[str, Value]:
+        values: dict[str, Value] = dict.fromkeys(field.name for field in image.fields)
+        for field in reversed(image.fields):
+            if isinstance(field.type, Basic) and field.type.kind is not Kind.STRING:
+                (values[field.name],) = self.images.read_numbers(field.type, self.data, at + field.offset, 1)
+            else:
+                self.todo.append((values, field.name, field.type, at + field.offset, image, at, (path, field.name)))
+        return values
+
+    def array(
+        self, element: Type, extents: list[int], at: int, owner: StructImage, base: int, path: Path
+    ) -> list[Value]:
+        *outer, last = extents
+        order = self.images.memory_order(extents)
+        if isinstance(element, Basic) and element.kind is not Kind.STRING:
+            numbers = self.images.read_numbers(element, self.data, at, prod(extents))
+            if order is not None:
+                numbers = [number for _, number in sorted(zip(order, numbers, strict=True), key=itemgetter(0))]
+            return nest(numbers, extents)
+        rows: list[list[Value]] = [[None] * last for _ in range(prod(outer))]
+        size = self.images.size(element)
+        for place in reversed(range(prod(extents))):
+            rank = place if order is None else order[place]
+            there = path_to_element(path, rank, extents)
+            self.todo.append((rows[rank // last], rank % last, element, at + place * size, owner, base, there))
+        return nest([*rows], outer) if outer else rows[0]
+
+    def string(self, slot: int, path: Path) -> Value:
+        at = self.follow(slot, 1, path)
+        if at == 0:
+            return None
+        end = self.data.find(0, at)
+        if end < 0:
+            self.fail("PBIO_BAD_STRING", f"no NUL ends the string at offset {at} of the record", slot, path)
+        self.charge(end + 1 - at, slot, path)
+        characters = self.data[at:end]
+        if self.text is None:
+            return characters
+        try:
+            return characters.decode(self.text)
+        except UnicodeDecodeError as error:
+            if not self.strict:
+                return characters
+            self.fail("PBIO_BAD_STRING", f"the string is not {self.text}: {error.reason}", at + error.start, path)
+
+    def follow(self, slot: int, size: int, path: Path) -> int:
+        """Where the pointer at `slot` leads, to `size` bytes inside the record; 0 is NULL."""
+        at = self.images.pointer(self.data, slot)
+        end = len(self.data)
+        if at and not self.variant_part <= at < end:
+            reason = f"a pointer to offset {at} of the record, whose variant part is {self.variant_part} to {end}"
+            self.fail("PBIO_BAD_POINTER", reason, slot, path)
+        if at and at + size > end:
+            reason = f"a target of {size} bytes at offset {at} of the record, which ends at {end}"
+            self.fail("PBIO_BAD_POINTER", reason, slot, path)
+        return at
+
+    def charge(self, cost: int, at: int, path: Path) -> None:
+        """Counts `cost` bytes as decoded."""
+        self.room -= cost
+        if self.room < 0:
+            self.fail(
+                "PBIO_RECORD_EXPANDS",
+                f"pointers that repeat make more than {EXPANSION_LIMIT} times the record's {len(self.data)} bytes",
+                at,
+                path,
+            )
+
+    def fail(self, code: str, reason: str, at: int, path: Path) -> NoReturn:
+        raise PbioError(code, reason, offset=self.start + at, field=path_to_text(path))
+
+
+def nest(flat: list[Value], extents: list[int]) -> list[Value]:
+    """Lists in lists from elements in order, the last index fastest.
+
+    >>> nest([1, 2, 3, 4, 5, 6], [2, 3])
+    [[1, 2, 3], [4, 5, 6]]
+    """
+    for level in reversed(range(1, len(extents))):
+        extent = extents[level]
+        flat = [flat[i * extent : (i + 1) * extent] for i in range(prod(extents[:level]))]
+    return flat
+
+
+def path_to_element(path: Path, rank: int, extents: list[int]) -> Path:
+    """The path to the element of an array that is `rank`-th with the last index fastest."""
+    indices: list[int] = []
+    for extent in reversed(extents):
+        rank, index = divmod(rank, extent)
+        indices.append(index)
+    for index in reversed(indices):
+        path = path, index
+    return path

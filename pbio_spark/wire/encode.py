@@ -1,0 +1,177 @@
+"""Values -> record bytes (ffs-wire-format 7), in plain Python: the inverse of `decode`, byte for byte as FFS writes."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from ecode.suggest import did_you_mean
+from ecode.types import Array, Basic, Kind, Pointer, Ref, Type
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.wire.decode import path_to_element
+from pbio_spark.wire.header import header_to_bytes
+from pbio_spark.wire.images import Images, Path, StructImage, Value, align, images_of, path_to_text
+
+
+def encode(format: Format, values: dict[str, Value], *, text: str = "utf-8") -> bytes:  # noqa: A002
+    """One encoded record, header included, from values as `decode` gives them.
+
+    Every field must be there, control fields of arrays too, and an array must have the extents that they say, or be
+    None. In recursive structures one dict or list object that is met again is written once (7.5). Strings may be bytes.
+
+    Raises:
+        PbioError: PBIO_BAD_VALUE with the field's path: a field is missing, unknown, of the wrong type or out of range,
+            an array has other extents, a string holds a NUL, or a pointer leads to the record itself, which has no
+            encoding.
+    """
+    try:
+        data = _Encoder(images_of(format), text).encode(values, format.is_variant)
+        return header_to_bytes(format, len(data)) + data
+    except PbioError as error:
+        raise error.at(format=format.name) from None
+
+
+class _Encoder:
+    """One record being encoded."""
+
+    def __init__(self, images: Images, text: str) -> None:
+        self.images = images
+        self.text = text
+        self.out = bytearray()
+        self.written: dict[tuple[int, Type, tuple[int, ...]], int] = {}
+        # What is still to be written into space that is reserved for it, the next at the end. Taken from the end, it
+        # gives the order of 7.4: each target at once, depth first.
+        self.todo: list[tuple[Type, int, Value, StructImage, int, Path]] = []
+
+    def encode(self, values: dict[str, Value], is_variant: bool) -> bytes:
+        top = self.images.top
+        self.out = bytearray(align(top.length) if is_variant else top.length)
+        self.written[id(values), Ref(top.name), ()] = 0
+        self.struct(top, 0, values, None)
+        while self.todo:
+            self.value(*self.todo.pop())
+        return bytes(self.out)
+
+    def value(self, type_: Type, at: int, value: Value, owner: StructImage, base: int, path: Path) -> None:
+        """Writes a value of a field of the structure `owner` at `base` into its place at `at`."""
+        while isinstance(type_, Pointer):
+            type_ = type_.target
+            if value is None or not (at := self.target(at, type_, [], self.images.size(type_), value, owner, path)):
+                return
+        extents: list[int] = []
+        leaves: list[Value] = []
+        if isinstance(type_, Array):
+            if value is None and type_.is_dynamic:
+                return
+            extents = self.images.extents(type_.dims, owner, self.out, base)
+            leaves = flatten(value, extents, path)
+            if type_.is_dynamic:
+                size = len(leaves) * self.images.size(type_.element)
+                if not size or not (at := self.target(at, type_, extents, size, value, owner, path)):
+                    return
+        match type_:
+            case Array(element, _):
+                self.array(element, at, leaves, extents, owner, base, path)
+            case Ref(name):
+                self.struct(self.images.struct(name), at, value, path)
+            case Basic(Kind.STRING):
+                self.string(at, value, path)
+            case Basic():
+                self.number(type_, at, value, path)
+
+    def struct(self, image: StructImage, at: int, value: Value, path: Path) -> None:
+        if not isinstance(value, dict):
+            fail(f"a {type(value).__name__} cannot be stored as structure {image.name}", path)
+        if len(value) != len(image.fields) or any(field.name not in value for field in image.fields):
+            names = [field.name for field in image.fields]
+            missing = [name for name in names if name not in value]
+            unknown = [name for name in value if name not in names]
+            hint = did_you_mean(unknown[0], names) if unknown else None
+            fail(f"fields missing: {missing}, unknown: {unknown}", path, hint)
+        for field in reversed(image.fields):
+            inner = value[field.name]
+            if isinstance(field.type, Basic) and field.type.kind is not Kind.STRING:
+                self.number(field.type, at + field.offset, inner, (path, field.name))
+            else:
+                self.todo.append((field.type, at + field.offset, inner, image, at, (path, field.name)))
+
+    def array(
+        self,
+        element: Type,
+        at: int,
+        leaves: list[Value],
+        extents: list[int],
+        owner: StructImage,
+        base: int,
+        path: Path,
+    ) -> None:
+        size = self.images.size(element)
+        order = self.images.memory_order(extents)
+        for place in reversed(range(len(leaves))):
+            rank = place if order is None else order[place]
+            there = path_to_element(path, rank, extents)
+            if isinstance(element, Basic) and element.kind is not Kind.STRING:
+                self.number(element, at + place * size, leaves[rank], there)
+            else:
+                self.todo.append((element, at + place * size, leaves[rank], owner, base, there))
+
+    def number(self, type_: Basic, at: int, value: Value, path: Path) -> None:
+        try:
+            self.out[at : at + type_.size] = self.images.number_to_bytes(type_, value)
+        except ValueError as error:
+            fail(str(error), path)
+
+    def string(self, slot: int, value: Value, path: Path) -> None:
+        if value is None:
+            return
+        if not isinstance(value, str | bytes):
+            fail(f"a {type(value).__name__} cannot be stored as string", path)
+        try:
+            characters = value.encode(self.text) if isinstance(value, str) else value
+        except UnicodeEncodeError as error:
+            fail(f"the string has no form in {self.text}: {error.reason}", path)
+        if 0 in characters:
+            fail("a string cannot hold a NUL", path)
+        self.point(slot, len(self.out), path)
+        self.out += characters + b"\0"
+
+    def target(
+        self, slot: int, type_: Type, extents: list[int], size: int, value: Value, owner: StructImage, path: Path
+    ) -> int:
+        """Makes room for the target of the pointer at `slot`; 0 if it was written before and is shared."""
+        key = id(value), type_, tuple(extents)
+        shares = owner.shares and isinstance(value, dict | list)
+        if shares and key in self.written:
+            if not (at := self.written[key]):
+                fail("a pointer to the record itself has no encoding", path, "wrap the record in an outer structure")
+            self.point(slot, at, path)
+            return 0
+        self.out += bytes(-len(self.out) % 8)
+        at = len(self.out)
+        self.point(slot, at, path)
+        self.out += bytes(size)
+        if shares:
+            self.written[key] = at
+        return at
+
+    def point(self, slot: int, at: int, path: Path) -> None:
+        size = self.images.pointer_size
+        if at >> 8 * size:
+            fail(f"the record is too long for pointers of {size} bytes", path)
+        self.out[slot : slot + size] = at.to_bytes(size, self.images.byte_order)
+
+
+def flatten(value: Value, extents: list[int], path: Path) -> list[Value]:
+    """The elements of nested lists, the last index fastest; PBIO_BAD_VALUE unless they have exactly these extents."""
+    level = [value]
+    for depth, extent in enumerate(extents):
+        for rank, part in enumerate(level):
+            if not isinstance(part, list) or len(part) != extent:
+                found = f"{len(part)} elements" if isinstance(part, list) else f"a {type(part).__name__}"
+                fail(f"{found} where {extent} elements are due", path_to_element(path, rank, extents[:depth]))
+        level = [inner for part in level if isinstance(part, list) for inner in part]
+    return level
+
+
+def fail(reason: str, path: Path, hint: str | None = None) -> NoReturn:
+    raise PbioError("PBIO_BAD_VALUE", reason, field=path_to_text(path), hint=hint)

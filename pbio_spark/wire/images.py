@@ -1,0 +1,194 @@
+"""How the values of a format lie in memory: the sizes of types, the bytes of numbers, the extents of arrays.
+
+Decoding and encoding both see a format through `Images`; ffs-wire-format 5.6, 5.7 and 6.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import TypeAlias
+
+from ecode.types import Basic, Kind, Type
+from pbio_spark.formats import Format
+from pbio_spark.formats.slots import slot_size
+
+Value: TypeAlias = "bool | int | float | str | bytes | list[Value] | dict[str, Value] | None"
+"""A decoded value: structures are dicts in field order, arrays are lists (one level per dimension), NULL is None."""
+
+Path: TypeAlias = "tuple[Path, str | int] | None"
+"""The way to a value, innermost step last: names of fields and indices. A shared tail makes a step cost nothing."""
+
+INTEGERS = {1: "b", 2: "h", 4: "i", 8: "q"}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldImage:
+    """One field of a structure: its name, type, and offset from the structure's start."""
+
+    name: str
+    type: Type
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class StructImage:
+    """A structure in memory: `length` bytes, fields in ascending order of offset.
+
+    `shares` says that pointers in its fields may meet again (7.5), in other words that the structure is recursive.
+    """
+
+    name: str
+    length: int
+    fields: tuple[FieldImage, ...]
+    shares: bool
+
+    def field(self, name: str) -> FieldImage:
+        return next(f for f in self.fields if f.name == name)
+
+
+def align(offset: int) -> int:
+    """The next multiple of 8."""
+    return (offset + 7) & ~7
+
+
+def path_to_text(path: Path) -> str:
+    """
+    >>> path_to_text((((None, "a"), 3), "unit price"))
+    '$.a[3]["unit price"]'
+    """
+    steps: list[str] = []
+    while path is not None:
+        path, step = path
+        if isinstance(step, int):
+            steps.append(f"[{step}]")
+        else:
+            steps.append(f".{step}" if step.isidentifier() else '["' + step.replace('"', '\\"') + '"]')
+    return "$" + "".join(reversed(steps))
+
+
+class Images:
+    """The structures of one format as its machine lays them out. Get them from `images_of`."""
+
+    def __init__(self, format: Format) -> None:  # noqa: A002 - the project's word for the thing
+        self.pointer_size = format.pointer_size
+        self.byte_order = format.byte_order
+        self._order = ">" if format.byte_order == "big" else "<"
+        self._float_format = format.float_format
+        self._column_major = format.column_major
+        self._structs = {
+            layout.name: StructImage(
+                layout.name,
+                layout.record_length,
+                tuple(
+                    FieldImage(entry.name, field.type, entry.offset)
+                    for entry, field in zip(layout.fields, type_.fields, strict=True)
+                ),
+                format.is_recursive(layout.name),
+            )
+            for layout, type_ in zip(format.structs, format.record.structs, strict=True)
+        }
+        self._lengths = {layout.name: layout.record_length for layout in format.structs}
+        self.top = self._structs[format.name]
+
+    def struct(self, name: str) -> StructImage:
+        return self._structs[name]
+
+    def size(self, type_: Type) -> int:
+        """The bytes that a value of this type takes where it stands; what it points to is elsewhere."""
+        return slot_size(type_, self._lengths, self.pointer_size)
+
+    def pointer(self, data: bytes | bytearray, at: int) -> int:
+        return int.from_bytes(data[at : at + self.pointer_size], self.byte_order)
+
+    def extents(self, dims: tuple[int | str, ...], owner: StructImage, data: bytes | bytearray, base: int) -> list[int]:
+        """The extents of an array in a structure of type `owner` whose image starts at `base`.
+
+        A control field counts as unsigned whatever its type (7.4), so that a negative one is too large for any record.
+        """
+        found: list[int] = []
+        for dim in dims:
+            if isinstance(dim, str):
+                control = owner.field(dim)
+                at = base + control.offset
+                dim = int.from_bytes(data[at : at + self.size(control.type)], self.byte_order)
+            found.append(dim)
+        return found
+
+    def memory_order(self, extents: list[int]) -> list[int] | None:
+        """Which element of an array, counted with the last index fastest, lies first in memory, second, and so on.
+
+        None if they lie in just that order.
+        """
+        if not self._column_major or len(extents) < 2:
+            return None
+        strides = [prod(extents[k + 1 :]) for k in range(len(extents))]
+        order = [0]
+        for extent, stride in zip(reversed(extents), reversed(strides), strict=True):
+            order = [outer + i * stride for outer in order for i in range(extent)]
+        return order
+
+    def read_numbers(self, basic: Basic, data: bytes, at: int, count: int) -> list[Value]:
+        """`count` values of a basic type other than string, from `at` on.
+
+        A `float` of 16 bytes is a long double, of which the format does not say whose: its bytes are the value.
+        """
+        size = basic.size
+        if basic.kind is Kind.FLOAT:
+            if size == 16:
+                return [data[at + 16 * i : at + 16 * i + 16] for i in range(count)]
+            if size == 8 and self._float_format == 3:
+                data = _swap_words(data[at : at + 8 * count])
+                at = 0
+            return list(struct.unpack_from(f"{self._float_order(size)}{count}{'f' if size == 4 else 'd'}", data, at))
+        values = struct.unpack_from(f"{self._order}{count}{_code(basic)}", data, at)
+        return [value != 0 for value in values] if basic.kind is Kind.BOOLEAN else list(values)
+
+    def number_to_bytes(self, basic: Basic, value: Value) -> bytes:
+        """The bytes of a value; ValueError if the type does not have it."""
+        try:
+            match basic.kind, value:
+                case Kind.FLOAT, bytes() if basic.size == 16 == len(value):
+                    return value
+                case Kind.FLOAT, int() | float() if basic.size < 16:
+                    image = struct.pack(f"{self._float_order(basic.size)}{'f' if basic.size == 4 else 'd'}", value)
+                    return _swap_words(image) if basic.size == 8 and self._float_format == 3 else image
+                case Kind.BOOLEAN, bool():
+                    return int(value).to_bytes(basic.size, self.byte_order)
+                case Kind.INTEGER | Kind.UNSIGNED | Kind.CHAR | Kind.ENUMERATION, int():
+                    return struct.pack(self._order + _code(basic), value)
+        except (struct.error, OverflowError):
+            raise ValueError(f"{value!r} is out of the range of {basic}") from None
+        raise ValueError(f"a {type(value).__name__} cannot be stored as {basic}")
+
+    def _float_order(self, size: int) -> str:
+        match self._float_format:
+            case 1:
+                return ">"
+            case 2:
+                return "<"
+            case 3 if size == 8:
+                return "<"
+        return self._order
+
+
+def _code(basic: Basic) -> str:
+    code = INTEGERS[basic.size]
+    return code if basic.kind is Kind.INTEGER else code.upper()
+
+
+def _swap_words(data: bytes) -> bytes:
+    """Exchanges the two 32-bit words of each 8 bytes."""
+    words = memoryview(data).cast("I")
+    out = bytearray(data)
+    swapped = memoryview(out).cast("I")
+    swapped[0::2], swapped[1::2] = words[1::2], words[0::2]
+    return bytes(out)
+
+
+@lru_cache(maxsize=1024)
+def images_of(format: Format) -> Images:  # noqa: A002
+    """The images of a format, made once."""
+    return Images(format)

@@ -1,0 +1,226 @@
+"""Index blocks (ffs-wire-format 3): where the format and data items lie that follow a block, up to the next one."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from pbio_spark.errors import PbioError
+from pbio_spark.wire.container import INDEX_BLOCK, Item, Kind, Scanner, legible_id
+
+HEAD = struct.Struct(">IIII")
+FORMAT_ENTRY, DATA_ENTRY, END = 0, 1, 0xFF
+ENTRY_LIMIT = 248
+"""An entry must end before this byte of its block, so that the end word has room."""
+BLOCK_WORD = (Kind.INDEX << 24 | INDEX_BLOCK).to_bytes(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One item that a block announces: its place in the file, its format's ID, and a record's attribute list.
+
+    `attributes` holds the bytes of the list (none at all for a record written without); None for a format item.
+    """
+
+    offset: int
+    format_id: bytes
+    attributes: bytes | None
+
+    @property
+    def is_data(self) -> bool:
+        return self.attributes is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """An index block.
+
+    Attributes:
+        offset: of the block in the file.
+        next: offset of the next block; of the last block, the file's length.
+        first, last: ordinals of the first and last record announced; `last` is `first - 1` (modulo 2**32) if none is.
+        cursor: where in the block its end word stands.
+    """
+
+    offset: int
+    next: int
+    first: int
+    last: int
+    entries: tuple[Entry, ...]
+    cursor: int
+
+    @property
+    def ordinals(self) -> range:
+        """The ordinals of the records announced."""
+        return range(self.first, self.first if self.last == (self.first - 1) & 0xFFFFFFFF else self.last + 1)
+
+
+def block_from_bytes(block: bytes, offset: int, file: str = "") -> Block:
+    """Parses a block that lies at `offset`.
+
+    Raises:
+        PbioError: PBIO_BAD_INDEX if an entry does not fit, there is no end word, or the ordinals do not count the
+            records announced.
+    """
+
+    def fail(reason: str) -> PbioError:
+        return PbioError("PBIO_BAD_INDEX", reason, file=file, offset=offset)
+
+    if len(block) < 20:
+        raise fail(f"an index block of {len(block)} bytes")
+    _, next_, first, last = HEAD.unpack_from(block)
+    entries: list[Entry] = []
+    cursor = HEAD.size
+    while True:
+        if cursor + 4 > len(block):
+            raise fail("no end word closes the entries")
+        word = int.from_bytes(block[cursor : cursor + 4])
+        kind, length = word & 0xFF, word >> 8
+        if kind == END:
+            break
+        payload = block[cursor + 12 : cursor + 12 + length]
+        if len(payload) < length:
+            raise fail(f"an entry of {length} bytes at byte {cursor} does not fit into the block")
+        where = int.from_bytes(block[cursor + 4 : cursor + 12])
+        if where <= offset:
+            raise fail(f"the entry at byte {cursor} points to offset {where}, which is not behind the block")
+        if kind == FORMAT_ENTRY:
+            entries.append(Entry(where, payload, None))
+            cursor += 12 + length
+        elif kind == DATA_ENTRY:
+            ends = 4 + int.from_bytes(payload[:4])
+            if not 4 < ends <= length:
+                raise fail(f"the format ID of the entry at byte {cursor} does not fit into it")
+            entries.append(Entry(where, payload[4:ends], payload[ends:]))
+            cursor += 12 + (length + 3 & ~3)
+        else:
+            raise fail(f"no entry is of kind {kind:#04x}, as at byte {cursor}")
+        if legible_id(entries[-1].format_id) != entries[-1].format_id:
+            raise fail(f"the entry at byte {cursor} has no valid format ID")
+    found = Block(offset, next_, first, last, tuple(entries), cursor)
+    if len(found.ordinals) != (records := sum(entry.is_data for entry in entries)):
+        raise fail(f"ordinals {first} to {last} do not count the {records} records announced")
+    return found
+
+
+def read_block(scanner: Scanner, item: Item) -> Block:
+    """The block that a scanner has met."""
+    return block_from_bytes(scanner.window.read(item.offset, item.end - item.offset), item.offset, scanner.window.name)
+
+
+def read_index(scanner: Scanner) -> tuple[Block, ...] | None:
+    """All blocks of an indexed file, found without walking its records; None if the file has no index.
+
+    The scanner must stand at the start of the file. What the blocks say of items is not compared with the items.
+
+    Raises:
+        PbioError: PBIO_BAD_INDEX if the chain of blocks is broken or does not reach the end of the file, a block is
+            damaged, or records are counted twice or left out; a sequential scan may still read the file.
+    """
+    window = scanner.window
+    first = next((item for item in scanner.items() if item.kind is not Kind.COMMENT), None)
+    if first is None or first.kind is not Kind.INDEX:
+        return None
+    size = window.size()
+    blocks = [read_block(scanner, first)]
+    while (offset := blocks[-1].next) != size:
+        head = window.read(offset, 4)
+        if offset <= blocks[-1].offset or len(head) < 4 or head[0] != Kind.INDEX:
+            raise PbioError(
+                "PBIO_BAD_INDEX",
+                f"no next block at offset {offset}, and the file ends at {size}",
+                file=window.name,
+                offset=blocks[-1].offset,
+            )
+        length = int.from_bytes(head[1:])
+        blocks.append(block_from_bytes(window.read(offset, length), offset, window.name))
+    ordinal = 0
+    for block in blocks:
+        if block.first != ordinal:
+            raise PbioError(
+                "PBIO_BAD_INDEX",
+                f"the block's first record is {block.first}, not {ordinal}",
+                file=window.name,
+                offset=block.offset,
+            )
+        ordinal = block.ordinals.stop
+    return tuple(blocks)
+
+
+def check_room(format_id: bytes, attributes: bytes) -> None:
+    """PBIO_BAD_ATTRIBUTES if a record's attribute list is too long for an index block."""
+    room = ENTRY_LIMIT - HEAD.size - 12 - 4 - len(format_id) - 1
+    if len(attributes) > room:
+        raise PbioError(
+            "PBIO_BAD_ATTRIBUTES", f"an attribute list of {len(attributes)} bytes; an index block has room for {room}"
+        )
+
+
+class IndexWriter:
+    """Interleaves index blocks with the items of a file, byte for byte as the reference library does (3.2).
+
+    One buffer serves all blocks and is never cleared, so that later blocks end with leftovers of earlier ones.
+    Between two calls the file stands at its end.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._buffer = bytearray(INDEX_BLOCK)
+        self._block = -1
+        self._cursor = 0
+        self._first = 0
+        self._records = 0
+
+    @classmethod
+    def resume(cls, file: BinaryIO, block: Block, scanner: Scanner) -> IndexWriter:
+        """Goes on in the last block of a file that a scanner has read to its end.
+
+        Raises:
+            PbioError: PBIO_BAD_INDEX if the block does not cover the end of the file.
+        """
+        image = scanner.window.read(block.offset, INDEX_BLOCK)
+        whole = block.next == scanner.offset and block.ordinals.stop == scanner.ordinal
+        if not whole or image[:4] != BLOCK_WORD:
+            raise PbioError(
+                "PBIO_BAD_INDEX",
+                "the last index block does not cover the end of the file",
+                file=scanner.window.name,
+                offset=block.offset,
+            )
+        writer = cls(file)
+        writer._buffer[:] = image
+        writer._block, writer._cursor = block.offset, block.cursor
+        writer._first, writer._records = block.first, block.ordinals.stop
+        return writer
+
+    def format_at_end(self, format_id: bytes) -> None:
+        """Announces the format item that is written next."""
+        self._enter(FORMAT_ENTRY, format_id)
+
+    def data_at_end(self, format_id: bytes, attributes: bytes) -> None:
+        """Announces the record that is written next."""
+        self._enter(DATA_ENTRY, len(format_id).to_bytes(4) + format_id + attributes)
+        self._records += 1
+
+    def _enter(self, kind: int, payload: bytes) -> None:
+        length = 12 + len(payload)
+        if self._block < 0 or self._cursor + length >= ENTRY_LIMIT:
+            self.flush()
+            self._block, self._cursor, self._first = self._file.tell(), HEAD.size, self._records
+            self._file.write(bytes(INDEX_BLOCK))
+        entry = (len(payload) << 8 | kind).to_bytes(4) + self._file.tell().to_bytes(8) + payload
+        self._buffer[self._cursor : self._cursor + length] = entry
+        self._cursor += length if kind == FORMAT_ENTRY else length + 3 & ~3
+
+    def flush(self) -> None:
+        """Writes the current block over the space reserved for it, and returns to the end of the file."""
+        if self._block < 0:
+            return
+        end = self._file.tell()
+        last = (self._records - 1) & 0xFFFFFFFF
+        self._buffer[self._cursor : self._cursor + 4] = END.to_bytes(4)
+        HEAD.pack_into(self._buffer, 0, int.from_bytes(BLOCK_WORD), end, self._first, last)
+        self._file.seek(self._block)
+        self._file.write(self._buffer)
+        self._file.seek(end)

@@ -1,0 +1,231 @@
+"""Items -> JSON lines: one object per comment, format, record and index block, in file order.
+
+    {"kind": "comment", "text": ...}
+    {"kind": "format", "name", "id", "body_len", "body_version", "struct": {...}, "subformats": [...]}
+    {"kind": "data", "format", "id", "value", "attrs"}
+    {"kind": "index", "next", "start", "last", "elements": [{"type", "fpos", "attrs"}]}
+
+Keys stand in stored order. NaN and the infinities are strings; bytes that are not UTF-8 are {"$bytes": hex}. The value
+of a recursive format is {"$nodes": [...]}, the record being node 0; where a field of a recursive structure points to a
+structure stands {"$node": k}. Nodes are numbered as they are met, depth first in field order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite, isnan
+from typing import TypeAlias
+
+from ecode.types import Array, Basic, Kind, Pointer, Ref, Type
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format, StructLayout
+from pbio_spark.wire.attributes import Attribute, attributes_from_bytes
+from pbio_spark.wire.container import Kind as ItemKind
+from pbio_spark.wire.container import Scanner
+from pbio_spark.wire.decode import EXPANSION_LIMIT, decode
+from pbio_spark.wire.images import Value
+from pbio_spark.wire.index import Block, read_block
+
+Json: TypeAlias = "bool | int | float | str | Mapping[str, Json] | Sequence[Json] | None"
+
+
+def items_to_json(scanner: Scanner) -> Iterator[str]:
+    """The JSON lines of the items from where a scanner stands; errors are those of the scanner and of `decode`."""
+    attributes: dict[int, bytes] = {}
+    for item in scanner.items():
+        match item.kind:
+            case ItemKind.COMMENT:
+                yield to_text({"kind": "comment", "text": bytes_to_json(scanner.comment(item))})
+            case ItemKind.FORMAT:
+                yield to_text(format_to_json(scanner.formats[item.format_id]))
+            case ItemKind.DATA:
+                format_ = scanner.format_of(item)
+                value = record_to_json(format_, scanner.read(item), file=scanner.window.name, offset=item.payload)
+                listed = attributes.get(item.offset, b"")
+                head = to_text({"kind": "data", "format": format_.name, "id": item.format_id.hex()})
+                tail = f',"attrs":{to_text(attributes_to_json(listed))}' if listed else ""
+                yield f'{head[:-1]},"value":{value}{tail}}}'
+            case ItemKind.INDEX:
+                block = read_block(scanner, item)
+                attributes = {entry.offset: entry.attributes for entry in block.entries if entry.attributes}
+                yield to_text(block_to_json(block))
+
+
+def format_to_json(format: Format) -> Json:  # noqa: A002 - the project's word for the thing
+    top, *others = (_struct_to_json(format, layout) for layout in format.structs)
+    return {
+        "kind": "format",
+        "name": format.name,
+        "id": format.id.hex(),
+        "body_len": len(format.body),
+        "body_version": format.body_version,
+        "struct": top,
+        "subformats": others,
+    }
+
+
+def _struct_to_json(format: Format, layout: StructLayout) -> Json:  # noqa: A002
+    return {
+        "name": layout.name,
+        "record_length": layout.record_length,
+        "byte_order": format.byte_order,
+        "pointer_size": format.pointer_size,
+        "float_format": format.float_format,
+        "alignment": layout.alignment,
+        "column_major": int(format.column_major),
+        "variant": format.is_variant_struct(layout.name),
+        "fields": [[field.name, field.type, field.size, field.offset] for field in layout.fields],
+        "opt_info": [
+            {"type": f"{block.type:#010x}", "len": len(block.data), "hex": block.data.hex()}
+            for block in layout.opt_info
+        ],
+    }
+
+
+def block_to_json(block: Block) -> Json:
+    elements: list[Json] = []
+    for entry in block.entries:
+        element: dict[str, Json] = {"type": "data" if entry.is_data else "format", "fpos": entry.offset}
+        if entry.attributes:
+            element["attrs"] = attributes_to_json(entry.attributes)
+        elements.append(element)
+    return {"kind": "index", "next": block.next, "start": block.first, "last": block.last, "elements": elements}
+
+
+def attributes_to_json(listed: bytes) -> Json:
+    return [{"atom": a.atom, "type": a.type, "value": _attribute_value(a)} for a in attributes_from_bytes(listed)]
+
+
+def _attribute_value(attribute: Attribute) -> Json:
+    match attribute.type, attribute.value:
+        case "string", bytes(text):
+            return bytes_to_json(text)
+        case _, bytes(data):
+            return {"$bytes": data.hex()}
+        case _, float(number):
+            return float_to_json(number)
+        case _, number:
+            return number
+
+
+def record_to_json(format: Format, record: bytes, *, file: str | None = None, offset: int = 0) -> str:  # noqa: A002
+    """The JSON text of one encoded record's value.
+
+    Raises:
+        PbioError: those of `decode`, and PBIO_RECORD_EXPANDS where arrays that a record shares, or that contain
+            themselves, would be shown again and again.
+    """
+    values = decode(format, record, text=None, file=file, offset=offset)
+    try:
+        return _ValueText(format, EXPANSION_LIMIT * len(record)).text(values)
+    except PbioError as error:
+        raise error.at(file=file, offset=offset, format=format.name) from None
+
+
+class _ValueText:
+    """Writes the text of one value. What is still to be written lies on a stack of our own: values may be deep."""
+
+    def __init__(self, format: Format, room: int) -> None:  # noqa: A002
+        self.format = format
+        self.room = room
+        self.lists: set[int] = set()
+        self.nodes: dict[int, int] = {}
+        self.texts: list[list[str]] = []
+        # The next at the end: the text that it goes to, and either a piece of it or a value with its type and whether
+        # it is of a field whose pointers are nodes.
+        self.todo: list[tuple[list[str], str] | tuple[list[str], Type, Value, bool]] = []
+
+    def text(self, values: dict[str, Value]) -> str:
+        self.node(values, Ref(self.format.name))
+        while self.todo:
+            match self.todo.pop():
+                case text, str(piece):
+                    text.append(piece)
+                case text, type_, value, shares:
+                    self.value(text, type_, value, shares)
+        texts = ["".join(text) for text in self.texts]
+        return f'{{"$nodes":[{",".join(texts)}]}}' if self.format.is_recursive(self.format.name) else texts[0]
+
+    def node(self, value: dict[str, Value], type_: Type) -> int:
+        """The number of a node; one that is new is written next, before what follows it where it was met."""
+        number = self.nodes.setdefault(id(value), len(self.nodes))
+        if number == len(self.texts):
+            self.texts.append([])
+            self.todo.append((self.texts[number], type_, value, False))
+        return number
+
+    def value(self, text: list[str], type_: Type, value: Value, shares: bool) -> None:
+        while isinstance(type_, Pointer):
+            type_ = type_.target
+            if shares and isinstance(type_, Ref) and isinstance(value, dict):
+                text.append(f'{{"$node":{self.node(value, type_)}}}')
+                return
+        match type_, value:
+            case Array(element, dims), list():
+                self.spend(value)
+                inner = Array(element, dims[1:]) if dims[1:] else element
+                self.todo.append((text, "]"))
+                for part in reversed(value[1:]):
+                    self.todo += ((text, inner, part, shares), (text, ","))
+                self.todo += [(text, inner, value[0], shares)] if value else []
+                self.todo.append((text, "["))
+            case Ref(name), dict():
+                shares = self.format.is_recursive(name)
+                fields = self.format.record.struct(name).fields
+                self.todo.append((text, "}"))
+                for position, field in reversed(list(enumerate(fields))):
+                    key = f"{',' if position else ''}{to_text(field.name)}:"
+                    self.todo += ((text, field.type, value[field.name], shares), (text, key))
+                self.todo.append((text, "{"))
+            case Basic(Kind.STRING), bytes(characters):
+                text.append(to_text(bytes_to_json(characters)))
+            case _, bytes(image):
+                text.append(to_text({"$bytes": image.hex()}))
+            case _, float(number):
+                text.append(to_text(float_to_json(number)))
+            case _, None | bool() | int() as scalar:
+                text.append(to_text(scalar))
+
+    def spend(self, value: list[Value]) -> None:
+        """Lets a list be shown again only as long as there is room: it may be part of itself."""
+        if id(value) in self.lists:
+            self.room -= 1 + len(value)
+            if self.room < 0:
+                raise PbioError("PBIO_RECORD_EXPANDS", "arrays that repeat or contain themselves have no text")
+        self.lists.add(id(value))
+
+
+def float_to_json(number: float) -> float | str:
+    """
+    >>> float_to_json(float("-inf")), float_to_json(2.0)
+    ('-Infinity', 2.0)
+    """
+    if isfinite(number):
+        return number
+    return "NaN" if isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def bytes_to_json(characters: bytes) -> Json:
+    """
+    >>> bytes_to_json(b"text"), bytes_to_json(b"\xff")
+    ('text', {'$bytes': 'ff'})
+    """
+    try:
+        return characters.decode()
+    except UnicodeDecodeError:
+        return {"$bytes": characters.hex()}
+
+
+def to_text(value: Json) -> str:
+    """Compact JSON. Text stands as it is, unless it is a name with bytes that are not UTF-8."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text if text.isascii() or _is_unicode(text) else json.dumps(value, separators=(",", ":"))
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

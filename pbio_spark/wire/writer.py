@@ -1,0 +1,137 @@
+"""Writes files: the magic, comments, each format before its first record, records, and the index if one is wanted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.wire.attributes import Attribute, attributes_to_bytes
+from pbio_spark.wire.container import MAGIC, Item, Kind, Scanner
+from pbio_spark.wire.encode import encode
+from pbio_spark.wire.header import check_header
+from pbio_spark.wire.images import Value
+from pbio_spark.wire.index import IndexWriter, check_room, read_block
+
+
+class FileWriter:
+    """An FFS file being written; a context manager. A file object that was handed in stays open.
+
+    Args:
+        file: a path, or a binary file that stands at its start; an index needs one that can seek.
+        indexed: interleave index blocks, which must be told from the start of a file.
+        append: go on at the end of a file, which must be readable and whole; an indexed one goes on in its last block.
+
+    Raises:
+        PbioError: PBIO_CANNOT_APPEND if the file has an index and `indexed` is false, or the other way round; and
+            whatever a `Scanner` finds wrong with a file to append to.
+    """
+
+    def __init__(self, file: str | os.PathLike[str] | BinaryIO, *, indexed: bool = False, append: bool = False) -> None:
+        self._owned = isinstance(file, str | os.PathLike)
+        self._file: BinaryIO = (
+            open(file, "r+b" if append else "wb")  # noqa: SIM115 - closed by `close`
+            if isinstance(file, str | os.PathLike)
+            else file
+        )
+        self._formats: dict[bytes, Format] = {}
+        self._index = IndexWriter(self._file) if indexed else None
+        try:
+            if append and self._file.seek(0, os.SEEK_END):
+                self._go_on()
+            else:
+                self._file.write(MAGIC)
+        except BaseException:
+            self._close_file()
+            raise
+
+    def comment(self, text: str | bytes) -> None:
+        """Writes a comment; PBIO_BAD_VALUE if it holds a NUL or is longer than 2**24 - 2 bytes."""
+        data = text.encode() if isinstance(text, str) else text
+        if 0 in data or len(data) + 1 >> 24:
+            raise PbioError("PBIO_BAD_VALUE", f"a comment of {len(data)} bytes that is too long or holds a NUL")
+        self._file.write((Kind.COMMENT << 24 | len(data) + 1).to_bytes(4) + data + b"\0")
+
+    def data(
+        self,
+        format: Format,  # noqa: A002
+        record: bytes | dict[str, Value],
+        attributes: Iterable[Attribute] | None = None,
+    ) -> None:
+        """Writes a record: values, or an encoded record with its header.
+
+        Raises:
+            PbioError: PBIO_BAD_VALUE or PBIO_BAD_RECORD if the record is not one of the format, PBIO_BAD_ATTRIBUTES if
+                the file has no index to hold attributes or they do not fit, PBIO_FORMAT_CONFLICT if the file holds
+                another format with the same ID.
+        """
+        if isinstance(record, dict):
+            record = encode(format, record)
+        else:
+            check_header(format, record)
+        listed = b"" if attributes is None else attributes_to_bytes(attributes, format.byte_order)
+        if listed and self._index is None:
+            raise PbioError("PBIO_BAD_ATTRIBUTES", "attributes lie in the index, and this file has none")
+        if self._index is not None:
+            check_room(format.id, listed)
+        self._announce(format)
+        if self._index is not None:
+            self._index.data_at_end(format.id, listed)
+        head = (Kind.DATA << 24 | len(record) >> 32).to_bytes(4) + (len(record) & 0xFFFFFFFF).to_bytes(4)
+        self._file.write(head + record)
+
+    def close(self) -> None:
+        """Completes the index, and closes the file if this writer opened it."""
+        if self._index is not None:
+            self._index.flush()
+        self._file.flush()
+        self._close_file()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _announce(self, format: Format) -> None:  # noqa: A002
+        """Writes the format item in front of the first record that needs it."""
+        known = self._formats.get(format.id)
+        if known is not None:
+            if known.body != format.body:
+                raise PbioError(
+                    "PBIO_FORMAT_CONFLICT", "the file holds another format with this ID", format=format.id.hex()
+                )
+            return
+        if self._index is not None:
+            self._index.format_at_end(format.id)
+        head = (Kind.FORMAT << 24 | len(format.id)).to_bytes(4) + len(format.body).to_bytes(4)
+        self._file.write(head + format.id + format.body)
+        self._formats[format.id] = format
+
+    def _go_on(self) -> None:
+        scanner = Scanner(self._file, str(getattr(self._file, "name", "")))
+        last: Item | None = None
+        for item in scanner.items():
+            if item.kind is Kind.INDEX:
+                last = item
+        indexed = self._index is not None
+        if last is not None if not indexed else last is None and bool(scanner.formats):
+            raise PbioError(
+                "PBIO_CANNOT_APPEND",
+                f"the file has {'no ' if indexed else 'an '}index",
+                file=scanner.window.name,
+                hint=f"append with indexed={not indexed}",
+            )
+        if last is not None:
+            self._index = IndexWriter.resume(self._file, read_block(scanner, last), scanner)
+        self._formats = scanner.formats
+        self._file.seek(0, os.SEEK_END)
+
+    def _close_file(self) -> None:
+        if self._owned:
+            self._file.close()

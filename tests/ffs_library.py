@@ -240,7 +240,7 @@ def _aligned(data: bytes) -> Any:
 
 def _register(calls: Any, formats: int, structs: Sequence[NativeStruct]) -> Registered:
     structs = tuple(structs)
-    handle = calls.FMregister_data_format(formats, _description(structs))
+    handle = calls.FMregister_data_format(formats, description(structs))
     if not handle:
         raise ValueError(f"the library does not take the format {structs[0].name!r}")
     return Registered(handle, *identity(calls, handle), structs)
@@ -252,7 +252,7 @@ def identity(calls: Any, handle: int) -> tuple[bytes, bytes]:
     return format_id, ctypes.string_at(calls.get_server_rep_FMformat(handle, byref(length)), length.value)
 
 
-def _description(structs: Sequence[NativeStruct]) -> Any:
+def description(structs: Sequence[NativeStruct]) -> Any:
     """The library's description of structures: arrays of C structures, each ended by an empty one."""
     table = (_Struct * (len(structs) + 1))()
     for row, s in zip(table, structs, strict=False):
@@ -299,9 +299,9 @@ def convert(
     The conversion is asked for explicitly: the automatic rule takes formats that differ in widths only for one.
     """
     structs = tuple(target or natural(described(calls, calls.FMFormat_of_original(handle))))
-    description = _description(structs)
-    made = calls.FFSset_fixed_target(context, description)
-    calls.establish_conversion(context, handle, description)
+    wanted = description(structs)
+    made = calls.FFSset_fixed_target(context, wanted)
+    calls.establish_conversion(context, handle, wanted)
     return made, structs
 
 

@@ -13,6 +13,12 @@ In the order of the way from bytes to columns:
     format             `Format`, which holds all of these together
     layout             record type -> format for a named machine
     store              format stores: memory, a folder
+    arrow_schema       record type -> columns and Arrow schema: the table of types
+    arrow_to_record    Arrow schema -> record type, by the same table
+    arrow_to_ddl       Arrow schema -> Spark's DDL and JSON
+    merge              the union of versions of a record type
+
+Only the `arrow_` modules import pyarrow, and nothing here imports them.
 """
 
 from pbio_spark.formats.format import FieldLayout, Format, OptInfo, StructLayout

@@ -31,7 +31,7 @@ SIZES: dict[Kind, tuple[int, ...]] = {
 }
 """The sizes that values of each kind may have."""
 
-_BASE = {
+BASE_TYPES: dict[str, Kind] = {
     "integer": Kind.INTEGER,
     "unsigned integer": Kind.UNSIGNED,
     "unsigned\tinteger": Kind.UNSIGNED,
@@ -92,7 +92,7 @@ def type_string_to_type(text: str, size: int, is_struct: Callable[[str], bool]) 
         rest = core[1 : end - 1]
 
     name = core[:end]
-    kind = _BASE.get(name.strip(_BLANKS).lower())
+    kind = BASE_TYPES.get(name.strip(_BLANKS).lower())
     result: Type
     if kind is Kind.STRING:
         result = Basic(kind, 0)
@@ -103,7 +103,10 @@ def type_string_to_type(text: str, size: int, is_struct: Callable[[str], bool]) 
     elif is_struct(name):
         result = Ref(name)
     else:
-        fail(f"{shorten(name)} is neither a basic type nor a structure of this format", did_you_mean(name[:80], _BASE))
+        fail(
+            f"{shorten(name)} is neither a basic type nor a structure of this format",
+            did_you_mean(name[:80], BASE_TYPES),
+        )
     for stars, dims in reversed(layers):
         result = Array(result, dims) if dims else result
         for _ in range(stars):

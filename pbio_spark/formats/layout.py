@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ecode.types import Array, Field, Pointer, Record, Ref, Struct, Type
+from ecode.types import STRING, Array, Field, Pointer, Record, Ref, Struct, Type
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.format import Format
 from pbio_spark.formats.machine import machine_named
@@ -57,7 +57,10 @@ def record_to_format(
             struct.name,
             tuple(
                 FieldLayout(
-                    f.name, texts[struct.name, f.name], _element_size(f.type, lengths), offsets[struct.name, f.name]
+                    f.name,
+                    texts[struct.name, f.name],
+                    _element_size(f.type, lengths, target.pointer_size),
+                    offsets[struct.name, f.name],
                 )
                 for f in struct.fields
             ),
@@ -75,7 +78,8 @@ def _type_string(struct: Struct, field: Field, structs: Mapping[str, Struct]) ->
     path = f"$.{field.name}"
     text = type_to_type_string(field.type)
     try:
-        same = type_string_to_type(text, _element_size(field.type, dict.fromkeys(structs, 1)), structs.__contains__)
+        size = _element_size(field.type, dict.fromkeys(structs, 1), pointer_size=8)
+        same = type_string_to_type(text, size, structs.__contains__)
     except PbioError as error:
         raise error.at(format=shorten(struct.name), field=path) from None
     if same != field.type:
@@ -89,11 +93,16 @@ def _type_string(struct: Struct, field: Field, structs: Mapping[str, Struct]) ->
     return text
 
 
-def _element_size(type_: Type, lengths: Mapping[str, int]) -> int:
-    """The size that a field's entry states: that of the innermost element. Strings get theirs at registration."""
+def _element_size(type_: Type, lengths: Mapping[str, int], pointer_size: int) -> int:
+    """The size that a field's entry states: that of the innermost element, which of a string is its pointer.
+
+    FFS steps through arrays of strings behind a pointer by this size.
+    """
     while isinstance(type_, Array | Pointer):
         type_ = type_.element if isinstance(type_, Array) else type_.target
-    return lengths.get(type_.name, 0) if isinstance(type_, Ref) else type_.size
+    if isinstance(type_, Ref):
+        return lengths.get(type_.name, 0)
+    return pointer_size if type_ == STRING else type_.size
 
 
 def _round_up(number: int, multiple: int) -> int:

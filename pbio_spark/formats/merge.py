@@ -1,0 +1,181 @@
+"""The union of the versions of a record type: every field of any version, each as wide as its widest.
+
+>>> from ecode.types import FLOAT32, INT32, INT64, record
+>>> old = record("reading", [Field("id", INT32), Field("v", INT32)])
+>>> new = record("reading", [Field("id", INT64), Field("v", FLOAT32), Field("w", INT32)])
+>>> print(merge([old, new]))
+reading {
+  id: int64
+  v: float64
+  w: int32
+}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import TypeVar
+
+from ecode.types import Array, Basic, Field, Kind, Notes, Pointer, Record, Ref, Struct, Type
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.type_string import shorten
+
+T = TypeVar("T")
+
+MAX_STRUCTS = 1000
+"""The most structures that a union may have: hostile versions could pair each of theirs with each of the others'."""
+
+
+def merge(records: Iterable[Record]) -> Record:
+    """The record type that holds what any of the given ones (at least one, oldest first) holds.
+
+    Fields pair by name, nested ones too; the order is that of first appearance. Numbers widen as Spark's do, so that
+    64-bit integers beside floats become doubles. An extent is the largest, or dynamic if any is. What one version
+    points to and another holds in place is a pointer. Later notes win over earlier ones.
+
+    Raises PBIO_CANNOT_MERGE with the path of the field.
+    """
+    return reduce(lambda old, new: _Merger(old, new).merged(), records)
+
+
+class _Merger:
+    """One union of two. Structures pair by the fields that lead to them, not by their names."""
+
+    def __init__(self, old: Record, new: Record) -> None:
+        self._old = {struct.name: struct for struct in old.structs}
+        self._new = {struct.name: struct for struct in new.structs}
+        self._top = old.name, new.name
+        self._names: dict[tuple[str | None, str | None], str] = {}
+        self._waiting: list[tuple[str | None, str | None, str]] = []
+
+    def merged(self) -> Record:
+        self._pair(*self._top, "$")
+        structs = []
+        for old, new, path in self._waiting:  # grows while it is walked
+            left = {f.name: f for f in self._old[old].fields} if old is not None else {}
+            right = {f.name: f for f in self._new[new].fields} if new is not None else {}
+            fields = tuple(self._field(left.get(n), right.get(n), f"{path}.{n}") for n in {**left, **right})
+            _check_counts(fields, path)
+            structs.append(Struct(self._names[old, new], fields))
+        return Record(tuple(structs))
+
+    def _pair(self, old: str | None, new: str | None, path: str) -> str:
+        """The name of the union of two structures, or of the copy of one."""
+        pair = old, new
+        if pair not in self._names:
+            if len(self._names) == MAX_STRUCTS:
+                raise PbioError("PBIO_CANNOT_MERGE", f"the union has more than {MAX_STRUCTS} structures", field=path)
+            wanted, number = (old if old is not None else new) or "", 2
+            name, taken = wanted, set(self._names.values())
+            while name in taken:
+                name, number = f"{wanted}_{number}", number + 1
+            self._names[pair] = name
+            self._waiting.append((old, new, path))
+        return self._names[pair]
+
+    def _field(self, old: Field | None, new: Field | None, path: str) -> Field:
+        if old is not None and new is not None:
+            return Field(old.name, self._union(old.type, new.type, path), _union_of_notes(old.notes, new.notes, path))
+        if old is not None:
+            return Field(old.name, self._copy(old.type, True, path), old.notes)
+        assert new is not None
+        return Field(new.name, self._copy(new.type, False, path), new.notes)
+
+    def _copy(self, type_: Type, is_old: bool, path: str) -> Type:
+        match type_:
+            case Pointer(target):
+                return Pointer(self._copy(target, is_old, path))
+            case Array(element, dims):
+                return Array(self._copy(element, is_old, path), dims)
+            case Ref(name):
+                return Ref(self._pair(name, None, path) if is_old else self._pair(None, name, path))
+            case Basic():
+                return type_
+
+    def _union(self, old: Type, new: Type, path: str) -> Type:
+        match old, new:
+            case Pointer(a), Pointer(b):
+                return Pointer(self._union(a, b, path))
+            case Pointer(a), b:
+                return Pointer(self._union(a, b, path))
+            case a, Pointer(b):
+                return Pointer(self._union(a, b, path))
+            case Array(a, extents), Array(b, others) if len(extents) == len(others):
+                dims = tuple(_extent(one, other) for one, other in zip(extents, others, strict=True))
+                return Array(self._union(a, b, path), dims)
+            case Ref(a), Ref(b):
+                return Ref(self._pair(a, b, path))
+            case Basic(), Basic():
+                wider = _wider(old, new)
+                if wider is not None:
+                    return wider
+        raise _conflict(f"{shorten(str(old))} in one version, {shorten(str(new))} in another", path)
+
+
+def _extent(old: int | str, new: int | str) -> int | str:
+    if isinstance(old, int) and isinstance(new, int):
+        return max(old, new)
+    return old if isinstance(old, str) else new
+
+
+def _wider(old: Basic, new: Basic) -> Basic | None:
+    """The narrowest basic type that holds the values of both, doubles standing in for whatever joins a float."""
+    kinds = {old.kind, new.kind}
+    if len(kinds) == 1:
+        return max(old, new, key=lambda basic: basic.size)
+    if kinds == {Kind.INTEGER, Kind.UNSIGNED}:
+        signed, unsigned = (old, new) if old.kind is Kind.INTEGER else (new, old)
+        size = max(signed.size, 2 * unsigned.size)
+        return Basic(Kind.INTEGER, size) if size <= 8 else None
+    if Kind.FLOAT in kinds and kinds < {Kind.FLOAT, Kind.INTEGER, Kind.UNSIGNED}:
+        return Basic(Kind.FLOAT, max(8, *(basic.size for basic in (old, new) if basic.kind is Kind.FLOAT)))
+    return None
+
+
+def _union_of_notes(old: Notes, new: Notes, path: str) -> Notes:
+    if old.logical != new.logical:
+        raise _conflict(f"its logical type is {old.logical} in one version, {new.logical} in another", path)
+    values = {value: symbol for symbol, value in old.symbols}
+    if any(values.get(value, symbol) != symbol for symbol, value in new.symbols):
+        raise _conflict("a value of the enumeration has different names in two versions", path)
+    symbols = dict((*old.symbols, *new.symbols))
+    if len(set(symbols.values())) < len(symbols) or any(symbols[symbol] != value for symbol, value in old.symbols):
+        raise _conflict("a name of the enumeration has different values in two versions", path)
+    return Notes(
+        logical=old.logical,
+        symbols=tuple(symbols.items()),
+        units=_later(old.units, new.units),
+        accuracy=_later(old.accuracy, new.accuracy),
+        default=_later(old.default, new.default),
+        weight=_later(old.weight, new.weight),
+        hidden=old.hidden and new.hidden,
+    )
+
+
+def _later(old: T, new: T) -> T:
+    return old if new is None else new
+
+
+def _check_counts(fields: Iterable[Field], path: str) -> None:
+    """A count that became a float in the union counts nothing any more."""
+    by_name: Mapping[str, Type] = {field.name: field.type for field in fields}
+    for field in fields:
+        type_ = field.type
+        while isinstance(type_, Array | Pointer):
+            for dim in type_.dims if isinstance(type_, Array) else ():
+                count = by_name[dim] if isinstance(dim, str) else None
+                if count is not None and not (isinstance(count, Basic) and count.kind in (Kind.INTEGER, Kind.UNSIGNED)):
+                    raise _conflict(
+                        f"its count {shorten(str(dim))} is no integer in all versions", f"{path}.{field.name}"
+                    )
+            type_ = type_.element if isinstance(type_, Array) else type_.target
+
+
+def _conflict(reason: str, path: str) -> PbioError:
+    return PbioError(
+        "PBIO_CANNOT_MERGE",
+        reason,
+        field=path,
+        hint="name the record type that you want with readerFormat, or one version with formatId",
+    )

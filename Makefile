@@ -1,0 +1,41 @@
+# `make demo` and `make test` need nothing but Python 3.11 to 3.13 and make; the rest they set up by themselves.
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench docs clean
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# Spark starts its Python workers itself: they must be the environment's Python too. A bench or a test that is run by hand
+# with the environment active needs none of this.
+SPARK := JAVA_HOME="$$(scripts/find-java.sh)" && export JAVA_HOME && \
+	PATH="$(CURDIR)/$(BIN):$$PATH" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python" SPARK_CONF_DIR="$(CURDIR)/conf"
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY)  ## Sample this machine through three generations of a sender and read it all with Spark
+	@$(SPARK) $(BIN)/python demo/monitor.py
+
+test: $(READY)  ## Lint and run all tests; LONG=1 runs their thorough forms
+	@status=0; $(MAKE) lint || status=1; \
+	$(SPARK) $(if $(LONG),PBIO_LONG=1) $(BIN)/python -m pytest || status=1; exit $$status
+
+lint: $(READY)  ## ruff and mypy --strict
+	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy
+
+bench: $(READY)  ## Benchmarks, two things side by side; ONLY="decode encode" picks some
+	@$(SPARK) $(BIN)/python -m benchmarks $(ONLY)
+
+docs: $(READY)  ## Write the pages of docs/ that are generated from code
+	@$(BIN)/python docs/generate.py
+
+clean:  ## Remove the environment and everything that can be made again
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml
+	@python="$$(scripts/find-python.sh)" && echo "Setting up $(VENV) with $$python ..." && "$$python" -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@

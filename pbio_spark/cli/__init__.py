@@ -1,0 +1,40 @@
+"""The `pbio` command: look into PBIO/FFS files from a shell.
+
+console    what all verbs share: files and standard input, errors, progress
+formats    `pbio formats`, `pbio schema`: what is in a file
+cat        `pbio cat`, `pbio count`: the records
+verify     `pbio verify`: is every byte sound
+hexdump    `pbio hexdump`: one place, byte by byte
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from pbio_spark.cli import cat, console, formats, hexdump, verify
+from pbio_spark.errors import PbioError
+
+app = typer.Typer(
+    name="pbio",
+    help="Look into PBIO/FFS files. FILE may be a folder, or - for standard input.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for verb in (formats.formats, formats.schema, cat.cat, cat.count, verify.verify, hexdump.hexdump):
+    app.command()(verb)
+
+
+def main() -> None:
+    """Run the command line in `sys.argv`. Exit code 0: done; 1: an error, told on standard error; 2: misused."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        app()
+    except (PbioError, OSError) as error:
+        console.report(error)
+        sys.exit(1)

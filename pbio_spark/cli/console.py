@@ -1,0 +1,125 @@
+"""What all verbs share: files and standard input, one text per error, progress for those who wait."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import copyfileobj
+from typing import Annotated, TypeAlias
+
+import typer
+
+from pbio_spark.errors import PbioError
+from pbio_spark.wire import Item, Scanner, open_file, refuse_bp_folder
+
+Files: TypeAlias = Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, folders, or - for stdin.")]
+OneFile: TypeAlias = Annotated[str, typer.Argument(metavar="FILE", help="A file, or - for stdin.")]
+
+STEP = 1024
+"""Items between two looks at the progress bar."""
+
+
+def each_file(paths: list[str], action: Callable[[Scanner], bool | None]) -> None:
+    """Do something with a scanner of each file. An error is told of, and the other files still have their turn.
+
+    Raises typer.Exit with code 1 at the end if there was an error, or an action returned False.
+    """
+    failed = False
+    for path in expand(paths):
+        try:
+            with scanner_of(path) as scanner:
+                failed |= action(scanner) is False
+        except BrokenPipeError:
+            raise
+        except (PbioError, OSError) as error:
+            report(error)
+            failed = True
+    if failed:
+        raise typer.Exit(1)
+
+
+def expand(paths: list[str]) -> Iterator[str]:
+    """The files that are meant: a folder stands for those in it and below it, but not for hidden ones (`_`, `.`)."""
+    for path in paths:
+        if not os.path.isdir(path):
+            yield path
+            continue
+        for folder, folders, names in os.walk(path):
+            refuse_bp_folder(folder, names)
+            folders[:] = sorted(name for name in folders if name[0] not in "_.")
+            yield from (os.path.join(folder, name) for name in sorted(names) if name[0] not in "_.")
+
+
+@contextmanager
+def scanner_of(path: str) -> Iterator[Scanner]:
+    """A scanner at the start of a file; `-` is standard input, which is kept in a temporary file if it is a pipe."""
+    if path != "-":
+        with open_file(path) as file:
+            yield Scanner(file, path)
+    elif sys.stdin.buffer.seekable():
+        yield Scanner(sys.stdin.buffer, "standard input")
+    else:
+        with tempfile.TemporaryFile() as file:
+            copyfileobj(sys.stdin.buffer, file)
+            yield Scanner(file, "standard input")
+
+
+def items(scanner: Scanner) -> Iterator[Item]:
+    """The items of a file, with a progress bar on a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    bar = Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    with bar:
+        task = bar.add_task(Path(scanner.window.name).name, total=scanner.window.size())
+        for number, item in enumerate(scanner.items()):
+            if number % STEP == 0:
+                bar.update(task, completed=item.offset)
+            yield item
+
+
+def report(error: Exception) -> None:
+    """The error's text on standard error, behind what was already written to standard output."""
+    sys.stdout.flush()
+    if isinstance(error, OSError) and error.filename is not None:
+        print(f"pbio: {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
+    else:
+        print(printable_lines(str(error)), file=sys.stderr)
+
+
+def printable(text: str) -> str:
+    """The text without characters that would drive a terminal: names and texts come from strangers.
+
+    >>> printable("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same for a text of several lines."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def table(headers: tuple[str, ...], rows: Sequence[tuple[str, ...]], right: str = "") -> str:
+    """Aligned columns; those whose header is a word of `right` stand at the right.
+
+    >>> print(table(("name", "records"), [("reading", "12"), ("alarm", "1204")], right="records"))
+    name     records
+    reading       12
+    alarm       1204
+    """
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if header in right.split() else cell.ljust(width)
+            for header, cell, width in zip(headers, line, widths, strict=True)
+        ).rstrip()
+        for line in (headers, *rows)
+    )

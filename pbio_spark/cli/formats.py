@@ -1,0 +1,99 @@
+"""`pbio formats`: which formats files hold, and how much of each. `pbio schema`: what a reader gets of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import typer
+
+from ecode.suggest import did_you_mean
+from ecode.types import Record
+from pbio_spark.cli.console import Files, each_file, items, printable, printable_lines, table
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.merge import merge
+from pbio_spark.wire import Kind, Scanner
+
+
+@dataclass(slots=True)
+class Contents:
+    """The formats that files hold, by ID in the order they were met, with the records and bytes of each."""
+
+    formats: dict[bytes, Format] = field(default_factory=dict)
+    records: Counter[bytes] = field(default_factory=Counter)
+    sizes: Counter[bytes] = field(default_factory=Counter)
+
+    def add(self, scanner: Scanner) -> None:
+        """Walk one file."""
+        for item in items(scanner):
+            if item.kind is Kind.FORMAT:
+                self.formats.setdefault(item.format_id, scanner.formats[item.format_id])
+            elif item.kind is Kind.DATA:
+                self.records[item.format_id] += 1
+                self.sizes[item.format_id] += item.length
+
+
+def formats(
+    files: Files,
+    layout: Annotated[bool, typer.Option("--layout", help="Show each format's fields with sizes and offsets.")] = False,
+) -> None:
+    """List the formats of all files, with the records and bytes that each has in them."""
+    found = Contents()
+    try:
+        each_file(files, found.add)
+    finally:
+        rows = []
+        for id_ in {**found.formats, **found.records}:
+            format_ = found.formats.get(id_)
+            what = (
+                ("?", id_.hex() or "none", "?", "?")
+                if format_ is None
+                else (printable(format_.name), id_.hex(), format_.machine, str(len(format_.structs[0].fields)))
+            )
+            rows.append((*what, str(found.records[id_]), str(found.sizes[id_])))
+        print(table(("name", "ID", "machine", "fields", "records", "bytes"), rows, right="fields records bytes"))
+    if layout:
+        for format_ in found.formats.values():
+            print()
+            print(printable_lines(str(format_)))
+
+
+def schema(
+    files: Files,
+    spark: Annotated[bool, typer.Option("--spark", help="As Spark's DDL, for .schema(...).")] = False,
+    arrow: Annotated[bool, typer.Option("--arrow", help="As an Arrow schema.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As Spark's JSON, for StructType.fromJson.")] = False,
+    name: Annotated[str | None, typer.Option("--name", help="Only the formats of this name.")] = None,
+    depth: Annotated[int, typer.Option("--depth", help="How deep a recursive structure may go.")] = -1,
+) -> None:
+    """Show the record type that a reader of all files gets: the union of the versions of each format name."""
+    if spark + arrow + json > 1:
+        raise typer.BadParameter("only one of --spark, --arrow and --json")
+    found = Contents()
+    each_file(files, found.add)
+    versions: dict[str, list[Record]] = {}
+    for format_ in found.formats.values():
+        versions.setdefault(format_.name, []).append(format_.record)
+    if name is not None and name not in versions:
+        raise PbioError(
+            "PBIO_UNKNOWN_FORMAT",
+            f"no format is called {name!r}",
+            hint=did_you_mean(name, versions) or f"there are: {', '.join(versions)}",
+        )
+    for wanted in versions if name is None else (name,):
+        record = merge(versions[wanted])
+        print(_to_text(record, depth, spark, arrow, json))
+
+
+def _to_text(record: Record, depth: int, spark: bool, arrow: bool, json: bool) -> str:
+    if not (spark or arrow or json):
+        return printable_lines(str(record))
+    from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
+    from pbio_spark.formats.arrow_to_ddl import arrow_to_ddl, arrow_to_spark_json
+
+    columns = record_to_arrow(record, Presentation(recursive_depth=depth))
+    if arrow:
+        return printable_lines(columns.to_string(show_field_metadata=False))
+    return printable(arrow_to_ddl(columns)) if spark else arrow_to_spark_json(columns)

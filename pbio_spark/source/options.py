@@ -1,0 +1,386 @@
+"""Every option of the data source, in one table: `Options`. It parses, checks, and writes docs/options.md.
+
+Spark hands options over as texts under lower-cased names. A name or a value that the table does not know is an error
+with a suggestion, never ignored.
+
+    >>> parse_options({"maxpartitionbytes": "64m", "mode": "permissive"}, Scope.READ).max_partition_bytes
+    67108864
+    >>> parse_options({"formatnam": "reading"}, Scope.READ)
+    Traceback (most recent call last):
+    pbio_spark.errors.PbioError: [PBIO_UNKNOWN_OPTION] there is no option 'formatnam' for read
+      hint: did you mean 'formatName'?
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from ecode.suggest import did_you_mean
+from ecode.types import Default
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.lookup3 import id_length
+from pbio_spark.formats.machine import MACHINES
+
+
+class Scope(StrEnum):
+    """Where an option is understood, in Spark's words."""
+
+    READ = "read"
+    STREAM = "readStream"
+    WRITE = "write"
+
+
+TOLERATED = frozenset({"path", "paths", "checkpointlocation", "queryname", "outputmode", "serialization.format"})
+"""What Spark itself adds to the options of a source."""
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def text(value: str) -> str:
+    """any text"""
+    return value
+
+
+def names(value: str) -> tuple[str, ...]:
+    """a name, several with commas between, or a JSON list of names"""
+    if value.lstrip().startswith("["):
+        listed = json.loads(value)
+        if not all(isinstance(name, str) for name in listed):
+            raise ValueError("the list holds something that is not a text")
+        return tuple(listed)
+    return tuple(name.strip() for name in value.split(",") if name.strip())
+
+
+def format_ids(value: str) -> tuple[bytes, ...]:
+    """hexadecimal format IDs with commas between"""
+    ids = tuple(bytes.fromhex(name) for name in names(value))
+    for format_id in ids:
+        if id_length(format_id) != len(format_id):
+            raise ValueError(f"{format_id.hex()} is no format ID")
+    return ids
+
+
+def boolean(value: str) -> bool:
+    """`true` or `false`"""
+    return {"true": True, "false": False}[value.lower()]
+
+
+def positive(value: str) -> int:
+    """a positive whole number"""
+    if (number := int(value)) < 1:
+        raise ValueError(f"{number} is not positive")
+    return number
+
+
+def depth(value: str) -> int:
+    """a whole number up to 15"""
+    if (number := int(value)) > 15:
+        raise ValueError(f"{number} is more than 15")
+    return number
+
+
+def size(value: str) -> int:
+    """a positive number of bytes, `67108864`, `64m` or `64 MB`"""
+    match = re.fullmatch(r"(\d+)\s*([kmgt]?)i?b?", value.strip().lower())
+    if match is None:
+        raise ValueError("it is no number of bytes")
+    return positive(str(int(match[1]) * _UNITS[match[2]]))
+
+
+def seconds(value: str) -> float:
+    """a time, `30s`, `15m`, `12h`, `7d` or `1w`"""
+    match = re.fullmatch(r"(\d+)\s*(ms|[smhdw])", value.strip().lower())
+    if match is None:
+        raise ValueError("it is no time with a unit")
+    return int(match[1]) * _SECONDS[match[2]]
+
+
+def instant(value: str) -> float:
+    """a time of day such as `2026-01-31T12:00:00`, in UTC if it names no offset"""
+    moment = datetime.fromisoformat(value)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def aliases(value: str) -> dict[str, str]:
+    """a JSON object `{"column": "field"}`, nested columns with dots between"""
+    parsed = json.loads(value)
+    if not isinstance(parsed, dict) or not all(isinstance(name, str) for name in parsed.values()):
+        raise ValueError("it is no object with texts")
+    return parsed
+
+
+def values(value: str) -> dict[str, Any]:
+    """a JSON object `{"column": value}`, nested columns with dots between"""
+    parsed = json.loads(value)
+    if not isinstance(parsed, dict):
+        raise ValueError("it is no object")
+    return parsed
+
+
+def scalars(value: str) -> dict[str, Default]:
+    """a JSON object `{"column": number, text, true or false}`, nested columns with dots between"""
+    parsed = values(value)
+    if not all(isinstance(default, bool | int | float | str) for default in parsed.values()):
+        raise ValueError("a default is a number, a text, true or false")
+    return parsed
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """One of a few words, in any case."""
+    folded = {word.casefold(): word for word in words}
+
+    def parse(value: str) -> str:
+        if value.casefold() not in folded:
+            raise ValueError(did_you_mean(value, words) or "it is none of these")
+        return folded[value.casefold()]
+
+    parse.__doc__ = ", ".join(f"`{word}`" for word in words)
+    return parse
+
+
+READS = (Scope.READ, Scope.STREAM)
+
+
+def _option(parse: Callable[[str], object], default: object, *scopes: Scope, doc: str, since: str = "0.1") -> Any:
+    metadata = {"parse": parse, "scopes": scopes, "doc": doc, "since": since}
+    return (
+        field(default_factory=dict, metadata=metadata) if default is dict else field(default=default, metadata=metadata)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """All options, parsed. The name of an option is the attribute's name in camelCase."""
+
+    format_name: tuple[str, ...] = _option(
+        names,
+        (),
+        *READS,
+        Scope.WRITE,
+        doc="The names of the formats to read; the records of others are left out. In writing, the name of the format.",
+    )
+    format_id: tuple[bytes, ...] = _option(
+        format_ids, (), *READS, doc="The IDs of the formats to read; the records of others are left out."
+    )
+    format_store: str | None = _option(
+        text,
+        None,
+        *READS,
+        doc="A format store (the folder that holds `_formats`) for records whose formats the files lack.",
+    )
+    mode: str = _option(
+        one_of("FAILFAST", "PERMISSIVE", "DROPMALFORMED"),
+        "FAILFAST",
+        *READS,
+        doc="What a bad record does: fail the query, become a row of nulls with its bytes and the reason in the "
+        "corrupt-record column, or be left out and counted in the log.",
+    )
+    column_name_of_corrupt_record: str = _option(
+        text, "_corrupt_record", *READS, doc="The column for bad records under `mode` PERMISSIVE."
+    )
+    metadata_column: str | None = _option(
+        text, None, *READS, doc="The name of a column that tells where each row comes from."
+    )
+    merge_schema: bool = _option(
+        boolean,
+        True,
+        *READS,
+        doc="Whether the columns are the union of all versions of the format, or those of the version met last.",
+    )
+    path_glob_filter: str | None = _option(text, None, *READS, doc="Read only files whose name matches this glob.")
+    recursive_file_lookup: bool = _option(
+        boolean, False, *READS, doc="Read files in all folders below the paths; `k=v` folders then make no columns."
+    )
+    modified_before: float | None = _option(instant, None, Scope.READ, doc="Read only files modified before this time.")
+    modified_after: float | None = _option(instant, None, Scope.READ, doc="Read only files modified after this time.")
+    ignore_missing_files: bool = _option(
+        boolean, False, *READS, doc="Whether a file that vanishes between planning and reading is no error."
+    )
+    ignore_corrupt_files: bool = _option(
+        boolean,
+        False,
+        *READS,
+        doc="Whether what follows damage between the records of a file is left out and logged, also under FAILFAST.",
+    )
+    truncated_tail: str | None = _option(
+        one_of("error", "ignore", "wait"),
+        None,
+        *READS,
+        doc="What a file does that ends inside a record: `error` (the default in batches), `ignore` the rest, or "
+        "`wait` (the default in streams) for it to grow; in a batch `wait` is `ignore`.",
+    )
+    max_partition_bytes: int = _option(size, 128 << 20, *READS, doc="How many bytes of files one task reads, about.")
+    scan_limit: int = _option(
+        size,
+        256 << 20,
+        *READS,
+        doc="How many bytes of files without index or sidecar the driver may walk in planning a query, smallest files "
+        "first. What is left is not split, and only the formats at the head of such a file are known.",
+    )
+    records_per_batch: int = _option(positive, 32768, *READS, doc="The most records in one Arrow batch.")
+    max_batch_bytes: int = _option(size, 64 << 20, *READS, doc="The most bytes of records in one Arrow batch, about.")
+    recursive_field_max_depth: int = _option(
+        depth,
+        -1,
+        *READS,
+        doc="How often a structure may contain itself: -1 makes recursion an error, 1 drops fields that recur, "
+        "2 lets them recur once, and so on.",
+    )
+    char_arrays_as: str = _option(
+        one_of("string", "binary", "array"),
+        "string",
+        *READS,
+        doc="What `char[n]` becomes: text up to the first NUL, or all bytes.",
+    )
+    unsigned_long_as: str = _option(
+        one_of("decimal", "long", "binary"),
+        "decimal",
+        *READS,
+        doc="What an unsigned integer of 8 bytes becomes. As `long`, a value of 2^63 or more makes a bad record.",
+    )
+    encoding: str = _option(
+        one_of("UTF-8", "ISO-8859-1", "binary"),
+        "UTF-8",
+        *READS,
+        doc="The encoding of texts; `binary` leaves them bytes.",
+    )
+    field_aliases: Mapping[str, str] = _option(
+        aliases, dict, *READS, doc="Which field a column takes its values from, where the names differ."
+    )
+    defaults: Mapping[str, Default] = _option(
+        scalars, dict, *READS, doc="The value of a column where a format lacks it."
+    )
+    schema_inference: bool = _option(
+        boolean,
+        False,
+        Scope.STREAM,
+        doc="Whether a stream without `.schema()` takes its columns from the files there are.",
+    )
+    max_files_per_trigger: int | None = _option(
+        positive, None, Scope.STREAM, doc="The most files that one micro-batch reads from."
+    )
+    max_bytes_per_trigger: int | None = _option(
+        size, None, Scope.STREAM, doc="How many bytes one micro-batch reads, about; at least one record."
+    )
+    max_file_age: float = _option(
+        seconds,
+        604800.0,
+        Scope.STREAM,
+        doc="How long after its last change a file is remembered and may grow. A file older than that beside the "
+        "newest one is not looked at any more.",
+    )
+    on_new_format: str = _option(
+        one_of("ignore", "log", "fail"),
+        "log",
+        Scope.STREAM,
+        doc="What happens when a format appears that is new to the stream; but for `fail`, its records are read.",
+    )
+    machine: str = _option(one_of(*MACHINES), "native", Scope.WRITE, doc="The machine to lay records out for.")
+    byte_order: str | None = _option(one_of("little", "big"), None, Scope.WRITE, doc="Instead of the machine's.")
+    pointer_size: str | None = _option(one_of("4", "8"), None, Scope.WRITE, doc="Instead of the machine's, in bytes.")
+    max_records_per_file: int | None = _option(positive, None, Scope.WRITE, doc="The most records in one file.")
+    partition_columns: tuple[str, ...] = _option(
+        names, (), Scope.WRITE, doc="Columns that become `k=v` folders instead of fields."
+    )
+    index: str = _option(
+        one_of("sidecar", "ffs", "none"),
+        "sidecar",
+        Scope.WRITE,
+        doc="How readers find where to split a large file: by a small file beside it, FFS's index blocks, or not.",
+    )
+    null_value: Mapping[str, Any] = _option(
+        values,
+        dict,
+        Scope.WRITE,
+        doc="What a null becomes in columns of numbers and arrays, which PBIO cannot leave empty.",
+    )
+
+
+def option_name(attribute: str) -> str:
+    """
+    >>> option_name("max_partition_bytes")
+    'maxPartitionBytes'
+    """
+    first, *rest = attribute.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+def parse_options(given: Mapping[str, str], *scopes: Scope) -> Options:
+    """The options as given, checked against the table; names in any case.
+
+    Args:
+        scopes: an option must be understood in one of these.
+
+    Raises PBIO_UNKNOWN_OPTION and PBIO_BAD_OPTION.
+    """
+    table = {option_name(f.name).lower(): f for f in fields(Options)}
+    known = [option_name(f.name) for f in table.values() if set(scopes) & set(f.metadata["scopes"])]
+    parsed: dict[str, object] = {}
+    for key, value in given.items():
+        entry = table.get(key.lower())
+        if key.lower() in TOLERATED:
+            continue
+        if entry is None or not set(scopes) & set(entry.metadata["scopes"]):
+            raise _unknown(key, scopes, known, entry is not None)
+        try:
+            parsed[entry.name] = entry.metadata["parse"](value)
+        except (ValueError, KeyError, PbioError) as error:
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"option {option_name(entry.name)!r} cannot be {value!r}",
+                hint=f"it is {entry.metadata['parse'].__doc__}" + (f" ({error})" if type(error) is ValueError else ""),
+            ) from None
+    return Options(**parsed)  # type: ignore[arg-type]
+
+
+def _unknown(key: str, scopes: tuple[Scope, ...], known: list[str], exists: bool) -> PbioError:
+    place = " or ".join(scopes)
+    hint = "" if exists else did_you_mean(key, known)
+    return PbioError(
+        "PBIO_UNKNOWN_OPTION",
+        f"option {key!r} means nothing to {place}" if exists else f"there is no option {key!r} for {place}",
+        hint=hint or f"the options are {', '.join(known)}",
+    )
+
+
+def paths_of(given: Mapping[str, str]) -> tuple[str, ...]:
+    """The paths that Spark was told to load or save. Raises PBIO_NO_PATH if there are none."""
+    folded = {key.lower(): value for key, value in given.items()}
+    paths = (folded["path"],) if "path" in folded else tuple(json.loads(folded.get("paths", "[]")))
+    if not paths:
+        raise PbioError(
+            "PBIO_NO_PATH",
+            "no path was given",
+            hint="give one to load() or save(); a table made with CREATE TABLE ... USING pbio loses its path and "
+            "options in Spark: use CREATE TEMPORARY VIEW, or SELECT * FROM t WITH (path = '...')",
+        )
+    return paths
+
+
+def options_to_markdown() -> str:
+    """The page of all options."""
+    lines = [
+        "# Options",
+        "",
+        "Names and words may be in any case. An unknown option, or a value that an option cannot have, is an error.",
+    ]
+    for scope in Scope:
+        lines += ["", f"## {scope}", "", "| option | default | value | meaning |", "| --- | --- | --- | --- |"]
+        for entry in fields(Options):
+            if scope in entry.metadata["scopes"]:
+                cells = (f"`{option_name(entry.name)}`", _shown(entry.default), entry.metadata["parse"].__doc__)
+                lines.append(f"| {' | '.join(cells)} | {entry.metadata['doc']} |")
+    return "\n".join(lines) + "\n"
+
+
+def _shown(default: object) -> str:
+    if default in (None, (), MISSING):
+        return ""
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"

@@ -1,0 +1,146 @@
+"""Paths, globs, hidden files, `k=v` folders."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import fsspec
+import pyarrow as pa
+import pytest
+
+from pbio_spark.errors import PbioError
+from pbio_spark.source.listing import list_files
+from pbio_spark.source.options import Options
+from pbio_spark.source.partitions import partition_schema, partition_value
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("b.ffs", "a.ffs", ".hidden", "_SUCCESS", "_staging/x.ffs", "sub/c.ffs", "day=1/d.ffs", "_k=2/e.ffs"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"x")
+    return tmp_path
+
+
+def names(folder: Path, *paths: str, **options: object) -> list[str]:
+    files = list_files([str(folder / path) for path in paths], Options(**options))  # type: ignore[arg-type]
+    return [os.path.relpath(file.path, folder) for file in files]
+
+
+def test_a_folder(folder: Path) -> None:
+    (folder / "day=1" / "d.ffs").unlink()
+    (folder / "_k=2" / "e.ffs").unlink()
+    assert names(folder, "") == ["a.ffs", "b.ffs"]
+
+
+def test_recursive(folder: Path) -> None:
+    assert names(folder, "", recursive_file_lookup=True) == ["_k=2/e.ffs", "a.ffs", "b.ffs", "day=1/d.ffs", "sub/c.ffs"]
+
+
+def test_files_in_the_order_given_and_once(folder: Path) -> None:
+    assert names(folder, "b.ffs", "a.ffs", "b.ffs") == ["b.ffs", "a.ffs"]
+
+
+@pytest.mark.parametrize(
+    ("glob", "found"),
+    [("*.ffs", ["a.ffs", "b.ffs"]), ("{b,a}.ffs", ["a.ffs", "b.ffs"]), ("su?", ["sub/c.ffs"]), ("[a]*", ["a.ffs"])],
+)
+def test_globs(folder: Path, glob: str, found: list[str]) -> None:
+    assert names(folder, glob) == found
+
+
+def test_a_name_that_looks_like_a_glob(folder: Path) -> None:
+    (folder / "x[1].ffs").write_bytes(b"x")
+    assert names(folder, "x[1].ffs") == ["x[1].ffs"]
+
+
+def test_path_glob_filter(folder: Path) -> None:
+    assert names(folder, "", path_glob_filter="{a,c}*", recursive_file_lookup=True) == ["a.ffs", "sub/c.ffs"]
+
+
+def test_times(folder: Path) -> None:
+    os.utime(folder / "a.ffs", (100, 100))
+    os.utime(folder / "b.ffs", (200, 200))
+    assert names(folder, "?.ffs", modified_before=200.0) == ["a.ffs"]
+    assert names(folder, "?.ffs", modified_after=100.0) == ["b.ffs"]
+
+
+def test_other_file_systems() -> None:
+    fs = fsspec.filesystem("memory")
+    fs.pipe_file("/listing/a.ffs", b"xy")
+    (file,) = list_files(["memory://listing"], Options())
+    assert (file.path, file.size) == ("memory:///listing/a.ffs", 2)
+    assert file.modified > 0
+
+
+@pytest.mark.parametrize("path", ["nothing", "nothing*", "a.ffs/b"])
+def test_nothing_there(folder: Path, path: str) -> None:
+    with pytest.raises(PbioError, match=r"\[PBIO_PATH_NOT_FOUND\]"):
+        names(folder, path)
+
+
+def test_no_such_file_system() -> None:
+    with pytest.raises(PbioError, match=r"\[PBIO_PATH_NOT_FOUND\].*xyzzy"):
+        list_files(["xyzzy://a/b"], Options())
+
+
+def test_folders_of_others_are_named(tmp_path: Path) -> None:
+    (tmp_path / "md.idx").touch()
+    with pytest.raises(PbioError, match=r"\[PBIO_NOT_FFS\].*ADIOS2"):
+        names(tmp_path, "")
+
+
+def test_a_channel_space_wants_a_channel(tmp_path: Path) -> None:
+    (tmp_path / "_space.json").touch()
+    with pytest.raises(PbioError, match=r"\[PBIO_CHANNEL_SPACE\](.|\n)*channel"):
+        names(tmp_path, "")
+
+
+def hive(root: Path, *folders: str) -> Path:
+    for folder in folders:
+        (root / folder).mkdir(parents=True)
+        (root / folder / "x.ffs").touch()
+    return root
+
+
+@pytest.mark.parametrize(
+    ("values", "arrow"),
+    [
+        (["1", "-2"], pa.int32()),
+        (["1", str(2**31)], pa.int64()),
+        ([str(-(2**31))], pa.int32()),
+        (["1", "2.5"], pa.float64()),
+        ([str(10**18), "1e3"], pa.float64()),
+        (["2026-01-31"], pa.date32()),
+        (["2026-02-31"], pa.string()),
+        (["1", "2026-01-31"], pa.string()),
+        (["1", "__HIVE_DEFAULT_PARTITION__"], pa.int32()),
+        (["__HIVE_DEFAULT_PARTITION__"], pa.string()),
+        (["a%2Fb"], pa.string()),
+    ],
+)
+def test_types_of_partitions(tmp_path: Path, values: list[str], arrow: pa.DataType) -> None:
+    files = list_files([str(hive(tmp_path, *(f"k={value}" for value in values)))], Options())
+    schema = partition_schema(files)
+    assert schema == pa.schema([("k", arrow)])
+    for file in files:
+        value = partition_value(dict(file.partition)["k"], schema.field("k"), file.path)
+        assert value.type == arrow
+        assert value.is_valid == ("HIVE" not in file.path)
+
+
+def test_two_levels_and_escapes(tmp_path: Path) -> None:
+    (file,) = list_files([str(hive(tmp_path, "a%20b=x%2Fy/c=2"))], Options())
+    assert file.partition == (("a b", "x/y"), ("c", "2"))
+
+
+def test_a_value_that_is_not_of_the_wanted_type() -> None:
+    with pytest.raises(PbioError, match=r"\[PBIO_BAD_PARTITIONS\].*k=x"):
+        partition_value("x", pa.field("k", pa.int32()), "/data/k=x/f")
+
+
+def test_folders_that_do_not_agree(tmp_path: Path) -> None:
+    with pytest.raises(PbioError, match=r"\[PBIO_BAD_PARTITIONS\]"):
+        names(hive(tmp_path, "a=1", "b=1"), "")

@@ -1,0 +1,100 @@
+"""The table of options: what it takes, what it refuses, what it says."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from pbio_spark.errors import PbioError
+from pbio_spark.source.options import Options, Scope, option_name, options_to_markdown, parse_options, paths_of
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "parsed"),
+    [
+        ("formatName", "a, b", ("a", "b")),
+        ("formatName", '["a, b"]', ("a, b",)),
+        ("formatId", "0200001b54f71865393441e7", (bytes.fromhex("0200001b54f71865393441e7"),)),
+        ("mode", "permissive", "PERMISSIVE"),
+        ("mergeSchema", "FALSE", False),
+        ("modifiedAfter", "1970-01-01T00:01:00", 60.0),
+        ("modifiedAfter", "1970-01-01T01:00:00+01:00", 0.0),
+        ("maxPartitionBytes", "4096", 4096),
+        ("maxPartitionBytes", "2 MiB", 2 << 20),
+        ("maxBatchBytes", "1g", 1 << 30),
+        ("recursiveFieldMaxDepth", "3", 3),
+        ("encoding", "utf-8", "UTF-8"),
+        ("fieldAliases", '{"a": "A"}', {"a": "A"}),
+        ("defaults", '{"a.b": 1.5}', {"a.b": 1.5}),
+    ],
+)
+def test_values(name: str, value: str, parsed: object) -> None:
+    options = parse_options({name.lower(): value}, Scope.READ)
+    attribute = next(f.name for f in fields(Options) if option_name(f.name) == name)
+    assert getattr(options, attribute) == parsed
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("mode", "permisive", "did you mean 'PERMISSIVE'?"),
+        ("mode", "", "FAILFAST"),
+        ("formatId", "00", "format IDs"),
+        ("mergeSchema", "1", "true"),
+        ("maxPartitionBytes", "0", "positive"),
+        ("maxPartitionBytes", "-1", "bytes"),
+        ("maxPartitionBytes", "many", "bytes"),
+        ("modifiedAfter", "yesterday", "a time"),
+        ("recursiveFieldMaxDepth", "16", "15"),
+        ("fieldAliases", "a=b", "JSON"),
+        ("fieldAliases", '{"a": 1}', "texts"),
+        ("defaults", '{"a": [1]}', "number"),
+        ("defaults", "[]", "object"),
+    ],
+)
+def test_bad_values(name: str, value: str, hint: str) -> None:
+    with pytest.raises(PbioError) as caught:
+        parse_options({name: value}, Scope.READ)
+    assert caught.value.code == "PBIO_BAD_OPTION"
+    assert f"{name!r} cannot be {value!r}" in caught.value.reason
+    assert caught.value.hint is not None
+    assert hint in caught.value.hint
+
+
+def test_unknown_options_suggest_a_near_one() -> None:
+    with pytest.raises(PbioError, match=r"^\[PBIO_UNKNOWN_OPTION\].*'formatnames'.*\n.*did you mean 'formatName'"):
+        parse_options({"formatnames": "a"}, Scope.READ)
+    with pytest.raises(PbioError, match="the options are formatName, "):
+        parse_options({"xyzzy": "a"}, Scope.READ)
+
+
+def test_an_option_of_another_scope_says_so() -> None:
+    with pytest.raises(PbioError, match="'maxRecordsPerFile' means nothing to read"):
+        parse_options({"maxRecordsPerFile": "1"}, Scope.READ)
+    assert parse_options({"maxRecordsPerFile": "1"}, Scope.WRITE).max_records_per_file == 1
+
+
+def test_what_spark_adds_is_tolerated() -> None:
+    assert parse_options({"path": "/x", "checkpointLocation": "/y"}, Scope.READ, Scope.STREAM) == Options()
+
+
+@pytest.mark.parametrize(
+    ("given", "paths"),
+    [({"path": "/a"}, ("/a",)), ({"paths": '["/a", "/b"]'}, ("/a", "/b")), ({"PATH": "a,b"}, ("a,b",))],
+)
+def test_paths(given: dict[str, str], paths: Any) -> None:
+    assert paths_of(given) == paths
+
+
+def test_no_path_names_the_trap_of_tables() -> None:
+    with pytest.raises(PbioError, match=r"\[PBIO_NO_PATH\](.|\n)*CREATE TEMPORARY VIEW"):
+        paths_of({})
+
+
+def test_the_page_has_every_option_with_its_meaning() -> None:
+    page = options_to_markdown()
+    for entry in fields(Options):
+        assert f"| `{option_name(entry.name)}` |" in page
+        assert entry.metadata["doc"] in page

@@ -207,7 +207,7 @@ def float_to_json(number: float) -> float | str:
 
 
 def bytes_to_json(characters: bytes) -> Json:
-    """
+    r"""
     >>> bytes_to_json(b"text"), bytes_to_json(b"\xff")
     ('text', {'$bytes': 'ff'})
     """

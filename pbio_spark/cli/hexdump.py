@@ -30,27 +30,35 @@ class Part:
 
 def hexdump(
     file: OneFile,
-    at: Annotated[int, typer.Option("--at", parser=lambda text: int(text, 0), metavar="OFFSET", help="Also 0x...")] = 0,
+    at: Annotated[str, typer.Option("--at", metavar="OFFSET", help="In the file, decimal or 0x...")] = "0",
     length: Annotated[int, typer.Option("--length", "-n", min=1, help="Bytes to show.")] = 256,
 ) -> None:
     """Show the bytes at an offset, such as an error names, and what each of them is."""
+    offset = _offset(at)
     with scanner_of(file) as scanner:
+        size = scanner.window.size()
+        if not 0 <= offset < size:
+            raise typer.BadParameter(f"offset {offset} is not in the file, which has {size} bytes")
         item, damage = None, None
         try:
-            item = next((item for item in items(scanner) if item.offset <= at < item.end), None)
+            item = next((item for item in items(scanner) if item.offset <= offset < item.end), None)
         except PbioError as error:
             damage = error
-        size = scanner.window.size()
-        if not 0 <= at < max(size, 1):
-            raise typer.BadParameter(f"offset {at} is not in the file, which has {size} bytes")
         parts = [Part(0, size)] if item is None else list(_parts(scanner, item))
         if item is not None:
             print(_title(scanner, item))
-        for line in _lines(scanner, parts, at, length):
+        for line in _lines(scanner, parts, offset, length):
             print(line)
         if damage is not None:
             report(damage)
             raise typer.Exit(1)
+
+
+def _offset(text: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not an offset") from None
 
 
 def _lines(scanner: Scanner, parts: list[Part], at: int, length: int) -> Iterator[str]:

@@ -1,0 +1,187 @@
+"""The `pbio` command, verb by verb, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tests.cli.conftest import Ran
+from tests.corpus import CORPUS, expected_items, ffs_json
+
+Pbio: TypeAlias = Callable[..., Ran]
+
+
+def test_cat_prints_records(pbio: Pbio, readings: Path) -> None:
+    assert pbio("cat", "-n", 2, readings).out == (
+        'reading {"n":2,"v":[1.5,-2.0],"unit":"kPa"}\nreading {"n":0,"v":null,"unit":null,"station":[97,98,99,0]}\n'
+    )
+
+
+def test_cat_all_prints_every_item(pbio: Pbio, readings: Path) -> None:
+    shown = pbio("cat", "--all", readings).out
+    assert shown.startswith("# two generations\nindex block: 4 records from number 0\nreading (be32, ID ")
+    assert shown.count("string    4\n") == shown.count("string    8\n") == 1
+
+
+def test_cat_json_prints_one_object_a_line(pbio: Pbio, readings: Path) -> None:
+    lines = [json.loads(line) for line in pbio("cat", "--json", readings).out.splitlines()]
+    assert [line["kind"] for line in lines] == ["data"] * 4
+    assert lines[0]["value"] == {"n": 2, "v": [1.5, -2.0], "unit": "kPa"}
+
+
+def test_cat_names_each_of_several_files(pbio: Pbio, readings: Path) -> None:
+    other = readings.with_name("other.ffs")
+    other.write_bytes(readings.read_bytes())
+    lines = [json.loads(line) for line in pbio("cat", "--json", "--all", readings.parent).out.splitlines()]
+    assert [line["path"] for line in lines if line["kind"] == "file"] == [str(other), str(readings)]
+    assert pbio("cat", "-n", 1, readings, other).out.splitlines()[::2] == [f"==> {readings} <==", f"==> {other} <=="]
+
+
+def test_cat_follows_the_conventions_of_the_corpus(pbio: Pbio) -> None:
+    ffs_json("formats.json")  # skips where the corpus is not
+    paths = sorted((CORPUS / "ffs").glob("generated/*.ffs")) + sorted((CORPUS / "ffs").glob("foreign/*.ffs"))
+    ran = pbio("cat", "--json", "--all", *paths)
+    assert (ran.code, ran.err) == (0, "")
+    by_file: dict[str, list[Any]] = {}
+    for line in map(json.loads, ran.out.splitlines()):
+        if line["kind"] == "file":
+            latest = by_file.setdefault(line["path"], [])
+        else:
+            latest.append(line)
+    assert list(by_file) == list(map(str, paths))
+    for path in paths:
+        read, expected = by_file[str(path)], expected_items(path)
+        if path.name == "transform.le32.ffs":  # here the corpus shows only the first of two opt-info blocks
+            del read[0]["struct"]["opt_info"][1:]
+        assert json.dumps(read) == json.dumps(expected), path.name
+
+
+def test_standard_input_may_be_a_pipe_or_a_file(readings: Path) -> None:
+    command = [sys.executable, "-c", "from pbio_spark.cli import main; main()", "count", "-"]
+    piped = subprocess.run(command, input=readings.read_bytes(), capture_output=True, check=True)
+    with readings.open("rb") as file:
+        redirected = subprocess.run(command, stdin=file, capture_output=True, check=True)
+    assert piped.stdout == redirected.stdout == b"4\n"
+
+
+def test_a_reader_that_goes_away_is_no_error(readings: Path) -> None:
+    command = [sys.executable, "-c", "from pbio_spark.cli import main; main()", "cat", *[str(readings)] * 3000]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b"==> ")
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def test_count(pbio: Pbio, readings: Path) -> None:
+    assert pbio("count", readings).out == "4\n"
+    assert pbio("count", readings, readings).out == f"4  {readings}\n" * 2
+
+
+def test_formats_lists_each_with_its_records(pbio: Pbio, readings: Path) -> None:
+    lines = pbio("formats", readings).out.splitlines()
+    assert lines[0].split() == ["name", "ID", "machine", "fields", "records", "bytes"]
+    assert [line.split()[2:5] for line in lines[1:]] == [["be32", "3", "1"], ["le64", "4", "3"]]
+    assert "+0  n     integer   4" in pbio("formats", "--layout", readings).out
+
+
+def test_schema_is_the_union_of_versions(pbio: Pbio, readings: Path) -> None:
+    assert pbio("schema", readings).out.splitlines()[-2:] == ["  station: char[4]", "}"]
+    assert pbio("schema", "--spark", readings).out == "n INT, v ARRAY<DOUBLE>, unit STRING, station STRING\n"
+    assert "v: list<element: double not null>" in pbio("schema", "--arrow", readings).out
+    assert [f["name"] for f in json.loads(pbio("schema", "--json", readings).out)["fields"]] == [
+        "n",
+        "v",
+        "unit",
+        "station",
+    ]
+
+
+def test_schema_of_a_name_that_is_not_there(pbio: Pbio, readings: Path) -> None:
+    ran = pbio("schema", "--name", "readin", readings)
+    assert ran.code == 1
+    assert ran.err == "[PBIO_UNKNOWN_FORMAT] no format is called 'readin'\n  hint: did you mean 'reading'?\n"
+
+
+def test_verify_says_that_a_file_is_sound(pbio: Pbio, readings: Path) -> None:
+    ran = pbio("verify", readings)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == f"{readings}: sound (formats: 2, records: 4)\n"
+    assert pbio("verify", "-q", readings).out == ""
+
+
+def test_verify_finds_everything_in_the_corpus_sound(pbio: Pbio) -> None:
+    ffs_json("formats.json")
+    files = [*(CORPUS / "ffs").rglob("*.ffs"), *(CORPUS / "ffs" / "golden").glob("[fi]*.bin")]
+    ran = pbio("verify", *files)
+    assert (ran.code, ran.err, len(ran.out.splitlines())) == (0, "", len(files))
+
+
+def test_verify_tells_of_every_bad_record_and_goes_on(pbio: Pbio, readings: Path) -> None:
+    head, first, rest = readings.read_bytes().partition(b"\0\0\0\2\0\0\0\x10")  # n and v of the first record
+    middle, last, tail = rest.rpartition(b"\2\0\0\0\0\0\0\0\x20")  # and of the last
+    readings.write_bytes(head + b"\x7f" + first[1:] + middle + last[:3] + b"\x7f" + last[4:] + tail)
+    ran = pbio("verify", readings)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.count("[PBIO_BAD_POINTER]") == 2
+    assert ran.err.count("field $.v") == 2
+
+
+def test_verify_compares_the_index_with_the_items(pbio: Pbio, readings: Path) -> None:
+    data = bytearray(readings.read_bytes())
+    block = data.index(bytes.fromhex("04000100"))
+    data[block + 16 + 11] ^= 1  # the offset of the first item that the block announces
+    readings.write_bytes(data)
+    ran = pbio("verify", readings)
+    assert ran.code == 1
+    assert ran.err.startswith("[PBIO_BAD_INDEX] the block does not announce the item at offset ")
+
+
+def test_hexdump_names_the_bytes(pbio: Pbio, readings: Path) -> None:
+    at = readings.read_bytes().index(b"kPa\0")
+    lines = pbio("hexdump", "--at", hex(at), readings).out.splitlines()
+    assert lines[0].startswith("record 0 at offset ")
+    assert lines[0].endswith("of reading (be32)")
+    assert [line for line in lines if line[0] == ">"] == [line for line in lines if "6b 50 61 00" in line] != []
+    whole = pbio("hexdump", "--at", int(lines[0].split()[4].rstrip(",")), readings).out
+    assert "n: int32 = 2" in whole
+    assert f"unit: string -> 0x{at:x}" in whole
+
+
+def test_hexdump_shows_bytes_that_belong_to_no_item(pbio: Pbio, readings: Path) -> None:
+    assert pbio("hexdump", readings).out.startswith(">00000000  43 56 ff a9")
+    end = readings.stat().st_size
+    with readings.open("ab") as file:
+        file.write(b"\x77garbage")
+    ran = pbio("hexdump", "--at", end, readings)
+    assert ran.code == 1
+    assert "77 67 61 72" in ran.out
+    assert ran.err.startswith("[PBIO_BAD_ITEM]")
+    assert pbio("hexdump", "--at", end + 8, readings).code == 2
+
+
+def test_one_bad_file_does_not_hide_the_others(pbio: Pbio, readings: Path, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"<xml/>")
+    ran = pbio("count", tmp_path / "a", tmp_path / "absent", readings)
+    assert ran.code == 1
+    assert ran.out == f"4  {readings}\n"
+    assert ran.err.splitlines()[0] == "[PBIO_NOT_FFS] the file starts with 3c 78 6d 6c"
+    assert ran.err.splitlines()[-1] == f"pbio: {tmp_path / 'absent'}: No such file or directory"
+
+
+def test_an_adios_folder_is_named(pbio: Pbio, tmp_path: Path) -> None:
+    (tmp_path / "md.idx").touch()
+    ran = pbio("cat", tmp_path)
+    assert ran.code == 1
+    assert ran.err.startswith("[PBIO_NOT_FFS] this is an ADIOS2 BP folder")
+
+
+def test_names_cannot_drive_the_terminal(pbio: Pbio, tmp_path: Path) -> None:
+    path = tmp_path / "evil"
+    path.write_bytes(b"\x43\x56\xff\xa9\x01\0\0\x06\x1b[2J\x07\0")
+    assert pbio("cat", "--all", path).out == "# \\x1b[2J\\x07\n"

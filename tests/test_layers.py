@@ -1,0 +1,104 @@
+"""The walls between the layers: what each may import, read from the sources, and how light an import must be."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+LAYERS = (
+    "ecode",
+    "morph",
+    "pbio_spark.errors",
+    "pbio_spark.formats",
+    "pbio_spark.wire",
+    "pbio_spark.columns",
+    "pbio_spark.channels",
+    "pbio_spark.source",
+    "pbio_spark.functions",
+    "pbio_spark.explore",
+    "pbio_spark.cli",
+)
+"""Each imports only itself and those before it (DESIGN section 3)."""
+
+WITH_SPARK = ("pbio_spark.source", "pbio_spark.functions")
+WITHOUT_COLUMNS = ("ecode", "morph")
+HEAVY = {"numba", "llvmlite", "pyarrow", "pyspark", "pandas", "rich", "typer"}
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+SOURCES = {
+    module_name(path): path
+    for package in ("ecode", "morph", "pbio_spark")
+    for path in sorted((ROOT / package).rglob("*.py"))
+}
+
+
+def imports(module: str) -> Iterator[str]:
+    """Every module that a module imports anywhere in its text; names taken from a package count as its submodules."""
+    for node in ast.walk(ast.parse(SOURCES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} imports relatively"
+            assert node.module is not None
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def is_in(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+def layer_of(module: str) -> int | None:
+    """The number of a module's layer; None for what is not ours, and for `pbio_spark` itself, which is but a map."""
+    return next((number for number, layer in enumerate(LAYERS) if is_in(module, layer)), None)
+
+
+def test_every_module_has_a_layer() -> None:
+    assert [module for module in SOURCES if layer_of(module) is None] == ["pbio_spark"]
+
+
+def test_every_module_imports_only_its_own_layer_and_those_before() -> None:
+    wrong = {
+        (module, name)
+        for module in SOURCES
+        for name in imports(module)
+        if (own := layer_of(module)) is not None and (layer_of(name) or 0) > own
+    }
+    assert wrong == set()
+
+
+def test_third_parties_stay_in_their_rooms() -> None:
+    wrong = set()
+    for module in SOURCES:
+        barred = set()
+        if not any(is_in(module, room) for room in WITH_SPARK):
+            barred.add("pyspark")
+        if any(is_in(module, room) for room in WITHOUT_COLUMNS):
+            barred.add("pyarrow")
+        if not is_in(module, "pbio_spark.cli") and module != "ecode.cli":
+            barred |= {"typer", "rich"}
+        wrong |= {(module, name) for name in imports(module) if name.partition(".")[0] in barred}
+    assert wrong == set()
+
+
+@pytest.mark.parametrize("module", ["ecode", "morph", "pbio_spark", "pbio_spark.formats", "pbio_spark.wire"])
+def test_importing_is_light(module: str) -> None:
+    loaded = subprocess.run(
+        [sys.executable, "-c", f"import {module}, sys; print(*sys.modules)"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    assert HEAVY & set(loaded) == set()

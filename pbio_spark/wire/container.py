@@ -235,11 +235,12 @@ class Scanner:
 
 
 def legible_id(start: bytes) -> bytes:
-    """The format ID at the start of these bytes; none if they do not start with one."""
+    """The format ID at the start of these bytes; none if they do not start with a whole one."""
     try:
-        return start[: id_length(start)]
+        length = id_length(start)
     except PbioError:
         return b""
+    return start[:length] if len(start) >= length else b""
 
 
 def open_file(path: str | os.PathLike[str]) -> BinaryIO:

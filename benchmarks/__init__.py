@@ -1,0 +1,45 @@
+"""Benchmarks: always two things side by side in one run, reported as a ratio. `make bench` runs all modules here that
+define `rows()`; the first line of a module's docstring is the title of its table.
+
+A ratio taken in one run survives another machine and a noisy neighbour; seconds do not. Nothing here is a test.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a table: the same work done by us and by another.
+
+    Attributes:
+        what: the work, e.g. `100 B, swapped`.
+        against: who else does it, e.g. `C FFS`.
+        ours, theirs: seconds for the whole work; `theirs` is None where there is nothing to compare with.
+        amount, unit: how much work it is, e.g. 100_000 `records`; the table shows rates where there is an amount.
+        goal: how many times as fast as the other we want to be.
+    """
+
+    what: str
+    against: str
+    ours: float
+    theirs: float | None
+    amount: float | None = None
+    unit: str = "records"
+    goal: float | None = None
+
+
+def side_by_side(ours: Callable[[], object], theirs: Callable[[], object], repeats: int = 5) -> tuple[float, float]:
+    """The best time in seconds of each of two things, run in turns so that both meet the same disturbances."""
+    best = [float("inf"), float("inf")]
+    for _ in range(repeats):
+        for number, run in enumerate((ours, theirs)):
+            gc.collect()
+            start = time.perf_counter()
+            run()
+            best[number] = min(best[number], time.perf_counter() - start)
+    return best[0], best[1]

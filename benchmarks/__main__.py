@@ -1,0 +1,69 @@
+"""`python -m benchmarks [MODULE...]`: run the benchmark modules and print their tables, in Markdown."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import platform
+import sys
+from pathlib import Path
+
+import benchmarks
+from benchmarks import Row
+
+PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def main() -> None:
+    """Run the modules named on the command line, or all of them."""
+    print(machine())
+    for name in sys.argv[1:] or [module.name for module in pkgutil.iter_modules(benchmarks.__path__)]:
+        module = importlib.import_module(f"benchmarks.{name}")
+        if hasattr(module, "rows"):
+            title = (module.__doc__ or name).partition("\n")[0]
+            print(f"\n### {title}\n")
+            print(to_markdown(list(module.rows())), flush=True)
+
+
+def machine() -> str:
+    """What this run's seconds depend on."""
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = [line.partition(":")[2].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        model = names[0] if names else model
+    return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}"
+
+
+def to_markdown(rows: list[Row]) -> str:
+    """
+    >>> print(to_markdown([Row("100 B", "C FFS", 0.5, 1.5, 1_000_000, goal=2.0)]))
+    |       | pbio-spark    | other           |       | ratio | goal |
+    | ----- | ------------- | --------------- | ----- | ----- | ---- |
+    | 100 B | 2 M records/s | 667 k records/s | C FFS | 3.00x | 2x   |
+    """
+    cells = [("", "pbio-spark", "other", "", "ratio", "goal")]
+    for row in rows:
+        ratio = "" if row.theirs is None else f"{row.theirs / row.ours:.2f}x"
+        goal = "" if row.goal is None else f"{row.goal:g}x"
+        theirs = "" if row.theirs is None else measure(row, row.theirs)
+        cells.append((row.what, measure(row, row.ours), theirs, row.against, ratio, goal))
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [" | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
+    lines.insert(1, " | ".join("-" * width for width in widths))
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+def measure(row: Row, seconds: float) -> str:
+    """A rate where the amount of work is known, else the time."""
+    if row.amount is None:
+        return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
+    rate = row.amount / seconds
+    factor, prefix = next(((factor, prefix) for factor, prefix in PREFIXES if rate >= factor), (1, ""))
+    unit = f"{prefix}{row.unit}" if row.unit == "B" else f"{prefix} {row.unit}".strip()
+    return f"{rate / factor:.3g} {unit}/s"
+
+
+if __name__ == "__main__":
+    main()

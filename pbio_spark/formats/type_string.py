@@ -17,6 +17,9 @@ from pbio_spark.errors import PbioError
 MAX_DEPTH = 64
 """The most pointers, parentheses and dimensions one type string may have: types are walked by recursion."""
 
+MAX_LENGTH = 4096
+"""The longest type string, in characters: thousands of fields may share one, and each parses it."""
+
 MAX_ELEMENTS = 2**31 - 1
 """The most elements the static dimensions of one field may have, all together."""
 
@@ -65,6 +68,8 @@ def type_string_to_type(text: str, size: int, is_struct: Callable[[str], bool]) 
     def fail(why: str, hint: str | None = None) -> Never:
         raise PbioError("PBIO_BAD_TYPE_STRING", f"type string {shorten(text)}: {why}", hint=hint)
 
+    if len(text) > MAX_LENGTH:
+        fail(f"more than {MAX_LENGTH} characters")
     # From the outside in: every layer is its stars, its dimensions, and either a name or a text in parentheses.
     layers: list[tuple[int, tuple[int | str, ...]]] = []
     depth, elements = 0, 1

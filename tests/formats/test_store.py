@@ -1,0 +1,97 @@
+"""Format stores: what went in comes out, whole, and nothing that lies does."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ecode.types import INT32, INT64, Field, record
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.store import FolderStore, FormatStore, MemoryStore
+
+ONE = record_to_format(record("one", [Field("a", INT32)]))
+TWO = record_to_format(record("two", [Field("a", INT64)]))
+SERVED = b"\1\2\3\4\0\0\0\0"
+
+Make = Callable[[], FormatStore]
+
+
+@pytest.fixture(params=["memory", "folder", "fsspec"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> FormatStore:
+    match request.param:
+        case "memory":
+            return MemoryStore()
+        case "folder":
+            return FolderStore(str(tmp_path))
+    return FolderStore(f"memory://{uuid.uuid4().hex}")
+
+
+def test_formats_come_back(store: FormatStore) -> None:
+    assert store.get(ONE.id) is None
+    assert list(store) == []
+    for form in (ONE, TWO, ONE, Format.from_body(ONE.body, SERVED)):
+        store.put(form)
+    assert store.get(ONE.id) == ONE
+    assert store.get(SERVED) == Format.from_body(ONE.body, SERVED)
+    assert {form.id for form in store} == {ONE.id, TWO.id, SERVED}
+
+
+def test_bodies_that_lie_do_not_get_in(store: FormatStore) -> None:
+    with pytest.raises(PbioError, match="PBIO_BAD_ID"):
+        store.put(Format.from_body(ONE.body, TWO.id))
+    assert store.get(TWO.id) is None
+
+
+def test_one_id_has_one_body(store: FormatStore) -> None:
+    store.put(Format.from_body(ONE.body, SERVED))
+    with pytest.raises(PbioError, match="PBIO_FORMAT_CONFLICT"):
+        store.put(Format.from_body(TWO.body, SERVED))
+    assert store.get(SERVED) == Format.from_body(ONE.body, SERVED)
+
+
+def test_stores_on_one_folder_see_each_others_formats(tmp_path: Path) -> None:
+    first, second = FolderStore(str(tmp_path)), pickle.loads(pickle.dumps(FolderStore(str(tmp_path))))
+    assert second.get(ONE.id) is None
+    first.put(ONE)
+    assert second.get(ONE.id) == ONE
+    assert [path.name for path in (tmp_path / "_formats").iterdir()] == [ONE.id.hex()]
+    assert (tmp_path / "_formats" / ONE.id.hex()).read_bytes() == ONE.body
+
+
+def test_a_slower_writer_does_not_replace_a_body(tmp_path: Path) -> None:
+    """Two senders put different bodies under one ID at once: the second finds out, and the first's stays."""
+    first, second = FolderStore(str(tmp_path)), FolderStore(str(tmp_path))
+    create = second._create
+
+    def late(path: str, body: bytes) -> None:
+        first.put(Format.from_body(ONE.body, SERVED))
+        create(path, body)
+
+    second._create = late  # type: ignore[method-assign]
+    with pytest.raises(PbioError, match="PBIO_FORMAT_CONFLICT"):
+        second.put(Format.from_body(TWO.body, SERVED))
+    assert FolderStore(str(tmp_path)).get(SERVED) == Format.from_body(ONE.body, SERVED)
+
+
+@pytest.mark.parametrize("body", [b"", b"garbage", TWO.body, ONE.body[:-4]])
+def test_damaged_files_are_errors_with_their_path(tmp_path: Path, body: bytes) -> None:
+    folder = tmp_path / "_formats"
+    folder.mkdir()
+    (folder / ONE.id.hex()).write_bytes(body)
+    with pytest.raises(PbioError, match=r"PBIO_BAD_(ID|BODY)") as caught:
+        FolderStore(str(tmp_path)).get(ONE.id)
+    assert caught.value.file == str(folder / ONE.id.hex())
+
+
+def test_other_files_in_the_folder_are_not_formats(tmp_path: Path) -> None:
+    store = FolderStore(str(tmp_path))
+    store.put(ONE)
+    for name in (".left-over.tmp", "README", ONE.id.hex().upper(), "00"):
+        (tmp_path / "_formats" / name).write_bytes(b"x")
+    assert list(FolderStore(str(tmp_path))) == [ONE]

@@ -1,1 +1,51 @@
-"""E-code, the small C in which receivers of events say what they want done at the source."""
+"""E-code, the small C in which receivers of events say what they want done at the source.
+
+    >>> import ecode
+    >>> from ecode.types import FLOAT64, Field, record
+    >>> stock = record("stock", [Field("price", FLOAT64)])
+    >>> program = ecode.compile("{ return input.price > 75.0; }", [ecode.Param("input", stock)])
+    >>> program.run({"input": {"price": 76.5}}).returned
+    1
+
+The way of a program, in order:
+
+    types            record types: what parameters look like
+    environment      what a host hands to a program: parameters, functions, constants
+    lexer            text -> tokens
+    text_to_syntax   tokens -> syntax tree (`syntax`), by the grammar `ecode.lark`
+    syntax_to_typed  syntax tree -> typed tree (`typed`)
+    passes           checks and rewrites of the typed tree
+    interpreter      runs it: the oracle
+    program          `compile` and `Program`, which hold all of this together
+    errors           diagnostics, traps
+    limits           what a program may cost
+    library          math, strings, attribute lists
+    native           generated text -> machine code
+"""
+
+from ecode.environment import Function, Mode, Param, service
+from ecode.errors import CompileError, Diagnostic, EcodeError, NotCompilable, ParameterError, Trap, TrapKind
+from ecode.library import PRINTF
+from ecode.limits import Limits
+from ecode.outcome import Outcome, Statics
+from ecode.program import Program, compile  # noqa: A004
+
+__all__ = [
+    "compile",
+    "Program",
+    "Param",
+    "Mode",
+    "Function",
+    "service",
+    "PRINTF",
+    "Limits",
+    "Outcome",
+    "Statics",
+    "EcodeError",
+    "CompileError",
+    "Diagnostic",
+    "Trap",
+    "TrapKind",
+    "ParameterError",
+    "NotCompilable",
+]

@@ -1,0 +1,131 @@
+"""What a host hands to a program: parameters, functions, constants. Nothing else can be reached."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from ecode.errors import ParameterError
+from ecode.types import (
+    CHAR,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+    Basic,
+    Record,
+)
+
+_WORDS: dict[str, Basic] = {
+    "char": CHAR,
+    "signed char": INT8,
+    "unsigned char": UINT8,
+    "short": INT16,
+    "unsigned short": UINT16,
+    "int": INT32,
+    "unsigned": UINT32,
+    "unsigned int": UINT32,
+    "long": INT64,
+    "unsigned long": UINT64,
+    "float": FLOAT32,
+    "double": FLOAT64,
+    "string": STRING,
+}
+_PROTOTYPE = re.compile(r"\s*([A-Za-z_ ]+?)\s*\b([A-Za-z_]\w*)\s*\(([^()]*)\)\s*;?\s*")
+
+
+class Mode(StrEnum):
+    """What a program may do with a parameter."""
+
+    IN = "in"  # read
+    PARAM = "param"  # read; the host may change it between calls
+    OUT = "out"  # read and written; zero before every call
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter: a record by reference, or a number or string by value (mode `in`)."""
+
+    name: str
+    type: Record | Basic
+    mode: Mode = Mode.IN
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A host function ("service") or a library function, granted to a program by name.
+
+    Attributes:
+        name, returns, parameters: its prototype; types are basic, or the word `attr_list`, or for results and
+            parameters `char*` (a pointer into a string); `returns` of None is void.
+        call: the function on Python values: int, float, bytes or None (strings).
+        native: the expression for generated code, with one `{}` per argument (two for a string: address and length);
+            None if only the interpreter can call it.
+        is_variadic: further arguments of any scalar type may follow.
+        is_pure: the result depends on the arguments only, and nothing else happens.
+        is_logged: name and arguments are appended to the call's log.
+        cost: in units of one operation.
+    """
+
+    name: str
+    returns: Basic | str | None
+    parameters: tuple[Basic | str, ...]
+    call: Callable[..., Any] = field(repr=False, compare=False)
+    native: str | None = None
+    is_variadic: bool = False
+    is_pure: bool = False
+    is_logged: bool = False
+    cost: int = 10
+
+
+def service(
+    prototype: str,
+    call: Callable[..., Any],
+    native: str | None = None,
+    *,
+    is_pure: bool = False,
+    is_logged: bool = False,
+    cost: int = 10,
+) -> Function:
+    """A host function from its C prototype.
+
+    Args:
+        prototype: e.g. `double scale(double x, double k)`; `...` as the last parameter takes any scalars.
+        call: what it does, on Python values.
+        native: what it does in generated code, e.g. `{} * {}`.
+        is_pure, is_logged, cost: see `Function`.
+
+    Raises:
+        ParameterError: the prototype cannot be read.
+
+    >>> service("double scale(double x, double k)", lambda x, k: x * k, "{} * {}").parameters == (FLOAT64, FLOAT64)
+    True
+    """
+    match = _PROTOTYPE.fullmatch(prototype)
+    if match is None:
+        raise ParameterError(f"{prototype!r} is not a prototype", "write it as in C: double scale(double x, double k)")
+    returns = None if match[1].split() == ["void"] else _word(match[1], prototype)
+    given = [part.strip() for part in match[3].split(",") if part.strip() not in ("", "void")]
+    is_variadic = bool(given) and given[-1] == "..."
+    parameters = tuple(_word(part, prototype) for part in (given[:-1] if is_variadic else given))
+    return Function(match[2], returns, parameters, call, native, is_variadic, is_pure, is_logged, cost)
+
+
+def _word(text: str, prototype: str) -> Basic | str:
+    words = " ".join(text.split())
+    for candidate in (words, words.rsplit(" ", 1)[0]):
+        if candidate in _WORDS:
+            return _WORDS[candidate]
+        if candidate in ("attr_list", "char*"):
+            return candidate
+    raise ParameterError(f"{text!r} in {prototype!r} is not a type", "basic types, string and attr_list can be passed")

@@ -1,0 +1,150 @@
+"""Everything that can go wrong, as one family of exceptions.
+
+`CompileError` carries all mistakes of a program at once, `Trap` ends one event, the others say that the host asked for
+something that cannot be. `str(error)` begins with `[CODE]`; every error survives pickling.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+_WORD = re.compile(r"[A-Za-z_0-9]+|\S")
+
+
+class Category(StrEnum):
+    """What kind of mistake a program holds (ecode-language 14); the order is the order of precedence."""
+
+    PARSE = "parse"
+    NAME = "name"
+    TYPE = "type"
+
+
+class TrapKind(StrEnum):
+    """Why an event was ended (ecode-language 15)."""
+
+    DIVISION_BY_ZERO = "division_by_zero"
+    INDEX_OUT_OF_RANGE = "index_out_of_range"
+    NEGATIVE_SIZE = "negative_size"
+    SIZE_LIMIT = "size_limit"
+    BUDGET_EXCEEDED = "budget_exceeded"
+    BAD_RECORD = "bad_record"
+
+
+class EcodeError(Exception):
+    """The base of all errors of this package.
+
+    Attributes:
+        code: a stable word, e.g. `ECODE_TYPE`.
+        message: the reason in one sentence.
+        hint: what to do about it; may be empty.
+    """
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        self.code, self.message, self.hint = code, message, hint
+        super().__init__(f"[{code}] {message}" + (f"\n  hint: {hint}" if hint else ""))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.code, self.message, self.hint)
+
+
+class ParameterError(EcodeError):
+    """What the host hands to a program is not a usable record type, value, service or constant."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__("ECODE_PARAMETER", message, hint)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.message, self.hint)
+
+
+class NotCompilable(EcodeError):  # noqa: N818  (what it says)
+    """A correct program that the numba generator does not take; the interpreter runs it."""
+
+    def __init__(self, message: str, hint: str = "run it with Program.run, the interpreter") -> None:
+        super().__init__("ECODE_NOT_COMPILABLE", message, hint)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.message, self.hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One mistake (or warning) in a program: where, what, and what was probably meant.
+
+    Attributes:
+        at: offset of the offending character in the source.
+        line, column: the same, counted from 1.
+        excerpt: the source line it stands in.
+    """
+
+    category: Category
+    message: str
+    at: int
+    line: int
+    column: int
+    excerpt: str
+    hint: str = ""
+
+    @property
+    def code(self) -> str:
+        return f"ECODE_{self.category.upper()}"
+
+    def __str__(self) -> str:
+        """Position and message, the source line with a caret, the hint."""
+        # A very long line is cut to a window around the caret.
+        start = max(0, self.column - 61)
+        window = self.excerpt[start : start + 120].replace("\t", " ")
+        word = _WORD.match(window, self.column - 1 - start)
+        caret = " " * (self.column - 1 - start) + "^" * (len(word[0]) if word else 1)
+        text = f"{self.line}:{self.column}: {self.code}: {self.message}\n    {window}\n    {caret}"
+        return text + (f"\n  hint: {self.hint}" if self.hint else "")
+
+
+def diagnostic(source: str, at: int, category: Category, message: str, hint: str = "") -> Diagnostic:
+    """A diagnostic at an offset of a source text.
+
+    >>> print(diagnostic("{ return y; }", 9, Category.NAME, "there is no 'y'"))
+    1:10: ECODE_NAME: there is no 'y'
+        { return y; }
+                 ^
+    """
+    at = min(at, len(source))
+    line = source.count("\n", 0, at) + 1
+    start = source.rfind("\n", 0, at) + 1
+    end = source.find("\n", at)
+    excerpt = "".join(c if c.isprintable() or c == "\t" else "?" for c in source[start : None if end < 0 else end])
+    return Diagnostic(category, message, at, line, at - start + 1, excerpt, hint)
+
+
+class CompileError(EcodeError):
+    """The program was rejected. `diagnostics` has every mistake, in order of position.
+
+    `category` is the first that applies of parse, name, type; `line`, `column` and `message` are those of the first
+    mistake of that category.
+    """
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(sorted(diagnostics, key=lambda d: d.at))
+        self.category = min((d.category for d in self.diagnostics), key=list(Category).index)
+        first = next(d for d in self.diagnostics if d.category is self.category)
+        self.line, self.column = first.line, first.column
+        EcodeError.__init__(self, first.code, first.message, first.hint)
+        count = len(self.diagnostics)
+        self.args = (f"[{self.code}] {count} mistake{'s' * (count > 1)}\n" + "\n".join(map(str, self.diagnostics)),)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.diagnostics,)
+
+
+class Trap(EcodeError):  # noqa: N818  (the word of ecode-language 15)
+    """One event was ended while the program ran: its outputs are discarded, statics are as they were before it."""
+
+    def __init__(self, kind: TrapKind, line: int, column: int) -> None:
+        self.kind, self.line, self.column = kind, line, column
+        super().__init__(f"ECODE_{kind.upper()}", f"{kind.replace('_', ' ')} at line {line}, column {column}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.kind, self.line, self.column)

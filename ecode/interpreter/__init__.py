@@ -1,0 +1,13 @@
+"""The oracle: runs the typed tree on Python values, at once, with no compile time.
+
+memory.py       what variables, records, arrays and pointers are while a program runs
+convert.py      plain Python values to that and back
+places.py       where a place lies
+expressions.py  expressions as Python closures
+statements.py   statements as Python closures
+run.py          one call of a program
+"""
+
+from ecode.interpreter.run import Interpreter
+
+__all__ = ["Interpreter"]

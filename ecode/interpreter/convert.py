@@ -1,0 +1,174 @@
+"""Plain Python values to the interpreter's memory and back (see `ecode.values` for what is plain)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ecode.arithmetic import limits, plain, round_single
+from ecode.errors import ParameterError, TrapKind
+from ecode.interpreter.memory import PointerValue, RecordValue, Text, Trapped, fresh
+from ecode.typed import Structs, ValueType
+from ecode.types import FLOAT32, Array, Basic, Field, Kind, Pointer, Ref
+
+_DEEPEST = 100
+
+
+def to_memory(value: Any, type_: ValueType, structs: Structs, path: str) -> Any:
+    """A plain value as the interpreter's.
+
+    Raises:
+        ParameterError: the value does not fit the type; the message begins with the path of the field.
+    """
+    match type_:
+        case Basic(Kind.STRING):
+            return _text(value, path)
+        case Basic():
+            return _number(value, type_, path)
+        case Ref():
+            return _record(value, type_, structs, path)
+        case Array():
+            return _static_array(value, type_, structs, path)
+        case Pointer():
+            if value is None:
+                return None
+            return PointerValue([to_memory(value, type_.target, structs, path)], 0, 0, 1)
+    raise ParameterError(f"{path}: a {type_} cannot be given")
+
+
+def _text(value: Any, path: str) -> Text | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        value = value.encode("utf-8", "surrogateescape")
+    if not isinstance(value, bytes):
+        raise ParameterError(f"{path}: {value!r} is not a string")
+    if b"\0" in value:
+        raise ParameterError(f"{path}: the string holds a NUL")
+    return Text(value)
+
+
+def _number(value: Any, type_: Basic, path: str) -> int | float:
+    number = plain(type_)
+    if number is None:
+        return 0
+    if number.kind is Kind.FLOAT:
+        if not isinstance(value, int | float):
+            raise ParameterError(f"{path}: {value!r} is not a number")
+        return round_single(float(value)) if number == FLOAT32 else float(value)
+    if not isinstance(value, int):
+        raise ParameterError(f"{path}: {value!r} is not an integer")
+    low, high = limits(number)
+    if type_.kind is Kind.CHAR and high < value <= 255:
+        return int(value) - 256
+    if not low <= value <= high:
+        raise ParameterError(f"{path}: {value} does not fit {type_}")
+    return int(value)
+
+
+def _record(value: Any, type_: Ref, structs: Structs, path: str) -> RecordValue:
+    if not isinstance(value, Mapping):
+        raise ParameterError(f"{path}: {value!r} is not a record")
+    fields = structs[type_.name].fields
+    unknown = value.keys() - {field.name for field in fields}
+    if unknown:
+        raise ParameterError(f"{path}: there is no field {sorted(unknown)[0]!r}")
+    absent = {i for i, field in enumerate(fields) if value.get(field.name) is None}
+    given = [
+        _default(field, structs) if i in absent else _field(value[field.name], field, structs, f"{path}.{field.name}")
+        for i, field in enumerate(fields)
+    ]
+    record = RecordValue(given, frozenset(absent))
+    for i, field in enumerate(fields):
+        if isinstance(field.type, Array) and field.type.is_dynamic:
+            names = [f.name for f in fields]
+            extents = [int(d) if isinstance(d, int) else int(record[names.index(d)]) for d in field.type.dims]
+            flat = _flat(value.get(field.name) or [], len(extents), path)
+            if math.prod(extents) != len(flat) or min(extents) < 0:
+                wanted = " x ".join(map(str, extents))
+                raise ParameterError(f"{path}.{field.name}: {len(flat)} elements for an extent of {wanted}")
+            where = f"{path}.{field.name}[]"
+            record[i] = [to_memory(item, field.type.element, structs, where) for item in flat]
+    return record
+
+
+def _field(value: Any, field: Field, structs: Structs, path: str) -> Any:
+    if isinstance(field.type, Array) and field.type.is_dynamic:
+        return []
+    return to_memory(value, field.type, structs, path)
+
+
+def _default(field: Field, structs: Structs) -> Any:
+    if field.notes.default is not None and isinstance(field.type, Basic):
+        return to_memory(field.notes.default, field.type, structs, field.name)
+    if isinstance(field.type, Ref):
+        return _record({}, field.type, structs, field.name)
+    return fresh(field.type, structs)
+
+
+def _static_array(value: Any, type_: Array, structs: Structs, path: str) -> list[Any]:
+    def take(value: Any, dims: tuple[int | str, ...]) -> list[Any]:
+        if not dims:
+            return [to_memory(value, type_.element, structs, f"{path}[]")]
+        if not isinstance(value, Sequence) or isinstance(value, str | bytes) or len(value) != dims[0]:
+            raise ParameterError(f"{path}: not an array of {dims[0]} elements")
+        return [item for part in value for item in take(part, dims[1:])]
+
+    return take(value, type_.dims)
+
+
+def _flat(value: Any, rank: int, path: str) -> list[Any]:
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise ParameterError(f"{path}: {value!r} is not an array")
+    if rank == 1:
+        return list(value)
+    return [item for part in value for item in _flat(part, rank - 1, path)]
+
+
+def to_plain(value: Any, type_: ValueType, structs: Structs, at: int, depth: int = 0) -> Any:
+    """A value of the interpreter as a plain one.
+
+    Raises:
+        Trapped: a pointer field points outside its object, or pointers go round in a circle.
+    """
+    match type_:
+        case Basic(Kind.STRING):
+            return None if value is None else bytes(value)
+        case Basic():
+            return value
+        case Array():
+            elements = [to_plain(item, type_.element, structs, at, depth) for item in value]
+            return nest(elements, [int(dim) for dim in type_.dims])
+        case Ref():
+            fields = structs[type_.name].fields
+            names = [field.name for field in fields]
+            plain_record = {}
+            for item, field in zip(value, fields, strict=True):
+                if isinstance(field.type, Array) and field.type.is_dynamic:
+                    dims = [d if isinstance(d, int) else value[names.index(d)] for d in field.type.dims]
+                    elements = [to_plain(e, field.type.element, structs, at, depth) for e in item[: math.prod(dims)]]
+                    plain_record[field.name] = nest(elements, dims)
+                else:
+                    plain_record[field.name] = to_plain(item, field.type, structs, at, depth)
+            return plain_record
+        case Pointer():
+            if value is None:
+                return None
+            if depth > _DEEPEST:
+                raise Trapped(TrapKind.SIZE_LIMIT, at)
+            value.check(at)
+            return to_plain(value.cells[value.position], type_.target, structs, at, depth + 1)
+    return None
+
+
+def nest(flat: list[Any], dims: list[int]) -> list[Any]:
+    """A flat row-major list as nested lists.
+
+    >>> nest([1, 2, 3, 4, 5, 6], [2, 3])
+    [[1, 2, 3], [4, 5, 6]]
+    """
+    if len(dims) == 1:
+        return flat
+    width = math.prod(dims[1:])
+    return [nest(flat[i * width : (i + 1) * width], dims[1:]) for i in range(dims[0])]

@@ -1,0 +1,158 @@
+"""Where a place lies: closures that find the list and the index that hold it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ecode.errors import TrapKind
+from ecode.interpreter.memory import Code, Frame, PointerValue, Text, Trapped, total
+from ecode.typed import AddressOf, Element, FieldOf, Local, Parameter, Place, Target
+from ecode.types import Array
+
+if TYPE_CHECKING:
+    from ecode.interpreter.expressions import Expressions
+
+_NO_LIMIT = 1 << 62
+
+
+def position(code: Expressions, struct: str, name: str) -> int:
+    """The index of a field."""
+    return code.positions[struct][name]
+
+
+def location(code: Expressions, place: Place) -> Code:
+    """A closure that gives the list and the index where a place's value stands."""
+    match place:
+        case Local(variable=variable):
+            index = variable.index
+            return lambda frame: (frame.slots, index)
+        case Parameter(param=param):
+            index = code.param_slots[param.name]
+            return lambda frame: (frame.slots, index)
+        case FieldOf():
+            record, index = value_at(code, place.record), position(code, place.struct, place.name)
+            return lambda frame: (record(frame), index)
+        case Element():
+            element = _element(code, place)
+            return lambda frame: element(frame)[:2]
+        case Target():
+            pointer = checked(code, place)
+            return lambda frame: pointer(frame)[:2]
+
+
+def value_at(code: Expressions, place: Place) -> Code:
+    """A closure that gives what stands at a place: a number, a list, a pointer ..."""
+    match place:
+        case Local(variable=variable):
+            index = variable.index
+            return lambda frame: frame.slots[index]
+        case Parameter(param=param):
+            index = code.param_slots[param.name]
+            return lambda frame: frame.slots[index]
+        case FieldOf():
+            record, index = value_at(code, place.record), position(code, place.struct, place.name)
+            return lambda frame: record(frame)[index]
+    if isinstance(place, Target):
+        pointer = checked(code, place)
+
+        def pointed(frame: Frame) -> Any:
+            items, index, _low, _high = pointer(frame)
+            return character(items, index) if isinstance(items, Text) else items[index]
+
+        return pointed
+    element = _element(code, place)
+
+    def at_index(frame: Frame) -> Any:
+        items, index, _count = element(frame)
+        return items[index]
+
+    return at_index
+
+
+def character(text: Text, index: int) -> int:
+    """A character of a string, signed; its terminating NUL too."""
+    byte = text[index] if index < len(text) else 0
+    return byte - 256 if byte > 127 else byte
+
+
+def checked(code: Expressions, place: Target) -> Code:
+    """A closure that gives a pointer which may be followed."""
+    pointer, at = code.value(place.pointer), place.at
+
+    def usable(frame: Frame) -> PointerValue:
+        value: PointerValue | None = pointer(frame)
+        if value is None:
+            raise Trapped(TrapKind.INDEX_OUT_OF_RANGE, at)
+        return value.check(at)
+
+    return usable
+
+
+def extents(code: Expressions, place: Place) -> Code:
+    """A closure that gives the extents of an array, as they are now, and its elements."""
+    assert isinstance(place.type, Array)
+    if not place.type.is_dynamic:
+        items, fixed = value_at(code, place), [int(dim) for dim in place.type.dims]
+        return lambda frame: (fixed, items(frame))
+    assert isinstance(place, FieldOf), "only fields have dynamic extents"
+    record, index = value_at(code, place.record), position(code, place.struct, place.name)
+    dims = [dim if isinstance(dim, int) else (position(code, place.struct, dim),) for dim in place.type.dims]
+
+    def dynamic(frame: Frame) -> tuple[list[int], list[Any]]:
+        fields = record(frame)
+        return [dim if isinstance(dim, int) else fields[dim[0]] for dim in dims], fields[index]
+
+    return dynamic
+
+
+def _element(code: Expressions, place: Element) -> Code:
+    """A closure that gives the elements, the index of the one meant, and how many there are."""
+    indices: list[tuple[Code, int]] = []
+    array: Place = place
+    while isinstance(array, Element):
+        indices.append((code.value(array.index), array.at))
+        array = array.array
+    indices.reverse()
+    shape = extents(code, array)
+
+    def element(frame: Frame) -> tuple[list[Any], int, int]:
+        dims, items = shape(frame)
+        values = [(index(frame), at) for index, at in indices]
+        flat = 0
+        for (value, at), dim in zip(values, dims, strict=False):
+            if not 0 <= value < dim:
+                raise Trapped(TrapKind.INDEX_OUT_OF_RANGE, at)
+            flat = flat * dim + value
+        for dim in dims[len(values) :]:
+            flat *= dim
+        return items, flat, total(dims, _NO_LIMIT, place.at)
+
+    return element
+
+
+def address(code: Expressions, node: AddressOf) -> Code:
+    """A closure that makes a pointer."""
+    place = node.place
+    if node.is_decay and not isinstance(place, Element):
+        shape = extents(code, place)
+
+        def decayed(frame: Frame) -> PointerValue:
+            dims, items = shape(frame)
+            return PointerValue(items, 0, 0, total(dims, _NO_LIMIT, node.at))
+
+        return decayed
+    if isinstance(place, Element):
+        element = _element(code, place)
+
+        def of_element(frame: Frame) -> PointerValue:
+            items, index, count = element(frame)
+            return PointerValue(items, index, 0, count)
+
+        return of_element
+    where = location(code, place)
+
+    def of_scalar(frame: Frame) -> PointerValue:
+        items, index = where(frame)
+        return PointerValue(items, index, index, index + 1)
+
+    return of_scalar

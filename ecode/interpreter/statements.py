@@ -1,0 +1,180 @@
+"""Statements as Python closures: each runs one statement and says how control leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+
+from ecode.arithmetic import limits
+from ecode.errors import TrapKind
+from ecode.interpreter.expressions import Expressions
+from ecode.interpreter.memory import Code, Frame, Trapped, clear
+from ecode.typed import Block, Break, Continue, Counted, Declare, Evaluate, If, Jump, Loop, Machine, Return, Statement
+from ecode.types import Basic
+
+
+class Exit(IntEnum):
+    """How control leaves a statement; `NEXT` is the ordinary way. Numbers from `JUMP` on name a state to go on with."""
+
+    NEXT = 0
+    BREAK = 1
+    CONTINUE = 2
+    RETURN = 3
+    JUMP = 4
+
+
+Runner = Callable[[Frame], int]
+
+
+def runner(code: Expressions, node: Statement) -> Runner:
+    """The closure of a statement."""
+    match node:
+        case Evaluate():
+            return _evaluate(code.value(node.expression))
+        case Declare():
+            return _declare(code, node)
+        case Block():
+            return _block([runner(code, statement) for statement in node.statements])
+        case If():
+            return _if(code, node)
+        case Loop():
+            return _loop(code, node)
+        case Break():
+            return lambda frame: Exit.BREAK
+        case Continue():
+            return lambda frame: Exit.CONTINUE
+        case Return():
+            return _return(None if node.value is None else code.value(node.value))
+        case Jump():
+            return _jump(node)
+        case Machine():
+            return _machine(code, node)
+    raise AssertionError(node)
+
+
+def _evaluate(value: Code) -> Runner:
+    def run(frame: Frame) -> int:
+        value(frame)
+        return Exit.NEXT
+
+    return run
+
+
+def _declare(code: Expressions, node: Declare) -> Runner:
+    index, type_, structs = node.variable.index, node.variable.type, code.structs
+    values = [code.value(value) for value in node.values]
+
+    def run(frame: Frame) -> int:
+        clear(frame.slots, index, type_, structs)
+        for value in values:
+            value(frame)
+        return Exit.NEXT
+
+    return run
+
+
+def _block(parts: list[Runner]) -> Runner:
+    def run(frame: Frame) -> int:
+        for part in parts:
+            left = part(frame)
+            if left:
+                return left
+        return Exit.NEXT
+
+    return run
+
+
+def _if(code: Expressions, node: If) -> Runner:
+    condition, then = code.truth(node.condition), runner(code, node.then)
+    otherwise = None if node.otherwise is None else runner(code, node.otherwise)
+
+    def run(frame: Frame) -> int:
+        if condition(frame):
+            return then(frame)
+        return Exit.NEXT if otherwise is None else otherwise(frame)
+
+    return run
+
+
+def _loop(code: Expressions, node: Loop) -> Runner:
+    condition: Code = (lambda frame: True) if node.condition is None else code.truth(node.condition)
+    step: Code = (lambda frame: None) if node.step is None else code.value(node.step)
+    body, at, tests_first = runner(code, node.body), node.at, node.tests_first
+    charge = None if node.counted is None else _charge(code, node.counted, at)
+
+    def run(frame: Frame) -> int:
+        if charge is not None:
+            charge(frame)
+        if not tests_first or condition(frame):
+            while True:
+                left = body(frame)
+                if left == Exit.BREAK:
+                    break
+                if left >= Exit.RETURN:
+                    return left
+                step(frame)
+                if charge is None:
+                    spend(frame, 1, at)
+                if not condition(frame):
+                    break
+        return Exit.NEXT
+
+    return run
+
+
+def spend(frame: Frame, rounds: int, at: int) -> None:
+    """Charges jumps back to the budget."""
+    if rounds > frame.budget:
+        raise Trapped(TrapKind.BUDGET_EXCEEDED, at)
+    frame.budget -= rounds
+
+
+def _charge(code: Expressions, counted: Counted, at: int) -> Callable[[Frame], None]:
+    """Charges all rounds of a counted loop; one that would run past the variable's range never ends."""
+    bound, index, step = code.value(counted.bound), counted.variable.index, counted.step
+    assert isinstance(counted.variable.type, Basic)
+    low, high = limits(counted.variable.type)
+    includes = int(counted.op in ("<=", ">="))
+
+    def charge(frame: Frame) -> None:
+        start, end = frame.slots[index], bound(frame) + includes * step
+        rounds = (end - start) * step
+        if rounds > 0:
+            spend(frame, rounds if low <= end <= high else frame.budget + 1, at)
+
+    return charge
+
+
+def _return(value: Code | None) -> Runner:
+    def run(frame: Frame) -> int:
+        if value is not None:
+            frame.result = value(frame)
+        return Exit.RETURN
+
+    return run
+
+
+def _jump(node: Jump) -> Runner:
+    state, charges, at = Exit.JUMP + node.state, node.charges, node.at
+
+    def run(frame: Frame) -> int:
+        if charges:
+            spend(frame, 1, at)
+        return state
+
+    return run
+
+
+def _machine(code: Expressions, node: Machine) -> Runner:
+    states = [_block([runner(code, statement) for statement in state]) for state in node.states]
+
+    def run(frame: Frame) -> int:
+        number = 0
+        while number < len(states):
+            left = states[number](frame)
+            if left == Exit.RETURN:
+                return Exit.RETURN
+            number = left - Exit.JUMP if left >= Exit.JUMP else number + 1
+        return Exit.NEXT
+
+    return run

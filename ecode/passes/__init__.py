@@ -1,0 +1,23 @@
+"""What is checked and rewritten on the typed tree, one pass a file. The checks run in the order of `CHECKS`.
+
+check_returns.py   a program with a value ends in a return
+check_jumps.py     labels, and jumps over initial values
+check_pointers.py  nothing is written through a pointer to what can only be read
+lower_gotos.py     jumps become a state machine
+count_loops.py     loops whose number of rounds is known before they begin
+"""
+
+from collections.abc import Callable
+
+from ecode.errors import Diagnostic
+from ecode.passes.check_jumps import check_jumps
+from ecode.passes.check_pointers import check_pointers
+from ecode.passes.check_returns import check_returns
+from ecode.passes.count_loops import count_loops
+from ecode.passes.lower_gotos import lower_gotos
+from ecode.typed import TypedProgram
+
+CHECKS: tuple[Callable[[TypedProgram], list[Diagnostic]], ...] = (check_returns, check_jumps, check_pointers)
+REWRITES: tuple[Callable[[TypedProgram], TypedProgram], ...] = (lower_gotos, count_loops)
+
+__all__ = ["CHECKS", "REWRITES", "check_jumps", "check_pointers", "check_returns", "count_loops", "lower_gotos"]

@@ -1,0 +1,132 @@
+"""Nothing is written through a pointer that may point to what can only be read: an input, a parameter block, a string.
+
+Pointers are followed without regard to the order of statements: what is assigned to a pointer variable, or to a pointer
+field of a structure, anywhere, may be in it everywhere. That is sound, costs nothing when the program runs, and refuses
+only programs that use one pointer for two purposes.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from ecode.environment import Mode
+from ecode.errors import Category, Diagnostic, diagnostic
+from ecode.typed import (
+    AddressOf,
+    Assign,
+    Call,
+    Choice,
+    Constant,
+    CopyRecord,
+    Element,
+    Expression,
+    FieldOf,
+    Local,
+    Parameter,
+    Place,
+    PointerAdd,
+    Read,
+    Sequence,
+    StringPointer,
+    Target,
+    TypedProgram,
+    Update,
+    root,
+    walk,
+)
+from ecode.types import Pointer
+
+# Where pointers are kept: a variable's index, a structure's field, or what another pointer points to, any of them.
+Holder: TypeAlias = int | tuple[str, str] | None
+
+
+def check_pointers(program: TypedProgram) -> list[Diagnostic]:
+    """Writes through pointers that may be read-only."""
+    holders = read_only_holders(program)
+    found = []
+    for node in walk(program.body):
+        if isinstance(node, Assign | Update | CopyRecord):
+            base = root(node.place)
+            if isinstance(base, Target) and is_read_only(base.pointer, holders):
+                message = "the pointer may point to what can only be read"
+                hint = "use another pointer variable for what is written"
+                found.append(diagnostic(program.source, node.at, Category.TYPE, message, hint))
+    return found
+
+
+def read_only_holders(program: TypedProgram) -> set[Holder]:
+    """The variables and fields that may hold a pointer to something read-only; None in the set stands for all."""
+    flows: list[tuple[Holder, Expression]] = []
+    holders: set[Holder] = set()
+    for node in walk(program.body):
+        if isinstance(node, Assign) and isinstance(node.type, Pointer):
+            flows.append((_holder(node.place), node.value))
+        if isinstance(node, CopyRecord):
+            _copied(node, program, holders)
+    grown = True
+    while grown:
+        grown = False
+        for holder, value in flows:
+            if holder not in holders and is_read_only(value, holders):
+                holders.add(holder)
+                grown = True
+    return holders
+
+
+def _copied(node: CopyRecord, program: TypedProgram, holders: set[Holder]) -> None:
+    """A copied record brings its pointers: whatever they point to counts as read-only from then on."""
+    waiting, seen = [node.place.type], set()
+    while waiting:
+        type_ = waiting.pop()
+        name = getattr(type_, "name", None)
+        if name in program.structs and name not in seen:
+            seen.add(name)
+            for field in program.structs[str(name)].fields:
+                if isinstance(field.type, Pointer):
+                    holders.add((str(name), field.name))
+                waiting.append(getattr(field.type, "element", field.type))
+
+
+def _holder(place: Place) -> Holder | None:
+    while isinstance(place, Element):
+        place = place.array
+    match place:
+        case Local():
+            return place.variable.index
+        case FieldOf():
+            return place.struct, place.name
+    return None
+
+
+def is_read_only(pointer: Expression, holders: set[Holder]) -> bool:
+    """Whether a pointer may point to something read-only, given the holders that may."""
+    match pointer:
+        case Constant():
+            return False
+        case AddressOf():
+            base = root(pointer.place)
+            if isinstance(base, Target):
+                return is_read_only(base.pointer, holders)
+            return isinstance(base, Parameter) and base.param.mode is not Mode.OUT
+        case PointerAdd():
+            return is_read_only(pointer.pointer, holders)
+        case Read():
+            base = root(pointer.place)
+            if isinstance(base, Parameter) and base.param.mode is not Mode.OUT:
+                return True
+            if isinstance(base, Target) and is_read_only(base.pointer, holders):
+                return True
+            holder = _holder(pointer.place)
+            return holder in holders or None in holders
+        case Choice():
+            return is_read_only(pointer.then, holders) or is_read_only(pointer.otherwise, holders)
+        case Sequence():
+            return is_read_only(pointer.second, holders)
+        case Assign():
+            return is_read_only(pointer.value, holders)
+        case Update():
+            holder = _holder(pointer.place)
+            return holder in holders or None in holders
+        case StringPointer() | Call():
+            return True
+    return True

@@ -1,0 +1,108 @@
+"""What is known while a program is typed: scopes, structures, and the mistakes found so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ecode.environment import Function, Param
+from ecode.errors import Category, CompileError, Diagnostic, diagnostic
+from ecode.limits import Limits
+from ecode.suggest import did_you_mean
+from ecode.typed import Constant, ValueType, Variable
+from ecode.types import Struct
+
+
+class Mistake(Exception):  # noqa: N818  (private: it is reported, then swallowed)
+    """This statement cannot be typed any further; its mistake has been reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Poisoned:
+    """A name whose declaration was wrong: using it says nothing new."""
+
+
+Meaning: TypeAlias = Variable | Param | Constant | Function | Poisoned
+
+
+@dataclass(slots=True)
+class Scope:
+    names: dict[str, Meaning] = field(default_factory=dict)
+    types: dict[str, ValueType] = field(default_factory=dict)  # typedef names, and tags as "struct tag"
+
+
+class Context:
+    """The state of typing one program.
+
+    Attributes:
+        structs: all structures, by their name in the typed tree.
+        hints: for names that would be known if something were included or granted, what to do.
+    """
+
+    def __init__(self, source: str, returns: ValueType | None, limits: Limits) -> None:
+        self.source, self.returns, self.limits = source, returns, limits
+        self.structs: dict[str, Struct] = {}
+        self.param_types: dict[str, ValueType] = {}
+        self.variables: list[Variable] = []
+        self.functions: dict[str, Function] = {}
+        self.mistakes: list[Diagnostic] = []
+        self.hints: dict[str, str] = {}
+        self.scopes: list[Scope] = [Scope()]
+        self.loops = 0
+        self.local_bytes = 0
+
+    def report(self, at: int, category: Category, message: str, hint: str = "") -> None:
+        found = diagnostic(self.source, at, category, message, hint)
+        if found not in self.mistakes:
+            self.mistakes.append(found)
+        if len(self.mistakes) >= self.limits.mistakes:
+            raise CompileError(self.mistakes)
+
+    def wrong_type(self, at: int, message: str, hint: str = "") -> Mistake:
+        """Reports a type mistake; raise what it returns."""
+        self.report(at, Category.TYPE, message, hint)
+        return Mistake(message)
+
+    def wrong_name(self, at: int, message: str, hint: str = "") -> Mistake:
+        self.report(at, Category.NAME, message, hint)
+        return Mistake(message)
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        self.scopes.append(Scope())
+        try:
+            yield
+        finally:
+            self.scopes.pop()
+
+    def declare(self, name: str, meaning: Meaning, at: int) -> None:
+        names = self.scopes[-1].names
+        if name in names and len(self.scopes) > 1:
+            self.report(at, Category.NAME, f"{name!r} is declared twice in this block")
+        names[name] = meaning
+
+    def find(self, name: str, at: int) -> Meaning:
+        """The meaning of a name; an unknown one is reported once."""
+        for scope in reversed(self.scopes):
+            if name in scope.names:
+                meaning = scope.names[name]
+                if isinstance(meaning, Poisoned):
+                    raise Mistake(name)
+                return meaning
+        known = [n for scope in self.scopes for n in scope.names]
+        mistake = self.wrong_name(at, f"there is no {name!r}", self.hints.get(name) or did_you_mean(name, known))
+        self.scopes[-1].names[name] = Poisoned()
+        raise mistake
+
+    def find_type(self, name: str) -> ValueType | None:
+        return next((scope.types[name] for scope in reversed(self.scopes) if name in scope.types), None)
+
+    def new_struct(self, name: str) -> str:
+        """A name for a structure that is not taken."""
+        unique, count = name, 1
+        while unique in self.structs:
+            count += 1
+            unique = f"{name}#{count}"
+        return unique

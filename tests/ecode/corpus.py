@@ -1,0 +1,235 @@
+"""Runs every case of a folder of the corpus' shape: `python tests/ecode/corpus.py DIR [--engine python|numba]`.
+
+Prints `N passed, M failed` and each failure; exits with 1 if any case failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import ecode
+from ecode.types import (
+    CHAR,
+    ENUMERATION,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+    Array,
+    Field,
+    Pointer,
+    Record,
+    Ref,
+    Struct,
+    Type,
+    references,
+)
+
+TYPES: dict[str, Type] = {
+    "int8": INT8, "int16": INT16, "int32": INT32, "int64": INT64,
+    "uint8": UINT8, "uint16": UINT16, "uint32": UINT32, "uint64": UINT64,
+    "float32": FLOAT32, "float64": FLOAT64, "char": CHAR, "enum": ENUMERATION, "string": STRING,
+}  # fmt: skip
+FUNCTIONS = {
+    function.name: function
+    for function in (
+        ecode.service("int twice(int x)", lambda x: 2 * x, "2 * {}"),
+        ecode.service("int note(int x)", lambda x: x, "{}", is_logged=True),
+        ecode.service("double scale(double x, double k)", lambda x, k: x * k, "{} * {}"),
+        ecode.service("void emit(int port, double v)", lambda port, v: None, "0", is_logged=True),
+        ecode.service("int slen(string s)", lambda s: len(s or b""), "slen({}, {})"),
+    )
+}
+# Results of these functions may differ in the last two bits.
+INEXACT = re.compile(r"\b(a?(cos|sin|tan)h?|atan2|exp2?|expm1|log(10|2|1p|b)?|hypot|pow|cbrt|erfc?|[lt]gamma)\s*\(")
+Case = dict[str, Any]
+Engine = Callable[[ecode.Program, Case], Iterator[ecode.Outcome]]
+BUDGET = 2_000_000
+
+
+def field_type(field: Case) -> Type:
+    type_ = TYPES.get(field["type"]) or Ref(field["type"])
+    if field.get("pointer"):
+        type_ = Pointer(type_)
+    return Array(type_, tuple(field["dims"])) if field.get("dims") else type_
+
+
+def structs(case: Case) -> dict[str, Struct]:
+    return {
+        s["name"]: Struct(s["name"], tuple(Field(f["name"], field_type(f)) for f in s["fields"]))
+        for s in case.get("structs") or []
+    }
+
+
+def param(case: Case, given: Case) -> ecode.Param:
+    mode = ecode.Mode(given["kind"])
+    if "type" in given:
+        type_ = TYPES[given["type"]]
+        return ecode.Param(given["name"], type_, mode)  # type: ignore[arg-type]
+    fields = tuple(Field(f["name"], field_type(f)) for f in given["fields"])
+    known = structs(case)
+    reached: dict[str, Struct] = {}
+    waiting = [name for f in fields for name in references(f.type)]
+    while waiting:
+        name = waiting.pop()
+        reached[name] = known[name]
+        waiting += [n for f in known[name].fields for n in references(f.type) if n not in reached]
+    return ecode.Param(given["name"], Record((Struct(given["name"], fields), *reached.values())), mode)
+
+
+def compiled(case: Case) -> ecode.Program:
+    returns = case.get("return_type", "int32")
+    return ecode.compile(
+        case["source"],
+        [param(case, given) for given in case["params"]],
+        None if returns == "void" else TYPES[returns],  # type: ignore[arg-type]
+        functions=[FUNCTIONS[f if isinstance(f, str) else f["name"]] for f in case.get("functions") or []],
+        records=[Record((struct, *structs(case).values())).subrecord(struct.name) for struct in structs(case).values()],
+        limits=ecode.Limits(budget=BUDGET),
+    )
+
+
+def floats(value: Any, type_: Type, known: dict[str, Struct]) -> Any:
+    """JSON values as Python values of a type: "nan" and "inf" become floats."""
+    match type_:
+        case Array() if value is not None:
+            inner = Array(type_.element, type_.dims[1:]) if len(type_.dims) > 1 else type_.element
+            return [floats(item, inner, known) for item in value]
+        case Pointer() if value is not None:
+            return floats(value, type_.target, known)
+        case Ref() if value is not None:
+            fields = {f.name: f.type for f in known[type_.name].fields}
+            return {name: floats(item, fields[name], known) for name, item in value.items()}
+    return float(value) if type_ in (FLOAT32, FLOAT64) else value
+
+
+def inputs(case: Case, call: Case) -> dict[str, Any]:
+    found = {}
+    for given in case["params"]:
+        if given["kind"] != "out" and given["name"] in call["inputs"]:
+            made = param(case, given)
+            if isinstance(made.type, Record):
+                known = {s.name: s for s in made.type.structs}
+                found[made.name] = floats(call["inputs"][made.name], Ref(made.type.name), known)
+            else:
+                found[made.name] = floats(call["inputs"][made.name], made.type, {})
+    return found
+
+
+def python_engine(program: ecode.Program, case: Case) -> Iterator[ecode.Outcome]:
+    statics = program.statics
+    for call in case["calls"]:
+        yield program.run(inputs(case, call), statics)
+
+
+def same(expected: Any, actual: Any, *, is_inexact: bool, signed_zero: bool) -> bool:
+    if isinstance(expected, dict):
+        return isinstance(actual, dict) and all(
+            same(item, actual.get(name), is_inexact=is_inexact, signed_zero=signed_zero)
+            for name, item in expected.items()
+        )
+    if isinstance(expected, list):
+        return (isinstance(actual, list | tuple) and len(actual) == len(expected)) and all(
+            same(e, a, is_inexact=is_inexact, signed_zero=signed_zero) for e, a in zip(expected, actual, strict=True)
+        )
+    if isinstance(actual, float):
+        wanted = float(expected)
+        if math.isnan(wanted):
+            return math.isnan(actual)
+        if signed_zero and math.copysign(1, wanted) != math.copysign(1, actual):
+            return False
+        return math.isclose(wanted, actual, rel_tol=4 * sys.float_info.epsilon) if is_inexact else wanted == actual
+    if isinstance(actual, bytes):
+        return expected == actual.decode("utf-8", "surrogateescape")
+    return bool(expected == actual and type(expected) is type(actual))
+
+
+def log(outcome: ecode.Outcome) -> list[Any]:
+    return [list(arguments) if len(arguments) > 1 else arguments[0] for _, arguments in outcome.log]
+
+
+def expect(what: str, expected: object, actual: object) -> None:
+    if expected != actual:
+        raise AssertionError(f"{what} {actual!r}, not {expected!r}")
+
+
+def check(case: Case, engine: Engine) -> None:
+    """Raises AssertionError with what is wrong."""
+    wanted = case.get("recommended") or case
+    if wanted.get("error"):
+        try:
+            compiled(case)
+        except ecode.CompileError as error:
+            expect("category", wanted["category"], error.category)
+            return
+        raise AssertionError("the program was accepted")
+    outcomes = engine(compiled(case), case)
+    if kind := wanted.get("runtime_error"):
+        try:
+            for _ in outcomes:
+                pass
+        except ecode.Trap as trap:
+            expect("trap", kind, trap.kind)
+            return
+        raise AssertionError(f"no {kind}")
+    results = wanted.get("results") or [
+        {"outputs": c["expected_outputs"], "return": c["expected_return"], "log": c.get("expected_log")}
+        for c in case["calls"]
+    ]
+    made = list(outcomes)
+    expect("number of outcomes", len(results), len(made))
+    for number, (expected, outcome) in enumerate(zip(results, made, strict=True), 1):
+        options = {"is_inexact": bool(INEXACT.search(case["source"])), "signed_zero": case["id"] == "float-neg"}
+        for what, one, other in (
+            ("returned", expected["return"], outcome.returned),
+            ("outputs", expected["outputs"], outcome.outputs),
+            ("log", expected.get("log") or [], log(outcome)),
+        ):
+            assert same(one, other, **options), f"call {number}: {what} {other!r}, not {one!r}"
+
+
+def cases(folder: Path) -> Iterator[Case]:
+    for path in sorted(folder.glob("*.json")):
+        yield from json.loads(path.read_text())["cases"]
+
+
+def failures(folder: Path, engine: Engine) -> tuple[int, list[str]]:
+    """The number of cases that passed, and what is wrong with the others."""
+    passed, failed = 0, []
+    for case in cases(folder):
+        try:
+            check(case, engine)
+            passed += 1
+        except Exception as error:
+            failed.append(f"{case['id']}: {type(error).__name__}: {error}")
+    return passed, failed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--engine", choices=["python", "numba"], default="python")
+    arguments = parser.parse_args()
+    passed, failed = failures(arguments.folder, python_engine)
+    for failure in failed:
+        print(failure)
+    print(f"{passed} passed, {len(failed)} failed")
+    return int(bool(failed) or not passed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -23,7 +23,8 @@ test: $(READY)  ## Lint and run all tests; LONG=1 runs their thorough forms
 	$(SPARK) $(if $(LONG),PBIO_LONG=1) $(BIN)/python -m pytest || status=1; exit $$status
 
 lint: $(READY)  ## ruff and mypy --strict
-	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy
+	@status=0; $(BIN)/ruff check --quiet . || status=1; $(BIN)/ruff format --check . || status=1; \
+	$(BIN)/mypy || status=1; exit $$status
 
 bench: $(READY)  ## Benchmarks, two things side by side; ONLY="decode encode" picks some
 	@$(SPARK) $(BIN)/python -m benchmarks $(ONLY)

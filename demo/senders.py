@@ -1,0 +1,103 @@
+"""Three generations of one sender, as they grew over the years. Each wrote `MonitoringMsg` for its own machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from demo.sample import Sample
+from ecode.types import FLOAT32, FLOAT64, INT32, INT64, STRING, UINT32, Array, Field, Notes, Record, Ref, Struct, record
+
+OLD_INTERFACE = Struct("Interface", (Field("name", STRING), Field("received", UINT32), Field("sent", UINT32)))
+INTERFACE = Struct("Interface", (Field("name", STRING), Field("received", INT64), Field("sent", INT64)))
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """One generation: when it was new, the machine it ran on, what it sends and how it fills that from a sample."""
+
+    year: int
+    machine: str
+    description: str
+    record: Record
+    values: Callable[[Sample], dict[str, Any]]
+
+
+def _first(sample: Sample) -> dict[str, Any]:
+    return {"seconds": int(sample.at), "load": sample.load[0], "free_kb": sample.memory_free}
+
+
+def _second(sample: Sample) -> dict[str, Any]:
+    interfaces = [{"name": i.name, "received": i.received % 2**32, "sent": i.sent % 2**32} for i in sample.interfaces]
+    return {
+        **_first(sample),
+        "host": sample.host,
+        "total_kb": sample.memory_total,
+        "interface_count": len(interfaces),
+        "interfaces": interfaces or None,
+    }
+
+
+def _third(sample: Sample) -> dict[str, Any]:
+    return {
+        "at": int(sample.at * 1e6),
+        **_second(sample),
+        "interfaces": [{"name": i.name, "received": i.received, "sent": i.sent} for i in sample.interfaces] or None,
+        "load_15": sample.load[2],
+        "cpu_count": len(sample.busy),
+        "busy_seconds": list(sample.busy) or None,
+    }
+
+
+SENDERS = (
+    Sender(
+        1998,
+        "sparc",
+        "seconds, load and free memory",
+        record("MonitoringMsg", [Field("seconds", INT32), Field("load", FLOAT32), Field("free_kb", UINT32)]),
+        _first,
+    ),
+    Sender(
+        2006,
+        "i386",
+        "adds the host, total memory and network counters",
+        record(
+            "MonitoringMsg",
+            [
+                Field("seconds", INT32),
+                Field("host", STRING),
+                Field("load", FLOAT32),
+                Field("free_kb", UINT32),
+                Field("total_kb", UINT32),
+                Field("interface_count", INT32, Notes(hidden=True)),
+                Field("interfaces", Array(Ref("Interface"), ("interface_count",))),
+            ],
+            [OLD_INTERFACE],
+        ),
+        _second,
+    ),
+    Sender(
+        2024,
+        "x86-64",
+        "widens the numbers, adds exact time and processors",
+        record(
+            "MonitoringMsg",
+            [
+                Field("at", INT64, Notes(logical="timestamp", units="us")),
+                Field("seconds", INT64),
+                Field("host", STRING),
+                Field("load", FLOAT64),
+                Field("load_15", FLOAT64),
+                Field("free_kb", INT64, Notes(units="KiB")),
+                Field("total_kb", INT64, Notes(units="KiB")),
+                Field("cpu_count", INT32, Notes(hidden=True)),
+                Field("busy_seconds", Array(FLOAT64, ("cpu_count",))),
+                Field("interface_count", INT32, Notes(hidden=True)),
+                Field("interfaces", Array(Ref("Interface"), ("interface_count",))),
+            ],
+            [INTERFACE],
+        ),
+        _third,
+    ),
+)

@@ -25,6 +25,9 @@ CODES: dict[str, str] = {
     "PBIO_SCHEMA_TOO_LARGE": "A format expands to more columns, or to deeper ones, than any table should have.",
     "PBIO_UNKNOWN_MACHINE": "No machine of that name is known.",
     "PBIO_UNSUPPORTED_TYPE": "A type has no counterpart on the other side.",
+    # columns
+    "PBIO_CANNOT_BE_NULL": "A null, or a field that no column fills, where the format can only hold a value.",
+    "PBIO_UNKNOWN_COLUMN": "A column has no field in the format that it is to be written in.",
     # wire
     "PBIO_BAD_ATTRIBUTES": "An attribute list is malformed, does not fit into an index block, or has no index to lie in.",
     "PBIO_BAD_INDEX": "An index block contradicts itself or the file; a sequential scan may still read the file.",

@@ -1,0 +1,389 @@
+"""Format x Arrow schema -> `EncodePlan`: the partner walk of what there is and what the format wants.
+
+Columns find their field by name. What a field without a column becomes:
+
+* a control field is the length of its arrays;
+* any other is its default, from the notes;
+* without a default, null where the format can say that (pointers, strings), else what `null_value` says;
+* else the schema is refused, before anything is written.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import NoReturn
+
+import pyarrow as pa
+
+from ecode.suggest import did_you_mean
+from ecode.types import CHAR, Array, Basic, Field, Kind, Notes, Pointer, Ref, Struct, Type
+from pbio_spark.columns.encode_numbers import is_narrower_decimal, number_bounds, number_to_load
+from pbio_spark.columns.encode_plan import (
+    Chars,
+    Column,
+    Count,
+    Deref,
+    EncodePlan,
+    Extent,
+    Group,
+    Items,
+    Node,
+    Number,
+    Preset,
+    Text,
+    in_order,
+    is_list,
+    is_text,
+    names_control,
+)
+from pbio_spark.columns.plan import Load, order_of
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.arrow_schema import BINARY, ITEM, decimal_type, shown
+from pbio_spark.formats.format import Format
+from pbio_spark.formats.slots import slot_content, slot_size
+from pbio_spark.wire.images import images_of
+
+
+def format_to_encode_plan(format: Format, schema: pa.Schema, null_value: float | None = None) -> EncodePlan:  # noqa: A002
+    """The plan that turns batches of a schema into records of a format; `null_value` is what a null number becomes.
+
+    Raises:
+        PbioError: PBIO_INCOMPATIBLE_TYPE (a column's type is not its field's), PBIO_UNKNOWN_COLUMN (the format has no
+            such field), PBIO_CANNOT_BE_NULL (a field has no column), PBIO_NAME_COLLISION (two columns have one name).
+    """
+    planner = _Planner(format, null_value)
+    try:
+        nodes, blank = planner.struct(format.name, list(schema), None, "$")
+    except PbioError as error:
+        raise error.at(format=format.name) from None
+    return EncodePlan(format, schema, tuple(planner.columns), nodes, blank, null_value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """An offset in the image, and the structure whose fields may be extents there with the columns that fill them."""
+
+    offset: int
+    struct: Struct
+    columns: Mapping[str, int]
+
+    def at(self, offset: int) -> _Place:
+        return _Place(offset, self.struct, self.columns)
+
+
+class _Planner:
+    def __init__(self, format_: Format, null_value: float | None) -> None:
+        self.format = format_
+        self.null_value = null_value
+        self.order = order_of(format_)
+        self.images = images_of(format_)
+        self.lengths = {s.name: s.record_length for s in format_.structs}
+        self.columns: list[Column] = []
+
+    def struct(
+        self, name: str, given: Iterable[pa.Field], parent: int | None, path: str
+    ) -> tuple[tuple[Node, ...], bytes]:
+        """The nodes of a structure whose fields the given columns fill, and its blank."""
+        struct = self.format.record.struct(name)
+        fields = {shown(field.name): field.name for field in struct.fields}
+        columns: dict[str, int] = {}
+        for child, column in enumerate(given):
+            here = f"{path}.{column.name}"
+            if column.name not in fields:
+                raise PbioError(
+                    "PBIO_UNKNOWN_COLUMN",
+                    f"structure {name} has no such field",
+                    field=here,
+                    hint=did_you_mean(column.name, fields),
+                )
+            if fields[column.name] in columns:
+                raise PbioError("PBIO_NAME_COLLISION", "two columns have this name", field=here)
+            columns[fields[column.name]] = self._column(here, column.type, parent, child)
+        return self.fields(struct, columns, path)
+
+    def fields(self, struct: Struct, columns: Mapping[str, int], path: str) -> tuple[tuple[Node, ...], bytes]:
+        image = self.images.struct(struct.name)
+        blank = bytearray(image.length)
+        nodes: list[Node] = []
+        controls = {dim for field in struct.fields for dim in _dims(field.type)}
+        for field, place in zip(struct.fields, image.fields, strict=True):
+            here = _Place(place.offset, struct, columns)
+            if field.name in columns:
+                node, part = self.value(field.type, field.notes, columns[field.name], here)
+                nodes.append(node)
+            elif field.name in controls:
+                continue
+            else:
+                more, part = self.missing(field, here, f"{path}.{shown(field.name)}")
+                nodes += more
+            blank[place.offset : place.offset + len(part)] = part
+        for name in controls - columns.keys():
+            load = self._control(name, struct)
+            counted = tuple(node for node in nodes if names_control(node, load))
+            if counted:
+                nodes.append(Count(load, self._greatest(struct, name), counted))
+        return in_order(nodes), bytes(blank)
+
+    def value(self, type_: Type, notes: Notes, column: int, place: _Place) -> tuple[Node, bytes]:
+        """The node of a field, or of a part of it, and the blank of the room that it takes."""
+        arrow = self.columns[column].type
+        match type_:
+            case Basic(Kind.STRING):
+                if not is_text(arrow):
+                    self._refuse(column, type_, notes)
+                return Text(column, self._slot(place)), self._zeros(type_)
+            case Basic():
+                return self._number(type_, notes, column, place)
+            case Ref(name):
+                return self._structure(type_, name, notes, column, place)
+            case Pointer(target):
+                node, blank = self.value(target, notes, column, place.at(0))
+                return Deref(column, self._slot(place), blank, node), self._zeros(type_)
+            case Array():
+                return self._array(type_, notes, column, place)
+
+    def _number(self, basic: Basic, notes: Notes, column: int, place: _Place) -> tuple[Node, bytes]:
+        arrow = self.columns[column].type
+        if notes.symbols and pa.types.is_string(arrow):
+            old = self.columns[column]
+            self.columns[column] = Column(old.path, old.type, old.parent, old.child, notes.symbols)
+            load: str | None = "int64"
+        else:
+            load = number_to_load(basic, notes, arrow)
+        if load is None:
+            self._refuse(column, basic, notes)
+        low, high = number_bounds(basic, load)
+        null = self.null(basic, notes)
+        where = Load(place.offset, *self._number_type(basic))
+        return Number(column, load, where, low, high, null is not None), null or self._zeros(basic)
+
+    def _structure(self, type_: Ref, name: str, notes: Notes, column: int, place: _Place) -> tuple[Node, bytes]:
+        arrow, path = self.columns[column].type, self.columns[column].path
+        struct = self.format.record.struct(name)
+        visible = [field.name for field in struct.fields if not field.notes.hidden]
+        if notes.logical == ITEM and len(visible) == 1:
+            nodes, blank = self.fields(struct, {visible[0]: column}, path)
+            return Group(None, place.offset, nodes, False), blank
+        if not pa.types.is_struct(arrow):
+            self._refuse(column, type_, notes)
+        nodes, blank = self.struct(name, list(arrow), column, path)
+        return Group(column, place.offset, nodes, self.null(type_, notes) is not None), blank
+
+    def _array(self, array: Array, notes: Notes, column: int, place: _Place) -> tuple[Node, bytes]:
+        arrow = self.columns[column].type
+        where = self._slot(place) if array.is_dynamic else place.offset
+        element, dims, last_dim = array.element, array.dims, array.dims[-1]
+        stride, control = None, None
+        has_rows = element == CHAR and _depth(arrow) < len(dims)
+        if has_rows:
+            if len(dims) == 1:
+                return self._chars(array, notes, column, place, where)
+            if self.format.column_major:
+                self._refuse(column, array, notes)
+            # Rows of characters are texts: the last dimension belongs to the element.
+            element, dims = Array(CHAR, dims[-1:]), dims[:-1]
+            if isinstance(last_dim, str):
+                stride, control = self._control(last_dim, place.struct), place.columns.get(last_dim)
+                if control is None:
+                    self._refuse(column, array, notes)
+        columns = [column]
+        for _ in dims:
+            inner = self._element(columns[-1])
+            if inner is None:
+                self._refuse(column, array, notes)
+            columns.append(inner)
+        *lists, last = columns
+        if pa.types.is_map(arrow) and isinstance(element, Ref):
+            item, blank = self._entry(element.name, last)
+        elif has_rows:
+            assert isinstance(element, Array)
+            item, blank = self._chars(element, notes, last, place.at(0), 0)
+        else:
+            item, blank = self.value(element, notes, last, place.at(0))
+        null = self.null(array, notes)
+        room = self._zeros(array) if array.is_dynamic else blank * slot_content(Array(CHAR, dims))[0]
+        node = Items(
+            tuple(lists),
+            where,
+            tuple(self._extent(dim, place) for dim in dims),
+            b"" if stride else blank,
+            stride,
+            control,
+            self.format.column_major and len(array.dims) > 1,
+            item,
+            null is not None,
+        )
+        return node, room
+
+    def _element(self, column: int) -> int | None:
+        """The column of a list's elements."""
+        of = self.columns[column]
+        if pa.types.is_map(of.type):
+            return self._column(f"{of.path}[]", pa.struct([of.type.key_field, of.type.item_field]), column, None)
+        if is_list(of.type):
+            return self._column(f"{of.path}[]", of.type.value_type, column, None)
+        return None
+
+    def _entry(self, name: str, column: int) -> tuple[Node, bytes]:
+        """The entry of a map: a structure whose two visible fields are key and value, whatever their names."""
+        struct, of = self.format.record.struct(name), self.columns[column]
+        visible = [field.name for field in struct.fields if not field.notes.hidden]
+        if len(visible) != 2:
+            self._refuse(column, Ref(name), Notes())
+        columns = {
+            field: self._column(f"{of.path}.{part.name}", part.type, column, child)
+            for child, (field, part) in enumerate(zip(visible, of.type, strict=True))
+        }
+        nodes, blank = self.fields(struct, columns, of.path)
+        return Group(None, 0, nodes, False), blank
+
+    def _chars(self, array: Array, notes: Notes, column: int, place: _Place, where: int | Load) -> tuple[Node, bytes]:
+        """One run of characters as text, binary or decimal."""
+        arrow, (extent,) = self.columns[column].type, array.dims
+        null = self.null(array, notes)
+        blank = null or self._zeros(array)
+        if _is_decimal_in_place(array, notes) and isinstance(where, int):
+            if not is_narrower_decimal(arrow, notes):
+                self._refuse(column, array, notes)
+            return Number(column, "bytes", Load(where, "int128"), None, None, null is not None), blank
+        if not is_text(arrow):
+            self._refuse(column, array, notes)
+        is_padded = (pa.types.is_string(arrow) or pa.types.is_large_string(arrow)) and notes.logical != BINARY
+        control = place.columns.get(extent) if isinstance(extent, str) else None
+        extents = self._extent(extent, place)
+        return Chars(column, where, extents, is_padded, control, null is not None), blank
+
+    def missing(self, field: Field, place: _Place, path: str) -> tuple[list[Node], bytes]:
+        """What a field becomes that no column fills."""
+        default = field.notes.default
+        match field.type:
+            case Basic(Kind.STRING) if default is not None:
+                return [Preset(self._slot(place), str(default).encode())], self._zeros(field.type)
+            case Basic() if default is not None:
+                number = dict(field.notes.symbols).get(default, default) if isinstance(default, str) else default
+                return [], self.images.number_to_bytes(field.type, number)
+            case Array(Basic(Kind.CHAR), (int(extent),)) if default is not None:
+                return [], str(default).encode().ljust(extent, b"\0")[:extent]
+            case Ref(name):
+                nodes, blank = self.fields(self.format.record.struct(name), {}, path)
+                return [Group(None, place.offset, nodes, False)], blank
+        null = self.null(field.type, field.notes)
+        if null is None:
+            raise PbioError(
+                "PBIO_CANNOT_BE_NULL",
+                f"no column fills this field, and {field.type} cannot be null",
+                field=path,
+                hint="add the column, or set the option nullValue",
+            )
+        return [], null
+
+    def null(self, type_: Type, notes: Notes) -> bytes | None:
+        """What lies in the image for a null of that type; None if nothing can."""
+        match type_:
+            case Basic(Kind.STRING) | Pointer():
+                return self._zeros(type_)
+            case _ if self.null_value is None and not isinstance(type_, Ref):
+                return None
+            case Array(dims=(*outer, 16)) if _is_decimal_in_place(type_, notes):
+                number = self._null_number(notes)
+                count, _ = slot_content(Array(CHAR, tuple(outer)))
+                return None if number is None else number.to_bytes(16, "little", signed=True) * count
+            case Array(element=element) if not type_.is_dynamic and element != CHAR:
+                null = self.null(element, notes)
+                return null and null * slot_content(Array(CHAR, type_.dims))[0]
+            case Array():
+                return self._zeros(type_)
+            case Ref(name):
+                blank = bytearray(self.lengths[name])
+                fields = zip(self.format.record.struct(name).fields, self.images.struct(name).fields, strict=True)
+                for field, place in fields:
+                    null = self.null(field.type, field.notes)
+                    if null is None:
+                        return None
+                    blank[place.offset : place.offset + len(null)] = null
+                return bytes(blank)
+            case Basic(kind):
+                value: float | None = self.null_value
+                if kind is Kind.BOOLEAN and value in (0, 1):
+                    value = bool(value)
+                elif kind is not Kind.FLOAT:
+                    value = self._null_number(notes)
+                try:
+                    return self.images.number_to_bytes(type_, value)
+                except ValueError:
+                    return None
+
+    def _null_number(self, notes: Notes) -> int | None:
+        """`null_value` as a whole number in the units of the field."""
+        decimal = decimal_type(notes.logical)
+        number = Decimal(repr(self.null_value)).scaleb(0 if decimal is None else decimal.scale)
+        return int(number) if number.is_finite() and number == number.to_integral_value() else None
+
+    def _column(self, path: str, type_: pa.DataType, parent: int | None, child: int | None) -> int:
+        self.columns.append(Column(path, type_, parent, child))
+        return len(self.columns) - 1
+
+    def _extent(self, dim: int | str, place: _Place) -> Extent:
+        return dim if isinstance(dim, int) else self._control(dim, place.struct)
+
+    def _control(self, name: str, struct: Struct) -> Load:
+        # Counts are unsigned whatever their type (ffs-wire-format 7.4).
+        place = self.images.struct(struct.name).field(name)
+        size = self.images.size(place.type)
+        return Load(place.offset, f"uint{8 * size}", self.order if size > 1 else "")
+
+    def _greatest(self, struct: Struct, name: str) -> int:
+        """The greatest count that a control field holds, whether a reader takes it as signed or not."""
+        field = struct.find(name)
+        assert field is not None
+        assert isinstance(field.type, Basic)
+        return (1 << min(8 * field.type.size - (field.type.kind is Kind.INTEGER), 63)) - 1
+
+    def _slot(self, place: _Place) -> Load:
+        return Load(place.offset, f"uint{8 * self.format.pointer_size}", self.order)
+
+    def _number_type(self, basic: Basic) -> tuple[str, str]:
+        """The name of memory's load and store of a number, and its order."""
+        order = self.order if basic.size > 1 else ""
+        if basic.kind is not Kind.FLOAT:
+            return f"{'' if basic.kind is Kind.INTEGER else 'u'}int{8 * basic.size}", order
+        match self.format.float_format:
+            case 1 | 2 as code:
+                order = "" if code == (2 if sys.byteorder == "little" else 1) else "_swapped"
+            case 3 if basic.size == 8:
+                order = "_mixed"
+        return f"float{8 * basic.size}", order
+
+    def _zeros(self, type_: Type) -> bytes:
+        return bytes(slot_size(type_, self.lengths, self.format.pointer_size))
+
+    def _refuse(self, column: int, type_: Type, notes: Notes) -> NoReturn:
+        of = self.columns[column]
+        what = f"{type_} ({notes.logical})" if notes.logical else str(type_)
+        raise PbioError(
+            "PBIO_INCOMPATIBLE_TYPE",
+            f"a column of type {of.type} cannot be written as {what}",
+            field=of.path,
+            hint="cast the column",
+        )
+
+
+def _dims(type_: Type) -> Iterator[str]:
+    """The control fields that a type names."""
+    while isinstance(type_, Array | Pointer):
+        if isinstance(type_, Array):
+            yield from (dim for dim in type_.dims if isinstance(dim, str))
+        type_ = type_.element if isinstance(type_, Array) else type_.target
+
+
+def _is_decimal_in_place(array: Array, notes: Notes) -> bool:
+    """Whether the last dimension is the 16 bytes of a decimal."""
+    is_decimal = decimal_type(notes.logical) is not None
+    return is_decimal and array.element == CHAR and array.dims[-1] == 16 and not array.is_dynamic
+
+
+def _depth(arrow: pa.DataType) -> int:
+    return 1 + _depth(arrow.value_type) if is_list(arrow) and not pa.types.is_map(arrow) else 0

@@ -44,7 +44,7 @@ for choice; do
     esac
     has "$manager" "$package" || continue
     if may_run; then
-        echo "Installing $what: $prefix $command"
+        echo "Installing $what: ${prefix:+$prefix }$command"
         # shellcheck disable=SC2086 # the command is a list of words
         $prefix $command </dev/null >/dev/null && exit 0
     fi

@@ -7,14 +7,17 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import PurePath
 from shutil import copyfileobj
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from pbio_spark.errors import PbioError
 from pbio_spark.wire import Item, Scanner, open_file, refuse_bp_folder
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 Files: TypeAlias = Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, folders, or - for stdin.")]
 OneFile: TypeAlias = Annotated[str, typer.Argument(metavar="FILE", help="A file, or - for stdin.")]
@@ -70,16 +73,20 @@ def scanner_of(path: str) -> Iterator[Scanner]:
 
 def items(scanner: Scanner) -> Iterator[Item]:
     """The items of a file, with a progress bar on a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    bar = Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
-    with bar:
-        task = bar.add_task(Path(scanner.window.name).name, total=scanner.window.size())
+    with progress_bar() as bar:
+        task = bar.add_task(printable(PurePath(scanner.window.name).name), total=scanner.window.size())
         for number, item in enumerate(scanner.items()):
             if number % STEP == 0:
                 bar.update(task, completed=item.offset)
             yield item
+
+
+def progress_bar() -> Progress:
+    """A bar on standard error, if that is a terminal; it goes away when the work is done."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    return Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
 
 
 def report(error: Exception) -> None:

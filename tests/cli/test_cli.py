@@ -9,6 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from fsspec.implementations.local import LocalFileSystem
+
+from pbio_spark.wire.sidecar import read_sidecar
 from tests.cli.conftest import Ran
 from tests.corpus import CORPUS, expected_items, ffs_json
 
@@ -140,6 +143,30 @@ def test_verify_compares_the_index_with_the_items(pbio: Pbio, readings: Path) ->
     ran = pbio("verify", readings)
     assert ran.code == 1
     assert ran.err.startswith("[PBIO_BAD_INDEX] the block does not announce the item at offset ")
+
+
+def test_index_writes_what_spark_splits_by(pbio: Pbio, readings: Path) -> None:
+    ran = pbio("index", readings.parent)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == f"{readings}: formats: 2, records: 4, places: 0\n"
+    state = readings.stat()
+    outline = read_sidecar(LocalFileSystem(), str(readings), state.st_size, state.st_mtime)
+    assert outline is not None
+    assert outline.is_whole
+    assert [(f.machine, count) for f, count in zip(outline.formats, outline.counts, strict=True)] == [
+        ("be32", 1),
+        ("le64", 3),
+    ]
+    assert pbio("count", readings.parent).out == "4\n"
+
+
+def test_index_leaves_a_damaged_file_alone(pbio: Pbio, readings: Path) -> None:
+    with readings.open("ab") as file:
+        file.write(b"\x77")
+    ran = pbio("index", readings)
+    assert ran.code == 1
+    assert ran.err.startswith("[PBIO_TRUNCATED]")
+    assert list(readings.parent.iterdir()) == [readings]
 
 
 def test_hexdump_names_the_bytes(pbio: Pbio, readings: Path) -> None:

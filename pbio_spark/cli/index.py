@@ -1,0 +1,39 @@
+"""`pbio index`: write beside each file where it can be split and what is in it."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+import typer
+
+from pbio_spark.cli.console import Files, printable, progress_bar, report
+
+
+def index(files: Files) -> None:
+    """Write an outline beside each file, so that Spark splits a large one without walking it first.
+
+    The outline of `a.ffs` is the hidden file `.a.ffs.outline`. It counts until the file changes.
+    """
+    import fsspec
+
+    from pbio_spark.source.listing import list_files
+    from pbio_spark.source.options import Options
+    from pbio_spark.source.outlines import file_to_outline
+    from pbio_spark.wire.sidecar import write_sidecar
+
+    failed = False
+    with progress_bar() as bar:
+        for file in list_files(files, Options(recursive_file_lookup=True)):
+            fs, path = fsspec.url_to_fs(file.path)
+            with fs.open(path, "rb") as source:
+                name = printable(PurePath(path).name)
+                outline, error = file_to_outline(file, bar.wrap_file(source, total=file.size, description=name))
+            if error is not None:
+                report(error)
+                failed = True
+                continue
+            write_sidecar(fs, path, outline)
+            records, places = sum(outline.counts), len(outline.points)
+            print(f"{printable(file.path)}: formats: {len(outline.formats)}, records: {records}, places: {places}")
+    if failed:
+        raise typer.Exit(1)

@@ -87,7 +87,7 @@ class _Merger:
             case Pointer(target):
                 return Pointer(self._copy(target, is_old, path))
             case Array(element, dims):
-                return Array(self._copy(element, is_old, path), dims)
+                return Array(self._copy(element, is_old, path + "[]"), dims)
             case Ref(name):
                 return Ref(self._pair(name, None, path) if is_old else self._pair(None, name, path))
             case Basic():
@@ -103,14 +103,14 @@ class _Merger:
                 return Pointer(self._union(a, b, path))
             case Array(a, extents), Array(b, others) if len(extents) == len(others):
                 dims = tuple(_extent(one, other) for one, other in zip(extents, others, strict=True))
-                return Array(self._union(a, b, path), dims)
+                return Array(self._union(a, b, path + "[]"), dims)
             case Ref(a), Ref(b):
                 return Ref(self._pair(a, b, path))
             case Basic(), Basic():
                 wider = _wider(old, new)
                 if wider is not None:
                     return wider
-        raise _conflict(f"{shorten(str(old))} in one version, {shorten(str(new))} in another", path)
+        raise _conflict(f"it is {shorten(str(old))} in one version, {shorten(str(new))} in another", path)
 
 
 def _extent(old: int | str, new: int | str) -> int | str:

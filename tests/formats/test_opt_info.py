@@ -116,21 +116,27 @@ def test_hostile_json_is_an_error(text: bytes) -> None:
         with_notes(text)
 
 
-@pytest.mark.parametrize(
-    ("notes", "type_"),
-    [
-        *((notes, INT32) for notes in ({"logical": 1}, {"units": []}, {"accuracy": 0.1}, {"weight": "1"})),
-        *((notes, INT32) for notes in ({"weight": -1}, {"weight": True}, {"hidden": 1}, {"symbols": [["a", 1]]})),
-        *(({"default": value}, INT32) for value in (2**31, 1.5, "1", True, [], {})),
-        *(({"default": value}, FLOAT64) for value in ("1", True)),
-        *(({"default": value}, BOOLEAN) for value in (1, "true")),
-        *(({"default": value}, STRING) for value in (1, True)),
-        ({"default": 1}, Array(INT32, (2,))),
-        *(({"symbols": value}, ENUMERATION) for value in (3, [3], [["a"]], [["a", "b"]], [["a", True]], [["a", -1]])),
-        *(({"symbols": value}, ENUMERATION) for value in ([["a", 1], ["a", 2]], [["a", 1], ["b", 1]])),
-        ({"default": "b", "symbols": [["a", 1]]}, ENUMERATION),
-    ],
-)
+def cases(key: str, type_: Type, *values: object) -> list[tuple[dict[str, Any], Type]]:
+    return [({key: value}, type_) for value in values]
+
+
+CONTRADICTIONS = [
+    *(case for key, value in (("logical", 1), ("units", []), ("accuracy", 0.1)) for case in cases(key, INT32, value)),
+    *cases("weight", INT32, "1", -1, True),
+    *cases("hidden", INT32, 1, None),
+    *cases("default", INT32, 2**31, 1.5, "1", True, [], {}),
+    *cases("default", FLOAT64, "1", True),
+    *cases("default", BOOLEAN, 1, "true"),
+    *cases("default", STRING, 1, True),
+    *cases("default", Array(INT32, (2,)), 1),
+    *cases("symbols", INT32, [["a", 1]]),
+    *cases("symbols", ENUMERATION, 3, None, [3], [["a"]], [["a", "b"]], [["a", True]], [["a", -1]]),
+    *cases("symbols", ENUMERATION, [["a", 1], ["a", 2]], [["a", 1], ["b", 1]]),
+    ({"default": "b", "symbols": [["a", 1]]}, ENUMERATION),
+]
+
+
+@pytest.mark.parametrize(("notes", "type_"), CONTRADICTIONS)
 def test_notes_that_contradict_the_field_are_refused(notes: dict[str, Any], type_: Type) -> None:
     with pytest.raises(PbioError, match="PBIO_BAD_OPT_INFO") as caught:
         with_notes(notes, type_)

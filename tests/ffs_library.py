@@ -24,8 +24,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_size_t, c_void_p
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from tests.ffs.native import Arena, NativeField, NativeStruct, natural, read_record, struct
 
@@ -59,9 +61,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "get_server_ID_FMformat": (c_void_p, (c_void_p, POINTER(c_int))),
     "get_server_rep_FMformat": (c_void_p, (c_void_p, POINTER(c_int))),
     "format_list_of_FMFormat": (POINTER(_Struct), (c_void_p,)),
-    "get_optinfo_FMFormat": (c_void_p, (c_void_p, c_int, POINTER(c_int))),
     "create_FFSContext_FM": (c_void_p, (c_void_p,)),
-    "free_FFSContext": (None, (c_void_p,)),
     "FMFormat_of_original": (c_void_p, (c_void_p,)),
     "FFSTypeHandle_from_encode": (c_void_p, (c_void_p, c_void_p)),
     "FFSset_fixed_target": (c_void_p, (c_void_p, c_void_p)),
@@ -73,7 +73,6 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "FFSdecode": (c_int, (c_void_p, c_void_p, c_void_p)),
     "FFSdecode_to_buffer": (c_int, (c_void_p, c_void_p, c_void_p)),
     "FFSdecode_in_place": (c_int, (c_void_p, c_void_p, POINTER(c_void_p))),
-    "FFSdecode_in_place_possible": (c_int, (c_void_p,)),
     "open_FFSfile": (c_void_p, (c_char_p, c_char_p)),
     "close_FFSfile": (None, (c_void_p,)),
     "free_FFSfile": (None, (c_void_p,)),
@@ -110,20 +109,14 @@ class Library:
     """
 
     def __init__(self, code_generation: bool = False) -> None:
-        self.calls = ctypes.CDLL(str(_library_copy() if code_generation else _library_path()))
+        self.calls = _load_copy() if code_generation else ctypes.CDLL(str(_library_path()))
         for name, (result, arguments) in PROTOTYPES.items():
             function = getattr(self.calls, name)
             function.restype, function.argtypes = result, arguments
-        before = os.environ.get(CODE_GENERATION)
-        os.environ[CODE_GENERATION] = str(int(code_generation))
-        try:
+        with patch.dict(os.environ, {CODE_GENERATION: str(int(code_generation))}):
             context = Context(self)
-            narrow, wide = (natural([struct("latch", ("n", "integer", size))]) for size in (4, 8))
+            narrow, wide = (natural([struct("first", ("n", "integer", size))]) for size in (4, 8))
             context.decode(context.encode(context.register(narrow), {"n": 1}), target=wide)
-        finally:
-            del os.environ[CODE_GENERATION]
-            if before is not None:
-                os.environ[CODE_GENERATION] = before
 
 
 @cache
@@ -139,14 +132,10 @@ def _library_path() -> Path:
     return Path(wheel.origin).parent / "libadios2_ffs.so"
 
 
-def _library_copy() -> Path:
+def _load_copy() -> ctypes.CDLL:
     library()  # brings in the libraries that this one needs and that a copy elsewhere would not find
-    folder = tempfile.TemporaryDirectory(prefix="ffs-")
-    _copies.append(folder)
-    return Path(shutil.copy(_library_path(), folder.name))
-
-
-_copies: list[tempfile.TemporaryDirectory[str]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        return ctypes.CDLL(shutil.copy(_library_path(), folder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +182,8 @@ class Context:
     def prepare(self, encoded: bytes, target: Sequence[NativeStruct] | None = None) -> tuple[NativeStruct, ...]:
         """Set up the conversion of records like this one; returns the native structures that it will fill.
 
-        Without a target these are the fields of the record's own format, laid out for this machine.
+        Without a target these are the fields of the record's own format, laid out for this machine. The first call for
+        a format decides.
         """
         handle = self.calls.FFSTypeHandle_from_encode(self.context, encoded)
         if not handle:
@@ -247,6 +237,7 @@ def _register(calls: Any, formats: int, structs: Sequence[NativeStruct]) -> Regi
 
 
 def identity(calls: Any, handle: int) -> tuple[bytes, bytes]:
+    """The ID and the body of a format."""
     length = c_int()
     format_id = ctypes.string_at(calls.get_server_ID_FMformat(handle, byref(length)), length.value)
     return format_id, ctypes.string_at(calls.get_server_rep_FMformat(handle, byref(length)), length.value)
@@ -271,23 +262,21 @@ def description(structs: Sequence[NativeStruct]) -> Any:
     return table
 
 
-_held: list[Any] = []  # the library keeps pointers into the descriptions that it is given
+_held: list[Any] = []  # the library may keep pointers into the descriptions that it is given
 
 
 def described(calls: Any, handle: int) -> tuple[NativeStruct, ...]:
     """The structures of a format as the library understood its body."""
     table, structs = calls.format_list_of_FMFormat(handle), []
-    for row in _until(table, "name"):
-        fields = (NativeField(f.name.decode(), f.type.decode(), f.size, f.offset) for f in _until(row.fields, "name"))
+    for row in _rows(table):
+        fields = (NativeField(f.name.decode(), f.type.decode(), f.size, f.offset) for f in _rows(row.fields))
         structs.append(NativeStruct(row.name.decode(), tuple(fields), row.size))
     return tuple(structs)
 
 
-def _until(table: Any, attribute: str) -> Iterator[Any]:
-    index = 0
-    while getattr(table[index], attribute) is not None:
-        yield table[index]
-        index += 1
+def _rows(table: Any) -> Iterator[Any]:
+    """The rows of a C table that a row without a name ends."""
+    return takewhile(lambda row: row.name is not None, (table[index] for index in count()))
 
 
 def convert(

@@ -18,8 +18,8 @@ def compile_kernel(source: str, name: str = "kernel") -> Kernel:
 
     Args:
         source: a module's text that defines `name(count, table)` and, before it, any helper functions decorated with
-            `@inline`. It may call what `ecode.native.memory` exports and nothing else: there are no builtins beyond
-            what numba itself needs.
+            `@inline`. It may call what `ecode.native.memory` and `arithmetic` export and nothing else: there are no
+            builtins beyond what numba itself needs.
         name: the entry.
     """
     key = _key(source, name)
@@ -45,12 +45,13 @@ def _compile(source: str, name: str, key: str) -> Kernel:
     import numba
     from numba.core.errors import NumbaWarning
 
-    from ecode.native import memory
+    from ecode.native import arithmetic, memory
 
     options = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "nogil": True}
     filename = f"<kernel {name} {key[:12]}>"
     show_in_tracebacks(source, filename)
-    namespace = {"__name__": "ecode.native.generated", "inline": numba.njit(**options), **memory.EXPORTS}
+    exports = memory.EXPORTS | arithmetic.EXPORTS
+    namespace = {"__name__": "ecode.native.generated", "inline": numba.njit(**options), **exports}
     exec(compile(source, filename, "exec"), namespace)  # noqa: S102  (text of our own generators, never a user's)
     function = namespace[name]
     # The name makes the symbol: two kernels in one process must never share one.

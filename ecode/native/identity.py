@@ -22,7 +22,7 @@ def identity() -> str:
 
     features = os.environ.get("NUMBA_CPU_FEATURES") or llvm.get_host_cpu_features().flatten()
     processor = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
-    intrinsics = (Path(__file__).parent / "memory.py").read_bytes()
+    intrinsics = b"".join((Path(__file__).parent / name).read_bytes() for name in ("memory.py", "arithmetic.py"))
     return " ".join(
         (
             llvm.get_process_triple(),

@@ -5,6 +5,8 @@ address lies inside the record, and that is where a reader must look for the che
 
     load_T(address)           T: int8 .. int64, uint8 .. uint64, float32, float64; at any alignment
     load_T_swapped(address)   the same from the other byte order
+    load_float64_mixed(address), store_float64_mixed(address, value)
+                              two little-endian words, the high one first, as old ARM has them
     store_T(address, value), store_T_swapped(address, value)
     copy(to, from_, n)        n bytes that do not overlap
     zero(to, n)               n zero bytes
@@ -14,6 +16,7 @@ address lies inside the record, and that is where a reader must look for the che
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from llvmlite import ir
@@ -48,24 +51,28 @@ def _value_type(type_: Any) -> Any:
 def _define(name: str, type_: Any) -> None:
     value_type, bits = _value_type(type_), ir.IntType(type_.bitwidth)
 
-    def load(is_swapped: bool) -> Any:
+    def turn(builder: Any, value: Any, is_swapped: bool, is_mixed: bool) -> Any:
+        if is_swapped:
+            value = builder.bswap(value)
+        if is_mixed:
+            half = ir.Constant(bits, 32)
+            value = builder.or_(builder.shl(value, half), builder.lshr(value, half))
+        return value
+
+    def load(is_swapped: bool, is_mixed: bool = False) -> Any:
         def typed(typing: Any, address: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 value = builder.load(builder.inttoptr(arguments[0], bits.as_pointer()), align=1)
-                if is_swapped:
-                    value = builder.bswap(value)
-                return builder.bitcast(value, value_type)
+                return builder.bitcast(turn(builder, value, is_swapped, is_mixed), value_type)
 
             return type_(types.int64), generate
 
         return intrinsic(typed)
 
-    def store(is_swapped: bool) -> Any:
+    def store(is_swapped: bool, is_mixed: bool = False) -> Any:
         def typed(typing: Any, address: Any, value: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-                value = builder.bitcast(arguments[1], bits)
-                if is_swapped:
-                    value = builder.bswap(value)
+                value = turn(builder, builder.bitcast(arguments[1], bits), is_swapped, is_mixed)
                 builder.store(value, builder.inttoptr(arguments[0], bits.as_pointer()), align=1)
                 return context.get_dummy_value()
 
@@ -84,6 +91,9 @@ def _define(name: str, type_: Any) -> None:
     # One byte has one order; the second name spares the generators a case.
     EXPORTS[f"load_{name}_swapped"] = load(type_.bitwidth > 8)
     EXPORTS[f"store_{name}_swapped"] = store(type_.bitwidth > 8)
+    if name == "float64":
+        is_big = sys.byteorder == "big"
+        EXPORTS["load_float64_mixed"], EXPORTS["store_float64_mixed"] = load(is_big, True), store(is_big, True)
 
 
 for _name, _type in _SCALARS.items():

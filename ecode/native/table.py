@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+class Memory(Protocol):
+    """A piece of memory that knows where it is, such as an Arrow buffer. Sizes are in bytes."""
+
+    @property
+    def address(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+
+Entry: TypeAlias = "int | np.ndarray[Any, Any] | Memory"
 
 
 def address_of(array: np.ndarray[Any, Any]) -> int:
@@ -15,18 +28,21 @@ def address_of(array: np.ndarray[Any, Any]) -> int:
 
 
 class Table:
-    """An int64 array of addresses and parameters, and whatever must stay alive as long as it does."""
+    """An int64 array of addresses and parameters, and whatever must stay alive as long as it does.
 
-    __slots__ = ("_alive", "array")
+    Attributes:
+        entries: what it was made of.
+        array: int64, what the kernel sees and may change.
+    """
 
-    def __init__(self, entries: Iterable[int | np.ndarray[Any, Any]]) -> None:
-        """Entries are integers as they are, or numpy arrays, which stand for their addresses."""
+    __slots__ = ("array", "entries")
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        """Entries are integers as they are, or pieces of memory, which stand for their addresses."""
         import numpy as np
 
-        self._alive = list(entries)
-        self.array = np.fromiter(
-            (e if isinstance(e, int) else address_of(e) for e in self._alive), np.int64, len(self._alive)
-        )
+        self.entries = list(entries)
+        self.array = np.fromiter(map(_to_int, self.entries), np.int64, len(self.entries))
 
     @property
     def address(self) -> int:
@@ -34,3 +50,9 @@ class Table:
 
     def __getitem__(self, index: int) -> int:
         return int(self.array[index])
+
+
+def _to_int(entry: Entry) -> int:
+    if isinstance(entry, int):
+        return entry
+    return address_of(entry) if hasattr(entry, "__array_interface__") else entry.address

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from pbio_spark.columns.generate import has_validity
-from pbio_spark.columns.plan import Absent, Chars, Deref, Group, Items, Node, Plan, Scalar, Text, is_contiguous
+from pbio_spark.columns.plan import Absent, Chars, Deref, Filled, Group, Items, Node, Plan, Scalar, Text, is_contiguous
 
 if TYPE_CHECKING:
     from pbio_spark.columns.converter import Output
 
-Mask = npt.NDArray[np.bool_]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Rows: TypeAlias = npt.NDArray[np.int32]
 
 
 def assemble(plan: Plan, count: int, outputs: Mapping[int, Output], status: npt.NDArray[np.int32]) -> pa.RecordBatch:
@@ -33,7 +34,7 @@ class _Assembler:
         self.outputs = outputs
         self.status = status
 
-    def build(self, node: Node, count: int, present: Mask | None, rows: npt.NDArray[np.int32] | None) -> pa.Array:
+    def build(self, node: Node, count: int, present: Mask | None, rows: Rows | None) -> pa.Array:
         """The array of a node.
 
         Args:
@@ -50,7 +51,7 @@ class _Assembler:
                 children = [self.build(child, count, present, rows) for child in nodes]
                 return pa.Array.from_buffers(type_, count, [_bitmap(present)], children=children)
             case Scalar():
-                return _numbers(node, count, self.outputs[node.number].buffers["values"], present)
+                return self._numbers(node, count, self.outputs[node.number].buffers["values"], present, rows)
             case Deref():
                 output = self.outputs[node.number]
                 return self.build(node.target, count, output.arrays["addresses"] != 0, output.arrays["rows"])
@@ -58,51 +59,91 @@ class _Assembler:
         valid = output.arrays["valid"].view(np.bool_) if has_validity(node) else present
         offsets = output.buffers["offsets"]
         if isinstance(node, Items):
-            return self._lists(node, count, valid, offsets, output)
+            return self._lists(node, count, valid, offsets, output, rows)
         data = output.buffers["data"].slice(0, output.used)
         array = pa.Array.from_buffers(node.type, count, [_bitmap(valid), offsets, data])
         if pa.types.is_string(node.type) and not node.is_latin:
             self._check_text(node, array, rows)
         return array
 
-    def _lists(self, node: Items, count: int, valid: Mask | None, offsets: pa.Buffer, output: Output) -> pa.Array:
+    def _lists(
+        self, node: Items, count: int, valid: Mask | None, offsets: pa.Buffer, output: Output, rows: Rows | None
+    ) -> pa.Array:
         if is_contiguous(node):
             assert isinstance(node.item, Scalar)
-            items = _numbers(node.item, output.used, output.buffers["data"], None)
+            owners = None
+            if node.item.symbols or pa.types.is_decimal128(node.item.type):
+                lengths = np.diff(np.frombuffer(offsets, np.int32)).astype(np.int64)
+                owners = np.repeat(np.arange(count, dtype=np.int32) if rows is None else rows, lengths)
+            items = self._numbers(node.item, output.used, output.buffers["data"], None, owners)
         else:
-            items = self.build(node.item, output.used, None, output.arrays["rows"][: output.used])
+            items = self.build(node.item, output.used, None, output.arrays["rows"])
         if len(node.extents) > 1:
             return _nested(node.type, [output.arrays[f"extents{d}"] for d in range(len(node.extents))], valid, items)
         return pa.Array.from_buffers(node.type, count, [_bitmap(valid), offsets], children=[items])
 
-    def _check_text(self, node: Text | Chars, array: pa.Array, rows: npt.NDArray[np.int32] | None) -> None:
+    def _numbers(
+        self,
+        node: Scalar,
+        count: int,
+        values: pa.Buffer,
+        present: Mask | None,
+        rows: Rows | None,
+    ) -> pa.Array:
+        validity = _bitmap(present)
+        if node.symbols:
+            return self._symbols(node, np.frombuffer(values, np.int64, count), present, rows)
+        if node.store == "bool":
+            bits = np.packbits(np.frombuffer(values, np.bool_, count), bitorder="little")
+            return pa.Array.from_buffers(node.type, count, [validity, pa.py_buffer(bits)])
+        if node.store == "binary":
+            offsets = np.arange(0, 8 * count + 1, 8, dtype=np.int32)
+            return pa.Array.from_buffers(node.type, count, [validity, pa.py_buffer(offsets), values])
+        array = pa.Array.from_buffers(node.type, count, [validity, values])
+        if pa.types.is_decimal128(node.type) and node.load.type != "uint64":
+            self._check_decimals(node, array, rows)
+        return array
+
+    def _symbols(
+        self, node: Scalar, values: npt.NDArray[np.int64], present: Mask | None, rows: Rows | None
+    ) -> pa.Array:
+        """The names of numbers. A number that has none makes a bad record."""
+        names = {value: symbol for symbol, value in reversed(node.symbols)}
+        distinct, indices = np.unique(values, return_inverse=True)
+        unknown = np.isin(indices, [i for i, value in enumerate(distinct) if int(value) not in names])
+        if present is not None:
+            unknown &= present
+        self._mark(node, np.flatnonzero(unknown).tolist(), rows)
+        known = pa.array([names.get(int(value), "") for value in distinct], node.type)
+        mask = None if present is None else ~present
+        return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32(), mask=mask), known).cast(node.type)
+
+    def _check_text(self, node: Text | Chars, array: pa.Array, rows: Rows | None) -> None:
         try:
             array.validate(full=True)
         except pa.ArrowInvalid:
-            for place, value in enumerate(array.cast(pa.binary())):
-                try:
-                    (value.as_py() or b"").decode()
-                except UnicodeDecodeError:
-                    self.status[place if rows is None else rows[place]] = node.number + 1
+            values = array.cast(pa.binary()).to_pylist()
+            self._mark(node, [i for i, value in enumerate(values) if value and not _is_utf8(value)], rows)
+
+    def _check_decimals(self, node: Scalar, array: pa.Array, rows: Rows | None) -> None:
+        try:
+            array.validate(full=True)
+        except pa.ArrowInvalid:
+            most = 10**node.type.precision
+            whole = array.view(pa.decimal128(38, 0)).to_pylist()
+            self._mark(node, [i for i, value in enumerate(whole) if value is not None and abs(value) >= most], rows)
+
+    def _mark(self, node: Filled, places: Sequence[int], rows: Rows | None) -> None:
+        """The records that own these places are bad."""
+        self.status[places if rows is None else rows[places]] = node.number + 1
 
 
-def _numbers(node: Scalar, count: int, values: pa.Buffer, present: Mask | None) -> pa.Array:
-    validity = _bitmap(present)
-    if node.symbols:
-        return _symbols(node, np.frombuffer(values, np.int64, count), present)
-    if node.store == "bool":
-        bits = np.packbits(np.frombuffer(values, np.bool_, count), bitorder="little")
-        return pa.Array.from_buffers(node.type, count, [validity, pa.py_buffer(bits)])
-    return pa.Array.from_buffers(node.type, count, [validity, values])
-
-
-def _symbols(node: Scalar, values: npt.NDArray[np.int64], present: Mask | None) -> pa.Array:
-    """Names of numbers; a number without a name is its digits."""
-    known = {value: symbol for symbol, value in reversed(node.symbols)}
-    distinct, indices = np.unique(values, return_inverse=True)
-    names = pa.array([known.get(int(value), str(value)) for value in distinct], node.type)
-    mask = None if present is None else ~present
-    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32(), mask=mask), names).cast(node.type)
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _nested(type_: pa.DataType, extents: list[npt.NDArray[np.int32]], valid: Mask | None, items: pa.Array) -> pa.Array:

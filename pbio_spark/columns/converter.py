@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from ecode.native import Kernel, Table, compile_kernel
 from ecode.native.compile import is_compiled
+from ecode.native.table import Entry
 from pbio_spark.columns.assemble import assemble
 from pbio_spark.columns.generate import HEADER, KernelText, level_to_texts, stored_size
 from pbio_spark.columns.plan import Chars, Deref, Filled, Items, Level, Plan, Scalar, Text, is_contiguous, levels_of
@@ -111,27 +113,25 @@ class Decoder:
         total = int((ends - starts).sum())
         for compiled in self.converter.levels:
             if compiled.level.parent is None:
-                at, rows = starts, starts
+                at, homes, rows = starts, starts, np.arange(len(starts), dtype=np.int32)
             else:
                 parent = outputs[compiled.level.parent]
-                at = parent.arrays["addresses"]
-                rows = parent.arrays["rows"]
-            header = [at, rows, starts, ends, status, visited, minimum]
+                at, rows = parent.arrays["addresses"], parent.arrays["rows"]
+                homes = parent.arrays.get("homes", at)
+            header = [at, homes, rows, starts, ends, status, visited, minimum]
             for text, kernel in compiled.kernels:
                 self._run(text, kernel, header, total, outputs)
             for node in compiled.level.nodes:
                 if isinstance(node, Deref):
-                    # What a pointer leads to belongs to the same records as the pointers.
-                    own = np.arange(len(starts), dtype=np.int32) if compiled.level.parent is None else rows
-                    outputs[node.number].arrays["rows"] = own
+                    outputs[node.number].arrays["rows"] = rows
         batch = assemble(self.converter.plan, len(starts), outputs, status)
         return Decoded(batch, status)
 
     def _run(self, text: KernelText, kernel: Kernel, header: list[Any], total: int, outputs: dict[int, Output]) -> None:
         """Run a kernel, again with more room where it ran out."""
-        count, visited = len(header[0]), header[5]
-        records = len(header[2])
-        before = visited.copy() if header[1] is not header[2] else visited
+        at, _, _, starts, _, _, visited, _ = header
+        count, records = len(at), len(starts)
+        before = visited if at is starts else visited.copy()
         capacities = {
             node.number: _capacity(node, count, total, records, self._per_record) for node in text.nodes if _grows(node)
         }
@@ -150,7 +150,11 @@ class Decoder:
             capacities |= short
             visited[:] = before
         for number in capacities:
-            self._per_record[number] = filled[number].used / max(records, 1)
+            output = filled[number]
+            self._per_record[number] = output.used / max(records, 1)
+            for name in ("addresses", "rows", "homes"):
+                if name in output.arrays:
+                    output.arrays[name] = output.arrays[name][: output.used]
         outputs |= filled
 
 
@@ -160,11 +164,11 @@ def _grows(node: Filled) -> bool:
 
 def _capacity(node: Filled, count: int, total: int, records: int, per_record: Mapping[int, float]) -> int:
     """The room to begin with, in elements: what earlier batches took, else what can be at most without sharing."""
-    if isinstance(node, Chars | Items) and isinstance(node.place, int):
-        size = count * int(np.prod([extent for extent in node.extents if isinstance(extent, int)], dtype=np.int64))
-        return 2 * size if isinstance(node, Chars) else size
-    stride = node.stride if isinstance(node, Items) else 1
+    stride = node.stride if isinstance(node, Items) and isinstance(node.stride, int) else 1
     most = total // stride + 1
+    extents = [extent for extent in getattr(node, "extents", ()) if isinstance(extent, int)]
+    if isinstance(node, Chars | Items) and isinstance(node.place, int) and len(extents) == len(node.extents):
+        most = count * prod(extents)
     seen = per_record.get(node.number)
     room = most if seen is None else int(seen * records * 1.25) + 1024
     return min(2 * room if isinstance(node, Text | Chars) and node.is_latin else room, _MAX_TEXT)
@@ -178,6 +182,8 @@ def _allocate(node: Filled, count: int, capacity: int) -> Output:
             return output
         case Deref():
             output.arrays["addresses"] = np.empty(count, np.int64)
+            if node.homes:
+                output.arrays["homes"] = np.empty(count, np.int64)
             return output
         case Text() | Chars():
             output.buffers["data"] = pa.allocate_buffer(capacity)
@@ -186,6 +192,8 @@ def _allocate(node: Filled, count: int, capacity: int) -> Output:
         case Items():
             output.arrays["addresses"] = np.empty(capacity, np.int64)
             output.arrays["rows"] = np.empty(capacity, np.int32)
+            if node.homes:
+                output.arrays["homes"] = np.empty(capacity, np.int64)
     if isinstance(node, Items) and len(node.extents) > 1:
         for d in range(len(node.extents)):
             output.arrays[f"extents{d}"] = np.empty(count, np.int32)
@@ -194,9 +202,7 @@ def _allocate(node: Filled, count: int, capacity: int) -> Output:
     return output
 
 
-def _entry(
-    entry: tuple[int, str] | int, filled: Mapping[int, Output], capacities: Mapping[int, int]
-) -> int | npt.NDArray[Any]:
+def _entry(entry: tuple[int, str] | int, filled: Mapping[int, Output], capacities: Mapping[int, int]) -> Entry:
     if isinstance(entry, int):
         return entry
     number, name = entry
@@ -206,4 +212,4 @@ def _entry(
             return 0
         case "capacity":
             return capacities[number]
-    return output.buffers[name].address if name in output.buffers else output.arrays[name]
+    return output.buffers[name] if name in output.buffers else output.arrays[name]

@@ -14,6 +14,7 @@ One generator makes both kinds of kernel:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatchmethod
@@ -24,14 +25,15 @@ from pbio_spark.columns.plan import Chars, Deref, Filled, Items, Level, Load, Sc
 GROUP = 8
 
 # The first entries of every table. `starts` and `ends` hold the addresses of each record's first byte and of the byte
-# after its last; `minimum` is the least offset that a slot may hold.
-HEADER = ("at", "rows", "starts", "ends", "status", "visited", "minimum")
+# after its last; `homes` the places of the structures that control arrays here; `minimum` is the least offset that a
+# slot may hold.
+HEADER = ("at", "homes", "rows", "starts", "ends", "status", "visited", "minimum")
 
 # How many bytes may be visited through shared or overlapping targets before a record is bad.
 VISITS_PER_BYTE = 16
 FREE_VISITS = 4096
 
-STORED_SIZE = {"bool": 1, "decimal": 16}
+STORED_SIZE = {"bool": 1, "decimal": 16, "binary": 8}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ def stored_size(node: Scalar) -> int:
     """The bytes of one stored value."""
     if node.store == "bytes":
         return node.load.size
-    return STORED_SIZE.get(node.store) or Load(0, node.store).size
+    return STORED_SIZE.get(node.store) or Load(0, node.store.rstrip("!")).size
 
 
 class _Generator:
@@ -86,6 +88,7 @@ class _Generator:
                     text.line("row = i", "start = at")
                 else:
                     text.line("row = as_int64(load_int32(rows_ + 4 * i))", "start = load_int64(starts_ + 8 * row)")
+                text.line("home = load_int64(homes_ + 8 * i)" if self.level.has_homes else "home = at")
                 text.line("length = load_int64(ends_ + 8 * row) - start")
                 if self.level.is_nullable:
                     with text.block("if at != 0:"):
@@ -163,6 +166,15 @@ class _Generator:
         elif store == "decimal":
             self.body.line(f"number = as_int64({value})", f"store_int64({out}, number)")
             self.body.line(f"store_int64({out} + 8, {'0' if node.load.type[0] == 'u' else 'number >> 63'})")
+        elif store == "binary":
+            turned = "_swapped" if sys.byteorder == "little" else ""
+            self.body.line(f"store_uint64{turned}({out}, {value})")
+        elif store.endswith("!"):
+            store, most = store[:-1], 2 ** (8 * stored_size(node) - 1) - 1
+            self.body.line(f"number = as_int64({value})")
+            with self.body.block(f"if number < 0 or number > {most}:"):
+                self.bad(node)
+            self.body.line(f"store_{store}({out}, as_{store}(number))")
         elif store == node.load.type:
             self.body.line(f"store_{store}({out}, {value})")
         else:
@@ -171,7 +183,7 @@ class _Generator:
     @fill.register
     def _(self, node: Text, k: str) -> None:
         body = self.body
-        body.line(f"slot = as_int64({self.load(node.slot)})", "size = 0", "valid = 0")
+        body.line(f"slot = as_int64({self.load(node.slot)})", "where = 0", "size = 0", "valid = 0")
         with body.block("if slot != 0:"):
             with body.block("if slot < minimum_ or slot >= length:"):
                 self.bad(node)
@@ -184,18 +196,27 @@ class _Generator:
 
     @fill.register
     def _(self, node: Chars, k: str) -> None:
+        body = self.body
         self._find_items(node, k, 1)
-        if node.cut:
-            self.body.line("size = find_zero(where, size)")
-        self._copy_text(node, k)
+        if node.apart:
+            for d, extent in enumerate(node.apart):
+                number = self.constant(extent) if isinstance(extent, int) else f"as_int64({self.load(extent, 'home')})"
+                body.line(f"apart = {number}" if d == 0 else f"apart *= {number}")
+            if node.cut:
+                body.line("room = size", "size = 0")
+                with body.block("while size < room and load_uint8(where + size * apart) != 0:"):
+                    body.line("size += 1")
+        elif node.cut:
+            body.line("size = find_zero(where, size)")
+        self._copy_text(node, k, "j * apart" if node.apart else "j")
 
-    def _copy_text(self, node: Text | Chars, k: str) -> None:
+    def _copy_text(self, node: Text | Chars, k: str, step: str = "j") -> None:
         """Append `size` bytes at `where` to the node's text."""
         body, used = self.body, self.used(node, k)
         data, capacity = self.entry(node, k, "data"), self.entry(node, k, "capacity")
         if node.is_latin:
             with body.block(f"if {used} + 2 * size <= {capacity}:"), body.block("for j in range(size):"):
-                body.line("byte = as_int64(load_uint8(where + j))")
+                body.line(f"byte = as_int64(load_uint8(where + {step}))")
                 with body.block("if byte < 128:"):
                     body.line(f"store_uint8({data} + {used}, byte)", f"{used} += 1")
                 with body.block("else:"):
@@ -205,7 +226,11 @@ class _Generator:
                 body.line(f"{used} += 2 * size")
         else:
             with body.block(f"if {used} + size <= {capacity}:"):
-                body.line(f"copy({data} + {used}, where, size)")
+                if step == "j":
+                    body.line(f"copy({data} + {used}, where, size)")
+                else:
+                    with body.block("for j in range(size):"):
+                        body.line(f"store_uint8({data} + {used} + j, load_uint8(where + {step}))")
             body.line(f"{used} += size")
         self._end_item(node, k)
 
@@ -219,14 +244,14 @@ class _Generator:
             self.body.line(f"store_uint8({valid} + i, valid)")
             self.absent.line(f"store_uint8({valid} + i, 0)")
 
-    def _find_items(self, node: Chars | Items, k: str, stride: int) -> None:
+    def _find_items(self, node: Chars | Items, k: str, stride: int | Load) -> None:
         """Set `where` to the array's first byte, `size` to its number of elements, `extent_d`, and `valid`."""
         body = self.body
         for d, extent in enumerate(node.extents):
             if isinstance(extent, int):
                 body.line(f"extent_{d} = {self.constant(extent)}")
             else:
-                body.line(f"extent_{d} = as_int64({self.load(extent)})")
+                body.line(f"extent_{d} = as_int64({self.load(extent, 'home')})")
                 # A count that no record can hold; its exact size no longer matters.
                 with body.block(f"if extent_{d} < 0 or extent_{d} > length:"):
                     body.line(f"extent_{d} = length + 1")
@@ -239,16 +264,23 @@ class _Generator:
             for d in range(1, len(node.extents)):
                 body.line(f"size = min(size * extent_{d}, length + 1)")
             body.line("where = 0", "valid = 1")
-            with body.block("if size != 0:"):
-                body.line(f"slot = as_int64({self.load(node.place)})")
-                with body.block("if slot == 0:"):
-                    body.line("size = 0", "valid = 0")
-                step = self.constant(stride)
-                with body.block(f"elif slot < minimum_ or slot > length or size > (length - slot) // {step}:"):
-                    self.bad(node, "size = 0", "valid = 0")
-                with body.block("else:"):
-                    body.line("where = start + slot")
-                    self.visit(node, f"size * {step}", "size = 0", "valid = 0")
+            step = "step"
+            if isinstance(stride, int):
+                body.line(f"step = {self.constant(stride)}")
+            else:
+                body.line(f"step = as_int64({self.load(stride, 'home')})")
+                with body.block("if step <= 0 or step > length:"):
+                    # Rows without a byte are an empty array; rows longer than the record cannot lie in it.
+                    body.line("size, step = (0, 1) if step == 0 else (size, length + 1)")
+            body.line(f"slot = as_int64({self.load(node.place)})")
+            with body.block("if slot == 0:"):
+                # Null stands for an empty array too, which has no bytes to point to.
+                body.line("valid = 1 if size == 0 else 0", "size = 0")
+            with body.block(f"elif slot < minimum_ or slot >= length or size > (length - slot) // {step}:"):
+                self.bad(node, "size = 0", "valid = 0")
+            with body.block("else:"):
+                body.line("where = start + slot")
+                self.visit(node, f"size * {step}", "size = 0", "valid = 0")
 
     @fill.register
     def _(self, node: Items, k: str) -> None:
@@ -259,9 +291,12 @@ class _Generator:
             self._copy_numbers(node, k, used, capacity)
         else:
             addresses, rows = self.entry(node, k, "addresses"), self.entry(node, k, "rows")
+            homes = self.entry(node, k, "homes") if node.homes else None
             with body.block(f"if {used} + size <= {capacity}:"), body.block("for j in range(size):"):
                 body.line(f"store_int64({addresses} + 8 * ({used} + j), {self._element(node)})")
                 body.line(f"store_int32({rows} + 4 * ({used} + j), row)")
+                if homes:
+                    body.line(f"store_int64({homes} + 8 * ({used} + j), home)")
         body.line(f"{used} += size")
         if len(node.extents) > 1:
             for d in range(len(node.extents)):
@@ -286,7 +321,10 @@ class _Generator:
 
     def _element(self, node: Items) -> str:
         """The address of element j, which counts in row-major order whatever the order in memory."""
-        stride = self.constant(node.stride)
+        if node.column_major and isinstance(node.item, Chars):
+            stride = "1"  # rows of texts: they begin one after the other, their characters lie apart
+        else:
+            stride = self.constant(node.stride) if isinstance(node.stride, int) else "step"
         if not node.column_major or len(node.extents) == 1:
             return f"where + j * {stride}"
         self.body.line("rest = j", "index = 0")
@@ -302,13 +340,17 @@ class _Generator:
         size = self.constant(node.size)
         body.line(f"slot = as_int64({self.load(node.slot)})", "target = 0")
         with body.block("if slot != 0:"):
-            with body.block(f"if slot < minimum_ or slot > length or {size} > length - slot:"):
+            with body.block(f"if slot < minimum_ or slot >= length or {size} > length - slot:"):
                 self.bad(node)
             with body.block("else:"):
                 body.line("target = start + slot")
                 self.visit(node, size, "target = 0")
         body.line(f"store_int64({addresses}, target)")
         self.absent.line(f"store_int64({addresses}, 0)")
+        if node.homes:
+            homes = self.entry(node, k, "homes")
+            for lines in (body, self.absent):
+                lines.line(f"store_int64({homes} + 8 * i, home)")
 
 
 def has_validity(node: Filled) -> bool:

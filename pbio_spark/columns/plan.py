@@ -36,9 +36,10 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A number of the image, stored as `store`: a memory type, `bool`, `decimal` (16 bytes), or `bytes` as they are.
+    """A number of the image and what it is stored as.
 
-    With `symbols` the number becomes the name of its value.
+    `store` is a memory type (with `!`: a value beyond it makes a bad record), `bool`, `decimal` (16 bytes), `binary`
+    (the most significant byte first), or `bytes` as they are. With `symbols` the number becomes the name of its value.
     """
 
     number: int
@@ -60,7 +61,11 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Chars:
-    """Characters as one text or binary value, `cut` at the first NUL: in place, or behind a slot."""
+    """Characters as one text or binary value, `cut` at the first NUL: in place, or behind a slot.
+
+    `apart` are the extents whose product is the distance between characters, if they do not follow one another: rows
+    of a column-major array.
+    """
 
     number: int
     type: pa.DataType
@@ -68,33 +73,38 @@ class Chars:
     extents: tuple[int | Load, ...]
     cut: bool
     is_latin: bool = False
+    apart: tuple[int | Load, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Items:
     """An array in place (`place` is an offset) or behind a slot, as nested lists.
 
-    `stride` is the size of an element in memory. Numbers are copied in the same run; anything else makes a level.
+    `stride` is the size of an element in memory, or the field that holds it. Numbers are copied in the same run;
+    anything else makes a level. With `homes` that level also gets the places of this one's structures: their fields are
+    extents of arrays further down.
     """
 
     number: int
     type: pa.DataType
     place: int | Load
     extents: tuple[int | Load, ...]
-    stride: int
+    stride: int | Load
     column_major: bool
     item: Node
+    homes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Deref:
-    """What a slot points to, or null. `size` is the size of the target's image."""
+    """What a slot points to, or null. `size` is the size of the target's image; `homes` as for `Items`."""
 
     number: int
     type: pa.DataType
     slot: Load
     size: int
     target: Node
+    homes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +143,13 @@ class Level:
     Attributes:
         parent: the number of the node that makes the places; None at the root.
         is_nullable: some places may be empty (address 0).
+        has_homes: the structures whose fields are extents here lie elsewhere.
         nodes: what a kernel fills here.
     """
 
     parent: int | None
     is_nullable: bool
+    has_homes: bool
     nodes: tuple[Filled, ...]
 
 
@@ -155,16 +167,16 @@ def levels_of(plan: Plan) -> tuple[Level, ...]:
     """The levels of a plan, parents first; the root is the first."""
     levels: list[Level] = []
 
-    def add(nodes: tuple[Node, ...], parent: int | None, is_nullable: bool) -> None:
+    def add(nodes: tuple[Node, ...], parent: int | None, is_nullable: bool, has_homes: bool) -> None:
         filled = tuple(_filled(nodes))
-        levels.append(Level(parent, is_nullable, filled))
+        levels.append(Level(parent, is_nullable, has_homes, filled))
         for node in filled:
             if isinstance(node, Items) and not is_contiguous(node):
-                add((node.item,), node.number, False)
+                add((node.item,), node.number, False, node.homes)
             elif isinstance(node, Deref):
-                add((node.target,), node.number, True)
+                add((node.target,), node.number, True, node.homes)
 
-    add(plan.nodes, None, False)
+    add(plan.nodes, None, False, False)
     return tuple(levels)
 
 

@@ -1,0 +1,280 @@
+"""Format x wanted Arrow schema -> `Plan`: the partner walk of what arrives and what is wanted.
+
+Wanted columns find their field by name (DESIGN decision 12): exactly, else without regard to case if that is unique.
+What a format does not have is null or its default; what it has in a type that cannot become the wanted one is an error
+with the path of the field. The wanted type also decides how far a recursive structure is unrolled.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import count
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from ecode.types import CHAR, Array, Basic, Default, Field, Kind, Notes, Pointer, Ref, Struct, Type
+from pbio_spark.columns.numbers import is_wider_decimal, number_to_store
+from pbio_spark.columns.plan import Absent, Chars, Deref, Group, Items, Load, Node, Plan, Scalar, Text, order_of
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.arrow_schema import BINARY, DEFAULT, ITEM, Presentation, decimal_type, shown
+from pbio_spark.formats.format import Format
+from pbio_spark.formats.slots import slot_size
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def format_to_plan(
+    format: Format,  # noqa: A002 - the project's word for the thing
+    schema: pa.Schema,
+    presentation: Presentation = DEFAULT,
+    *,
+    aliases: Mapping[str, str] = NOTHING,
+    defaults: Mapping[str, Default] = NOTHING,
+) -> Plan:
+    """The plan that turns records of a format into batches of a schema.
+
+    Args:
+        schema: the columns wanted, in order; types must be as Spark's `to_arrow_schema` makes them.
+        presentation: what PBIO leaves open: encoding, unsigned longs, texts in char arrays.
+        aliases: wanted path (`a.b`) -> the name of the field that holds it.
+        defaults: wanted path -> the value where a format has no such field.
+
+    Raises:
+        PbioError: PBIO_INCOMPATIBLE_TYPE or PBIO_AMBIGUOUS_NAME, with the wanted path.
+    """
+    planner = _Planner(format, presentation, aliases, defaults)
+    try:
+        return Plan(format, schema, planner.fields(format.name, list(schema), 0, ()))
+    except PbioError as error:
+        raise error.at(format=f"{format.name} ({format.id.hex()})") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a value lies: its offset in the image of its level, and the structure whose fields may control it.
+
+    `home` is the offset of that structure in the image of the level that holds it, which may be an outer one.
+    """
+
+    offset: int
+    struct: Struct
+    home: int
+
+    def below(self) -> _Place:
+        return _Place(0, self.struct, self.home)
+
+
+class _Planner:
+    def __init__(
+        self, format_: Format, choice: Presentation, aliases: Mapping[str, str], defaults: Mapping[str, Default]
+    ) -> None:
+        self.format = format_
+        self.choice = choice
+        self.aliases = aliases
+        self.defaults = defaults
+        self.order = order_of(format_)
+        self.structs = {struct.name: struct for struct in format_.record.structs}
+        self.offsets = {s.name: {f.name: f.offset for f in s.fields} for s in format_.structs}
+        self.lengths = {s.name: s.record_length for s in format_.structs}
+        self.numbers = count()
+
+    def fields(self, struct_name: str, wanted: list[pa.Field], offset: int, path: tuple[str, ...]) -> tuple[Node, ...]:
+        """The nodes of the wanted fields of a structure at an offset of the level's image."""
+        struct = self.structs[struct_name]
+        nodes: list[Node] = []
+        for want in wanted:
+            here = (*path, want.name)
+            found = self._find(struct, want.name, here)
+            if found is None:
+                nodes.append(self._absent(want, here))
+            else:
+                f = next(f for f in struct.fields if f.name == found)
+                place = _Place(offset + self.offsets[struct_name][found], struct, offset)
+                nodes.append(self.value(f.type, f.notes, want.type, place, here))
+        return tuple(nodes)
+
+    def _find(self, struct: Struct, wanted: str, path: tuple[str, ...]) -> str | None:
+        name = self.aliases.get(".".join(path), wanted)
+        names = {shown(f.name): f for f in struct.fields}
+        if name in names:
+            return names[name].name
+        near = [f.name for text, f in names.items() if text.casefold() == name.casefold() and not f.notes.hidden]
+        if len(near) > 1:
+            raise PbioError(
+                "PBIO_AMBIGUOUS_NAME",
+                f"{name!r} could be any of {', '.join(map(repr, near))}, which differ only in case",
+                field=_text(path),
+                hint="write the name exactly, or say which with the option fieldAliases",
+            )
+        return near[0] if near else None
+
+    def _absent(self, want: pa.Field, path: tuple[str, ...]) -> Absent:
+        default = self.defaults.get(".".join(path))
+        try:
+            pa.scalar(default, want.type)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+            self._refuse(path, f"the default {default!r} is no {want.type}")
+        return Absent(want.type, default)
+
+    def value(self, type_: Type, notes: Notes, want: pa.DataType, place: _Place, path: tuple[str, ...]) -> Node:
+        """The node of a field's value, or of a part of it, as the wanted type."""
+        match type_:
+            case Basic(Kind.STRING):
+                return self._text(want, place, path)
+            case Basic():
+                return self._scalar(type_, notes, want, place, path)
+            case Ref(name):
+                if notes.logical == ITEM and (item := self._item(name)) is not None:
+                    here = _Place(place.offset + self.offsets[name][item.name], self.structs[name], place.offset)
+                    return self.value(item.type, item.notes, want, here, path)
+                if not pa.types.is_struct(want):
+                    self._refuse(path, f"a structure cannot become {want}")
+                nodes = self.fields(name, [want.field(i) for i in range(want.num_fields)], place.offset, path)
+                return Group(want, nodes)
+            case Pointer(target):
+                number = next(self.numbers)
+                below = self.value(target, notes, want, place.below(), path)
+                return Deref(number, want, self._slot(place), self._size(target), below, _uses_home(below))
+            case Array():
+                return self._array(type_, notes, want, place, path)
+
+    def _text(self, want: pa.DataType, place: _Place, path: tuple[str, ...]) -> Node:
+        if not (pa.types.is_string(want) or pa.types.is_binary(want)):
+            self._refuse(path, f"a string cannot become {want}")
+        return Text(next(self.numbers), want, self._slot(place), self._is_latin(want))
+
+    def _scalar(self, basic: Basic, notes: Notes, want: pa.DataType, place: _Place, path: tuple[str, ...]) -> Scalar:
+        store, reason = number_to_store(basic, notes, want, self.choice.unsigned_long_as)
+        if store is None:
+            self._refuse(path, reason)
+        symbols = notes.symbols if store == "symbol" else ()
+        load = Load(place.offset, *self._load_type(basic))
+        return Scalar(next(self.numbers), want, load, "int64" if store == "symbol" else store, symbols)
+
+    def _load_type(self, basic: Basic) -> tuple[str, str]:
+        """The name of memory's load for a number, and its order."""
+        if basic.kind is not Kind.FLOAT:
+            sign = "" if basic.kind is Kind.INTEGER else "u"
+            return f"{sign}int{8 * basic.size}", self.order if basic.size > 1 else ""
+        match self.format.float_format:
+            case 3 if basic.size == 8:
+                return "float64", "_mixed"
+            case 1 | 2 as code:
+                return f"float{8 * basic.size}", "" if code == _native_floats() else "_swapped"
+        return f"float{8 * basic.size}", self.order
+
+    def _array(self, array: Array, notes: Notes, want: pa.DataType, place: _Place, path: tuple[str, ...]) -> Node:
+        where: int | Load = self._slot(place) if array.is_dynamic else place.offset
+        extents = tuple(dim if isinstance(dim, int) else self._control(dim, place) for dim in array.dims)
+        if array.element == CHAR and not pa.types.is_list(want):
+            return self._chars(notes, array, extents, where, want, path)
+        element, inner = array.element, want
+        stride: int | Load = max(self._size(element), 1)
+        if element == CHAR and _depth(want) == len(extents) - 1:
+            # Rows of characters are texts: the last dimension belongs to the element.
+            extents, stride = extents[:-1], extents[-1]
+        number = next(self.numbers)
+        if pa.types.is_map(want) and isinstance(element, Ref) and len(extents) == 1:
+            item: Node = self._entry(element.name, want, path)
+        else:
+            for _ in extents:
+                if not pa.types.is_list(inner):
+                    self._refuse(path, f"an array of {len(extents)} dimensions cannot become {want}")
+                inner = inner.value_type
+            if len(extents) < len(array.dims):
+                last = array.dims[-1]
+                inside = (last if isinstance(last, int) else self._control(last, place),)
+                apart = extents if self.format.column_major else ()
+                item = self._chars(notes, Array(CHAR, (last,)), inside, 0, inner, path, apart)
+            else:
+                item = self.value(element, notes, inner, place.below(), path)
+        return Items(number, want, where, extents, stride, self.format.column_major, item, _uses_home(item))
+
+    def _entry(self, name: str, want: pa.MapType, path: tuple[str, ...]) -> Group:
+        """The entry of a map: a structure whose visible fields are key and value."""
+        visible = [f for f in self.structs[name].fields if not f.notes.hidden]
+        if len(visible) != 2:
+            self._refuse(path, f"a structure of {len(visible)} fields cannot be an entry of {want}")
+        wanted = (want.key_field, want.item_field)
+        nodes = tuple(
+            self.value(f.type, f.notes, w.type, _Place(self.offsets[name][f.name], self.structs[name], 0), path)
+            for f, w in zip(visible, wanted, strict=True)
+        )
+        return Group(pa.struct(wanted), nodes)
+
+    def _item(self, name: str) -> Field | None:
+        """The field that a structure stands for if it is the element of a ragged array."""
+        visible = [f for f in self.structs[name].fields if not f.notes.hidden]
+        return visible[0] if len(visible) == 1 else None
+
+    def _chars(
+        self,
+        notes: Notes,
+        array: Array,
+        extents: tuple[int | Load, ...],
+        where: int | Load,
+        want: pa.DataType,
+        path: tuple[str, ...],
+        apart: tuple[int | Load, ...] = (),
+    ) -> Node:
+        decimal = decimal_type(notes.logical)
+        if decimal is not None and array.dims == (16,) and isinstance(where, int) and not apart:
+            if not is_wider_decimal(want, decimal):
+                self._refuse(path, f"{notes.logical} cannot become {want}")
+            return Scalar(next(self.numbers), want, Load(where, "int128"), "bytes")
+        if len(extents) != 1 or not (pa.types.is_string(want) or pa.types.is_binary(want)):
+            self._refuse(path, f"characters in {len(extents)} dimensions cannot become {want}")
+        cut = notes.logical != BINARY and self.choice.char_arrays_as != "binary"
+        return Chars(next(self.numbers), want, where, extents, cut, self._is_latin(want), apart)
+
+    def _slot(self, place: _Place) -> Load:
+        return Load(place.offset, f"uint{8 * self.format.pointer_size}", self.order)
+
+    def _control(self, name: str, place: _Place) -> Load:
+        control = next(f for f in place.struct.fields if f.name == name)
+        assert isinstance(control.type, Basic)
+        # Counts are unsigned whatever their type (ffs-wire-format 7.4).
+        order = self.order if control.type.size > 1 else ""
+        return Load(place.home + self.offsets[place.struct.name][name], f"uint{8 * control.type.size}", order)
+
+    def _size(self, type_: Type) -> int:
+        return slot_size(type_, self.lengths, self.format.pointer_size)
+
+    def _is_latin(self, want: pa.DataType) -> bool:
+        return self.choice.encoding == "ISO-8859-1" and pa.types.is_string(want)
+
+    def _refuse(self, path: tuple[str, ...], reason: str) -> NoReturn:
+        raise PbioError(
+            "PBIO_INCOMPATIBLE_TYPE",
+            reason,
+            field=_text(path),
+            hint="ask for a wider type, or leave the column out",
+        )
+
+
+def _uses_home(node: Node) -> bool:
+    """Whether a node of a level below the structure needs the structure's fields, for the extents of its arrays."""
+    match node:
+        case Chars():
+            return any(isinstance(extent, Load) for extent in (*node.extents, *node.apart))
+        case Items():
+            return node.homes or any(isinstance(extent, Load) for extent in (*node.extents, node.stride))
+        case Deref():
+            return node.homes
+    return False
+
+
+def _depth(type_: pa.DataType) -> int:
+    return 1 + _depth(type_.value_type) if pa.types.is_list(type_) else 0
+
+
+def _native_floats() -> int:
+    return 2 if sys.byteorder == "little" else 1
+
+
+def _text(path: tuple[str, ...]) -> str:
+    return "$" + "".join(f".{name}" for name in path)

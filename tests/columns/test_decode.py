@@ -1,0 +1,65 @@
+"""The kernels give what the plain-Python codec gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
+from pbio_spark.wire import decode, encode
+from tests import strategies
+from tests.columns.expected import NotPresentable, record_to_row
+from tests.columns.records import decode_records, same
+
+PRESENTATIONS = st.builds(
+    Presentation,
+    st.sampled_from(("string", "binary", "array")),
+    st.sampled_from(("decimal", "long", "binary")),
+    st.sampled_from(("ISO-8859-1", "binary", "UTF-8")),
+    st.integers(1, 3),
+)
+LIMITS = strategies.Limits(long_double=False)
+
+
+def agree(data: st.DataObject, **options: bool) -> None:
+    form = data.draw(strategies.formats(LIMITS))
+    presentation = data.draw(PRESENTATIONS)
+    values = data.draw(st.lists(strategies.values(form), min_size=1, max_size=3))
+    records = [encode(form, value) for value in values]
+    decoded = decode_records(form, records, presentation, **options)
+    assert decoded.batch.schema == record_to_arrow(form.record, presentation)
+    decoded.batch.validate(full=not decoded.status.any())
+    for i, record in enumerate(records):
+        try:
+            row = record_to_row(form, decode(form, record, text=None), presentation)
+        except (NotPresentable, UnicodeDecodeError):
+            assert decoded.status[i]
+        else:
+            assert not decoded.status[i]
+            (found,) = decoded.batch.slice(i, 1).to_pylist()
+            assert same(found, row), (found, row)
+
+
+@given(st.data(), st.booleans())
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+def test_kernels_agree_with_the_oracle(data: st.DataObject, fused: bool) -> None:
+    agree(data, fused=fused, checked=True)
+
+
+@given(st.data(), st.booleans())
+@settings(
+    max_examples=10,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    # Every step of shrinking would compile kernels: a failing example is small enough as it is.
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+)
+def test_compiled_kernels_agree_with_the_oracle(data: st.DataObject, fused: bool) -> None:
+    agree(data, fused=fused)

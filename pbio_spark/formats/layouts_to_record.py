@@ -30,10 +30,14 @@ def layouts_to_record(layouts: Layouts) -> Record:
             _bad(f"two structures are called {shorten(layout.name)}")
         lengths[layout.name] = layout.record_length
     record = Record(tuple(_struct(layout, lengths) for layout in layouts.structs))
-    innermost_first({struct.name: [f.type for f in struct.fields] for struct in record.structs})
+    innermost_first(_field_types(record))  # fails if a structure has no end
     for layout, struct in zip(layouts.structs, record.structs, strict=True):
         _check_places(layout, struct, lengths, layouts.pointer_size)
     return record
+
+
+def _field_types(record: Record) -> dict[str, list[Type]]:
+    return {struct.name: [field.type for field in struct.fields] for struct in record.structs}
 
 
 def _struct(layout: StructLayout, lengths: Mapping[str, int]) -> Struct:
@@ -103,15 +107,9 @@ def _check_places(layout: StructLayout, struct: Struct, lengths: Mapping[str, in
 def variant_structs(record: Record) -> frozenset[str]:
     """The structures that hold a string, a pointer or a dynamic array, directly or in a structure in place."""
     variant: set[str] = set()
-    grown = True
-    while grown:
-        more = {
-            struct.name
-            for struct in record.structs
-            if struct.name not in variant and any(_is_variant(f.type, variant) for f in struct.fields)
-        }
-        variant |= more
-        grown = bool(more)
+    for name in innermost_first(_field_types(record)):
+        if any(_is_variant(field.type, variant) for field in record.struct(name).fields):
+            variant.add(name)
     return frozenset(variant)
 
 

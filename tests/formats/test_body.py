@@ -280,9 +280,9 @@ def test_small_bodies_cannot_make_much_of_themselves(bomb: str) -> None:
 
 
 def test_very_wide_formats_are_fine() -> None:
-    fields = tuple(FieldLayout(f"field {i}", "integer", 4, 4 * i) for i in range(65_535))
-    made = Format.from_structs([StructLayout("wide", fields, 4 * 65_535)], "be64")
-    assert len(Format.from_body(made.body).record.fields) == 65_535
+    fields = tuple(FieldLayout(f"field {i}", "integer", 4, 4 * i) for i in range(20_000))
+    made = Format.from_structs([StructLayout("wide", fields, 4 * 20_000)], "be64")
+    assert len(Format.from_body(made.body).record.fields) == 20_000
 
 
 def test_ids_are_verified_on_demand() -> None:

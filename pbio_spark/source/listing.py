@@ -20,6 +20,7 @@ import fsspec
 from pbio_spark.errors import PbioError
 from pbio_spark.source.options import Options
 from pbio_spark.wire.container import refuse_bp_folder
+from pbio_spark.wire.sidecar import sidecar_path
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -37,12 +38,14 @@ class DataFile:
         size: in bytes, when it was listed.
         modified: in seconds since 1970; 0 where the file system does not tell.
         partition: name and value of each `k=v` folder between the root and the file; None is a null.
+        has_sidecar: whether there is a sidecar beside it, which need not be up to date.
     """
 
     path: str
     size: int
     modified: float
     partition: tuple[tuple[str, str | None], ...] = ()
+    has_sidecar: bool = False
 
 
 def list_files(paths: Sequence[str], options: Options) -> list[DataFile]:
@@ -92,7 +95,7 @@ class _Lister:
                 raise PbioError("PBIO_PATH_NOT_FOUND", "there is no such file or folder", file=self.given) from None
             if info["type"] == "directory":
                 yield from self._folder(root, ())
-            elif (file := self._file(info, ())) is not None:
+            elif (file := self._file(info, (), self.fs.exists(sidecar_path(root)))) is not None:
                 yield file
 
     def _folder(self, folder: str, partition: tuple[tuple[str, str | None], ...]) -> Iterator[DataFile]:
@@ -106,10 +109,10 @@ class _Lister:
                 hint="read one of its channels, with the option channel",
             )
         for name, entry in sorted(entries.items()):
-            if _is_hidden(name):
+            if is_hidden(name):
                 continue
             if entry["type"] != "directory":
-                if (file := self._file(entry, partition)) is not None:
+                if (file := self._file(entry, partition, sidecar_path(name) in entries)) is not None:
                     yield file
             elif self.options.recursive_file_lookup:
                 yield from self._folder(entry["name"], ())
@@ -118,7 +121,9 @@ class _Lister:
                 pair = unquote(key), None if value == NULL_PARTITION else unquote(value)
                 yield from self._folder(entry["name"], (*partition, pair))
 
-    def _file(self, info: dict[str, Any], partition: tuple[tuple[str, str | None], ...]) -> DataFile | None:
+    def _file(
+        self, info: dict[str, Any], partition: tuple[tuple[str, str | None], ...], has_sidecar: bool
+    ) -> DataFile | None:
         """The file, unless the options leave it out."""
         path, modified = info["name"], modified_of(info)
         before, after = self.options.modified_before, self.options.modified_after
@@ -126,9 +131,8 @@ class _Lister:
             return None
         if (before is not None and modified >= before) or (after is not None and modified <= after):
             return None
-        return DataFile(
-            self.fs.unstrip_protocol(path) if not _is_local(self.fs) else path, info["size"], modified, partition
-        )
+        full = path if _is_local(self.fs) else self.fs.unstrip_protocol(path)
+        return DataFile(full, info["size"], modified, partition, has_sidecar)
 
 
 def _file_system(path: str) -> tuple[AbstractFileSystem, str]:
@@ -153,7 +157,7 @@ def modified_of(info: dict[str, Any]) -> float:
     return 0.0
 
 
-def _is_hidden(name: str) -> bool:
+def is_hidden(name: str) -> bool:
     """As in Spark: `_k=v` is a folder of a partition column whose name starts with an underscore."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 

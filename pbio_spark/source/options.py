@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from ecode.suggest import did_you_mean
 from ecode.types import Default
@@ -116,20 +116,19 @@ def aliases(value: str) -> dict[str, str]:
     return parsed
 
 
-def values(value: str) -> dict[str, Any]:
-    """a JSON object `{"column": value}`, nested columns with dots between"""
+def scalars(value: str) -> dict[str, Default]:
+    """a JSON object `{"column": number, text, true or false}`, nested columns with dots between"""
     parsed = json.loads(value)
     if not isinstance(parsed, dict):
         raise ValueError("it is no object")
-    return parsed
-
-
-def scalars(value: str) -> dict[str, Default]:
-    """a JSON object `{"column": number, text, true or false}`, nested columns with dots between"""
-    parsed = values(value)
     if not all(isinstance(default, bool | int | float | str) for default in parsed.values()):
         raise ValueError("a default is a number, a text, true or false")
     return parsed
+
+
+def number(value: str) -> float:
+    """a number, `0`, `-1.5` or `NaN`"""
+    return int(value) if re.fullmatch(r"-?\d+", value) else float(value)
 
 
 def one_of(*words: str) -> Callable[[str], str]:
@@ -164,7 +163,8 @@ class Options:
         (),
         *READS,
         Scope.WRITE,
-        doc="The names of the formats to read; the records of others are left out. In writing, the name of the format.",
+        doc="The names of the formats to read; the records of others are left out. In writing, the name of the format, "
+        "`record` if none is given.",
     )
     format_id: tuple[bytes, ...] = _option(
         format_ids, (), *READS, doc="The IDs of the formats to read; the records of others are left out."
@@ -175,7 +175,7 @@ class Options:
         *READS,
         doc="A format store (the folder that holds `_formats`) for records whose formats the files lack.",
     )
-    mode: str = _option(
+    mode: Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"] = _option(
         one_of("FAILFAST", "PERMISSIVE", "DROPMALFORMED"),
         "FAILFAST",
         *READS,
@@ -209,7 +209,7 @@ class Options:
         *READS,
         doc="Whether what follows damage between the records of a file is left out and logged, also under FAILFAST.",
     )
-    truncated_tail: str | None = _option(
+    truncated_tail: Literal["error", "ignore", "wait"] | None = _option(
         one_of("error", "ignore", "wait"),
         None,
         *READS,
@@ -233,19 +233,19 @@ class Options:
         doc="How often a structure may contain itself: -1 makes recursion an error, 1 drops fields that recur, "
         "2 lets them recur once, and so on.",
     )
-    char_arrays_as: str = _option(
+    char_arrays_as: Literal["string", "binary", "array"] = _option(
         one_of("string", "binary", "array"),
         "string",
         *READS,
         doc="What `char[n]` becomes: text up to the first NUL, or all bytes.",
     )
-    unsigned_long_as: str = _option(
+    unsigned_long_as: Literal["decimal", "long", "binary"] = _option(
         one_of("decimal", "long", "binary"),
         "decimal",
         *READS,
         doc="What an unsigned integer of 8 bytes becomes. As `long`, a value of 2^63 or more makes a bad record.",
     )
-    encoding: str = _option(
+    encoding: Literal["UTF-8", "ISO-8859-1", "binary"] = _option(
         one_of("UTF-8", "ISO-8859-1", "binary"),
         "UTF-8",
         *READS,
@@ -295,11 +295,12 @@ class Options:
         Scope.WRITE,
         doc="How readers find where to split a large file: by a small file beside it, FFS's index blocks, or not.",
     )
-    null_value: Mapping[str, Any] = _option(
-        values,
-        dict,
+    null_value: float | None = _option(
+        number,
+        None,
         Scope.WRITE,
-        doc="What a null becomes in columns of numbers and arrays, which PBIO cannot leave empty.",
+        doc="What a null number becomes, which PBIO cannot leave empty; null arrays then become empty ones. Without "
+        "it, both are refused.",
     )
 
 

@@ -109,8 +109,8 @@ def read_block(scanner: Scanner, item: Item) -> Block:
     return block_from_bytes(scanner.window.read(item.offset, item.end - item.offset), item.offset, scanner.window.name)
 
 
-def read_index(scanner: Scanner) -> tuple[Block, ...] | None:
-    """All blocks of an indexed file, found without walking its records; None if the file has no index.
+def read_index(scanner: Scanner, limit: int | None = None) -> tuple[Block, ...] | None:
+    """All blocks of an indexed file, found without walking its records; None if it has no index, or more than `limit`.
 
     The scanner must stand at the start of the file. What the blocks say of items is not compared with the items.
 
@@ -125,6 +125,8 @@ def read_index(scanner: Scanner) -> tuple[Block, ...] | None:
     size = window.size()
     blocks = [read_block(scanner, first)]
     while (offset := blocks[-1].next) != size:
+        if len(blocks) == limit:
+            return None
         head = window.read(offset, 4)
         if offset <= blocks[-1].offset or len(head) < 4 or head[0] != Kind.INDEX:
             raise PbioError(

@@ -1,0 +1,102 @@
+"""`PbioDataSource`: what Spark calls.
+
+Light to import, since Spark imports it in processes that may never use it; the methods import what they need.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Never
+
+from pyspark.sql.datasource import DataSource
+
+from pbio_spark.errors import PbioError
+from pbio_spark.source.options import Scope, parse_options, paths_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from pbio_spark.source.planning import Scan
+    from pbio_spark.source.reader import PbioReader
+    from pbio_spark.source.stream import PbioStreamReader
+    from pbio_spark.source.writer import PbioWriter
+
+
+class PbioDataSource(DataSource):
+    """PBIO/FFS files as a Spark data source: `spark.read.format("pbio")`, `spark.readStream`, `df.write`.
+
+    Spark pickles it after `schema()` and calls the other methods on the copy.
+    """
+
+    _scan: Scan | None = None
+    """What `schema()` found out about the files; None if the user gave a schema."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "pbio"
+
+    def schema(self) -> StructType:
+        """The columns of the files, where the user gave none. Raises what `scan_files` and `scan_to_schema` raise."""
+        from pyspark.sql.types import StructType
+
+        from pbio_spark.formats.arrow_to_ddl import arrow_to_spark_json
+        from pbio_spark.source.planning import scan_files, scan_to_schema
+
+        options = parse_options(self.options, Scope.READ, Scope.STREAM)
+        self._scan = scan_files(paths_of(self.options), options, all_formats=True)
+        return StructType.fromJson(json.loads(arrow_to_spark_json(scan_to_schema(self._scan))))
+
+    def reader(self, schema: StructType) -> PbioReader:
+        from pbio_spark.source.planning import scan_files
+        from pbio_spark.source.reader import PbioReader
+
+        options = parse_options(self.options, Scope.READ)
+        scan = self._scan or scan_files(paths_of(self.options), options, all_formats=False)
+        return PbioReader(scan, _to_arrow(schema))
+
+    def streamReader(self, schema: StructType) -> PbioStreamReader:  # noqa: N802 - Spark's name
+        from pbio_spark.source.stream import PbioStreamReader
+
+        options = parse_options(self.options, Scope.STREAM)
+        if self._scan is not None and not options.schema_inference:
+            raise PbioError(
+                "PBIO_NO_SCHEMA",
+                "a stream must know its columns before the first file comes",
+                hint="give them with .schema(...), or set schemaInference=true to take them from the files there are",
+            )
+        return PbioStreamReader(paths_of(self.options), options, _to_arrow(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> PbioWriter:
+        from pbio_spark.source.writer import PbioWriter
+
+        (path,) = paths_of(self.options)
+        return PbioWriter(path, parse_options(self.options, Scope.WRITE), _to_arrow(schema), overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Never:  # noqa: N802 - Spark's name
+        raise PbioError(
+            "PBIO_USE_A_CHANNEL",
+            "a stream cannot be written to a plain folder, where a retried batch would be there twice",
+            hint="write to a channel, whose log makes it exact; or to a folder batch by batch with foreachBatch",
+        )
+
+
+def _to_arrow(schema: StructType) -> pa.Schema:
+    """The Arrow schema that Spark sends and wants. Raises PBIO_UNSUPPORTED_TYPE for what Spark cannot send."""
+    import pyarrow as pa
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    fields: list[pa.Field] = []
+    for field in schema:
+        try:
+            fields += to_arrow_schema(StructType([field]), timezone="UTC")
+        except PySparkException:
+            raise PbioError(
+                "PBIO_UNSUPPORTED_TYPE",
+                f"columns of type {field.dataType.simpleString()} do not leave Spark",
+                field=f"$.{field.name}",
+                hint="cast the column, or leave it out",
+            ) from None
+    return pa.schema(fields)

@@ -1,0 +1,97 @@
+"""One file being written, and what is known of it when it is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pbio_spark.columns.encoder import Encoded
+from pbio_spark.formats import Format
+from pbio_spark.wire import MAGIC, FileWriter, Kind
+from pbio_spark.wire.sidecar import STEP, Point
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A finished file.
+
+    Attributes:
+        path: below the folder that it was written to, and below the one that it will be moved to.
+        points: places to split it (`wire.sidecar`).
+    """
+
+    path: str
+    size: int
+    records: int
+    points: tuple[Point, ...]
+
+
+class OutputFile:
+    """A file of one format. With `indexed` it takes bare records and interleaves FFS's index, else whole data items."""
+
+    def __init__(
+        self,
+        fs: AbstractFileSystem,
+        folder: str,
+        path: str,
+        format: Format,  # noqa: A002 - the project's word for the thing
+        indexed: bool,
+    ) -> None:
+        full = f"{folder}/{path}"
+        fs.makedirs(full.rpartition("/")[0], exist_ok=True)
+        self.path = path
+        self.records = 0
+        self._format = format
+        self._points: list[Point] = []
+        self._file = fs.open(full, "wb")
+        self._indexed = FileWriter(self._file, indexed=True) if indexed else None
+        self._size = 0
+        if not indexed:
+            head = (Kind.FORMAT << 24 | len(format.id)).to_bytes(4) + len(format.body).to_bytes(4)
+            self._write(MAGIC + head + format.id + format.body)
+
+    def add(self, encoded: Encoded) -> None:
+        """Append records."""
+        count = len(encoded.offsets) - 1
+        if self._indexed is not None:
+            data = memoryview(encoded.buffer)
+            for start, end in zip(encoded.offsets[:-1].tolist(), encoded.offsets[1:].tolist(), strict=True):
+                self._indexed.data(self._format, bytes(data[start:end]))
+        else:
+            last = self._points[-1].offset if self._points else 0
+            for row in self._crossings(encoded, last):
+                self._points.append(Point(self._size + int(encoded.offsets[row]), self.records + row))
+            self._write(encoded.buffer)
+        self.records += count
+
+    def _crossings(self, encoded: Encoded, last: int) -> list[int]:
+        """The rows that are the first ones at least `STEP` behind the point before them."""
+        rows: list[int] = []
+        while True:
+            row = int(np.searchsorted(encoded.offsets, last + STEP - self._size))
+            if row >= len(encoded.offsets) - 1:
+                return rows
+            rows.append(row)
+            last = self._size + int(encoded.offsets[row])
+
+    def _write(self, data: object) -> None:
+        view = memoryview(data)  # type: ignore[arg-type]
+        self._file.write(view)
+        self._size += view.nbytes
+
+    def close(self) -> Written:
+        """Complete the file."""
+        if self._indexed is not None:
+            self._indexed.close()
+            self._size = self._file.tell()
+        self._file.close()
+        return Written(self.path, self._size, self.records, tuple(self._points))
+
+    def discard(self) -> None:
+        """Give the file up; what is written of it is removed with its folder."""
+        self._file.close()

@@ -1,0 +1,107 @@
+"""Files and their outlines -> partitions: lists of splits, each a run of whole items of one file.
+
+A plan holds places and IDs, never records: however large the files, it stays small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pbio_spark.formats import Format
+from pbio_spark.source.listing import DataFile, list_files
+from pbio_spark.source.options import Options
+from pbio_spark.source.outlines import outline_files
+from pbio_spark.source.partitions import partition_schema
+from pbio_spark.source.schema import check_names, infer_schema, wanted_formats
+from pbio_spark.wire.sidecar import Outline, Point
+
+OPEN_COST = 4 << 20
+"""What opening a file costs, in bytes that could be read meanwhile: Spark's own figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of a file that starts and ends at item boundaries.
+
+    Attributes:
+        start, end: offsets; 0 is before the magic.
+        ordinal: of the first record from `start` on.
+        format_ids: of the formats in front of `start`, and of those known to follow.
+    """
+
+    file: DataFile
+    start: int
+    end: int
+    ordinal: int
+    format_ids: tuple[bytes, ...]
+
+
+def plan_partitions(
+    files: Sequence[DataFile], outlines: Sequence[Outline], options: Options
+) -> list[tuple[Split, ...]]:
+    """Splits of about `maxPartitionBytes`, several together where files are small, in the order of the files."""
+    partitions: list[list[Split]] = []
+    room = 0
+    for split in _splits(files, outlines, options.max_partition_bytes):
+        cost = split.end - split.start + OPEN_COST
+        if cost > room or not partitions:
+            partitions.append([])
+            room = options.max_partition_bytes + OPEN_COST
+        partitions[-1].append(split)
+        room -= cost
+    return [tuple(partition) for partition in partitions]
+
+
+def _splits(files: Iterable[DataFile], outlines: Iterable[Outline], most: int) -> Iterator[Split]:
+    for file, outline in zip(files, outlines, strict=True):
+        ids = tuple(format.id for format in outline.formats)  # noqa: A001 - the project's word for the thing
+        cuts = [Point(0, 0), *_cuts(outline.points, file.size, most)]
+        ends = [*(cut.offset for cut in cuts[1:]), file.size]
+        yield from (Split(file, cut.offset, end, cut.ordinal, ids) for cut, end in zip(cuts, ends, strict=True) if end)
+
+
+def _cuts(points: Sequence[Point], size: int, most: int) -> Iterator[Point]:
+    """The points nearest behind those that would cut a file into equal parts of at most `most` bytes."""
+    parts = -(-size // most)
+    wanted = 1
+    for point in points:
+        if point.offset * parts >= wanted * size:
+            yield point
+            wanted = point.offset * parts // size + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What is to be read: files, what is known of them, and the formats in them that are wanted."""
+
+    options: Options
+    files: tuple[DataFile, ...]
+    outlines: tuple[Outline, ...]
+    formats: tuple[Format, ...]
+
+
+def scan_files(paths: Sequence[str], options: Options, *, all_formats: bool) -> Scan:
+    """List files and find out about them. Raises what `list_files`, `outline_files` and `wanted_formats` raise."""
+    files = list_files(paths, options)
+    outlines = outline_files(files, options, all_formats=all_formats)
+    return Scan(options, tuple(files), tuple(outlines), tuple(wanted_formats(outlines, options)))
+
+
+def scan_to_schema(scan: Scan) -> pa.Schema:
+    """All columns that a scan can give: of the formats, of the `k=v` folders, and those that options ask for.
+
+    Raises what `infer_schema` and `check_names` raise.
+    """
+    options = scan.options
+    schema = infer_schema(scan.formats, options)
+    columns = [*schema, *partition_schema(scan.files)]
+    if options.mode == "PERMISSIVE":
+        columns.append(pa.field(options.column_name_of_corrupt_record, CORRUPT_TYPE))
+    if options.metadata_column is not None:
+        columns.append(pa.field(options.metadata_column, METADATA_TYPE))
+    schema = pa.schema(columns)
+    check_names(schema)
+    return schema

@@ -1,0 +1,193 @@
+"""Writing a folder of files: whole files or none.
+
+Tasks write below a hidden staging folder, under names that no other attempt has. The commit moves what the successful
+attempts wrote into place, removes what an overwrite replaces, and leaves `_SUCCESS`; an abort removes the staging
+folder and nothing else.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import fsspec
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from pbio_spark.columns.encoder import Encoder, format_to_encoder
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow_to_record import arrow_to_record
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.machine import machine_named
+from pbio_spark.source.folders import FolderColumns
+from pbio_spark.source.listing import SPACE, is_hidden, modified_of
+from pbio_spark.source.options import Options
+from pbio_spark.source.output import OutputFile, Written
+from pbio_spark.wire.sidecar import Outline, sidecar_path, write_sidecar
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+DEFAULT_NAME = "record"
+OPEN_FILES = 64
+"""How many files of different folders a task keeps open; beyond that it ends the one that it used least recently."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutput(WriterCommitMessage):
+    """What one task wrote: each file's staged path below the staging folder, which is also its place in the target."""
+
+    files: tuple[Written, ...]
+
+
+class PbioWriter(DataSourceArrowWriter):
+    """Writes record batches of one schema to a folder. Made on the driver; a copy writes in each task."""
+
+    def __init__(self, path: str, options: Options, schema: pa.Schema, overwrite: bool) -> None:
+        """
+        Raises:
+            PbioError: PBIO_CHANNEL_SPACE; PBIO_UNSUPPORTED_TYPE, PBIO_BAD_LAYOUT, PBIO_BAD_OPTION and what
+                `format_to_encoder` raises for a schema that cannot be written.
+        """
+        self.path = path
+        self.options = options
+        self.overwrite = overwrite
+        self.folders = FolderColumns.of(schema, options.partition_columns)
+        fs, root = fsspec.url_to_fs(path)
+        if fs.exists(f"{root}/{SPACE}"):
+            raise PbioError(
+                "PBIO_CHANNEL_SPACE", "this folder is a channel space", file=path, hint="write to a channel"
+            )
+        name = options.format_name[0] if options.format_name else DEFAULT_NAME
+        self.format: Format = record_to_format(arrow_to_record(self.folders.rest, name), _machine(options))
+        self.encoder: Encoder = format_to_encoder(
+            self.format, self.folders.rest, null_value=options.null_value, wrap=options.index != "ffs"
+        )
+        self.job = uuid.uuid4().hex
+        self.staging = f"_staging-{self.job}"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskOutput:
+        context = TaskContext.get()
+        assert context is not None
+        task = _Task(self, f"part-{context.partitionId():05}-{self.job[:8]}-{context.taskAttemptId()}")
+        try:
+            for batch in iterator:
+                task.add(batch)
+            return TaskOutput(task.close())
+        except BaseException:
+            task.discard()
+            raise
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        fs, root = fsspec.url_to_fs(self.path)
+        written = [file for message in messages if isinstance(message, TaskOutput) for file in message.files]
+        fs.makedirs(root, exist_ok=True)
+        if not written:
+            written = [self._empty(fs, root)]
+        with suppress(FileNotFoundError):
+            fs.rm_file(f"{root}/_SUCCESS")
+        replaced = self._old(fs, root) if self.overwrite else []
+        for file in written:
+            target = f"{root}/{file.path}"
+            fs.makedirs(target.rpartition("/")[0], exist_ok=True)
+            fs.mv(f"{root}/{self.staging}/{file.path}", target)
+            if file.points and self.options.index == "sidecar":
+                outline = Outline(
+                    file.size, modified_of(fs.info(target)), (self.format,), (file.records,), file.points, True
+                )
+                write_sidecar(fs, target, outline)
+        kept = {f"{root}/{file.path}" for file in written}
+        for path in replaced:
+            if path not in kept:
+                fs.rm_file(path)
+        fs.rm(f"{root}/{self.staging}", recursive=True)
+        fs.touch(f"{root}/_SUCCESS")
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        fs, root = fsspec.url_to_fs(self.path)
+        with suppress(FileNotFoundError):
+            fs.rm(f"{root}/{self.staging}", recursive=True)
+
+    def _empty(self, fs: AbstractFileSystem, root: str) -> Written:
+        """A file without records, so that a folder without rows still has a schema."""
+        path = f"part-00000-{self.job[:8]}.ffs"
+        return OutputFile(fs, f"{root}/{self.staging}", path, self.format, self.options.index == "ffs").close()
+
+    def _old(self, fs: AbstractFileSystem, root: str) -> list[str]:
+        """The files that the folder shows to readers, and their sidecars."""
+        found = []
+        for path in fs.find(root):
+            *folders, name = path[len(root) :].strip("/").split("/")
+            if any(map(is_hidden, folders)):
+                continue
+            if not is_hidden(name):
+                found += [path, *([side] if fs.exists(side := sidecar_path(path)) else [])]
+        return found
+
+
+class _Task:
+    """What one attempt of a task writes."""
+
+    def __init__(self, writer: PbioWriter, name: str) -> None:
+        self._writer = writer
+        self._name = name
+        self._fs, root = fsspec.url_to_fs(writer.path)
+        self._staging = f"{root}/{writer.staging}"
+        self._open: dict[str, OutputFile] = {}
+        self._done: list[Written] = []
+        self._made = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        most = self._writer.options.max_records_per_file
+        for folder, rows in self._writer.folders.divide(batch):
+            rows = _as(rows, self._writer.folders.rest)
+            start = 0
+            while start < rows.num_rows:
+                file = self._file(folder)
+                part = rows.slice(start, None if most is None else most - file.records)
+                file.add(self._writer.encoder.encode(part))
+                start += part.num_rows
+                if file.records == most:
+                    self._done.append(self._open.pop(folder).close())
+
+    def _file(self, folder: str) -> OutputFile:
+        """The open file of a folder; the one used last stands last."""
+        file = self._open.pop(folder, None)
+        if file is None:
+            if len(self._open) == OPEN_FILES:
+                self._done.append(self._open.pop(next(iter(self._open))).close())
+            path = f"{folder}{self._name}-{self._made:04}.ffs"
+            indexed = self._writer.options.index == "ffs"
+            file = OutputFile(self._fs, self._staging, path, self._writer.format, indexed)
+            self._made += 1
+        self._open[folder] = file
+        return file
+
+    def close(self) -> tuple[Written, ...]:
+        return (*self._done, *(file.close() for file in self._open.values()))
+
+    def discard(self) -> None:
+        for file in self._open.values():
+            file.discard()
+
+
+def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch as the encoder was made for: Spark sends instants in the session's time zone."""
+    if batch.schema.equals(schema):
+        return batch
+    columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _machine(options: Options) -> str:
+    """The name of the machine that the options describe."""
+    if options.byte_order is None and options.pointer_size is None:
+        return options.machine
+    named = machine_named(options.machine)
+    order = options.byte_order or named.byte_order
+    return f"{order[0]}e{8 * int(options.pointer_size or named.pointer_size)}"

@@ -1,0 +1,255 @@
+"""Writing a folder: what is in the files, what stands in the folder, what is refused, what failures leave behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from pbio_spark.errors import PbioError
+from pbio_spark.source.folders import FolderColumns
+from pbio_spark.source.options import Options
+from pbio_spark.source.output import OutputFile
+from pbio_spark.source.writer import PbioWriter, TaskOutput
+from pbio_spark.wire import Kind, Scanner, decode, read_index
+from pbio_spark.wire.sidecar import outline_from_json, sidecar_path
+
+pytestmark = pytest.mark.spark
+
+
+def files_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*.ffs") if not path.name.startswith("."))
+
+
+def records_in(*paths: Path) -> list[dict[str, Any]]:
+    """The records of files by the plain-Python reader."""
+    found: list[dict[str, Any]] = []
+    for path in paths:
+        scanner = Scanner(path.read_bytes(), str(path))
+        found += [decode(scanner.format_of(i), scanner.read(i)) for i in scanner.items() if i.kind is Kind.DATA]
+    return found
+
+
+def numbers(spark: SparkSession, count: int = 10, partitions: int = 1) -> DataFrame:
+    return spark.range(0, count, 1, partitions).selectExpr("cast(id as int) n", "concat('t', id) t")
+
+
+def test_a_folder_of_files(spark: SparkSession, tmp_path: Path) -> None:
+    numbers(spark, 10, 2).write.format("pbio").mode("append").option("formatName", "reading").save(str(tmp_path))
+    files = files_in(tmp_path)
+    assert len(files) == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["_SUCCESS", *(file.name for file in files)]
+    assert sorted(record["n"] for record in records_in(*files)) == list(range(10))
+    scanner = Scanner(files[0].read_bytes())
+    next(scanner.items())
+    (format,) = scanner.formats.values()  # noqa: A001
+    assert (format.name, format.record.fields[1].name) == ("reading", "t")
+
+
+def test_append_and_overwrite(spark: SparkSession, tmp_path: Path) -> None:
+    folder = str(tmp_path / "new")
+    numbers(spark, 3).write.format("pbio").mode("append").save(folder)
+    numbers(spark, 4).write.format("pbio").mode("append").save(folder)
+    assert len(records_in(*files_in(Path(folder)))) == 7
+    (Path(folder) / ".keep").touch()
+    numbers(spark, 2).write.format("pbio").mode("overwrite").save(folder)
+    assert [record["n"] for record in records_in(*files_in(Path(folder)))] == [0, 1]
+    assert (Path(folder) / ".keep").exists()
+
+
+@pytest.mark.parametrize("mode", ["errorifexists", "ignore"])
+def test_other_modes_are_refused_by_spark(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    with pytest.raises(PySparkException, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
+        numbers(spark).write.format("pbio").mode(mode).save(str(tmp_path))
+
+
+def test_no_rows_leave_a_file_with_the_format(spark: SparkSession, tmp_path: Path) -> None:
+    numbers(spark, 0).write.format("pbio").mode("append").save(str(tmp_path))
+    (file,) = files_in(tmp_path)
+    scanner = Scanner(file.read_bytes())
+    assert [item.kind for item in scanner.items()] == [Kind.FORMAT]
+
+
+def test_max_records_per_file(spark: SparkSession, tmp_path: Path) -> None:
+    numbers(spark, 10).write.format("pbio").mode("append").option("maxRecordsPerFile", 4).save(str(tmp_path))
+    assert [len(records_in(file)) for file in files_in(tmp_path)] == [4, 4, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "machine"),
+    [
+        ({"machine": "be32"}, "be32"),
+        ({"byteOrder": "big"}, "be64"),
+        ({"pointerSize": "4"}, "le32"),
+        ({"machine": "s390x", "pointerSize": "4"}, "be32"),
+    ],
+)
+def test_machines(spark: SparkSession, tmp_path: Path, options: dict[str, str], machine: str) -> None:
+    numbers(spark, 3).write.format("pbio").mode("append").options(**options).save(str(tmp_path))
+    (file,) = files_in(tmp_path)
+    assert records_in(file) == [{"n": n, "t": f"t{n}"} for n in range(3)]
+    scanner = Scanner(file.read_bytes())
+    list(scanner.items())
+    assert [format.machine for format in scanner.formats.values()] == [machine]  # noqa: A001
+
+
+def test_partition_columns(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [(1, "a/b", 1), (2, None, 1), (1, "a/b", 2), (1, "", 3)]
+    frame = spark.createDataFrame(rows, "k int, s string, n int").coalesce(1)
+    frame.write.format("pbio").mode("append").option("partitionColumns", "k,s").save(str(tmp_path))
+    found = {str(f.parent.relative_to(tmp_path)): [r["n"] for r in records_in(f)] for f in files_in(tmp_path)}
+    assert found == {
+        "k=1/s=a%2Fb": [1, 2],
+        "k=2/s=__HIVE_DEFAULT_PARTITION__": [1],
+        "k=1/s=__HIVE_DEFAULT_PARTITION__": [3],
+    }
+
+
+def test_more_folders_than_files_may_be_open(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.range(0, 400, 1, 1).selectExpr("id % 100 k", "id n")
+    frame.write.format("pbio").mode("append").option("partitionColumns", "k").save(str(tmp_path))
+    for k in range(100):
+        found = [record["n"] for record in records_in(*files_in(tmp_path / f"k={k}"))]
+        assert found == [k, k + 100, k + 200, k + 300]
+
+
+def test_rows_are_divided_in_their_order() -> None:
+    columns = FolderColumns.of(pa.schema([("k", pa.int32()), ("n", pa.int32())]), ["k"])
+    batch = pa.record_batch({"k": pa.array([1, 2, 1], pa.int32()), "n": pa.array([1, 2, 3], pa.int32())})
+    divided = {folder: rows.column("n").to_pylist() for folder, rows in columns.divide(batch)}
+    assert divided == {"k=1/": [1, 3], "k=2/": [2]}
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [("x", "no such column"), ("d", "double"), ("k,n,d", "double"), ("k,n", "no column is left")],
+)
+def test_bad_partition_columns(columns: str, reason: str) -> None:
+    fields = [("k", pa.int32()), ("n", pa.int32()), *([("d", pa.float64())] if "d" in columns else [])]
+    with pytest.raises(PbioError, match=rf"\[PBIO_BAD_OPTION\].*partitionColumns.*{reason}"):
+        FolderColumns.of(pa.schema(fields), columns.split(","))
+
+
+def test_an_ffs_index(spark: SparkSession, tmp_path: Path) -> None:
+    numbers(spark, 30).write.format("pbio").mode("append").option("index", "ffs").save(str(tmp_path))
+    (file,) = files_in(tmp_path)
+    blocks = read_index(Scanner(file.read_bytes()))
+    assert blocks is not None
+    assert blocks[-1].ordinals.stop == 30
+    assert records_in(file) == [{"n": n, "t": f"t{n}"} for n in range(30)]
+
+
+def test_a_large_file_gets_a_sidecar(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.range(0, 90_000, 1, 1).selectExpr("id", "repeat('x', 100) t")
+    frame.write.format("pbio").mode("append").save(str(tmp_path))
+    (file,) = files_in(tmp_path)
+    outline = outline_from_json(Path(sidecar_path(str(file))).read_bytes())
+    assert outline is not None
+    assert outline.is_of(file.stat().st_size, file.stat().st_mtime)
+    assert outline.counts == (90_000,)
+    assert len(outline.points) == file.stat().st_size // (4 << 20)
+    scanner = Scanner(file.read_bytes(), formats={f.id: f for f in outline.formats}, offset=outline.points[-1].offset)
+    first = next(scanner.items())
+    assert decode(outline.formats[0], scanner.read(first))["id"] == outline.points[-1].ordinal
+
+
+@pytest.mark.parametrize(
+    ("columns", "code", "place"),
+    [
+        ("interval '1' day i", "PBIO_UNSUPPORTED_TYPE", "$.i"),
+        ("array(named_struct('x', interval '1' month)) a", "PBIO_UNSUPPORTED_TYPE", "$.a"),
+        ("parse_json('1') v", "PBIO_UNSUPPORTED_TYPE", "$.v"),
+        ("1 n, 2 n", "PBIO_BAD_LAYOUT", "$.n"),
+    ],
+)
+def test_types_that_are_refused(spark: SparkSession, tmp_path: Path, columns: str, code: str, place: str) -> None:
+    frame = spark.sql(f"select {columns}")
+    with pytest.raises(PySparkException) as caught:
+        frame.write.format("pbio").mode("append").save(str(tmp_path / "out"))
+    assert f"[{code}]" in str(caught.value)
+    assert f"field {place}" in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_null_is_refused_by_name_and_the_option_helps(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.sql("select * from values (1, array(1)), (2, null), (cast(null as int), array(2)) t(n, a)").coalesce(
+        1
+    )
+    with pytest.raises(PySparkException) as caught:
+        frame.write.format("pbio").mode("append").save(str(tmp_path))
+    text = str(caught.value)
+    assert "[PBIO_CANNOT_BE_NULL] row 1" in text
+    assert "field $.a" in text
+    assert "nullValue" in text
+    assert list(tmp_path.iterdir()) == []
+    frame.write.format("pbio").mode("append").option("nullValue", -1).save(str(tmp_path))
+    found = [(record["n"], record["a"]) for record in records_in(*files_in(tmp_path))]
+    assert found == [(1, [1]), (2, None), (-1, [2])]
+
+
+def test_a_failed_job_leaves_the_folder_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
+    numbers(spark, 3).write.format("pbio").mode("append").save(str(tmp_path))
+    before = sorted(tmp_path.iterdir())
+    broken = spark.range(0, 20, 1, 2).selectExpr("if(id = 19, assert_true(false), id) n")
+    for mode in ("append", "overwrite"):
+        with pytest.raises(PySparkException):
+            broken.write.format("pbio").mode(mode).save(str(tmp_path))
+        assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_retried_task_leaves_no_duplicate(spark: SparkSession, tmp_path: Path) -> None:
+    def fail_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        yield from batches
+        context = TaskContext.get()
+        assert context is not None
+        if context.attemptNumber() == 0:
+            raise RuntimeError("the first attempt fails after all its rows")
+
+    frame = spark.range(0, 30_000, 1, 2).mapInArrow(fail_once, "id long")
+    frame.write.format("pbio").mode("append").save(str(tmp_path))
+    assert sorted(record["id"] for record in records_in(*files_in(tmp_path))) == list(range(30_000))
+    assert len(files_in(tmp_path)) == 2
+    assert not list(tmp_path.glob("_staging*"))
+
+
+def test_abort_after_a_commit_that_failed_keeps_what_is_published(tmp_path: Path) -> None:
+    writer = PbioWriter(str(tmp_path), Options(), pa.schema([("n", pa.int32())]), overwrite=False)
+    fs = fsspec.filesystem("file")
+    files = [OutputFile(fs, f"{tmp_path}/{writer.staging}", name, writer.format, False).close() for name in ("a", "b")]
+    (tmp_path / writer.staging / "b").unlink()
+    with pytest.raises(FileNotFoundError):
+        writer.commit([TaskOutput(tuple(files))])
+    writer.abort([])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a"]
+
+
+def test_a_channel_space_is_not_written_to(tmp_path: Path) -> None:
+    (tmp_path / "_space.json").write_text(json.dumps({}))
+    with pytest.raises(PbioError, match=r"\[PBIO_CHANNEL_SPACE\]"):
+        PbioWriter(str(tmp_path), Options(), pa.schema([("n", pa.int32())]), overwrite=True)
+
+
+def test_streams_are_sent_to_channels(spark: SparkSession, tmp_path: Path) -> None:
+    stream = spark.readStream.format("rate").load()
+    query = (
+        stream.writeStream.format("pbio").option("checkpointLocation", str(tmp_path / "c")).start(str(tmp_path / "o"))
+    )
+    with pytest.raises(PySparkException, match="PBIO_USE_A_CHANNEL"):
+        query.awaitTermination(60)
+
+
+def test_other_file_systems() -> None:
+    writer = PbioWriter("memory://written", Options(), pa.schema([("n", pa.int32())]), overwrite=False)
+    writer.commit([])
+    names = [path.rpartition("/")[2] for path in fsspec.filesystem("memory").find("/written")]
+    assert len(names) == 2
+    assert "_SUCCESS" in names

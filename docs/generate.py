@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from ecode.errors import CODES as ECODE_CODES
 from ecode.types import (
     CHAR,
     ENUMERATION,
@@ -30,7 +31,7 @@ from ecode.types import (
     Struct,
     Type,
 )
-from pbio_spark.errors import CODES
+from pbio_spark.errors import CODES as PBIO_CODES
 from pbio_spark.formats.arrow_schema import DEFAULT, TABLE, Presentation, record_to_arrow
 from pbio_spark.formats.arrow_to_ddl import arrow_to_ddl
 from pbio_spark.formats.arrow_to_record import arrow_to_record
@@ -53,11 +54,10 @@ def errors() -> str:
         "",
         "Every error's text begins with a code in brackets, which never changes its meaning, and goes on with the",
         "reason, the place (file, offset, format, field) and a hint. Spark passes the text on; look the code up here.",
-        "",
-        "| code | meaning |",
-        "| --- | --- |",
-        *(f"| `{code}` | {meaning} |" for code, meaning in sorted(CODES.items())),
     ]
+    for heading, codes in (("Records, files and Spark", PBIO_CODES), ("E-code", ECODE_CODES)):
+        lines += ["", f"## {heading}", "", "| code | meaning |", "| --- | --- |"]
+        lines += [f"| `{code}` | {meaning} |" for code, meaning in sorted(codes.items())]
     return "\n".join(lines) + "\n"
 
 

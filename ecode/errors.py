@@ -11,6 +11,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+CODES: dict[str, str] = {
+    "ECODE_PARSE": "The text of a program is not E-code.",
+    "ECODE_NAME": "A program mentions a name that means nothing there, or declares one twice.",
+    "ECODE_TYPE": "An operation, a call or an assignment does not fit the types that it is used with.",
+    "ECODE_PARAMETER": "What the host hands to a program is not a usable record type, value, service or constant.",
+    "ECODE_NOT_COMPILABLE": "The compiler does not take a program that is correct; the interpreter runs it.",
+    "ECODE_DIVISION_BY_ZERO": "The event was ended: an integer was divided by zero.",
+    "ECODE_INDEX_OUT_OF_RANGE": "The event was ended: an index lies outside its array.",
+    "ECODE_NEGATIVE_SIZE": "The event was ended: an array was to have fewer than no elements.",
+    "ECODE_SIZE_LIMIT": "The event was ended: its outputs would have become larger than a program may make them.",
+    "ECODE_BUDGET_EXCEEDED": "The event was ended: the program took more steps than it may.",
+    "ECODE_BAD_RECORD": "The event was ended: its record contradicts its type.",
+}
+"""Every code that an error of this package may have, with one line of meaning."""
+
 _WORD = re.compile(r"[A-Za-z_0-9]+|\S")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from docs.generate import DOCS, PAGES
+from ecode.errors import CODES, Category, NotCompilable, ParameterError, TrapKind
 from tests.test_layers import ROOT, SOURCES
 
 PROSE = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
@@ -18,6 +19,12 @@ PROSE = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 @pytest.mark.parametrize("name", PAGES)
 def test_page_is_up_to_date(name: str) -> None:
     assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), "run `make docs`"
+
+
+def test_every_error_code_of_e_code_is_explained() -> None:
+    made = {f"ECODE_{kind.upper()}" for kind in (*Category, *TrapKind)}
+    raised = {error.code for error in (ParameterError(""), NotCompilable(""))}
+    assert made | raised == set(CODES)
 
 
 @pytest.mark.parametrize("module", [*SOURCES, "benchmarks.__main__"])

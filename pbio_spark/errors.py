@@ -26,10 +26,12 @@ CODES: dict[str, str] = {
     "PBIO_UNKNOWN_MACHINE": "No machine of that name is known.",
     "PBIO_UNSUPPORTED_TYPE": "A type has no counterpart on the other side.",
     # columns
+    "PBIO_AMBIGUOUS_NAME": "A wanted name matches several fields that differ only in case, and none exactly.",
     "PBIO_CANNOT_BE_NULL": "A null, or a field that no column fills, where the format can only hold a value.",
+    "PBIO_INCOMPATIBLE_TYPE": "A column's type and its field's have no conversion that keeps every value.",
     "PBIO_UNKNOWN_COLUMN": "A column has no field in the format that it is to be written in.",
     # wire
-    "PBIO_BAD_ATTRIBUTES": "An attribute list is malformed, does not fit into an index block, or has no index to lie in.",
+    "PBIO_BAD_ATTRIBUTES": "An attribute list is malformed, does not fit an index block, or has no index to lie in.",
     "PBIO_BAD_INDEX": "An index block contradicts itself or the file; a sequential scan may still read the file.",
     "PBIO_BAD_ITEM": "The file is damaged between its records; nothing after that place can be found.",
     "PBIO_BAD_POINTER": "A pointer in a record leads out of it, or its target does not fit into the record.",

@@ -49,6 +49,7 @@ def test_lists_survive(given_: list[Attribute], byte_order: str) -> None:
     assert len(listed) % 4 == 0
     found = attributes_from_bytes(listed)
     assert sorted(found, key=lambda a: a.atom) == sorted(given_, key=lambda a: a.atom)
+    assert list(found) == sorted(found, key=lambda a: (a.type != "int4", a.atom))
     assert [a.type == "int4" for a in found] == sorted((a.type == "int4" for a in given_), reverse=True)
 
 

@@ -134,6 +134,7 @@ def test_reads_across_chunks() -> None:
         ("0200000900000004" + "00" * 13, "format ID of 9 bytes"),
         ("0200000800000004" + "02000001aaaaaaaa" + "00" * 4, "not one of 8 bytes"),
         ("0300000c" + "01000000", None),
+        ("03800000" + "00000010" + "00" * 16, "reserved bits"),
         ("03010000" + "00000010" + "00" * 16, "reserved bits"),
         ("04000013" + "00" * 15, "index block of 19 bytes"),
     ],

@@ -64,6 +64,17 @@ def test_a_block_without_records_counts_none() -> None:
     assert (second.first, second.last, list(second.ordinals)) == (0, 0, [0])
 
 
+def test_an_entry_that_would_end_at_byte_248_goes_into_the_next_block() -> None:
+    file = io.BytesIO()
+    with FileWriter(file, indexed=True) as writer:
+        writer.data(POINT, VALUES, [attribute("step", 1)])
+        for _ in range(6):
+            writer.data(POINT, VALUES)
+    first, second = blocks_of(file.getvalue())
+    assert 16 + 24 + 40 + 6 * 28 == 248
+    assert (first.cursor, len(first.entries), len(second.entries)) == (220, 7, 1)
+
+
 def test_attributes_need_room_and_an_index() -> None:
     plain, indexed = io.BytesIO(), io.BytesIO()
     with FileWriter(plain) as writer, pytest.raises(PbioError, match="PBIO_BAD_ATTRIBUTES"):

@@ -181,7 +181,9 @@ def test_many_pointers_to_one_node_are_no_expansion() -> None:
 def test_flat_structures_are_copied_for_every_pointer() -> None:
     form = form_of("le64", Struct("p", (Field("x", INT32),)), a=Pointer(Ref("p")), b=Pointer(Ref("p")))
     one = {"x": 1}
-    decoded = decode(form, encode(form, {"a": one, "b": one}))
+    encoded = encode(form, {"a": one, "b": one})
+    assert len(encoded) == form.header_size + 16 + 8 + 4
+    decoded = decode(form, encoded)
     assert decoded["a"] == decoded["b"]
     assert decoded["a"] is not decoded["b"]
 

@@ -4,7 +4,7 @@ The kernel runs over rows and, for each, calls functions that write up to `GROUP
 within it is functions of its own. Each is `fill_N(table, start, image, index, end)`: `start` is the address of the base
 record, from which slots count; `image` that of the structure; `index` the row of its columns; `end` where the record
 ends so far. It returns the new end, or -1 when it has put a refused value into the table. There is always room: an
-upper bound of it is known before (`encoder.room_of`).
+upper bound of it is known before (`encode_parts.room_of`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import singledispatchmethod
 
 from ecode.native import Text as Lines
@@ -22,7 +21,6 @@ from pbio_spark.columns.encode_plan import (
     Count,
     Deref,
     EncodePlan,
-    Extent,
     Group,
     Items,
     Node,
@@ -30,37 +28,15 @@ from pbio_spark.columns.encode_plan import (
     Preset,
     Text,
     names_control,
-    offset_size,
 )
+from pbio_spark.columns.encode_text import HEADER, HELPERS, At, Reason, Writer, entry
 from pbio_spark.columns.plan import Load, order_of
 from pbio_spark.wire.header import header_to_bytes
 from pbio_spark.wire.images import align
 
 GROUP = 8
 
-# The first entries of the table, then those of each column. A kernel that refuses leaves the column, the index in its
-# array and the reason.
-HEADER = ("out", "limit", "ends", "constants", "refused_column", "refused_index", "reason")
-COLUMN = ("validity", "first", "values", "bytes")
-
-
-class Reason(IntEnum):
-    """Why a value is refused."""
-
-    NULL = 1
-    """The format cannot say null there."""
-    RANGE = 2
-    """The number is none of the field's."""
-    LENGTH = 3
-    """The value has another length than the field, or than its control field says."""
-    RAGGED = 4
-    """A list has another length than its neighbours."""
-    NUL = 5
-    """A text holds a NUL."""
-    COUNT = 6
-    """The control field cannot hold the length."""
-    RECORD = 7
-    """The record is too long for its pointers or its length word."""
+_BIG = "_swapped" if sys.byteorder == "little" else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,37 +52,11 @@ def encode_plan_to_text(plan: EncodePlan, *, wrap: bool) -> EncodeText:
     return _Generator(plan).generate(wrap)
 
 
-_HELPERS = f"""
-@inline
-def is_valid(column, index):
-    validity = load_int64(column)
-    if validity == 0:
-        return True
-    bit = load_int64(column + 8) + index
-    return (as_int64(load_uint8(validity + (bit >> 3))) >> (bit & 7)) & 1 == 1
-
-@inline
-def refuse(table, column, index, reason):
-    store_int64(table + {8 * HEADER.index("refused_column")}, column)
-    store_int64(table + {8 * HEADER.index("refused_index")}, index)
-    store_int64(table + {8 * HEADER.index("reason")}, reason)
-    return -1
-
-@inline
-def align(start, end):
-    store_int64(end, 0)
-    return end + ((start - end) & 7)
-"""
-
-
-class _Generator:
+class _Generator(Writer):
     def __init__(self, plan: EncodePlan) -> None:
+        super().__init__()
         self.plan = plan
-        self.constants = bytearray()
-        self.functions = Lines()
         self.function_count = 0
-        self.body = Lines()
-        self.serial = 0
 
     def generate(self, wrap: bool) -> EncodeText:
         format_ = self.plan.format
@@ -118,133 +68,68 @@ class _Generator:
         calls = self.structure(self.plan.nodes)
         text = Lines()
         with text.block("def kernel(count, table):"):
-            text.line(
-                *(f"{name} = load_int64(table + {8 * HEADER.index(name)})" for name in ("out", "ends", "constants"))
-            )
-            text.line("end = out")
+            text.line(*(f"{name} = {entry(name)}" for name in ("out", "ends", "constants")), "end = out")
             with text.block("for index in range(count):"):
-                text.line("item = end", f"start = item + {item + len(header)}", "image = start")
-                text.line(f"copy(item, constants + {at}, {len(image)})", f"end = start + {length}")
+                text.line("item = end", f"start = item + {item + len(header)}", f"end = start + {length}")
+                text.line(f"copy(item, constants + {at}, {len(image)})")
                 for call in calls:
-                    text.line(f"end = {call}(table, start, image, index, end)")
+                    text.line(f"end = {call}(table, start, start, index, end)")
                     with text.block("if end < 0:"):
                         text.line("return index + 1")
-                self._lengths(text, item, len(header))
+                self._lengths(text, item)
                 text.line("store_int64(ends + 8 * index, end - out)")
             text.line("return 0")
-        return EncodeText(f"{_HELPERS}\n{self.functions}\n{text}\n", bytes(self.constants))
+        return EncodeText(f"{HELPERS}\n{self.functions}\n{text}\n", bytes(self.constants))
 
-    def _lengths(self, text: Lines, item: int, header: int) -> None:
+    def _lengths(self, text: Lines, item: int) -> None:
         """The length words of the record and of the file's item."""
         format_ = self.plan.format
-        bits = 8 * format_.pointer_size
         if format_.is_variant:
             is_wide = format_.body_version == 2
-            word = Load(
-                item + (len(format_.id) if is_wide else len(format_.id) + 3 & ~3), f"int{64 if is_wide else 32}"
-            )
-            bits = min(bits, 64 if is_wide else 32)
+            bits = min(8 * format_.pointer_size, 64 if is_wide else 32)
             if bits < 64:
                 with text.block(f"if end - start >= {1 << bits}:"):
-                    text.line(f"refuse(table, -1, index, {Reason.RECORD:d})", "return index + 1")
-            text.line(f"store_{word.type}{order_of(format_)}(item + {word.offset}, as_{word.type}(end - start))")
+                    text.line(
+                        f"store_int64(table + {8 * HEADER.index('reason')}, {Reason.RECORD:d})", "return index + 1"
+                    )
+            at = len(format_.id) if is_wide else -(-len(format_.id) // 4) * 4
+            type_ = "int64" if is_wide else "int32"
+            text.line(f"store_{type_}{order_of(format_)}(item + {item + at}, as_{type_}(end - start))")
         if item:
-            big = "_swapped" if sys.byteorder == "little" else ""
             text.line(
-                f"store_uint16{big}(item + 2, as_uint16((end - item - 8) >> 32))",
-                f"store_uint32{big}(item + 4, as_uint32(end - item - 8))",
+                f"store_uint16{_BIG}(item + 2, as_uint16((end - item - 8) >> 32))",
+                f"store_uint32{_BIG}(item + 4, as_uint32(end - item - 8))",
             )
-
-    def constant(self, data: bytes) -> int:
-        """The position of some bytes among the constants."""
-        at = self.constants.find(data)
-        if at < 0:
-            at = len(self.constants)
-            self.constants += data
-        return at
 
     def structure(self, nodes: Sequence[Node]) -> list[str]:
         """The names of new functions that write a structure's nodes, in the order of their calls."""
-        outer, names = self.body, []
+        outer, names = (self.body, self.arguments, self.serial), []
         for i in range(0, len(nodes), GROUP):
-            self.body = Lines()
-            for node in nodes[i : i + GROUP]:
-                self.write(node, "image", "index")
+            calls = [self.shape(node) for node in nodes[i : i + GROUP]]
+            self.start()
+            for name, arguments in calls:
+                self.body.line(f"end = {name}(table, start, image, index, end{_listed(arguments)})")
+                with self.body.block("if end < 0:"):
+                    self.body.line("return end")
             names.append(f"fill_{self.function_count}")
             self.function_count += 1
-            self.functions.line("@inline")
-            with self.functions.block(f"def {names[-1]}(table, start, image, index, end):"):
-                self.functions.line(*str(self.body).splitlines(), "return end")
-            self.functions.line("")
-        self.body = outer
+            self.define(f"{names[-1]}(table, start, image, index, end)")
+        self.body, self.arguments, self.serial = outer
         return names
 
-    # What a function's text is made of.
+    def shape(self, node: Node) -> tuple[str, list[str]]:
+        """The name of the function that writes a node, and the node's arguments for it."""
+        self.start()
+        self.write(node, "image", "index")
+        body, arguments = str(self.body), self.arguments
+        if body not in self.shapes:
+            self.shapes[body] = f"{type(node).__name__.lower()}_{len(self.shapes)}"
+            names = [f"a{k}" for k in range(len(arguments))]
+            self.define(f"{self.shapes[body]}(table, start, image, index, end{_listed(names)})")
+        return self.shapes[body], arguments
 
-    def variable(self, name: str) -> str:
-        """A name that no other line of the kernel uses."""
-        self.serial += 1
-        return f"{name}_{self.serial}"
-
-    def let(self, name: str, value: str) -> str:
-        """A new variable with a value."""
-        variable = self.variable(name)
-        self.body.line(f"{variable} = {value}")
-        return variable
-
-    def column(self, number: int) -> str:
-        """The address of a column's entries in the table."""
-        return f"table + {8 * (len(HEADER) + len(COLUMN) * number)}"
-
-    def values(self, number: int) -> str:
-        return f"load_int64({self.column(number)} + {8 * COLUMN.index('values')})"
-
-    def is_valid(self, number: int, index: str) -> str:
-        return f"is_valid({self.column(number)}, {index})"
-
-    def refuse(self, number: int, index: str, reason: Reason) -> None:
-        self.body.line(f"return refuse(table, {number}, {index}, {reason:d})")
-
-    def extent(self, extent: Extent) -> str:
-        if isinstance(extent, int):
-            return str(extent)
-        return f"as_int64(load_{extent.type}{extent.order}(image + {extent.offset}))"
-
-    def bounds(self, number: int, index: str) -> tuple[str, str]:
-        """Variables with the first element (or byte) of a list (or text) and with the one after its last."""
-        size = offset_size(self.plan.columns[number].type)
-        load = f"load_int{8 * size}"
-        at = self.let("at", f"{self.values(number)} + {size} * {index}")
-        return self.let("first", f"as_int64({load}({at}))"), self.let("last", f"as_int64({load}({at} + {size}))")
-
-    def text(self, number: int, index: str) -> tuple[str, str]:
-        """Variables with the address and the size of a text."""
-        first, last = self.bounds(number, index)
-        bytes_ = f"load_int64({self.column(number)} + {8 * COLUMN.index('bytes')})"
-        return self.let("from", f"{bytes_} + {first}"), self.let("size", f"{last} - {first}")
-
-    def refuse_nul(self, number: int, index: str, where: str, size: str) -> None:
-        with self.body.block(f"if find_zero({where}, {size}) != {size}:"):
-            self.refuse(number, index, Reason.NUL)
-
-    def point(self, slot: Load, image: str, to: str) -> None:
-        self.body.line(f"store_{slot.type}{slot.order}({image} + {slot.offset}, as_{slot.type}({to} - start))")
-
-    def target(self, slot: Load, image: str, size: str) -> str:
-        """Make room for a target, and a variable with its address."""
-        where = self.let("target", "align(start, end)")
-        self.point(slot, image, where)
-        self.body.line(f"end = {where} + {size}")
-        return where
-
-    def constant_address(self, data: bytes) -> str:
-        return f"load_int64(table + {8 * HEADER.index('constants')}) + {self.constant(data)}"
-
-    def check_room(self, number: int, index: str, count: str, size: str) -> None:
-        """Refuse texts whose control field says a size that there is no room for: it is out of all proportion."""
-        room = f"load_int64(table + {8 * HEADER.index('limit')}) - end"
-        with self.body.block(f"if {size} < 0 or {size} > ({room}) // {count}:"):
-            self.refuse(number, index, Reason.LENGTH)
+    def at(self, number: int) -> At:
+        return self.column(number, self.plan.columns[number].type)
 
     # One method for each kind of node.
 
@@ -254,171 +139,161 @@ class _Generator:
 
     @write.register
     def _(self, node: Number, image: str, index: str) -> None:
-        with self.body.block(f"if {self.is_valid(node.column, index)}:"):
-            self.number(node, image, index, self.values(node.column))
-        self.refuse_null(node.column, index, node.can_be_null)
+        column = self.at(node.column)
+        with self.body.block(f"if {column.is_valid(index)}:"):
+            self.number(node, column, image, index, column.entry("values"))
+        self.refuse_null(column, index, node.can_be_null)
 
-    def refuse_null(self, number: int, index: str, can_be_null: bool) -> None:
-        """The other branch of a validity check."""
-        if not can_be_null:
-            with self.body.block("else:"):
-                self.refuse(number, index, Reason.NULL)
-
-    def number(self, node: Number, image: str, index: str, values: str) -> None:
+    def number(self, node: Number, column: At, image: str, index: str, values: str) -> None:
         """Store one number that is there."""
         body, place = self.body, node.place
-        to, store = f"{image} + {place.offset}", f"store_{place.type}{place.order}"
         match node.load:
             case "bytes":
-                body.line(f"copy({to}, {values} + 16 * {index}, 16)")
+                body.line(f"copy({self.place(image, place.offset)}, {values} + 16 * {index}, 16)")
                 return
             case "bool":
-                bit = self.let("bit", f"load_int64({self.column(node.column)} + 8) + {index}")
+                bit = self.let("bit", f"{column.entry('first')} + {index}")
                 byte = f"as_int64(load_uint8({values} + ({bit} >> 3)))"
-                body.line(f"{store}({to}, as_{place.type}(({byte} >> ({bit} & 7)) & 1))")
+                self.store(place, image, f"as_{place.type}(({byte} >> ({bit} & 7)) & 1)")
                 return
             case "binary":
-                where, size = self.text(node.column, index)
-                with body.block(f"if {size} != 8:"):
-                    self.refuse(node.column, index, Reason.LENGTH)
-                big = "_swapped" if sys.byteorder == "little" else ""
-                body.line(f"{store}({to}, load_uint64{big}({where}))")
+                where, size = self.text(column, index)
+                self.refuse_if(f"{size} != 8", column, index, Reason.LENGTH)
+                self.store(place, image, f"load_uint64{_BIG}({where})")
                 return
             case "decimal":
                 at = self.let("at", f"{values} + 16 * {index}")
                 value = self.let("value", f"load_int64({at})")
                 high = "0" if place.type == "uint64" else f"{value} >> 63"
-                with body.block(f"if load_int64({at} + 8) != {high}:"):
-                    self.refuse(node.column, index, Reason.RANGE)
+                self.refuse_if(f"load_int64({at} + 8) != {high}", column, index, Reason.RANGE)
             case load:
                 loaded = f"load_{load}({values} + {Load(0, load).size} * {index})"
                 if load == place.type and node.low is node.high is None:
-                    body.line(f"{store}({to}, {loaded})")
+                    self.store(place, image, loaded)
                     return
                 value = self.let("value", f"as_int64({loaded})" if "int" in load else loaded)
-        checks = [f"{value} < {node.low}"] * (node.low is not None) + [f"{value} > {node.high}"] * (
-            node.high is not None
-        )
+        if node.low is not None:
+            self.refuse_if(f"{value} < {node.low}", column, index, Reason.RANGE)
+        if node.high is not None:
+            self.refuse_if(f"{value} > {node.high}", column, index, Reason.RANGE)
         if node.load == "float64" and place.type == "float32":
             # A finite double that has become infinite; what is not finite is not equal to itself minus itself.
             narrow = self.let("narrow", f"as_float32({value})")
-            checks = [f"{value} - {value} == 0 and {narrow} - {narrow} != 0"]
-        if checks:
-            with body.block(f"if {' or '.join(checks)}:"):
-                self.refuse(node.column, index, Reason.RANGE)
-        body.line(f"{store}({to}, as_{place.type}({value}))")
+            self.refuse_if(f"{value} - {value} == 0 and {narrow} - {narrow} != 0", column, index, Reason.RANGE)
+        self.store(place, image, f"as_{place.type}({value})")
 
     @write.register
     def _(self, node: Text, image: str, index: str) -> None:
-        with self.body.block(f"if {self.is_valid(node.column, index)}:"):
-            where, size = self.text(node.column, index)
-            self.refuse_nul(node.column, index, where, size)
-            self.point(node.slot, image, "end")
+        column = self.at(node.column)
+        with self.body.block(f"if {column.is_valid(index)}:"):
+            where, size = self.text(column, index)
+            self.refuse_if(f"find_zero({where}, {size}) != {size}", column, index, Reason.NUL)
+            self.store(node.slot, image, f"as_{node.slot.type}(end - start)")
             self.body.line(f"copy(end, {where}, {size})", f"store_uint8(end + {size}, 0)", f"end += {size} + 1")
 
     @write.register
     def _(self, node: Preset, image: str, index: str) -> None:
         text = node.text + b"\0"
-        self.point(node.slot, image, "end")
-        self.body.line(f"copy(end, {self.constant_address(text)}, {len(text)})", f"end += {len(text)}")
+        self.store(node.slot, image, f"as_{node.slot.type}(end - start)")
+        self.copy_constant("end", text)
+        self.body.line(f"end += {self.argument(len(text))}")
 
     @write.register
     def _(self, node: Chars, image: str, index: str) -> None:
-        extent = self.let("extent", self.extent(node.extent))
-        with self.body.block(f"if {self.is_valid(node.column, index)}:"):
-            where, size = self.text(node.column, index)
+        column, extent = self.at(node.column), self.extent(node.extent)
+        pads = node.is_text and (isinstance(node.place, int) or node.control is not None)
+        with self.body.block(f"if {column.is_valid(index)}:"):
+            where, size = self.text(column, index)
             if node.is_text:
-                self.refuse_nul(node.column, index, where, size)
-            pads = node.is_text and (isinstance(node.place, int) or node.control is not None)
-            with self.body.block(f"if {size} {'>' if pads else '!='} {extent}:"):
-                self.refuse(node.column, index, Reason.LENGTH)
+                self.refuse_if(f"find_zero({where}, {size}) != {size}", column, index, Reason.NUL)
+            self.refuse_if(f"{size} {'>' if pads else '!='} {extent}", column, index, Reason.LENGTH)
             if isinstance(node.place, int):
-                self.body.line(f"copy({image} + {node.place}, {where}, {size})")
+                self.body.line(f"copy({self.place(image, node.place)}, {where}, {size})")
             else:
                 with self.body.block(f"if {extent} != 0:"):
                     if pads:
-                        self.check_room(node.column, index, "1", extent)
+                        self.check_room(column, index, "1", extent)
                     target = self.target(node.place, image, extent)
                     self.body.line(f"copy({target}, {where}, {size})", f"zero({target} + {size}, {extent} - {size})")
-        self.refuse_absent(node, node.column, index, extent)
+        self.refuse_absent(node, column, index, extent)
 
-    def refuse_absent(self, node: Chars | Items, number: int, index: str, size: str) -> None:
+    def check_room(self, column: At, index: str, count: str, size: str) -> None:
+        """Refuse texts whose control field says a size for which there is no room: it is out of all proportion."""
+        self.refuse_if(f"{size} < 0 or {size} > ({entry('limit')} - end) // {count}", column, index, Reason.LENGTH)
+
+    def refuse_absent(self, node: Chars | Items, column: At, index: str, size: str) -> None:
         """A null array: behind a slot it is one only where its control fields do not say 0, for 0 is an empty one."""
         if not node.can_be_null:
             with self.body.block("else:" if isinstance(node.place, int) else f"elif {size} == 0:"):
-                self.refuse(number, index, Reason.NULL)
+                self.refuse(column, index, Reason.NULL)
 
     @write.register
     def _(self, node: Items, image: str, index: str) -> None:
-        body = self.body
-        extents = [self.let("extent", self.extent(extent)) for extent in node.extents]
+        body, columns = self.body, [self.at(number) for number in node.columns]
+        extents = [self.extent(extent) for extent in node.extents]
+        stride = self.extent(node.stride or len(node.blank))
         size = self.let("size", " * ".join(extents))
-        with body.block(f"if {self.is_valid(node.columns[0], index)}:"):
-            first = self._check_lists(node, extents, index)
+        with body.block(f"if {columns[0].is_valid(index)}:"):
+            first = self._check_lists(columns, extents, index)
             if isinstance(node.place, int):
-                self._elements(node, extents, size, first, f"{image} + {node.place}")
+                where = self.let("where", self.place(image, node.place))
+                self._elements(node, extents, size, stride, first, where)
             else:
                 with body.block(f"if {size} != 0:"):
                     if node.stride is not None:
-                        self.check_room(node.columns[0], index, size, self.extent(node.stride))
-                    area = self.let("area", f"{size} * {self.extent(node.stride or len(node.blank))}")
-                    where = self.target(node.place, image, area)
-                    self._elements(node, extents, size, first, where, area)
-        self.refuse_absent(node, node.columns[0], index, size)
+                        self.check_room(columns[0], index, size, stride)
+                    where = self.target(node.place, image, f"{size} * {stride}")
+                    self._elements(node, extents, size, stride, first, where)
+        self.refuse_absent(node, columns[0], index, size)
 
-    def _check_lists(self, node: Items, extents: list[str], index: str) -> str:
+    def _check_lists(self, columns: list[At], extents: list[str], index: str) -> str:
         """Refuse lists whose lengths are not the extents; a variable with the first element of the innermost column."""
         body, before = self.body, "1"
-        first, last = self.bounds(node.columns[0], index)
-        with body.block(f"if {last} - {first} != {extents[0]}:"):
-            self.refuse(node.columns[0], index, Reason.LENGTH)
-        for column, outer, extent in zip(node.columns[1:], extents, extents[1:], strict=False):
+        first, last = self.bounds(columns[0], index)
+        self.refuse_if(f"{last} - {first} != {extents[0]}", columns[0], index, Reason.LENGTH)
+        for column, outer, extent in zip(columns[1:], extents, extents[1:], strict=False):
             before = f"{before} * {outer}"
             element, start = self.variable("element"), self.let("start", "0")
             with body.block(f"for {element} in range({first}, {first} + {before}):"):
-                with body.block(f"if not {self.is_valid(column, element)}:"):
-                    self.refuse(column, element, Reason.NULL)
+                self.refuse_if(f"not {column.is_valid(element)}", column, element, Reason.NULL)
                 begin, end = self.bounds(column, element)
-                with body.block(f"if {end} - {begin} != {extent}:"):
-                    self.refuse(column, element, Reason.RAGGED)
+                self.refuse_if(f"{end} - {begin} != {extent}", column, element, Reason.RAGGED)
                 with body.block(f"if {element} == {first}:"):
                     body.line(f"{start} = {begin}")
             first = start
         return first
 
-    def _elements(
-        self, node: Items, extents: list[str], size: str, first: str, where: str, area: str | None = None
-    ) -> None:
-        """Write the elements; behind a slot, where `area` is their size, nothing is there before."""
+    def _elements(self, node: Items, extents: list[str], size: str, stride: str, first: str, where: str) -> None:
+        """Write the elements. In place, what they are before is there already; behind a slot, nothing is."""
         body, item = self.body, node.item
-        stride = self.let("stride", self.extent(node.stride or len(node.blank)))
         with ExitStack() as stack:
             if isinstance(item, Number):
                 # Most columns of numbers hold no null at all.
-                with body.block(f"if load_int64({self.column(item.column)}) == 0:"):
-                    values = self.let("values", self.values(item.column))
+                column = self.at(item.column)
+                with body.block(f"if {column.entry('validity')} == 0:"):
+                    values = self.let("values", column.entry("values"))
                     if _is_copied(item) and not node.column_major:
                         body.line(f"copy({where}, {values} + {first} * {stride}, {size} * {stride})")
                     else:
-                        with self._each(node, extents, size, first, where, stride) as (image, index):
-                            self.number(item, image, index, values)
+                        with self._each(node, extents, size, stride, first, where) as (image, index):
+                            self.number(item, column, image, index, values)
                 stack.enter_context(body.block("else:"))
-            if area is not None:
-                self._blank(node, where, size, area)
-            with self._each(node, extents, size, first, where, stride) as (image, index):
+            if not isinstance(node.place, int):
+                self._blank(node, size, stride, where)
+            with self._each(node, extents, size, stride, first, where) as (image, index):
                 self.write(item, image, index)
 
-    def _blank(self, node: Items, where: str, size: str, area: str) -> None:
+    def _blank(self, node: Items, size: str, stride: str, where: str) -> None:
         if not any(node.blank):
-            self.body.line(f"zero({where}, {area})")
+            self.body.line(f"zero({where}, {size} * {stride})")
             return
-        element, length = self.variable("element"), len(node.blank)
+        element = self.variable("element")
         with self.body.block(f"for {element} in range({size}):"):
-            self.body.line(f"copy({where} + {element} * {length}, {self.constant_address(node.blank)}, {length})")
+            self.copy_constant(f"{where} + {element} * {stride}", node.blank)
 
     @contextmanager
     def _each(
-        self, node: Items, extents: list[str], size: str, first: str, where: str, stride: str
+        self, node: Items, extents: list[str], size: str, stride: str, first: str, where: str
     ) -> Iterator[tuple[str, str]]:
         """A loop over the elements in the order of memory: variables with the place and the index of each."""
         place = self.variable("place")
@@ -435,33 +310,33 @@ class _Generator:
 
     @write.register
     def _(self, node: Deref, image: str, index: str) -> None:
-        with self.body.block(f"if {self.is_valid(node.column, index)}:"):
-            where = self.target(node.slot, image, str(len(node.blank)))
-            self.body.line(f"copy({where}, {self.constant_address(node.blank)}, {len(node.blank)})")
+        column = self.at(node.column)
+        with self.body.block(f"if {column.is_valid(index)}:"):
+            where = self.target(node.slot, image, self.argument(len(node.blank)))
+            self.copy_constant(where, node.blank)
             self.write(node.target, where, index)
 
     @write.register
     def _(self, node: Group, image: str, index: str) -> None:
-        calls = self.structure(node.nodes)
+        column = None if node.column is None else self.at(node.column)
         with ExitStack() as stack:
-            if node.column is not None:
-                stack.enter_context(self.body.block(f"if {self.is_valid(node.column, index)}:"))
-            for call in calls:
-                self.body.line(f"end = {call}(table, start, {image} + {node.offset}, {index}, end)")
+            if column is not None:
+                stack.enter_context(self.body.block(f"if {column.is_valid(index)}:"))
+            where = self.let("where", self.place(image, node.offset))
+            for name in self.structure(node.nodes):
+                self.body.line(f"end = {name}(table, start, {where}, {index}, end)")
                 with self.body.block("if end < 0:"):
                     self.body.line("return end")
-        if node.column is not None:
-            self.refuse_null(node.column, index, node.can_be_null)
+        if column is not None:
+            self.refuse_null(column, index, node.can_be_null)
 
     @write.register
     def _(self, node: Count, image: str, index: str) -> None:
         count = self.let("count", "0")
         for counted in node.nodes:
             self.count(counted, node.place, count, index)
-        with self.body.block(f"if {count} > {node.high}:"):
-            self.refuse(_column_of(node.nodes[0]), index, Reason.COUNT)
-        place = node.place
-        self.body.line(f"store_{place.type}{place.order}({image} + {place.offset}, as_{place.type}({count}))")
+        self.refuse_if(f"{count} > {node.high}", self.at(_column_of(node.nodes[0])), index, Reason.COUNT)
+        self.store(node.place, image, f"as_{node.place.type}({count})")
 
     # The greatest extent that a control field has to hold.
 
@@ -471,21 +346,23 @@ class _Generator:
 
     @count.register
     def _(self, node: Chars, control: Load, count: str, index: str) -> None:
-        with self.body.block(f"if {self.is_valid(node.column, index)}:"):
-            first, last = self.bounds(node.column, index)
+        column = self.at(node.column)
+        with self.body.block(f"if {column.is_valid(index)}:"):
+            first, last = self.bounds(column, index)
             self.body.line(f"{count} = max({count}, {last} - {first})")
 
     @count.register
     def _(self, node: Deref, control: Load, count: str, index: str) -> None:
-        with self.body.block(f"if {self.is_valid(node.column, index)}:"):
+        with self.body.block(f"if {self.at(node.column).is_valid(index)}:"):
             self.count(node.target, control, count, index)
 
     @count.register
     def _(self, node: Items, control: Load, count: str, index: str) -> None:
         deeper = names_control(node.item, control)
         with ExitStack() as stack:
-            for d, column in enumerate(node.columns):
-                stack.enter_context(self.body.block(f"if {self.is_valid(column, index)}:"))
+            for d, number in enumerate(node.columns):
+                column = self.at(number)
+                stack.enter_context(self.body.block(f"if {column.is_valid(index)}:"))
                 first, last = self.bounds(column, index)
                 if node.extents[d] == control:
                     self.body.line(f"{count} = max({count}, {last} - {first})")
@@ -494,6 +371,10 @@ class _Generator:
                 index = self.variable("element")
                 stack.enter_context(self.body.block(f"for {index} in range({first}, {last}):"))
             self.count(node.item, control, count, index)
+
+
+def _listed(parts: Sequence[object]) -> str:
+    return "".join(f", {part}" for part in parts)
 
 
 def _is_copied(node: Number) -> bool:

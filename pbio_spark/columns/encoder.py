@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from ecode.native import Kernel, Table, compile_kernel
 from ecode.suggest import did_you_mean
-from pbio_spark.columns.encode_generate import HEADER, Reason, encode_plan_to_text
+from pbio_spark.columns.encode_generate import encode_plan_to_text
 from pbio_spark.columns.encode_parts import Part, batch_to_parts, room_of
 from pbio_spark.columns.encode_plan import EncodePlan
 from pbio_spark.columns.encode_planner import format_to_encode_plan
+from pbio_spark.columns.encode_text import HEADER, Reason
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.format import Format
 from pbio_spark.wire.images import align

@@ -44,9 +44,7 @@ class Sample:
 def take_sample() -> Sample:
     """Look at the machine once."""
     total, free = _memory()
-    return Sample(
-        time.time(), socket.gethostname(), os.getloadavg(), total, free, tuple(_busy()), tuple(_interfaces())
-    )
+    return Sample(time.time(), socket.gethostname(), os.getloadavg(), total, free, tuple(_busy()), tuple(_interfaces()))
 
 
 def _lines(name: str) -> list[str]:

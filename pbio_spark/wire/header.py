@@ -9,7 +9,7 @@ from pbio_spark.wire.images import align
 
 def header_to_bytes(format: Format, length: int) -> bytes:  # noqa: A002
     """The header of a record of `length` bytes; PBIO_BAD_VALUE if the length word cannot hold that."""
-    at, size = _length_word(format)
+    at, size = length_word(format)
     if size and length >> 8 * size:
         raise PbioError("PBIO_BAD_VALUE", f"the record would have {length} bytes", format=format.name)
     word = length.to_bytes(size, format.byte_order) if size else b""
@@ -33,7 +33,7 @@ def check_header(format: Format, record: bytes) -> int:  # noqa: A002
     if len(record) < start:
         raise fail(f"a record of {len(record)} bytes, its header alone needs {start}", 0)
     length = len(record) - start
-    at, size = _length_word(format)
+    at, size = length_word(format)
     if size and (said := int.from_bytes(record[at : at + size], format.byte_order)) != length:
         raise fail(f"the record says that {said} bytes follow its header, {length} do", at)
     base = format.structs[0].record_length
@@ -42,7 +42,7 @@ def check_header(format: Format, record: bytes) -> int:  # noqa: A002
     return start
 
 
-def _length_word(format: Format) -> tuple[int, int]:  # noqa: A002
+def length_word(format: Format) -> tuple[int, int]:  # noqa: A002
     """Where the length word lies, and its size, 0 if there is none."""
     if not format.is_variant:
         return len(format.id), 0

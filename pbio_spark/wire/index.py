@@ -159,6 +159,10 @@ def check_room(format_id: bytes, attributes: bytes) -> None:
         )
 
 
+MAX_FILE = 0xFFFFFFFF
+"""An indexed file has no more bytes than this, since a block states the place of the next one in 32 bits."""
+
+
 class IndexWriter:
     """Interleaves index blocks with the items of a file, byte for byte as the reference library does (3.2).
 
@@ -195,6 +199,15 @@ class IndexWriter:
         writer._block, writer._cursor = block.offset, block.cursor
         writer._first, writer._records = block.first, block.ordinals.stop
         return writer
+
+    def check_end(self, length: int) -> None:
+        """PBIO_BAD_INDEX if `length` more bytes, and the blocks that they may need, are too much for the file."""
+        if self._file.tell() + length + 2 * INDEX_BLOCK > MAX_FILE:
+            raise PbioError(
+                "PBIO_BAD_INDEX",
+                f"{length} bytes more would make the indexed file longer than {MAX_FILE} bytes",
+                hint="begin another file, or write without an index",
+            )
 
     def format_at_end(self, format_id: bytes) -> None:
         """Announces the format item that is written next."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from math import isfinite, isnan
 from typing import TypeAlias
 
@@ -26,6 +27,9 @@ from pbio_spark.wire.container import Scanner
 from pbio_spark.wire.decode import EXPANSION_LIMIT, decode
 from pbio_spark.wire.images import Value
 from pbio_spark.wire.index import Block, read_block
+
+_UNICODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_ASCII = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 Json: TypeAlias = "bool | int | float | str | Mapping[str, Json] | Sequence[Json] | None"
 
@@ -135,6 +139,7 @@ class _ValueText:
         # The next at the end: the text that it goes to, and either a piece of it or a value with its type and whether
         # it is of a field whose pointers are nodes.
         self.todo: list[tuple[list[str], str] | tuple[list[str], Type, Value, bool]] = []
+        self.keys = _keys(format)
 
     def text(self, values: dict[str, Value]) -> str:
         self.node(values, Ref(self.format.name))
@@ -172,16 +177,15 @@ class _ValueText:
                 self.todo.append((text, "["))
             case Ref(name), dict():
                 shares = self.format.is_recursive(name)
-                fields = self.format.record.struct(name).fields
-                self.todo.append((text, "}"))
-                for position, field in reversed(list(enumerate(fields))):
-                    key = f"{',' if position else ''}{to_text(field.name)}:"
-                    self.todo += ((text, field.type, value[field.name], shares), (text, key))
-                self.todo.append((text, "{"))
+                self.todo.append((text, "}" if self.keys[name] else "{}"))
+                for (key, inner), part in zip(reversed(self.keys[name]), reversed(value.values()), strict=True):
+                    self.todo += ((text, inner, part, shares), (text, key))
             case Basic(Kind.STRING), bytes(characters):
                 text.append(to_text(bytes_to_json(characters)))
             case _, bytes(image):
                 text.append(to_text({"$bytes": image.hex()}))
+            case _, float(number) if isfinite(number):
+                text.append(repr(number))
             case _, float(number):
                 text.append(to_text(float_to_json(number)))
             case _, None | bool() | int() as scalar:
@@ -194,6 +198,18 @@ class _ValueText:
             if self.room < 0:
                 raise PbioError("PBIO_RECORD_EXPANDS", "arrays that repeat or contain themselves have no text")
         self.lists.add(id(value))
+
+
+@lru_cache(maxsize=1024)
+def _keys(format: Format) -> dict[str, tuple[tuple[str, Type], ...]]:  # noqa: A002
+    """For each structure, what stands in front of the value of each field, and the field's type."""
+    return {
+        struct.name: tuple(
+            (f"{',' if position else '{'}{to_text(field.name)}:", field.type)
+            for position, field in enumerate(struct.fields)
+        )
+        for struct in format.record.structs
+    }
 
 
 def float_to_json(number: float) -> float | str:
@@ -219,8 +235,8 @@ def bytes_to_json(characters: bytes) -> Json:
 
 def to_text(value: Json) -> str:
     """Compact JSON. Text stands as it is, unless it is a name with bytes that are not UTF-8."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text if text.isascii() or _is_unicode(text) else json.dumps(value, separators=(",", ":"))
+    text = _UNICODE.encode(value)
+    return text if text.isascii() or _is_unicode(text) else _ASCII.encode(value)
 
 
 def _is_unicode(text: str) -> bool:

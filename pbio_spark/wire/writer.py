@@ -49,10 +49,16 @@ class FileWriter:
             raise
 
     def comment(self, text: str | bytes) -> None:
-        """Writes a comment; PBIO_BAD_VALUE if it holds a NUL or is longer than 2**24 - 2 bytes."""
+        """Writes a comment.
+
+        Raises:
+            PbioError: PBIO_BAD_VALUE if it holds a NUL or is longer than 2**24 - 2 bytes; PBIO_BAD_INDEX as for `data`.
+        """
         data = text.encode() if isinstance(text, str) else text
         if 0 in data or len(data) + 1 >> 24:
             raise PbioError("PBIO_BAD_VALUE", f"a comment of {len(data)} bytes that is too long or holds a NUL")
+        if self._index is not None:
+            self._index.check_end(len(data))
         self._file.write((Kind.COMMENT << 24 | len(data) + 1).to_bytes(4) + data + b"\0")
 
     def data(
@@ -66,7 +72,8 @@ class FileWriter:
         Raises:
             PbioError: PBIO_BAD_VALUE or PBIO_BAD_RECORD if the record is not one of the format, PBIO_BAD_ATTRIBUTES if
                 the file has no index to hold attributes or they do not fit, PBIO_FORMAT_CONFLICT if the file holds
-                another format with the same ID.
+                another format with the same ID, PBIO_BAD_INDEX if the file has an index and would become longer than
+                an index can say. Nothing is written then.
         """
         if isinstance(record, dict):
             record = encode(format, record)
@@ -77,6 +84,7 @@ class FileWriter:
             raise PbioError("PBIO_BAD_ATTRIBUTES", "attributes lie in the index, and this file has none")
         if self._index is not None:
             check_room(format.id, listed)
+            self._index.check_end(len(record) + len(format.body))
         self._announce(format)
         if self._index is not None:
             self._index.data_at_end(format.id, listed)

@@ -84,6 +84,26 @@ def test_attributes_need_room_and_an_index() -> None:
     assert plain.getvalue() == indexed.getvalue() == bytes.fromhex("4356ffa9")
 
 
+class Far(io.BytesIO):
+    """A file whose end is near the last byte that an index can name."""
+
+    def tell(self) -> int:
+        return super().tell() + 2**32 - 1600
+
+
+def test_an_indexed_file_has_an_end() -> None:
+    file = Far()
+    writer = FileWriter(file, indexed=True)
+    writer.comment("x" * 600)
+    writer.data(POINT, VALUES)
+    before = file.getvalue()
+    for refused in (lambda: writer.data(POINT, VALUES), lambda: writer.comment("x" * 600)):
+        with pytest.raises(PbioError, match="PBIO_BAD_INDEX"):
+            refused()
+    assert file.getvalue() == before
+    writer.close()
+
+
 @pytest.mark.parametrize(("was", "now"), [(True, False), (False, True)])
 def test_appending_keeps_the_kind_of_file(was: bool, now: bool) -> None:
     file = io.BytesIO(sample(indexed=was))

@@ -30,7 +30,7 @@ from ecode.types import (
     record,
 )
 from pbio_spark.errors import PbioError
-from pbio_spark.formats import Format
+from pbio_spark.formats import FieldLayout, Format, StructLayout
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import EXPANSION_LIMIT, decode, encode, record_to_json
 from tests.wire.samples import POINT, READING, TREE
@@ -300,3 +300,14 @@ def test_values_that_do_not_fit_are_refused(type_: Type, value: Any) -> None:
 def test_an_unknown_field_has_a_hint() -> None:
     with pytest.raises(PbioError, match=r"did you mean 'unit'\?"):
         encode(READING, {"n": 0, "v": None, "unti": "kPa"})
+
+
+def test_a_structure_without_fields_has_json() -> None:
+    form = Format.from_structs([StructLayout("nothing", (), 0, 1)])
+    encoded = encode(form, {})
+    assert (decode(form, encoded), record_to_json(form, encoded)) == ({}, "{}")
+
+
+def test_names_that_are_not_text_have_json() -> None:
+    form = Format.from_structs([StructLayout("s", (FieldLayout("a\udcff", "integer", 4, 0),), 4, 4)])
+    assert record_to_json(form, encode(form, {"a\udcff": 1})) == '{"a\\udcff":1}'

@@ -44,11 +44,13 @@ CODES: dict[str, str] = {
     "PBIO_TRUNCATED": "The file ends inside an item, or in an index block that is still being written.",
     "PBIO_UNKNOWN_FORMAT": "A record has a format ID that no format in front of it has.",
     # source
+    "PBIO_BAD_OFFSET": "The offset in a stream's checkpoint is not one of this source.",
     "PBIO_BAD_OPTION": "An option has a value that it cannot have.",
     "PBIO_BAD_PARTITIONS": "The `k=v` folders of a path contradict each other, or a value is not of its column's type.",
     "PBIO_CHANNEL_SPACE": "The folder is a channel space; its files are read through a channel.",
     "PBIO_FILE_CHANGED": "A file is no longer the one that was planned to be read, or that a stream has read from.",
     "PBIO_NAME_COLLISION": "Two columns have the same name, or names that differ only in case.",
+    "PBIO_NEW_FORMAT": "A format came that the stream has not met before, and `onNewFormat` is `fail`.",
     "PBIO_NO_PATH": "Nothing says what to read, or where to write.",
     "PBIO_NO_SCHEMA": "Nothing says which columns there are: no schema was given and no format was found.",
     "PBIO_PATH_NOT_FOUND": "There is no such file or folder.",

@@ -38,12 +38,14 @@ class FileProgress:
         last: the last record before `to`; None if there is none.
         modified: when the file was last modified, as far as is known.
         start: where the batch that ends with this offset starts to read the file; None if it does not read it.
+        damaged: the size of a file that is damaged behind `to`, of which nothing more is read; None if it is sound.
     """
 
     to: Point
     last: Mark | None
     modified: float
     start: Point | None = None
+    damaged: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ def _file_to_json(file: FileProgress) -> dict[str, Any]:
         said["last"] = [file.last.offset, file.last.hash]
     if file.start is not None:
         said["from"] = [file.start.offset, file.start.ordinal]
+    if file.damaged is not None:
+        said["damaged"] = file.damaged
     return said
 
 
@@ -103,4 +107,5 @@ def _file_from_json(said: Mapping[str, Any]) -> FileProgress:
         Mark(*said["last"]) if "last" in said else None,
         float(said["modified"]),
         Point(*said["from"]) if "from" in said else None,
+        said.get("damaged"),
     )

@@ -1,0 +1,234 @@
+"""Following a growing folder, without Spark: which records each batch gets, under all that happens to files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pbio_spark.errors import PbioError
+from pbio_spark.source.follow import Follower
+from pbio_spark.source.options import Options
+from pbio_spark.source.progress import Progress, progress_from_json, progress_to_json
+from pbio_spark.wire import Kind, Scanner, decode
+from tests.source.samples import MIDDLE, OLD, OTHER, write_readings
+
+NOW = 1_700_000_000.0
+
+
+class Stream:
+    """What a query does with a follower: batch after batch, offsets through JSON, and a restart at will."""
+
+    def __init__(self, folder: Path, **options: object) -> None:
+        self.folder, self.options = folder, Options(**options)  # type: ignore[arg-type]
+        self.offset = Progress()
+        self.restart()
+
+    def restart(self) -> None:
+        self.follower = Follower([str(self.folder)], self.options)
+
+    def batch(self, max_files: int | None = None, max_bytes: int | None = None) -> list[int]:
+        """The numbers of the records of the next batch."""
+        end = self.follower.latest(self.offset, max_files, max_bytes)
+        end = progress_from_json(json.loads(json.dumps(progress_to_json(end))))
+        if end == self.offset:
+            return []
+        self.offset = end
+        return list(self._read())
+
+    def _read(self) -> Iterator[int]:
+        for path, progress in self.offset.files.items():
+            if progress.start is None:
+                continue
+            known = self.follower.formats_of(path, progress.to.offset)
+            scanner = Scanner(Path(path).read_bytes(), offset=progress.start.offset, formats=known)
+            scanner.ordinal = progress.start.ordinal
+            for item in scanner.items(progress.to.offset):
+                if item.kind is Kind.DATA:
+                    yield decode(scanner.format_of(item), scanner.read(item))["n"]  # type: ignore[misc]
+            assert scanner.ordinal == progress.to.ordinal
+
+
+def write(path: Path, numbers: range, *, append: bool = False, at: float = NOW) -> Path:
+    write_readings(path, MIDDLE, numbers, append=append)
+    os.utime(path, (at, at))
+    return path
+
+
+def test_new_files_and_growing_files(tmp_path: Path) -> None:
+    stream = Stream(tmp_path)
+    assert stream.batch() == []
+    write(tmp_path / "a", range(3))
+    assert stream.batch() == [0, 1, 2]
+    assert stream.batch() == []
+    write(tmp_path / "a", range(3, 5), append=True, at=NOW + 1)
+    write(tmp_path / "b", range(10, 12), at=NOW + 2)
+    assert stream.batch() == [3, 4, 10, 11]
+    assert stream.batch() == []
+
+
+def test_only_complete_records(tmp_path: Path) -> None:
+    whole = write(tmp_path / "whole", range(2)).read_bytes()
+    (tmp_path / "whole").unlink()
+    stream = Stream(tmp_path)
+    seen = []
+    for size in range(len(whole) + 1):
+        (tmp_path / "a").write_bytes(whole[:size])
+        seen += [(n, size) for n in stream.batch()]
+    assert [n for n, _ in seen] == [0, 1]
+    assert seen[1][1] == len(whole)
+
+
+def test_an_index_that_is_still_being_written(tmp_path: Path) -> None:
+    path = write_readings(tmp_path / "a", MIDDLE, range(30), indexed=True)
+    whole = path.read_bytes()
+    block = next(i.offset for i in Scanner(whole).items() if i.kind is Kind.INDEX and i.offset > 1000)
+    path.write_bytes(whole[:block] + bytes(256))
+    stream = Stream(tmp_path)
+    first = stream.batch()
+    path.write_bytes(whole)
+    assert first + stream.batch() == list(range(30))
+    assert 0 < len(first) < 30
+
+
+def test_a_restart_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    stream = Stream(tmp_path)
+    seen = []
+    for i in range(4):
+        write(tmp_path / "a", range(2 * i, 2 * i + 2), append=i > 0, at=NOW + i)
+        seen += stream.batch()
+        stream.restart()
+    assert seen == list(range(8))
+
+
+def test_limits(tmp_path: Path) -> None:
+    for i in range(4):
+        write(tmp_path / f"{9 - i}", range(10 * i, 10 * i + 3), at=NOW + i)
+    stream = Stream(tmp_path)
+    assert stream.batch(max_files=1) == [0, 1, 2]
+    assert stream.batch(max_files=2) == [10, 11, 12, 20, 21, 22]
+    assert stream.batch(max_bytes=1) == [30]
+    stream.restart()
+    assert stream.batch(max_bytes=1) == [31]
+    assert stream.batch() == [32]
+
+
+def test_what_comes_later_is_left_to_the_next_query(tmp_path: Path) -> None:
+    write(tmp_path / "a", range(4))
+    stream = Stream(tmp_path)
+    stream.follower.stop_growing()
+    write(tmp_path / "a", range(4, 6), append=True)
+    write(tmp_path / "b", range(10, 11))
+    assert stream.batch(max_bytes=1) == [0]
+    assert stream.batch() == [1, 2, 3]
+    assert stream.batch() == []
+    stream.restart()
+    assert stream.batch() == [4, 5, 10]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_renamed_file_goes_on(tmp_path: Path, restart: bool) -> None:
+    stream = Stream(tmp_path)
+    write(tmp_path / "log", range(3))
+    assert stream.batch() == [0, 1, 2]
+    (tmp_path / "log").rename(tmp_path / "log.1")
+    if restart:
+        stream.restart()
+    assert stream.batch() == []
+    write(tmp_path / "log.1", range(3, 5), append=True, at=NOW + 1)
+    assert stream.batch() == [3, 4]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_rotated_file(tmp_path: Path, restart: bool, caplog: pytest.LogCaptureFixture) -> None:
+    stream = Stream(tmp_path)
+    write(tmp_path / "log", range(3))
+    assert stream.batch() == [0, 1, 2]
+    write(tmp_path / "log", range(3, 4), append=True, at=NOW + 1)
+    (tmp_path / "log").rename(tmp_path / "log.1")
+    write(tmp_path / "log", range(10, 18), at=NOW + 2)
+    if restart:
+        stream.restart()
+    assert stream.batch() == [3, *range(10, 18)]
+    assert "no longer the file that was read" in caplog.text
+    assert stream.batch() == []
+
+
+def test_a_truncated_file_is_another_file(tmp_path: Path) -> None:
+    stream = Stream(tmp_path)
+    write(tmp_path / "log", range(3))
+    stream.batch()
+    write(tmp_path / "log", range(50, 51), at=NOW + 1)
+    assert stream.batch() == [50]
+
+
+def test_old_files_are_forgotten_and_offsets_stay_small(tmp_path: Path) -> None:
+    stream = Stream(tmp_path, max_file_age=100.0)
+    for i in range(30):
+        write(tmp_path / f"{i}", range(i, i + 1), at=NOW + 50 * i)
+        assert stream.batch() == [i]
+        assert len(stream.offset.files) <= 3
+    write(tmp_path / "late", range(99, 100), at=NOW)
+    assert stream.batch() == []
+    assert stream.offset.watermark == NOW + 50 * 29
+
+
+def test_new_formats(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for policy in ("log", "ignore", "fail"):
+        caplog.clear()
+        folder = tmp_path / policy
+        write(folder / "a", range(2))
+        stream = Stream(folder, on_new_format=policy)
+        assert stream.batch() == [0, 1]
+        write_readings(folder / "b", OLD, range(5, 6))
+        if policy == "fail":
+            with pytest.raises(PbioError, match=r"\[PBIO_NEW_FORMAT\]"):
+                stream.batch()
+            stream.restart()
+        assert stream.batch() == [5]
+        assert ("a new format appeared" in caplog.text) == (policy == "log")
+
+
+def test_one_name_for_the_life_of_a_stream(tmp_path: Path) -> None:
+    stream = Stream(tmp_path)
+    write(tmp_path / "a", range(2))
+    assert stream.batch() == [0, 1]
+    stream.restart()
+    write_readings(tmp_path / "b", OTHER, range(1))
+    with pytest.raises(PbioError, match=r"\[PBIO_SEVERAL_FORMATS\].*reading, event"):
+        stream.batch()
+
+
+def test_damage(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = write(tmp_path / "a", range(2))
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes() + b"\xff" * 20)
+    with pytest.raises(PbioError, match=r"\[PBIO_BAD_ITEM\]"):
+        Stream(tmp_path).batch()
+    stream = Stream(tmp_path, mode="PERMISSIVE")
+    end = stream.follower.latest(Progress(), None, None)
+    (progress,) = end.files.values()
+    assert (progress.to.offset, progress.damaged) == (size, size + 20)
+    assert "PBIO_BAD_ITEM" in caplog.text
+    stream.offset = progress_from_json(progress_to_json(end))
+    stream.restart()
+    path.write_bytes(path.read_bytes() + b"\xff" * 20)
+    assert stream.batch() == []
+
+
+def test_an_offset_of_someone_else() -> None:
+    for offset in ({}, {"version": 2}, {"version": 1, "names": [], "watermark": 0, "files": {"a": {}}}):
+        with pytest.raises(PbioError, match=r"\[PBIO_BAD_OFFSET\]"):
+            progress_from_json(offset)
+
+
+def test_an_idle_stream_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("pbio_spark.source.follow.time.sleep", slept.append)
+    stream = Stream(tmp_path)
+    stream.batch()
+    stream.batch()
+    assert slept[0] == 0.0 < slept[1] <= 1.0

@@ -28,6 +28,8 @@ from pbio_spark.wire.window import Source, Window
 
 MAGIC = b"\x43\x56\xff\xa9"
 INDEX_BLOCK = 256
+LONGEST_HEAD = 20
+"""Bytes of the longest head of an item, or of a record's with the ID that the record starts with."""
 
 
 class Kind(IntEnum):
@@ -154,7 +156,7 @@ class Scanner:
         self.offset = len(MAGIC)
 
     def _item(self, offset: int, size: int) -> Item:
-        head = self.window.read(offset, 8)
+        head = self.window.read(offset, LONGEST_HEAD)
         if len(head) < 4:
             self._end_early(offset, 4, size - offset)
         word = int.from_bytes(head[:4])
@@ -166,20 +168,20 @@ class Scanner:
             case Kind.FORMAT:
                 if (length_of_id := word & 0xFFFFFF) not in (8, 10, 12):
                     self._fail(offset, f"a format ID of {length_of_id} bytes")
-                if len(head) < 8:
+                if len(head) < 8 + length_of_id:
                     self._end_early(offset, 8 + length_of_id, size - offset)
-                format_id = self.window.read(offset + 8, length_of_id)
-                if len(format_id) == length_of_id != len(legible_id(format_id)):
+                format_id = head[8 : 8 + length_of_id]
+                if len(legible_id(format_id)) != length_of_id:
                     self._fail(offset, f"the format ID {format_id.hex()} is not one of {length_of_id} bytes")
-                item = Item(Kind.FORMAT, offset, offset + 8 + length_of_id, int.from_bytes(head[4:]), format_id)
+                item = Item(Kind.FORMAT, offset, offset + 8 + length_of_id, int.from_bytes(head[4:8]), format_id)
             case Kind.DATA:
                 if word & 0xFF0000:
                     self._fail(offset, f"reserved bits are set in the record's first word {word:#010x}")
                 if len(head) < 8:
                     self._end_early(offset, 8, size - offset)
-                length = (word & 0xFFFF) << 32 | int.from_bytes(head[4:])
-                start = self.window.read(offset + 8, min(length, 12))
-                item = Item(Kind.DATA, offset, offset + 8, length, legible_id(start), self.ordinal)
+                length = (word & 0xFFFF) << 32 | int.from_bytes(head[4:8])
+                format_id = legible_id(head[8 : 8 + min(length, 12)])
+                item = Item(Kind.DATA, offset, offset + 8, length, format_id, self.ordinal)
             case Kind.INDEX:
                 if (length := word & 0xFFFFFF) < 20:
                     self._fail(offset, f"an index block of {length} bytes")

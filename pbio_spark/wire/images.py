@@ -11,8 +11,8 @@ from functools import lru_cache
 from math import prod
 from typing import TypeAlias
 
-from ecode.types import Basic, Kind, Type
-from pbio_spark.formats import Format
+from ecode.types import Basic, Kind, Struct, Type
+from pbio_spark.formats import Format, StructLayout
 from pbio_spark.formats.slots import slot_size
 
 Value: TypeAlias = "bool | int | float | str | bytes | list[Value] | dict[str, Value] | None"
@@ -43,10 +43,11 @@ class StructImage:
     name: str
     length: int
     fields: tuple[FieldImage, ...]
+    by_name: dict[str, FieldImage]
     shares: bool
 
     def field(self, name: str) -> FieldImage:
-        return next(f for f in self.fields if f.name == name)
+        return self.by_name[name]
 
 
 def align(offset: int) -> int:
@@ -79,16 +80,8 @@ class Images:
         self._float_format = format.float_format
         self._column_major = format.column_major
         self._structs = {
-            layout.name: StructImage(
-                layout.name,
-                layout.record_length,
-                tuple(
-                    FieldImage(entry.name, field.type, entry.offset)
-                    for entry, field in zip(layout.fields, type_.fields, strict=True)
-                ),
-                format.is_recursive(layout.name),
-            )
-            for layout, type_ in zip(format.structs, format.record.structs, strict=True)
+            layout.name: _struct_image(layout, struct, format.is_recursive(layout.name))
+            for layout, struct in zip(format.structs, format.record.structs, strict=True)
         }
         self._lengths = {layout.name: layout.record_length for layout in format.structs}
         self.top = self._structs[format.name]
@@ -174,6 +167,14 @@ class Images:
         return self._order
 
 
+def _struct_image(layout: StructLayout, struct: Struct, shares: bool) -> StructImage:
+    fields = tuple(
+        FieldImage(place.name, field.type, place.offset)
+        for place, field in zip(layout.fields, struct.fields, strict=True)
+    )
+    return StructImage(layout.name, layout.record_length, fields, {f.name: f for f in fields}, shares)
+
+
 def _code(basic: Basic) -> str:
     code = INTEGERS[basic.size]
     return code if basic.kind is Kind.INTEGER else code.upper()
@@ -188,7 +189,7 @@ def _swap_words(data: bytes) -> bytes:
     return bytes(out)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def images_of(format: Format) -> Images:  # noqa: A002
     """The images of a format, made once."""
     return Images(format)

@@ -200,7 +200,7 @@ class _ValueText:
         self.lists.add(id(value))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def _keys(format: Format) -> dict[str, tuple[tuple[str, Type], ...]]:  # noqa: A002
     """For each structure, what stands in front of the value of each field, and the field's type."""
     return {

@@ -69,7 +69,7 @@ def their_values(path: Path) -> list[Any]:
 
 
 @given(records())
-@settings(max_examples=100 * LONG, deadline=None)
+@settings(max_examples=100 * LONG)
 def test_bodies_and_records_are_the_librarys_own(drawn: Drawn) -> None:
     type_, values = drawn
     made = record_to_format(type_, "le64")
@@ -83,7 +83,7 @@ def test_bodies_and_records_are_the_librarys_own(drawn: Drawn) -> None:
 
 
 @given(st.lists(records(), min_size=1, max_size=3), st.booleans())
-@settings(max_examples=50 * LONG, deadline=None)
+@settings(max_examples=50 * LONG)
 def test_files_are_the_librarys_own(drawn: list[Drawn], indexed: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         theirs, ours = Path(folder) / "theirs.ffs", Path(folder) / "ours.ffs"
@@ -114,7 +114,7 @@ READABLE: dict[str, tuple[bool, Nested]] = {
 
 
 @given(st.data(), st.sampled_from(sorted(READABLE)), st.booleans())
-@settings(max_examples=15 * LONG, deadline=None)
+@settings(max_examples=15 * LONG)
 def test_the_library_reads_files_of_every_machine(data: st.DataObject, machine: str, indexed: bool) -> None:
     drawn = data.draw(st.lists(records(*READABLE[machine]), min_size=1, max_size=8))
     with tempfile.TemporaryDirectory() as folder:

@@ -12,6 +12,7 @@ Reading goes down this list, writing up:
     encode      values -> record bytes
     writer      `FileWriter`
     jsonl       items as lines of JSON
+    sidecar     outlines of files, kept beside them
 """
 
 from pbio_spark.wire.attributes import Attribute, attribute, attributes_from_bytes, attributes_to_bytes

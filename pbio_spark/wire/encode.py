@@ -23,6 +23,15 @@ def encode(format: Format, values: dict[str, Value], *, text: str = "utf-8") -> 
         PbioError: PBIO_BAD_VALUE with the field's path: a field is missing, unknown, of the wrong type or out of range,
             an array has other extents, a string holds a NUL, or a pointer leads to the record itself, which has no
             encoding.
+
+    >>> from ecode.types import INT32, STRING, Field, record
+    >>> from pbio_spark.formats.layout import record_to_format
+    >>> from pbio_spark.wire import decode
+    >>> reading = record_to_format(record("reading", [Field("n", INT32), Field("unit", STRING)]), "be32")
+    >>> encode(reading, {"n": 7, "unit": "kPa"})[reading.header_size :].hex(" ", 4)
+    '00000007 00000008 6b506100'
+    >>> decode(reading, encode(reading, {"n": 7, "unit": None}))
+    {'n': 7, 'unit': None}
     """
     try:
         data = _Encoder(images_of(format), text).encode(values, format.is_variant)

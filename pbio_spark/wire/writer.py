@@ -28,6 +28,18 @@ class FileWriter:
     Raises:
         PbioError: PBIO_CANNOT_APPEND if the file has an index and `indexed` is false, or the other way round; and
             whatever a `Scanner` finds wrong with a file to append to.
+
+    >>> import io
+    >>> from ecode.types import INT32, Field, record
+    >>> from pbio_spark.formats.layout import record_to_format
+    >>> count = record_to_format(record("count", [Field("n", INT32)]))
+    >>> file = io.BytesIO()
+    >>> with FileWriter(file) as writer:
+    ...     writer.comment("two counts")
+    ...     writer.data(count, {"n": 1})
+    ...     writer.data(count, {"n": 2})
+    >>> [item.kind.name for item in Scanner(file.getvalue()).items()]
+    ['COMMENT', 'FORMAT', 'DATA', 'DATA']
     """
 
     def __init__(self, file: str | os.PathLike[str] | BinaryIO, *, indexed: bool = False, append: bool = False) -> None:

@@ -28,6 +28,7 @@ CODES: dict[str, str] = {
     # columns
     "PBIO_AMBIGUOUS_NAME": "A wanted name matches several fields that differ only in case, and none exactly.",
     "PBIO_CANNOT_BE_NULL": "A null, or a field that no column fills, where the format can only hold a value.",
+    "PBIO_VALUE_BEYOND_TYPE": "A value of a record is beyond the type of its column.",
     "PBIO_INCOMPATIBLE_TYPE": "A column's type and its field's have no conversion that keeps every value.",
     "PBIO_UNKNOWN_COLUMN": "A column has no field in the format that it is to be written in.",
     # wire

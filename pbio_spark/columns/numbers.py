@@ -36,8 +36,6 @@ def _store(basic: Basic, notes: Notes, want: pa.DataType, unsigned_long_as: str)
             return f"float{want.bit_width}" if pa.types.is_floating(want) and size * 8 <= want.bit_width else ""
         case _ if notes.symbols and pa.types.is_string(want):
             return "symbol"
-        case Kind.ENUMERATION if pa.types.is_int32(want):
-            return "int32" if size < 4 else "int32!"
     is_signed = kind is Kind.INTEGER
     if notes.logical is not None and is_signed:
         return _logical(notes.logical, size, want)

@@ -10,8 +10,8 @@ direction, Arrow to record types, is `arrow_to_record`; both read `TABLE`.
     key: decimal128(20, 0)
     tag: string
 
-A value that is beyond its Arrow type (an unsigned long of 2**63 under `unsigned_long_as="long"`, an enumeration of
-2**31 or one without a symbol) makes a bad record, never another value.
+A value that is beyond its Arrow type (an unsigned long of 2**63 under `unsigned_long_as="long"`, an enumeration without
+a symbol where some have one) makes a bad record, never another value.
 """
 
 from __future__ import annotations
@@ -129,7 +129,8 @@ TABLE: Final[tuple[Row, ...]] = (
     *_rows(Kind.FLOAT, How.NUMBER, (4, pa.float32()), (8, pa.float64()), written=(4, 8)),
     *_rows(Kind.CHAR, How.NUMBER, (1, pa.int16())),
     *_rows(Kind.BOOLEAN, How.BOOLEAN, *((size, pa.bool_()) for size in (1, 2, 4, 8)), written=(1,)),
-    *_rows(Kind.ENUMERATION, How.NUMBER, *((size, pa.int32()) for size in (1, 2, 4, 8))),
+    *_rows(Kind.ENUMERATION, How.NUMBER, *_WIDER[:3]),
+    *_rows(Kind.ENUMERATION, How.DECIMAL, *_WIDER[3:]),
     *_rows(Kind.STRING, How.TEXT, (0, pa.string()), written=(0,)),
     Row(INT64, "timestamp", pa.timestamp("us", tz="UTC"), How.NUMBER, written=True),
     Row(INT64, "timestamp_ntz", pa.timestamp("us"), How.NUMBER, written=True),

@@ -52,8 +52,6 @@ def _value(
             return value.to_bytes(8, "big") if isinstance(value, int) else bytes(value)
         case How.NUMBER if pa.types.is_int64(column.arrow) and value >= 2**63:
             raise NotPresentable(value)
-        case How.NUMBER if pa.types.is_int32(column.arrow) and value >= 2**31:
-            raise NotPresentable(value)
         case How.NUMBER:
             return value
         case How.BOOLEAN:

@@ -1,0 +1,361 @@
+"""Files -> record batches of one schema: what Spark's reader, the command line and channels have in common.
+
+    >>> wanted = Wanted(schema=pa.schema([("n", pa.int32())]))
+    >>> with open("some.ffs", "rb") as file:  # doctest: +SKIP
+    ...     for batch in read_batches(wanted, Part("some.ffs"), file):
+    ...         print(batch.num_rows)
+
+Rows are in the order of the file, whatever formats its records have. A record is read whole or it is a bad record, with
+which `mode` deals.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ecode.native import Kernel
+from ecode.types import Default
+from pbio_spark.columns.chunks import DAMAGE, Chunk, Chunker
+from pbio_spark.columns.converter import Converter, Decoder, plan_to_converter
+from pbio_spark.columns.explain import explain
+from pbio_spark.columns.planner import format_to_plan
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow_schema import DEFAULT, Presentation
+from pbio_spark.wire import TruncatedError
+
+log = logging.getLogger("pbio_spark.columns")
+
+CORRUPT_TYPE = pa.struct(
+    [
+        ("offset", pa.int64()),
+        ("length", pa.int64()),
+        ("reason", pa.string()),
+        ("format_id", pa.string()),
+        ("bytes", pa.binary()),
+    ]
+)
+"""The type of the corrupt-record column; binary, just the bytes, is understood too."""
+
+METADATA_TYPE = pa.struct(
+    [
+        ("file_path", pa.string()),
+        ("offset", pa.int64()),
+        ("length", pa.int64()),
+        ("ordinal", pa.int64()),
+        ("format_id", pa.string()),
+        ("format_name", pa.string()),
+        ("machine", pa.string()),
+        ("way", pa.string()),
+    ]
+)
+"""The type of the metadata column: the record's place in its file, its format, and how it became a row."""
+
+CORRUPT_BYTES = 1 << 20
+"""The most bytes of a bad record that its row keeps."""
+
+
+class FormatStore(Protocol):
+    """Where formats are looked up that a file does not describe."""
+
+    def get(self, format_id: bytes) -> Format | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a reader wants, the same for every part of every file. Pickles with its converters, compiled.
+
+    Attributes:
+        schema: of the batches; all columns that are not one of the special ones below are fields of records.
+        presentation, aliases, defaults: see `format_to_plan`.
+        names, ids: of the formats whose records are wanted; empty are all. `other_names` says whether, without them,
+            a second name is an error.
+        formats: known beforehand, wanted or not.
+        converters: made beforehand, by format ID; the others are made when their format appears.
+        store: for formats that files do not describe.
+        mode: what a bad record does. PERMISSIVE makes it a row of nulls, with `corrupt_column` where the schema has it.
+        corrupt_column: of CORRUPT_TYPE or binary.
+        metadata_column: of METADATA_TYPE.
+        partition_columns: whose values the `Part` gives.
+        tail: whether a file that ends inside a record is an error (a bad record) or just ends there.
+        ignore_corrupt_files: whether damage between records is logged and otherwise the end of the file.
+        walk: the kernel that finds records, if it travels along.
+    """
+
+    schema: pa.Schema
+    presentation: Presentation = DEFAULT
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Default] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    ids: tuple[bytes, ...] = ()
+    formats: tuple[Format, ...] = ()
+    converters: Mapping[bytes, Converter] = field(default_factory=dict)
+    store: FormatStore | None = None
+    mode: Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"] = "FAILFAST"
+    corrupt_column: str | None = None
+    metadata_column: str | None = None
+    partition_columns: tuple[str, ...] = ()
+    tail: Literal["error", "ignore"] = "error"
+    ignore_corrupt_files: bool = False
+    records_per_batch: int = 32768
+    max_batch_bytes: int = 64 << 20
+    walk: Kernel | None = None
+
+    @property
+    def data_schema(self) -> pa.Schema:
+        """The columns that come from the fields of records."""
+        special = {self.corrupt_column, self.metadata_column, *self.partition_columns}
+        return pa.schema([f for f in self.schema if f.name not in special])
+
+    def converter(self, form: Format, *, fused: bool) -> Converter:
+        """The converter of a format. Raises what `format_to_plan` raises."""
+        plan = format_to_plan(form, self.data_schema, self.presentation, aliases=self.aliases, defaults=self.defaults)
+        return plan_to_converter(plan, fused=fused)
+
+    def wants(self, form: Format) -> bool:
+        return (not self.names or form.name in self.names) and (not self.ids or form.id in self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a file between two item boundaries.
+
+    Attributes:
+        name: of the file, for errors and metadata.
+        start, end: offsets; without an end, to the end of the file.
+        ordinal: of the first record from `start` on.
+        partition: the values of the partition columns.
+    """
+
+    name: str
+    start: int = 0
+    end: int = 2**63 - 1
+    ordinal: int = 0
+    partition: tuple[pa.Scalar, ...] = ()
+
+
+def read_batches(wanted: Wanted, part: Part, source: BinaryIO) -> Iterator[pa.RecordBatch]:
+    """The records of a part of a file as batches of `wanted.schema`.
+
+    Raises:
+        PbioError: what is wrong with the file or, under FAILFAST, with its first bad record; PBIO_SEVERAL_FORMATS if a
+            name turns up that was not asked for and no names were.
+    """
+    known = list(wanted.formats)
+    find = wanted.store.get if wanted.store is not None else lambda format_id: None
+    chunker = Chunker(source, part.name, known, find, wanted.records_per_batch, wanted.max_batch_bytes, wanted.walk)
+    reader = _Reader(wanted, part, chunker.formats)
+    for chunk in chunker.chunks(part.start, part.end, part.ordinal):
+        batch = reader.chunk_to_batch(chunk)
+        if batch.num_rows:
+            yield batch
+    if reader.dropped:
+        log.warning("%s: %d bad records dropped", part.name, reader.dropped)
+
+
+class _Reader:
+    """Turns the chunks of one file into batches. Chunks number formats by their place in `formats`, which grows."""
+
+    def __init__(self, wanted: Wanted, part: Part, formats: list[Format]) -> None:
+        self.wanted = wanted
+        self.part = part
+        self.formats = formats
+        self.dropped = 0
+        self._data_schema = wanted.data_schema
+        self._decoders: dict[int, Decoder] = {}
+
+    def chunk_to_batch(self, chunk: Chunk) -> pa.RecordBatch:
+        count = len(chunk.positions)
+        row_of = np.full(count, -1, np.int64)
+        status = np.zeros(count, np.int32)
+        wanted = np.ones(count, np.bool_)
+        batches: list[pa.RecordBatch] = []
+        rows = 0
+        for number in np.unique(chunk.formats):
+            having = np.flatnonzero(chunk.formats == number)
+            if number >= 0 and not self._is_wanted(self.formats[number]):
+                wanted[having] = False
+                continue
+            sound = having[chunk.rights[having]]
+            if not len(sound):
+                continue
+            batch, status[sound] = self._decode(self._decoder(int(number)), chunk.starts[sound], chunk.ends[sound])
+            batches.append(batch)
+            row_of[sound] = np.arange(rows, rows + len(sound))
+            rows += len(sound)
+        row_of[status != 0] = -1
+        if chunk.error is not None and self._is_end(chunk.error):
+            wanted[-1] = False
+        kept = self._keep(chunk, np.flatnonzero(wanted), row_of, status)
+        data = pa.concat_batches(batches) if batches else self._nulls()
+        taken = row_of[kept]
+        if len(taken) != rows or (np.diff(taken) != 1).any() or (taken[:1] != 0).any():
+            data = data.take(pa.array(taken, mask=taken < 0))
+        return self._finish(data, chunk, kept, row_of, status)
+
+    def _is_wanted(self, form: Format) -> bool:
+        if not (self.wanted.names or self.wanted.ids):
+            mine = {f.name for f in self.wanted.formats if f.id in self.wanted.converters}
+            if mine and form.name not in mine:
+                raise PbioError(
+                    "PBIO_SEVERAL_FORMATS",
+                    f"beside records of {', '.join(sorted(mine))} the file holds some of {form.name}",
+                    file=self.part.name,
+                    hint="say which to read with the option formatName",
+                )
+        return self.wanted.wants(form)
+
+    def _decoder(self, number: int) -> Decoder:
+        decoder = self._decoders.get(number)
+        if decoder is None:
+            form = self.formats[number]
+            converter = self.wanted.converters.get(form.id) or self.wanted.converter(form, fused=False)
+            decoder = self._decoders[number] = Decoder(converter)
+        return decoder
+
+    def _decode(
+        self, decoder: Decoder, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+    ) -> tuple[pa.RecordBatch, npt.NDArray[np.int32]]:
+        """Decode records, in smaller batches where one would not hold them."""
+        try:
+            decoded = decoder.decode(starts, ends)
+        except OverflowError:
+            if len(starts) == 1:
+                return self._nulls(), np.full(1, -1, np.int32)
+            half = len(starts) // 2
+            parts = [self._decode(decoder, starts[part], ends[part]) for part in (slice(half), slice(half, None))]
+            return pa.concat_batches([batch for batch, _ in parts]), np.concatenate([status for _, status in parts])
+        return decoded.batch, decoded.status
+
+    def _is_end(self, error: PbioError) -> bool:
+        """Whether what ended the file is no more than its end."""
+        if isinstance(error, TruncatedError):
+            return self.wanted.tail == "ignore"
+        if self.wanted.ignore_corrupt_files:
+            log.warning("%s", error)
+        return self.wanted.ignore_corrupt_files
+
+    def _keep(
+        self,
+        chunk: Chunk,
+        entries: npt.NDArray[np.int64],
+        row_of: npt.NDArray[np.int64],
+        status: npt.NDArray[np.int32],
+    ) -> npt.NDArray[np.int64]:
+        """The entries that become rows. Raises the error of the first bad one under FAILFAST."""
+        bad = row_of[entries] < 0
+        if not bad.any():
+            return entries
+        if self.wanted.mode == "FAILFAST":
+            raise self._error(chunk, int(entries[bad][0]), status)
+        if self.wanted.mode == "DROPMALFORMED":
+            self.dropped += int(bad.sum())
+            log.info("%s", self._error(chunk, int(entries[bad][0]), status))
+            return entries[~bad]
+        return entries
+
+    def _error(self, chunk: Chunk, entry: int, status: npt.NDArray[np.int32]) -> PbioError:
+        """What is wrong with an entry."""
+        if chunk.formats[entry] == DAMAGE:
+            assert chunk.error is not None
+            return chunk.error
+        number = int(chunk.formats[entry])
+        form = self.formats[number] if number >= 0 else None
+        plan = self._decoders[number].converter.plan if number in self._decoders else None
+        offset, record = self._record(chunk, entry)
+        encoding = self.wanted.presentation.encoding
+        return explain(record, form, plan, int(status[entry]), encoding, self.part.name, offset)
+
+    def _record(self, chunk: Chunk, entry: int) -> tuple[int, bytes]:
+        """The offset of an entry's item in the file, and the record's bytes."""
+        position = int(chunk.positions[entry])
+        size = int(chunk.ends[entry] - chunk.data.__array_interface__["data"][0]) - position
+        head = 0 if chunk.formats[entry] == DAMAGE else 8
+        return chunk.offset + position, chunk.data[position + head : position + size].tobytes()
+
+    def _nulls(self) -> pa.RecordBatch:
+        arrays = [pa.nulls(1, f.type) for f in self._data_schema]
+        return pa.RecordBatch.from_struct_array(
+            pa.Array.from_buffers(pa.struct(list(self._data_schema)), 1, [None], children=arrays)
+        )
+
+    def _finish(
+        self,
+        data: pa.RecordBatch,
+        chunk: Chunk,
+        kept: npt.NDArray[np.int64],
+        row_of: npt.NDArray[np.int64],
+        status: npt.NDArray[np.int32],
+    ) -> pa.RecordBatch:
+        """Put the special columns to those of the records."""
+        wanted = self.wanted
+        columns: dict[str, Any] = dict(zip(data.schema.names, data.columns, strict=True))
+        for name, value in zip(wanted.partition_columns, self.part.partition, strict=True):
+            columns[name] = pa.repeat(value, len(kept))
+        if wanted.corrupt_column is not None and wanted.corrupt_column in wanted.schema.names:
+            columns[wanted.corrupt_column] = self._corrupt(chunk, kept, row_of, status)
+        if wanted.metadata_column is not None:
+            columns[wanted.metadata_column] = self._metadata(chunk, kept)
+        arrays = [columns[name] for name in wanted.schema.names]
+        return pa.RecordBatch.from_struct_array(
+            pa.Array.from_buffers(pa.struct(list(wanted.schema)), len(kept), [None], children=arrays)
+        )
+
+    def _corrupt(
+        self,
+        chunk: Chunk,
+        kept: npt.NDArray[np.int64],
+        row_of: npt.NDArray[np.int64],
+        status: npt.NDArray[np.int32],
+    ) -> pa.Array:
+        assert self.wanted.corrupt_column is not None
+        type_ = self.wanted.schema.field(self.wanted.corrupt_column).type
+        if (row_of[kept] >= 0).all():
+            return pa.nulls(len(kept), type_)
+        return pa.array(
+            [self._corrupt_value(chunk, int(e), type_, status) if row_of[e] < 0 else None for e in kept], type_
+        )
+
+    def _corrupt_value(self, chunk: Chunk, entry: int, type_: pa.DataType, status: npt.NDArray[np.int32]) -> Any:
+        offset, record = self._record(chunk, entry)
+        if not pa.types.is_struct(type_):
+            return record[:CORRUPT_BYTES]
+        number = int(chunk.formats[entry])
+        length = len(record)
+        if number == DAMAGE and self.part.end < 2**63 - 1:
+            length = self.part.end - offset
+        return {
+            "offset": offset,
+            "length": length,
+            "reason": str(self._error(chunk, entry, status)),
+            "format_id": self.formats[number].id.hex() if number >= 0 else None,
+            "bytes": record[:CORRUPT_BYTES],
+        }
+
+    def _metadata(self, chunk: Chunk, kept: npt.NDArray[np.int64]) -> pa.Array:
+        n = len(kept)
+        numbers = chunk.formats[kept]
+        address = chunk.data.__array_interface__["data"][0]
+        known = pa.array(numbers, pa.int32(), mask=numbers < 0)
+
+        def of_format(texts: Sequence[str]) -> pa.Array:
+            return pa.DictionaryArray.from_arrays(known, pa.array(texts, pa.string())).cast(pa.string())
+
+        children = [
+            pa.repeat(pa.scalar(self.part.name), n),
+            pa.array(chunk.offset + chunk.positions[kept]),
+            pa.array(chunk.ends[kept] - address - chunk.positions[kept]),
+            pa.array(chunk.ordinal + kept),
+            of_format([form.id.hex() for form in self.formats]),
+            of_format([form.name for form in self.formats]),
+            of_format([form.machine for form in self.formats]),
+            of_format(["direct"] * len(self.formats)),
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(METADATA_TYPE))

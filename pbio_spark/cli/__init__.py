@@ -13,7 +13,7 @@ import sys
 
 import typer
 
-from pbio_spark.cli import cat, console, formats, hexdump, index, verify
+from pbio_spark.cli import cat, console, convert, formats, hexdump, index, verify
 from pbio_spark.errors import PbioError
 
 app = typer.Typer(
@@ -24,7 +24,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (formats.formats, formats.schema, cat.cat, cat.count, verify.verify, index.index, hexdump.hexdump):
+for verb in (
+    formats.formats,
+    formats.schema,
+    cat.cat,
+    cat.count,
+    verify.verify,
+    index.index,
+    convert.convert,
+    hexdump.hexdump,
+):
     app.command()(verb)
 
 

@@ -7,9 +7,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import PurePath
 from shutil import copyfileobj
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 
 import typer
 
@@ -59,16 +60,29 @@ def expand(paths: list[str]) -> Iterator[str]:
 
 @contextmanager
 def scanner_of(path: str) -> Iterator[Scanner]:
-    """A scanner at the start of a file; `-` is standard input, which is kept in a temporary file if it is a pipe."""
-    if path != "-":
-        with open_file(path) as file:
-            yield Scanner(file, path)
-    elif sys.stdin.buffer.seekable():
-        yield Scanner(sys.stdin.buffer, "standard input")
+    """A scanner at the start of a file; `-` is standard input."""
+    with opened(path) as file:
+        yield Scanner(file, "standard input" if path == "-" else path)
+
+
+@contextmanager
+def opened(path: str) -> Iterator[BinaryIO]:
+    """A file that can seek; `-` is standard input, which may be opened again."""
+    if path == "-":
+        yield _standard_input()
     else:
-        with tempfile.TemporaryFile() as file:
-            copyfileobj(sys.stdin.buffer, file)
-            yield Scanner(file, "standard input")
+        with open_file(path) as file:
+            yield file
+
+
+@cache
+def _standard_input() -> BinaryIO:
+    """Standard input, kept in a temporary file if it is a pipe."""
+    if sys.stdin.buffer.seekable():
+        return sys.stdin.buffer
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
+    copyfileobj(sys.stdin.buffer, file)
+    return file
 
 
 def items(scanner: Scanner) -> Iterator[Item]:

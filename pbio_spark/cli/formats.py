@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -15,6 +15,9 @@ from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.merge import merge
 from pbio_spark.wire import Kind, Scanner
+
+Name: TypeAlias = Annotated[str | None, typer.Option("--name", help="Only the formats of this name.")]
+Depth: TypeAlias = Annotated[int, typer.Option("--depth", help="How deep a recursive structure may go.")]
 
 
 @dataclass(slots=True)
@@ -33,6 +36,19 @@ class Contents:
             elif item.kind is Kind.DATA:
                 self.records[item.format_id] += 1
                 self.sizes[item.format_id] += item.length
+
+    def unions(self, name: str | None) -> list[Record]:
+        """The union of the versions of each format name, or of one name; of versions that have records, if any has.
+
+        Raises PBIO_UNKNOWN_FORMAT if there is no such name, PBIO_CANNOT_MERGE.
+        """
+        versions: dict[str, list[Record]] = {}
+        for format_ in [f for f in self.formats.values() if self.records[f.id]] or self.formats.values():
+            versions.setdefault(format_.name, []).append(format_.record)
+        if name is not None and name not in versions:
+            hint = did_you_mean(name, versions) or f"there are: {', '.join(versions)}"
+            raise PbioError("PBIO_UNKNOWN_FORMAT", f"no format is called {name!r}", hint=hint)
+        return [merge(versions[wanted]) for wanted in versions if name in (None, wanted)]
 
 
 def formats(
@@ -65,25 +81,15 @@ def schema(
     spark: Annotated[bool, typer.Option("--spark", help="As Spark's DDL, for .schema(...).")] = False,
     arrow: Annotated[bool, typer.Option("--arrow", help="As an Arrow schema.")] = False,
     json: Annotated[bool, typer.Option("--json", help="As Spark's JSON, for StructType.fromJson.")] = False,
-    name: Annotated[str | None, typer.Option("--name", help="Only the formats of this name.")] = None,
-    depth: Annotated[int, typer.Option("--depth", help="How deep a recursive structure may go.")] = -1,
+    name: Name = None,
+    depth: Depth = -1,
 ) -> None:
     """Show the record type that a reader of all files gets: the union of the versions of each format name."""
     if spark + arrow + json > 1:
         raise typer.BadParameter("only one of --spark, --arrow and --json")
     found = Contents()
     each_file(files, found.add)
-    versions: dict[str, list[Record]] = {}
-    for format_ in found.formats.values():
-        versions.setdefault(format_.name, []).append(format_.record)
-    if name is not None and name not in versions:
-        raise PbioError(
-            "PBIO_UNKNOWN_FORMAT",
-            f"no format is called {name!r}",
-            hint=did_you_mean(name, versions) or f"there are: {', '.join(versions)}",
-        )
-    for wanted in versions if name is None else (name,):
-        record = merge(versions[wanted])
+    for record in found.unions(name):
         print(_to_text(record, depth, spark, arrow, json))
 
 

@@ -9,8 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pyarrow.parquet as pq
 from fsspec.implementations.local import LocalFileSystem
 
+from ecode.types import INT32, Field, record
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.wire import FileWriter
 from pbio_spark.wire.sidecar import read_sidecar
 from tests.cli.conftest import Ran
 from tests.corpus import CORPUS, expected_items, ffs_json
@@ -167,6 +171,40 @@ def test_index_leaves_a_damaged_file_alone(pbio: Pbio, readings: Path) -> None:
     assert ran.code == 1
     assert ran.err.startswith("[PBIO_TRUNCATED]")
     assert list(readings.parent.iterdir()) == [readings]
+
+
+def test_convert_to_parquet(pbio: Pbio, readings: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out" / "readings.parquet"
+    output.parent.mkdir()
+    ran = pbio("convert", readings, "--to", "parquet", "-o", output)
+    assert (ran.code, ran.out, ran.err) == (0, f"{output}: 4 rows of reading\n", "")
+    rows = pq.read_table(output).to_pylist()
+    assert rows[0] == {"n": 2, "v": [1.5, -2.0], "unit": "kPa", "station": None}
+    assert rows[3] == {"n": 2, "v": [0.25, 0.25], "unit": None, "station": "abc"}
+    assert list(output.parent.iterdir()) == [output]
+
+
+def test_convert_wants_one_name(pbio: Pbio, readings: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.ffs"
+    with FileWriter(other) as writer:
+        writer.data(record_to_format(record("alarm", [Field("level", INT32)])), {"level": 3})
+    output = tmp_path / "out.parquet"
+    ran = pbio("convert", readings, other, "-o", output)
+    assert ran.code == 1
+    assert ran.err.startswith("[PBIO_SEVERAL_FORMATS] the files hold formats of several names: reading, alarm\n")
+    assert not output.exists()
+    assert pbio("convert", readings, other, "--name", "alarm", "-o", output).code == 0
+    assert pq.read_table(output).to_pylist() == [{"level": 3}]
+
+
+def test_convert_leaves_nothing_behind_if_it_fails(pbio: Pbio, readings: Path, tmp_path: Path) -> None:
+    data = readings.read_bytes()
+    readings.write_bytes(data.replace(b"kPa\0", b"kPa\0"[:3] + b"\xff"))
+    output = tmp_path / "out.parquet"
+    ran = pbio("convert", readings, "-o", output)
+    assert ran.code == 1
+    assert ran.err.startswith("[PBIO_BAD_STRING]")
+    assert list(tmp_path.iterdir()) == [readings]
 
 
 def test_hexdump_names_the_bytes(pbio: Pbio, readings: Path) -> None:

@@ -6,6 +6,7 @@ only a store knows, damage, and the end of the file.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -25,6 +26,12 @@ UNKNOWN, DAMAGE = -1, -2
 """What `Chunk.formats` says of a record whose format nobody knows, and of bytes that are no record."""
 
 FIRST_WINDOW = 1 << 18
+
+MOST_BYTES = 2**31 - 1
+"""The largest item; what is larger does not fit into columns, and is more likely damage."""
+
+PAD = 1
+"""Unused bytes in front of the window's data: position 0 is where a scanner looks for the magic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +104,15 @@ class Chunker:
             PbioError: PBIO_NOT_FFS, or what is wrong with a format body. Damage, or a tail that is cut off, makes a
                 last chunk of its own.
         """
-        self._data, self._offset = self._buffer[:0], start
-        self._more(0, end)
-        if start == 0 and len(self._data):
+        self._data, self._offset = self._buffer[:PAD], start - PAD
+        is_more, position = self._more(PAD, end), PAD
+        if start == 0 and is_more:
             try:
-                list(Scanner(bytes(self._data[: len(MAGIC)]), self.name).items())
+                list(Scanner(self._data[PAD : PAD + len(MAGIC)].tobytes(), self.name).items())
             except TruncatedError as error:
-                yield self._damage(0, ordinal, error)
+                yield self._damage(PAD, ordinal, error)
                 return
-        position = len(MAGIC) if start == 0 else 0
+            position += len(MAGIC)
         while True:
             walked = self.walker.walk(self._data, position, self.most_records)
             found = len(walked.positions)
@@ -115,18 +122,19 @@ class Chunker:
             position = walked.next
             if walked.stop is Stop.FULL:
                 continue
-            if walked.stop is Stop.END and self._more(position, end, found):
-                position = 0
-                continue
+            if walked.stop is Stop.END and self._ends_before(position, end):
+                is_more, position = self._more(position, end, found), PAD
+                if is_more:
+                    continue
             if position >= len(self._data):
                 return
             try:
                 item = self._single(position)
             except PbioError as error:
-                is_short = isinstance(error, TruncatedError) and not self._is_reserved(position)
-                if is_short and self._more(position, end):
-                    position = 0
-                    continue
+                if isinstance(error, TruncatedError) and self._ends_before(position, end):
+                    is_more, position = self._more(position, end), PAD
+                    if is_more:
+                        continue
                 if not isinstance(error, TruncatedError) and error.code != "PBIO_BAD_ITEM":
                     raise
                 yield self._damage(position, ordinal, error)
@@ -152,13 +160,27 @@ class Chunker:
         self.walker.learn([form for form_id, form in scanner.formats.items() if form_id not in known])
         return item
 
-    def _is_reserved(self, position: int) -> bool:
-        """Whether an index block is still to be written here; more bytes would not change that."""
-        head = self._data[position : position + INDEX_BLOCK]
-        return len(head) == INDEX_BLOCK and not head.any()
+    def _ends_before(self, position: int, end: int) -> bool:
+        """Whether reading on can complete the item at a position: a length that lies must not be believed.
+
+        Nor does it help where an index block is reserved and not yet written.
+        """
+        head = self._data[position : position + INDEX_BLOCK].tobytes()
+        if len(head) == INDEX_BLOCK and not any(head):
+            return False
+        size = int.from_bytes(head[1:4])
+        match head[:1]:
+            case b"\2" if len(head) >= 8:
+                size += 8 + int.from_bytes(head[4:8])
+            case b"\3" if len(head) >= 8:
+                size = 8 + ((size & 0xFFFF) << 32 | int.from_bytes(head[4:8]))
+        if size > MOST_BYTES:
+            return False
+        last = self._offset + position + size
+        return last <= end and last <= self.source.seek(0, os.SEEK_END)
 
     def _more(self, position: int, end: int, found: int = 0) -> bool:
-        """Forget the data before a position, and read on behind the rest; False if nothing was there to be read.
+        """Forget the data before a position, which becomes PAD, and read on behind the rest; False if there is no more.
 
         The window takes the size that holds a chunk of records like the last ones, or an item that did not fit.
         """
@@ -169,17 +191,17 @@ class Chunker:
             size = len(self._buffer)
         size = max(size, 2 * len(rest), FIRST_WINDOW)
         buffer = self._buffer if size <= len(self._buffer) <= 4 * size else np.empty(size, np.uint8)
-        buffer[: len(rest)] = rest
-        self._offset += position
-        read_from = self._offset + len(rest)
-        wanted = min(len(buffer) - len(rest), end - read_from)
-        filled = len(rest)
+        filled = PAD + len(rest)
+        buffer[PAD:filled] = rest
+        self._offset += position - PAD
+        read_from = self._offset + filled
+        wanted = min(len(buffer) - filled, end - read_from)
         self.source.seek(read_from)
         while wanted > 0 and (piece := self._read_into(buffer[filled : filled + wanted])):
             filled += piece
             wanted -= piece
         self._buffer, self._data = buffer, buffer[:filled]
-        return filled > len(rest)
+        return filled > PAD + len(rest)
 
     def _read_into(self, room: npt.NDArray[np.uint8]) -> int:
         if hasattr(self.source, "readinto"):

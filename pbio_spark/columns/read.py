@@ -75,8 +75,8 @@ class Wanted:
     Attributes:
         schema: of the batches; all columns that are not one of the special ones below are fields of records.
         presentation, aliases, defaults: see `format_to_plan`.
-        names, ids: of the formats whose records are wanted; empty are all. `other_names` says whether, without them,
-            a second name is an error.
+        names, ids: of the formats whose records are wanted; empty are all.
+        only_name: the only name that formats may have; None where `names` or `ids` say which to leave out.
         formats: known beforehand, wanted or not.
         converters: made beforehand, by format ID; the others are made when their format appears.
         store: for formats that files do not describe.
@@ -95,6 +95,7 @@ class Wanted:
     defaults: Mapping[str, Default] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     ids: tuple[bytes, ...] = ()
+    only_name: str | None = None
     formats: tuple[Format, ...] = ()
     converters: Mapping[bytes, Converter] = field(default_factory=dict)
     store: FormatStore | None = None
@@ -201,22 +202,24 @@ class _Reader:
         return self._finish(data, chunk, kept, row_of, status)
 
     def _is_wanted(self, form: Format) -> bool:
-        if not (self.wanted.names or self.wanted.ids):
-            mine = {f.name for f in self.wanted.formats if f.id in self.wanted.converters}
-            if mine and form.name not in mine:
-                raise PbioError(
-                    "PBIO_SEVERAL_FORMATS",
-                    f"beside records of {', '.join(sorted(mine))} the file holds some of {form.name}",
-                    file=self.part.name,
-                    hint="say which to read with the option formatName",
-                )
+        only = self.wanted.only_name
+        if only is not None and form.name != only:
+            raise PbioError(
+                "PBIO_SEVERAL_FORMATS",
+                f"beside records of {only} the file holds some of {form.name}",
+                file=self.part.name,
+                hint="say which to read with the option formatName",
+            )
         return self.wanted.wants(form)
 
     def _decoder(self, number: int) -> Decoder:
         decoder = self._decoders.get(number)
         if decoder is None:
             form = self.formats[number]
-            converter = self.wanted.converters.get(form.id) or self.wanted.converter(form, fused=False)
+            converter = self.wanted.converters.get(form.id)
+            # Only IDs of version 2 are hashes: two files may mean different formats by one of the others.
+            if converter is None or converter.plan.format != form:
+                converter = self.wanted.converter(form, fused=False)
             decoder = self._decoders[number] = Decoder(converter)
         return decoder
 

@@ -19,7 +19,7 @@ CODES = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "float32": "f", 
 CODES |= {f"u{name}": code.upper() for name, code in CODES.items() if name.startswith("int")}
 
 
-class StrayAccess(AssertionError):
+class StrayAccessError(AssertionError):
     pass
 
 
@@ -45,7 +45,7 @@ class CheckedKernel:
 def _memory(writable: list[tuple[int, int]], readable: list[tuple[int, int]]) -> dict[str, Any]:
     def check(address: int, size: int, regions: list[tuple[int, int]]) -> None:
         if size and not any(start <= address and address + size <= start + length for start, length in regions):
-            raise StrayAccess(f"{size} bytes at {address}")
+            raise StrayAccessError(f"{size} bytes at {address}")
 
     def read(address: int, size: int) -> bytes:
         check(address, size, readable)
@@ -65,7 +65,7 @@ def _memory(writable: list[tuple[int, int]], readable: list[tuple[int, int]]) ->
         found = read(address, n).find(0)
         return n if found < 0 else found
 
-    memory: dict[str, Any] = {"copy": copy, "zero": zero, "find_zero": find_zero}
+    memory: dict[str, Any] = {"copy": copy, "zero": zero, "find_zero": find_zero, "inline": lambda function: function}
     for name, code in CODES.items():
         size = struct.calcsize(code)
         for suffix, turn in (("", _same), ("_swapped", _reversed), ("_mixed", _halves)):
@@ -85,7 +85,8 @@ def _storer(write: Callable[[int, bytes], None], code: str, turn: Callable[[byte
 
 def _converter(code: str, size: int) -> Any:
     if code in "fd":
-        return float
+        type_ = ctypes.c_float if code == "f" else ctypes.c_double
+        return lambda value: type_(value).value
     mask = (1 << 8 * size) - 1
     sign = 0 if code.isupper() else 1 << (8 * size - 1)
     return lambda value: ((int(value) & mask) ^ sign) - sign

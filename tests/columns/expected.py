@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from decimal import Context, Decimal
-from math import prod
 from typing import Any
 
 import pyarrow as pa
 
 from ecode.types import Array, Pointer, Record
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow_schema import Column, How, Presentation, decimal_type, record_to_columns
+from pbio_spark.formats.arrow_schema import Column, How, Presentation, record_to_columns
 
 EXACT = Context(prec=40)
 
 
-class NotPresentable(Exception):
+class NotPresentableError(Exception):
     """A value that its column cannot hold: the record is bad (a symbol without a name, an unsigned long too long)."""
 
 
@@ -51,7 +50,7 @@ def _value(
         case How.BYTES:
             return value.to_bytes(8, "big") if isinstance(value, int) else bytes(value)
         case How.NUMBER if pa.types.is_int64(column.arrow) and value >= 2**63:
-            raise NotPresentable(value)
+            raise NotPresentableError(value)
         case How.NUMBER:
             return value
         case How.BOOLEAN:
@@ -59,12 +58,12 @@ def _value(
         case How.DECIMAL:
             number = value if isinstance(value, int) else int.from_bytes(bytes(value), "little", signed=True)
             if abs(number) >= 10**column.arrow.precision:
-                raise NotPresentable(number)
+                raise NotPresentableError(number)
             return Decimal(number).scaleb(-column.arrow.scale, EXACT)
         case How.SYMBOL:
             names = {number: symbol for symbol, number in reversed(column.field.notes.symbols)}
             if value not in names:
-                raise NotPresentable(value)
+                raise NotPresentableError(value)
             return names[value]
         case How.STRUCT:
             return {c.name: inner(c, c.type, value[c.field.name], value) for c in column.children}

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from pbio_spark.errors import PbioError
-from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
 from pbio_spark.wire import decode, encode
 from tests import strategies
-from tests.columns.expected import NotPresentable, record_to_row
+from tests.columns.expected import NotPresentableError, record_to_row
 from tests.columns.records import decode_records, same
 
 PRESENTATIONS = st.builds(
@@ -39,7 +32,7 @@ def agree(data: st.DataObject, **options: bool) -> None:
     for i, record in enumerate(records):
         try:
             row = record_to_row(form, decode(form, record, text=None), presentation)
-        except (NotPresentable, UnicodeDecodeError):
+        except (NotPresentableError, UnicodeDecodeError):
             assert decoded.status[i]
         else:
             assert not decoded.status[i]

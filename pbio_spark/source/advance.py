@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 import fsspec
+import numpy as np
 
+from ecode.native.table import address_of
+from pbio_spark.columns.chunks import UNKNOWN, Chunker
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.source.listing import DataFile
+from pbio_spark.source.outlines import CHUNK_BYTES, CHUNK_RECORDS
 from pbio_spark.source.progress import FileProgress, Mark
-from pbio_spark.wire import Item, Kind, Scanner, TruncatedError
+from pbio_spark.wire import TruncatedError
 from pbio_spark.wire.sidecar import Point
 
 MARKED = 4096
@@ -27,6 +31,7 @@ class Advance:
     Attributes:
         last: the last record in it; None if there is only damage.
         formats: of its records, by ID.
+        has_unknown: whether some records are of a format that is not known.
         is_all: whether all complete records are in it.
         damage: what is wrong behind it, if anything is.
     """
@@ -35,6 +40,7 @@ class Advance:
     to: Point
     last: Mark | None
     formats: Mapping[bytes, Format]
+    has_unknown: bool
     is_all: bool
     damage: PbioError | None
 
@@ -45,49 +51,54 @@ def advance(file: DataFile, start: Point, known: Mapping[bytes, Format], room: i
     Args:
         known: the formats of records before `start` as far as they are known.
         room: how many bytes are wanted, about, but at least one record; None for all there are.
+
+    Raises PBIO_NOT_FFS, or what is wrong with a format body.
     """
     fs, path = fsspec.url_to_fs(file.path)
     with fs.open(path, "rb") as source:
-        scanner = Scanner(source, file.path, offset=start.offset, ordinal=start.ordinal, formats=known)
-        used: set[bytes] = set()
-        last: Item | None = None
-        damage: PbioError | None = None
-        is_all = True
-        try:
-            for item in scanner.items():
-                if item.end > file.size:
-                    break  # what came after the listing waits for the next one
-                if item.kind is not Kind.DATA:
-                    continue
-                used.add(item.format_id)
-                last = item
-                if room is not None and item.end - start.offset >= room:
-                    is_all = False
-                    break
-        except TruncatedError:
-            pass
-        except PbioError as error:
-            damage = error
-        if last is None and damage is None:
-            return None
-        to = start if last is None else Point(last.end, last.ordinal + 1)
-        formats = {format_id: scanner.formats[format_id] for format_id in used & scanner.formats.keys()}
-        if used - formats.keys() and start.offset:
-            earlier = formats_before(file.path, start.offset)
-            formats |= {format_id: earlier[format_id] for format_id in used & earlier.keys()}
-        return Advance(
-            start, to, None if last is None else _mark(source, last.offset, last.end), formats, is_all, damage
-        )
+        found = _advance(file, source, start, known, room)
+        if found is not None and found.has_unknown and start.offset:
+            found = _advance(file, source, start, formats_before(file.path, start.offset), room)
+    return found
+
+
+def _advance(
+    file: DataFile, source: BinaryIO, start: Point, known: Mapping[bytes, Format], room: int | None
+) -> Advance | None:
+    chunker = Chunker(source, file.path, tuple(known.values()), lambda _: None, CHUNK_RECORDS, CHUNK_BYTES)
+    used: set[int] = set()
+    last, to, ordinal = 0, start.offset, start.ordinal
+    damage: PbioError | None = None
+    is_all = True
+    for chunk in chunker.chunks(start.offset, file.size, start.ordinal):
+        if chunk.error is not None:
+            damage = None if isinstance(chunk.error, TruncatedError) else chunk.error
+            break
+        ends = chunk.offset + chunk.ends - address_of(chunk.data)
+        count = len(ends)
+        if room is not None and ends[-1] - start.offset >= room:
+            count = int(np.searchsorted(ends, start.offset + room)) + 1
+            is_all = False
+        used |= set(np.unique(chunk.formats[:count]).tolist())
+        last, to = chunk.offset + int(chunk.positions[count - 1]), int(ends[count - 1])
+        ordinal = chunk.ordinal + count
+        if not is_all:
+            break
+    if to == start.offset and damage is None:
+        return None
+    formats = {form.id: form for number, form in enumerate(chunker.formats) if number in used}
+    mark = _mark(source, last, to) if to > start.offset else None
+    return Advance(start, Point(to, ordinal), mark, formats, UNKNOWN in used, is_all, damage)
 
 
 def formats_before(path: str, end: int) -> dict[bytes, Format]:
     """The formats that a file describes before an offset."""
     fs, plain = fsspec.url_to_fs(path)
     with fs.open(plain, "rb") as source:
-        scanner = Scanner(source, path)
-        for _ in scanner.items(end):
+        chunker = Chunker(source, path, (), lambda _: None, CHUNK_RECORDS, CHUNK_BYTES)
+        for _ in chunker.chunks(0, end, 0):
             pass
-    return scanner.formats
+    return {form.id: form for form in chunker.formats}
 
 
 def is_still(file: DataFile, progress: FileProgress) -> bool:

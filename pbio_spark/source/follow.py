@@ -38,11 +38,13 @@ class Follower:
         """By path, the size, the time of modification and the place at which there was nothing more to be read."""
         self._met: set[Format] = set()
         self._fixed: list[DataFile] | None = None
+        self._folders: dict[str, tuple[tuple[str, str | None], ...]] = {}
+        """By path, the values of the `k=v` folders that a file lies in."""
         self._pause = 0.0
 
     def stop_growing(self) -> None:
         """Take the files as they are now for all that there is ever going to be."""
-        self._fixed = list_files(self._paths, self._options)
+        self._fixed = self._list()
 
     def latest(self, start: Progress, max_files: int | None, max_bytes: int | None) -> Progress:
         """The offset up to which a batch that begins at `start` can read; `start` itself if there is nothing to read.
@@ -51,7 +53,7 @@ class Follower:
         """
         time.sleep(self._pause)
         began = time.monotonic()
-        listed = self._fixed if self._fixed is not None else list_files(self._paths, self._options)
+        listed = self._fixed if self._fixed is not None else self._list()
         oldest = start.watermark - self._options.max_file_age
         listed = [file for file in listed if file.path in start.files or file.modified >= oldest]
         listed.sort(key=lambda file: (file.modified, file.path))
@@ -82,6 +84,17 @@ class Follower:
         if path not in self._formats:
             self._formats[path] = formats_before(path, end)
         return self._formats[path]
+
+    def folders_of(self, path: str) -> tuple[tuple[str, str | None], ...]:
+        """The values of the `k=v` folders that a file lies in."""
+        if path not in self._folders:
+            self._list()
+        return self._folders.get(path, ())
+
+    def _list(self) -> list[DataFile]:
+        listed = list_files(self._paths, self._options)
+        self._folders = {file.path: file.partition for file in listed}
+        return listed
 
     def _origins(
         self, start: Progress, listed: Iterable[DataFile]

@@ -10,6 +10,7 @@ import hashlib
 import logging
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,13 +18,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 import fsspec
+import numpy as np
 
 from ecode.native.cache import folder
+from pbio_spark.columns.chunks import Chunker
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.source.listing import DataFile
 from pbio_spark.source.options import Options
-from pbio_spark.wire import Kind, Scanner, TruncatedError, read_index
+from pbio_spark.wire import Scanner, TruncatedError, read_index
 from pbio_spark.wire.sidecar import STEP, Outline, Point, outline_from_json, outline_to_json, read_sidecar
 
 HEAD = 1 << 20
@@ -33,6 +36,8 @@ BLOCKS = 20_000
 REMEMBERED = 8 << 20
 """Outlines of files of at least this many bytes are kept on disk."""
 THREADS = 8
+CHUNK_RECORDS, CHUNK_BYTES = 1 << 16, 8 << 20
+"""What a walk takes at once."""
 
 log = logging.getLogger("pbio_spark.source")
 
@@ -63,10 +68,14 @@ def outline_files(files: Sequence[DataFile], options: Options, *, all_formats: b
             error = PbioError("PBIO_PATH_NOT_FOUND", "the file has vanished since it was listed", file=file.path)
         if isinstance(error, TruncatedError) or error is None:
             return found
-        is_missing = error.code == "PBIO_PATH_NOT_FOUND"
-        if not (
-            options.ignore_missing_files if is_missing else options.mode != "FAILFAST" or options.ignore_corrupt_files
-        ):
+        match error.code:
+            case "PBIO_PATH_NOT_FOUND":
+                is_borne = options.ignore_missing_files
+            case "PBIO_BAD_ITEM":
+                is_borne = options.ignore_corrupt_files or options.mode != "FAILFAST"
+            case _:
+                is_borne = options.ignore_corrupt_files
+        if not is_borne:
             raise error
         log.warning("%s", error)
         return found
@@ -90,23 +99,27 @@ def _outline(file: DataFile, walk: bool) -> tuple[Outline, PbioError | None]:
 
 
 def file_to_outline(file: DataFile, source: BinaryIO, stop: int | None = None) -> tuple[Outline, PbioError | None]:
-    """Walk over a file, or over the items that start before `stop`; also what ended the walk early."""
-    scanner = Scanner(source, file.path)
-    counts: dict[bytes, int] = {}
+    """Walk over a file, or over its bytes before `stop`; also what ended the walk early."""
+    counts = Counter[int]()
     points: list[Point] = []
     error: PbioError | None = None
+    chunker = Chunker(source, file.path, (), lambda _: None, CHUNK_RECORDS, CHUNK_BYTES)
     try:
-        for item in scanner.items(stop):
-            if item.kind is Kind.DATA:
-                counts[item.format_id] = counts.get(item.format_id, 0) + 1
-                if item.offset - (points[-1].offset if points else 0) >= STEP:
-                    points.append(Point(item.offset, item.ordinal))
+        for chunk in chunker.chunks(0, file.size if stop is None else min(stop, file.size), 0):
+            error = chunk.error
+            numbers, found = np.unique(chunk.formats, return_counts=True)
+            counts.update(dict(zip(numbers.tolist(), found.tolist(), strict=True)))
+            while True:
+                row = int(np.searchsorted(chunk.positions, (points[-1].offset if points else 0) + STEP - chunk.offset))
+                if row == len(chunk.positions):
+                    break
+                points.append(Point(chunk.offset + int(chunk.positions[row]), chunk.ordinal + row))
     except PbioError as caught:
         error = caught
-    formats = tuple(scanner.formats.values())
-    is_whole = error is None and scanner.offset >= file.size
-    found = tuple(counts.get(format.id, 0) for format in formats)  # noqa: A001
-    return Outline(file.size, file.modified, formats, found, tuple(points), is_whole), error
+    formats = tuple(chunker.formats)
+    is_whole = error is None and stop is None
+    found_of = tuple(counts[number] for number in range(len(formats)))
+    return Outline(file.size, file.modified, formats, found_of, tuple(points), is_whole), error
 
 
 def _indexed(file: DataFile, source: BinaryIO) -> tuple[Outline, None] | None:

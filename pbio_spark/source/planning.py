@@ -1,6 +1,6 @@
 """Files and their outlines -> partitions: lists of splits, each a run of whole items of one file.
 
-A plan holds places and IDs, never records: however large the files, it stays small.
+A plan holds places and formats, never records: however large the files, it stays small.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from pbio_spark.columns.read import CORRUPT_TYPE, METADATA_TYPE
 from pbio_spark.formats import Format
 from pbio_spark.source.listing import DataFile, list_files
 from pbio_spark.source.options import Options
@@ -29,23 +30,28 @@ class Split:
     Attributes:
         start, end: offsets; 0 is before the magic.
         ordinal: of the first record from `start` on.
-        format_ids: of the formats in front of `start`, and of those known to follow.
+        formats: of the file, which a reader that starts in its middle would not see.
     """
 
     file: DataFile
     start: int
     end: int
     ordinal: int
-    format_ids: tuple[bytes, ...]
+    formats: tuple[Format, ...] = ()
 
 
 def plan_partitions(
     files: Sequence[DataFile], outlines: Sequence[Outline], options: Options
 ) -> list[tuple[Split, ...]]:
     """Splits of about `maxPartitionBytes`, several together where files are small, in the order of the files."""
+    return pack(_splits(files, outlines, options.max_partition_bytes), options)
+
+
+def pack(splits: Iterable[Split], options: Options) -> list[tuple[Split, ...]]:
+    """Splits in their order, put together to partitions of about `maxPartitionBytes`."""
     partitions: list[list[Split]] = []
     room = 0
-    for split in _splits(files, outlines, options.max_partition_bytes):
+    for split in splits:
         cost = split.end - split.start + OPEN_COST
         if cost > room or not partitions:
             partitions.append([])
@@ -57,10 +63,16 @@ def plan_partitions(
 
 def _splits(files: Iterable[DataFile], outlines: Iterable[Outline], most: int) -> Iterator[Split]:
     for file, outline in zip(files, outlines, strict=True):
-        ids = tuple(format.id for format in outline.formats)  # noqa: A001 - the project's word for the thing
-        cuts = [Point(0, 0), *_cuts(outline.points, file.size, most)]
-        ends = [*(cut.offset for cut in cuts[1:]), file.size]
-        yield from (Split(file, cut.offset, end, cut.ordinal, ids) for cut, end in zip(cuts, ends, strict=True) if end)
+        start = Point(0, 0)
+        for cut in _cuts(outline.points, file.size, most):
+            yield _split(file, outline, start, cut.offset)
+            start = cut
+        if file.size:
+            yield _split(file, outline, start, file.size)
+
+
+def _split(file: DataFile, outline: Outline, start: Point, end: int) -> Split:
+    return Split(file, start.offset, end, start.ordinal, outline.formats if start.offset else ())
 
 
 def _cuts(points: Sequence[Point], size: int, most: int) -> Iterator[Point]:

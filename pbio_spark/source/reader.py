@@ -1,0 +1,136 @@
+"""Reading: what the driver makes ready, and what a task does with it.
+
+The pickled reader is what every task gets: the wanted columns and the converters, compiled. A partition adds places.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import fsspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from pbio_spark.columns.read import Part, Wanted, read_batches
+from pbio_spark.errors import PbioError
+from pbio_spark.source.options import Options
+from pbio_spark.source.partitions import partition_value
+from pbio_spark.source.planning import Scan, Split, plan_partitions
+from pbio_spark.source.wanted import options_to_wanted, with_converters
+
+log = logging.getLogger("pbio_spark.source")
+
+FILE_ERRORS = frozenset(
+    {"PBIO_NOT_FFS", "PBIO_BAD_BODY", "PBIO_BAD_LAYOUT", "PBIO_BAD_TYPE_STRING", "PBIO_BAD_OPT_INFO", "PBIO_BAD_ID"}
+    | {"PBIO_FORMAT_CONFLICT"}
+)
+"""What `ignoreCorruptFiles` bears: a file that is no FFS file, or whose formats are broken."""
+
+
+class PbioPartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, splits: tuple[Split, ...]) -> None:
+        super().__init__(None)
+        self.splits = splits
+
+
+class PbioReader(DataSourceReader):
+    """Reads files in batches. Everything is planned when it is made, because Spark pickles it before it asks."""
+
+    def __init__(self, scan: Scan, schema: pa.Schema) -> None:
+        """Raises PBIO_INCOMPATIBLE_TYPE, PBIO_AMBIGUOUS_NAME and PBIO_NAME_COLLISION for columns that cannot be."""
+        folders = [name for name, _ in scan.files[0].partition] if scan.files else []
+        wanted = options_to_wanted(scan.options, schema, folders)
+        self._options = scan.options
+        self._wanted = with_converters(wanted, scan.formats, sum(file.size for file in scan.files))
+        self._partitions = plan_partitions(scan.files, scan.outlines, scan.options)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_partitions": []}  # each task gets its own
+
+    def partitions(self) -> list[InputPartition]:
+        return [PbioPartition(splits) for splits in self._partitions]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        splits = partition.splits if isinstance(partition, PbioPartition) else ()
+        return read_splits(self._wanted, splits, self._options)
+
+
+def read_splits(wanted: Wanted, splits: Sequence[Split], options: Options) -> Iterator[pa.RecordBatch]:
+    """The records of splits, in order, as batches of the wanted schema and of a size that Spark likes.
+
+    Raises what `read_batches` raises; PBIO_PATH_NOT_FOUND for a file that has vanished; PBIO_UNEXPECTED_NULL.
+    """
+    began, rows = time.monotonic(), 0
+    for batch in _gather((batch for split in splits for batch in _read_split(wanted, split, options)), wanted):
+        _check_nulls(batch)
+        rows += batch.num_rows
+        yield batch
+    log.info(
+        "read %d records, %d bytes, %d files in %d ms",
+        rows,
+        sum(split.end - split.start for split in splits),
+        len({split.file.path for split in splits}),
+        1000 * (time.monotonic() - began),
+    )
+
+
+def _read_split(wanted: Wanted, split: Split, options: Options) -> Iterator[pa.RecordBatch]:
+    path = split.file.path
+    values = {name.casefold(): value for name, value in split.file.partition}
+    partition = tuple(
+        partition_value(values[name.casefold()], wanted.schema.field(name), path) for name in wanted.partition_columns
+    )
+    # Where a split ends inside its file, it must end at an item boundary, or the plan was wrong.
+    tail = wanted.tail if split.end == split.file.size else "error"
+    part = Part(path, split.start, split.end, split.ordinal, partition)
+    fs, plain = fsspec.url_to_fs(path)
+    try:
+        with fs.open(plain, "rb") as source:
+            yield from read_batches(replace(wanted, formats=split.formats, tail=tail), part, source)
+    except FileNotFoundError:
+        if not options.ignore_missing_files:
+            raise PbioError("PBIO_PATH_NOT_FOUND", "the file has vanished since it was listed", file=path) from None
+        log.warning("%s has vanished since it was listed", path)
+    except PbioError as error:
+        # Damage between records has been dealt with; this is a file that is none, or a broken format body.
+        if not (options.ignore_corrupt_files and error.code in FILE_ERRORS):
+            raise
+        log.warning("%s", error)
+
+
+def _gather(batches: Iterable[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """Small batches put together, as many small files make them."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if waiting and (
+            rows + batch.num_rows > wanted.records_per_batch or size + batch.nbytes > wanted.max_batch_bytes
+        ):
+            yield _together(waiting)
+            waiting, rows, size = [], 0, 0
+        waiting.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+    if waiting:
+        yield _together(waiting)
+
+
+def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _check_nulls(batch: pa.RecordBatch) -> None:
+    """Refuse a null in a column that .schema() calls NOT NULL, which would break the query far from here."""
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        if not field.nullable and column.null_count:
+            raise PbioError(
+                "PBIO_UNEXPECTED_NULL",
+                "the column is NOT NULL in .schema(), and some records have no value for it",
+                field=f"$.{field.name}",
+                hint="leave NOT NULL out, or give the column a value with the option defaults",
+            )

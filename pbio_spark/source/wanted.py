@@ -1,0 +1,102 @@
+"""Options, columns and formats -> `Wanted`, which is all that reading needs to know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from pbio_spark.columns.converter import is_ready, plan_to_converter
+from pbio_spark.columns.planner import format_to_plan
+from pbio_spark.columns.read import CORRUPT_TYPE, METADATA_TYPE, Wanted
+from pbio_spark.columns.walk import walk_kernel
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow_to_ddl import arrow_to_ddl
+from pbio_spark.formats.store import FolderStore
+from pbio_spark.source.options import Options
+from pbio_spark.source.schema import presentation_of
+
+WORTH_FUSING = 256 << 20
+"""From how many bytes of records on a fused converter is compiled for them, if it has not been before."""
+
+
+def options_to_wanted(options: Options, schema: pa.Schema, folders: Sequence[str] = ()) -> Wanted:
+    """What is wanted, before any format is known.
+
+    Args:
+        folders: the names of the `k=v` folders that the files lie in.
+
+    Raises PBIO_INCOMPATIBLE_TYPE if a special column is of another type than it can be.
+    """
+    corrupt, metadata = options.column_name_of_corrupt_record, options.metadata_column
+    _check_special(schema, corrupt, CORRUPT_TYPE, "columnNameOfCorruptRecord")
+    _check_special(schema, metadata, METADATA_TYPE, "metadataColumn")
+    by_folded = {name.casefold(): name for name in schema.names}
+    return Wanted(
+        schema=schema,
+        presentation=presentation_of(options),
+        aliases=options.field_aliases,
+        defaults=options.defaults,
+        names=options.format_name,
+        ids=options.format_id,
+        store=None if options.format_store is None else FolderStore(options.format_store),
+        mode=options.mode,
+        corrupt_column=corrupt if corrupt in schema.names else None,
+        metadata_column=metadata if metadata in schema.names else None,
+        partition_columns=tuple(by_folded[name.casefold()] for name in folders if name.casefold() in by_folded),
+        tail="error" if options.truncated_tail in (None, "error") else "ignore",
+        ignore_corrupt_files=options.ignore_corrupt_files,
+        records_per_batch=options.records_per_batch,
+        max_batch_bytes=options.max_batch_bytes,
+        walk=walk_kernel(),
+    )
+
+
+def with_converters(wanted: Wanted, formats: Sequence[Format], size: int) -> Wanted:
+    """What is wanted, with the converters of the formats that are known to come.
+
+    Args:
+        size: of all records together, in bytes: what compiling is weighed against.
+
+    Raises what `format_to_plan` raises; PBIO_NAME_COLLISION if a special column has the name of a field.
+    """
+    special = {wanted.corrupt_column, wanted.metadata_column, *wanted.partition_columns} - {None}
+    converters = {}
+    for form in formats:
+        for field in form.record.fields:
+            if field.name in special and not field.notes.hidden:
+                raise PbioError(
+                    "PBIO_NAME_COLLISION",
+                    f"the column {field.name!r} is a field of the records and made by the source as well",
+                    format=form.name,
+                    hint='rename the field with the option fieldAliases, {"other name": "field"}, the column with '
+                    "metadataColumn or columnNameOfCorruptRecord, or the folders of the files",
+                )
+        plan = format_to_plan(
+            form, wanted.data_schema, wanted.presentation, aliases=wanted.aliases, defaults=wanted.defaults
+        )
+        fused = size >= WORTH_FUSING or is_ready(plan, fused=True)
+        converters[form.id] = plan_to_converter(plan, fused=fused)
+    unnamed = not (wanted.names or wanted.ids)
+    return replace(
+        wanted, converters=converters, only_name=next((form.name for form in formats), None) if unnamed else None
+    )
+
+
+def _check_special(schema: pa.Schema, name: str | None, type_: pa.StructType, option: str) -> None:
+    """A special column of the schema must be of its type, or a structure of some of its parts."""
+    if name is None or name not in schema.names:
+        return
+    asked = schema.field(name).type
+    known = {part.name: part.type for part in type_}
+    is_part = pa.types.is_struct(asked) and all(known.get(part.name) == part.type for part in asked)
+    if not (is_part or (type_ is CORRUPT_TYPE and pa.types.is_binary(asked))):
+        raise PbioError(
+            "PBIO_INCOMPATIBLE_TYPE",
+            f"the column of the option {option} cannot be {asked}",
+            field=f"$.{name}",
+            hint=f"it is {arrow_to_ddl(pa.schema([pa.field(name, type_)]))}, or some parts of that"
+            + (", or BINARY for the bytes alone" if type_ is CORRUPT_TYPE else ""),
+        )

@@ -20,7 +20,6 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_CONF_DIR", str(ROOT / "conf"))
 
 from pyspark.sql import DataFrame, SparkSession  # noqa: E402
-from pyspark.sql import functions as F  # noqa: E402, N812
 
 from demo.sample import take_sample  # noqa: E402
 from demo.senders import SENDERS  # noqa: E402
@@ -37,8 +36,8 @@ def main() -> None:
     title("Three generations of a sender write what this machine is doing")
     formats = list(write_files())
     title('spark.read.format("pbio").load("build/demo"): one DataFrame')
-    spark = SparkSession.builder.appName("pbio demo").getOrCreate()
-    rows = spark.read.format("pbio").option("metadataColumn", "_pbio").load(str(DATA)).cache()
+    spark = start_spark()
+    rows = spark.read.format("pbio").option("metadataColumn", "_pbio").load(str(DATA))
     show(measurements(rows))
     title("Where each row came from, in the metadata column")
     show(origins(rows))
@@ -64,14 +63,36 @@ def write_files() -> Iterator[Format]:
         yield made
 
 
+def start_spark() -> SparkSession:
+    """A session whose JVM says what it has to say in build/spark.log instead of between our tables."""
+    log, error = os.open("build/spark.log", os.O_CREAT | os.O_TRUNC | os.O_WRONLY), os.dup(2)
+    os.dup2(log, 2)
+    try:
+        return SparkSession.builder.appName("pbio demo").getOrCreate()
+    finally:
+        os.dup2(error, 2)
+
+
 def measurements(rows: DataFrame) -> DataFrame:
     """What was measured; what a generation did not send is null."""
-    busiest = F.expr("max_by(i, i.received) FROM (SELECT explode(interfaces) i)")
-    return rows.select("seconds", "at", "host", "load", "load_15", "free_kb", "total_kb", "busy_seconds", busiest)
+    return rows.selectExpr(
+        "date_format(coalesce(at, timestamp_seconds(seconds)), 'HH:mm:ss.S') AS time",
+        "host",
+        "round(load, 2) AS load",
+        "round(load_15, 2) AS load_15",
+        "free_kb div 1024 AS free_mb",
+        "total_kb div 1024 AS total_mb",
+        "size(busy_seconds) AS cpus",
+        "array_join(transform(interfaces, i -> concat(i.name, ' ', i.received div 1000000, ' MB')), ', ') AS received",
+    )
 
 
 def origins(rows: DataFrame) -> DataFrame:
-    return rows.select("_pbio.*")
+    """The place of each record, its format, and the way it became a row."""
+    return rows.selectExpr(
+        "regexp_extract(_pbio.file_path, '[^/]*$', 0) AS file", "_pbio.ordinal", "_pbio.offset", "_pbio.length",
+        "_pbio.format_id", "_pbio.machine", "_pbio.way",
+    )  # fmt: skip
 
 
 def show(rows: DataFrame) -> None:

@@ -6,7 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -30,6 +30,7 @@ class Sample:
         load: averages over 1, 5 and 15 minutes.
         memory_total, memory_free: in KiB; 0 where the system does not say.
         busy: of each processor, the time it has been busy since the machine started, in seconds.
+        interfaces: those that have received anything.
     """
 
     at: float
@@ -38,7 +39,7 @@ class Sample:
     memory_total: int
     memory_free: int
     busy: tuple[float, ...] = ()
-    interfaces: tuple[Interface, ...] = field(default=())
+    interfaces: tuple[Interface, ...] = ()
 
 
 def take_sample() -> Sample:
@@ -73,4 +74,5 @@ def _interfaces() -> Iterator[Interface]:
     for line in _lines("net/dev")[2:]:
         name, _, counters = line.partition(":")
         words = counters.split()
-        yield Interface(name.strip(), int(words[0]), int(words[8]))
+        if int(words[0]):
+            yield Interface(name.strip(), int(words[0]), int(words[8]))

@@ -124,7 +124,7 @@ def holds(value: Any) -> Iterator[Any]:
 
 
 @settings(
-    max_examples=20_000 if LONG else 400,
+    max_examples=5_000 if LONG else 400,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

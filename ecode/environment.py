@@ -69,11 +69,12 @@ class Function:
         name, returns, parameters: its prototype; types are basic, or the word `attr_list`, or for results and
             parameters `char*` (a pointer into a string); `returns` of None is void.
         call: the function on Python values: int, float, bytes or None (strings).
-        native: the expression for generated code, with one `{}` per argument (two for a string: address and length);
-            None if only the interpreter can call it.
+        native: the expression for generated code, a format with one place per argument (two for a string: address
+            and length; an absent one has length 0); None if only the interpreter can call it.
         is_variadic: further arguments of any scalar type may follow.
         is_pure: the result depends on the arguments only, and nothing else happens.
         is_logged: name and arguments are appended to the call's log.
+        needs_strings: an absent string as an argument ends the event (`index_out_of_range`).
         cost: in units of one operation.
     """
 
@@ -85,6 +86,7 @@ class Function:
     is_variadic: bool = False
     is_pure: bool = False
     is_logged: bool = False
+    needs_strings: bool = False
     cost: int = 10
 
 
@@ -118,7 +120,7 @@ def service(
     given = [part.strip() for part in match[3].split(",") if part.strip() not in ("", "void")]
     is_variadic = bool(given) and given[-1] == "..."
     parameters = tuple(_word(part, prototype) for part in (given[:-1] if is_variadic else given))
-    return Function(match[2], returns, parameters, call, native, is_variadic, is_pure, is_logged, cost)
+    return Function(match[2], returns, parameters, call, native, is_variadic, is_pure, is_logged, cost=cost)
 
 
 def _word(text: str, prototype: str) -> Basic | str:

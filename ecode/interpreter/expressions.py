@@ -321,8 +321,6 @@ class Expressions:
         def copy(frame: Frame) -> None:
             items, index = where(frame)
             given = source(frame)
-            if given is items[index]:
-                return
             copied = self._deep(frame, given, type_, at)
             items[index][:] = copied
             items[index].absent = copied.absent
@@ -358,9 +356,12 @@ class Expressions:
         function, at = node.function, node.at
         arguments = [self.value(argument) for argument in node.arguments]
         finish = self._finish(function, node.type)
+        needed = [i for i, p in enumerate(function.parameters) if p == STRING] if function.needs_strings else []
 
         def call(frame: Frame) -> Any:
             values = [argument(frame) for argument in arguments]
+            if needed and any(values[i] is None for i in needed):
+                raise Trapped(TrapKind.INDEX_OUT_OF_RANGE, at)
             if function.is_logged:
                 frame.log.append((function.name, _logged(function, values)))
             try:

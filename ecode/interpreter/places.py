@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ecode.errors import TrapKind
@@ -88,21 +89,21 @@ def checked(code: Expressions, place: Target) -> Code:
     return usable
 
 
-def extents(code: Expressions, place: Place) -> Code:
-    """A closure that gives the extents of an array, as they are now, and its elements."""
+def shape(code: Expressions, place: Place) -> tuple[Code, Callable[[Any], tuple[list[int], list[Any]]]]:
+    """Closures that find the array (or the record that has it), and that give its extents as they are then, and its
+    elements. Between the two, index expressions may change the extents."""
     assert isinstance(place.type, Array)
     if not place.type.is_dynamic:
         items, fixed = value_at(code, place), [int(dim) for dim in place.type.dims]
-        return lambda frame: (fixed, items(frame))
+        return items, lambda found: (fixed, found)
     assert isinstance(place, FieldOf), "only fields have dynamic extents"
     record, index = value_at(code, place.record), position(code, place.struct, place.name)
     dims = [dim if isinstance(dim, int) else (position(code, place.struct, dim),) for dim in place.type.dims]
 
-    def dynamic(frame: Frame) -> tuple[list[int], list[Any]]:
-        fields = record(frame)
+    def dynamic(fields: Any) -> tuple[list[int], list[Any]]:
         return [dim if isinstance(dim, int) else fields[dim[0]] for dim in dims], fields[index]
 
-    return dynamic
+    return record, dynamic
 
 
 def _element(code: Expressions, place: Element) -> Code:
@@ -113,11 +114,12 @@ def _element(code: Expressions, place: Element) -> Code:
         indices.append((code.value(array.index), array.at))
         array = array.array
     indices.reverse()
-    shape = extents(code, array)
+    find, measure = shape(code, array)
 
     def element(frame: Frame) -> tuple[list[Any], int, int]:
-        dims, items = shape(frame)
+        found = find(frame)
         values = [(index(frame), at) for index, at in indices]
+        dims, items = measure(found)
         flat = 0
         for (value, at), dim in zip(values, dims, strict=False):
             if not 0 <= value < dim:
@@ -134,10 +136,10 @@ def address(code: Expressions, node: AddressOf) -> Code:
     """A closure that makes a pointer."""
     place = node.place
     if node.is_decay and not isinstance(place, Element):
-        shape = extents(code, place)
+        find, measure = shape(code, place)
 
         def decayed(frame: Frame) -> PointerValue:
-            dims, items = shape(frame)
+            dims, items = measure(find(frame))
             return PointerValue(items, 0, 0, total(dims, _NO_LIMIT, node.at))
 
         return decayed

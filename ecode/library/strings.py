@@ -2,80 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from ecode.environment import Function
-from ecode.errors import TrapKind
-from ecode.interpreter.memory import Trapped
 from ecode.types import INT32, STRING, Basic
-
-
-def _present(*strings: bytes | None) -> None:
-    if None in strings:
-        raise Trapped(TrapKind.INDEX_OUT_OF_RANGE)
 
 
 def _sign(left: bytes, right: bytes) -> int:
     return (left > right) - (left < right)
 
 
-def _strlen(text: bytes | None) -> int:
-    _present(text)
-    return len(text or b"")
+def _found(at: int) -> int | None:
+    return None if at < 0 else at
 
 
-def _strcmp(left: bytes | None, right: bytes | None) -> int:
-    _present(left, right)
-    return _sign(left or b"", right or b"")
+def _strncmp(left: bytes, right: bytes, count: int) -> int:
+    return _sign(left[: max(count, 0)], right[: max(count, 0)])
 
 
-def _strncmp(left: bytes | None, right: bytes | None, count: int) -> int:
-    _present(left, right)
-    count = max(count, 0)
-    return _sign((left or b"")[:count], (right or b"")[:count])
+def _strspn(text: bytes, accepted: bytes) -> int:
+    return next((i for i, byte in enumerate(text) if byte not in accepted), len(text))
 
 
-def _strchr(text: bytes | None, wanted: int) -> int | None:
-    _present(text)
-    found = ((text or b"") + b"\0").find(bytes([wanted & 255]))
-    return None if found < 0 else found
+def _strcspn(text: bytes, refused: bytes) -> int:
+    return next((i for i, byte in enumerate(text) if byte in refused), len(text))
 
 
-def _strrchr(text: bytes | None, wanted: int) -> int | None:
-    _present(text)
-    found = ((text or b"") + b"\0").rfind(bytes([wanted & 255]))
-    return None if found < 0 else found
-
-
-def _strstr(text: bytes | None, wanted: bytes | None) -> int | None:
-    _present(text, wanted)
-    found = (text or b"").find(wanted or b"")
-    return None if found < 0 else found
-
-
-def _strspn(text: bytes | None, accepted: bytes | None) -> int:
-    _present(text, accepted)
-    return len(text or b"") - len((text or b"").lstrip(accepted or b"")) if accepted else 0
-
-
-def _strcspn(text: bytes | None, refused: bytes | None) -> int:
-    _present(text, refused)
-    return next((i for i, byte in enumerate(text or b"") if byte in (refused or b"")), len(text or b""))
-
-
-def _function(call: Any, returns: Basic | str, *parameters: Basic, cost: int = 30) -> Function:
-    name = call.__name__.lstrip("_")
-    places = ", ".join("{}, {}" if p == STRING else "{}" for p in parameters)
-    return Function(name, returns, parameters, call, f"{name}({places})", is_pure=True, cost=cost)
+def _function(
+    name: str, native: str, call: Callable[..., int | None], returns: Basic | str, *parameters: Basic, cost: int = 30
+) -> Function:
+    return Function(name, returns, parameters, call, native, is_pure=True, needs_strings=True, cost=cost)
 
 
 STRING_FUNCTIONS: tuple[Function, ...] = (
-    _function(_strlen, INT32, STRING, cost=1),
-    _function(_strcmp, INT32, STRING, STRING),
-    _function(_strncmp, INT32, STRING, STRING, INT32),
-    _function(_strchr, "char*", STRING, INT32),
-    _function(_strrchr, "char*", STRING, INT32),
-    _function(_strstr, "char*", STRING, STRING),
-    _function(_strspn, INT32, STRING, STRING),
-    _function(_strcspn, INT32, STRING, STRING),
+    _function("strlen", "{1}", len, INT32, STRING, cost=1),
+    _function("strcmp", "compare_bytes({}, {}, {}, {})", _sign, INT32, STRING, STRING),
+    _function("strncmp", "strncmp({}, {}, {}, {}, {})", _strncmp, INT32, STRING, STRING, INT32),
+    _function(
+        "strchr",
+        "strchr({}, {}, {})",
+        lambda text, wanted: _found((text + b"\0").find(bytes([wanted & 255]))),
+        "char*",
+        STRING,
+        INT32,
+    ),
+    _function(
+        "strrchr",
+        "strrchr({}, {}, {})",
+        lambda text, wanted: _found((text + b"\0").rfind(bytes([wanted & 255]))),
+        "char*",
+        STRING,
+        INT32,
+    ),
+    _function(
+        "strstr", "strstr({}, {}, {}, {})", lambda text, wanted: _found(text.find(wanted)), "char*", STRING, STRING
+    ),
+    _function("strspn", "strspn({}, {}, {}, {})", _strspn, INT32, STRING, STRING),
+    _function("strcspn", "strcspn({}, {}, {}, {})", _strcspn, INT32, STRING, STRING),
 )

@@ -11,10 +11,13 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import ecode
+from ecode.columns import BatchProgram, columns_of, values_of
+from ecode.typed_to_numba import Keep
 from ecode.types import (
     CHAR,
     ENUMERATION,
@@ -51,7 +54,7 @@ FUNCTIONS = {
         ecode.service("int note(int x)", lambda x: x, "{}", is_logged=True),
         ecode.service("double scale(double x, double k)", lambda x, k: x * k, "{} * {}"),
         ecode.service("void emit(int port, double v)", lambda port, v: None, "0", is_logged=True),
-        ecode.service("int slen(string s)", lambda s: len(s or b""), "slen({}, {})"),
+        ecode.service("int slen(string s)", lambda s: len(s or b""), "{1}"),
     )
 }
 # Results of these functions may differ in the last two bits.
@@ -134,6 +137,38 @@ def python_engine(program: ecode.Program, case: Case) -> Iterator[ecode.Outcome]
     statics = program.statics
     for call in case["calls"]:
         yield program.run(inputs(case, call), statics)
+
+
+def numba_engine(program: ecode.Program, case: Case) -> Iterator[ecode.Outcome]:
+    """Calls that share their parameter blocks run as one batch."""
+    batch, statics, structs = BatchProgram.of(program, Keep.ALL), program.statics, program.typed.structs
+    types = program.typed.param_types
+    blocks = {p.name for p in program.params if p.mode is ecode.Mode.PARAM}
+    outs = [p.name for p in program.params if p.mode is ecode.Mode.OUT]
+    calls = [inputs(case, call) for call in case["calls"]]
+    for _, group in groupby(calls, lambda given: [given.get(name) for name in sorted(blocks)]):
+        together = list(group)
+        columns = {
+            name: columns_of([given.get(name) for given in together][: 1 if name in blocks else None], type_, structs)
+            for name, type_ in types.items()
+            if name not in outs
+        }
+        result = batch.run(columns, len(together), statics)
+        outputs = {name: values_of(result.outputs[name], types[name], structs) for name in outs}
+        returns = program.typed.returns
+        returned = [None] * len(together) if returns is None else None
+        if result.returned is not None and returns is not None:
+            returned = values_of(result.returned, returns, structs)
+        assert returned is not None
+        for i in range(len(together)):
+            # A trap ends the runner's case, as it does with the interpreter.
+            if result.traps and result.traps[0][0] == i:
+                raise result.traps[0][1]
+            called = tuple((name, arguments) for event, name, arguments in result.log if event == i)
+            yield ecode.Outcome(returned[i], {name: rows[i] for name, rows in outputs.items()}, called)
+
+
+ENGINES: dict[str, Engine] = {"python": python_engine, "numba": numba_engine}
 
 
 def same(expected: Any, actual: Any, *, is_inexact: bool, signed_zero: bool) -> bool:
@@ -222,9 +257,9 @@ def failures(folder: Path, engine: Engine) -> tuple[int, list[str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--engine", choices=["python", "numba"], default="python")
+    parser.add_argument("--engine", choices=ENGINES, default="python")
     arguments = parser.parse_args()
-    passed, failed = failures(arguments.folder, python_engine)
+    passed, failed = failures(arguments.folder, ENGINES[arguments.engine])
     for failure in failed:
         print(failure)
     print(f"{passed} passed, {len(failed)} failed")

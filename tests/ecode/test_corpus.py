@@ -1,4 +1,4 @@
-"""The conformance corpus, every case of it."""
+"""The conformance corpus, every case of it, with both engines."""
 
 from pathlib import Path
 
@@ -9,9 +9,10 @@ from tests.ecode import corpus
 FOLDER = Path(__file__).parents[3] / "shared" / "corpus" / "ecode"
 
 
-def test_python_engine() -> None:
+@pytest.mark.parametrize("engine", corpus.ENGINES)
+def test_corpus(engine: str) -> None:
     if not FOLDER.is_dir():
         pytest.skip(f"the conformance corpus is not there: {FOLDER.name}")
-    passed, failed = corpus.failures(FOLDER, corpus.python_engine)
+    passed, failed = corpus.failures(FOLDER, corpus.ENGINES[engine])
     assert failed == []
     assert passed == sum(1 for _ in corpus.cases(FOLDER)) > 400

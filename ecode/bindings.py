@@ -1,0 +1,88 @@
+"""Bindings: where the fields of a parameter live, as text.
+
+Generated code reads an input record through a `Binding` and hands a finished output record to a `Sink`. Both answer
+with Python source text that is inlined into the loop over events; neither knows anything of E-code. A *site* is
+whatever a binding wants to remember about a place while text is generated; nobody else looks into it.
+
+Values in generated text:
+
+* integers are int64 in the range of their type, unsigned 64-bit ones the int64 of the same bits;
+* a string is two texts, its address (0: absent) and its length;
+* a pointer is three: address (0: null), and the bounds that the address may be moved in.
+
+Text may call what `ecode.native` gives to kernels. Whatever can be wrong with the data must be found out by lines that
+the binding emits, before the text that relies on it: `emitter.trap(condition, TrapKind.BAD_RECORD, 0)` ends the event.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from ecode.typed import Structs, ValueType
+from ecode.typed_to_numba.emitter import Emitter
+from ecode.types import Array, Basic, Field
+
+Site: TypeAlias = Any
+
+
+class Reader(Protocol):
+    """Reads what lies below a site. Texts that it returns must be free of side effects."""
+
+    def field(self, emitter: Emitter, site: Site, field: Field) -> Site:
+        """A field of the record at a site."""
+        ...
+
+    def element(self, emitter: Emitter, site: Site, array: Array, index: str) -> Site:
+        """An element of the array at a site, by its row-major index, which has been checked against the extents."""
+        ...
+
+    def elements(self, emitter: Emitter, site: Site) -> str | None:
+        """The address of an array's numbers, where they lie side by side in the machine's own form; else None."""
+        ...
+
+    def target(self, emitter: Emitter, site: Site) -> Site:
+        """What the pointer at a site points to; `present` has been checked."""
+        ...
+
+    def present(self, emitter: Emitter, site: Site) -> str:
+        """A condition: the field is there; the pointer is not null."""
+        ...
+
+    def number(self, emitter: Emitter, site: Site, type_: Basic) -> str:
+        """The number at a site."""
+        ...
+
+    def string(self, emitter: Emitter, site: Site) -> tuple[str, str]:
+        """Address and length of the string at a site."""
+        ...
+
+
+class Binding(Reader, Protocol):
+    """Where one input parameter is read from. Fields outside arrays and pointers are asked for once, and their numbers
+    loaded once, as the event begins."""
+
+    def root(self, emitter: Emitter) -> Site:
+        """The parameter as a whole, for the event at hand."""
+        ...
+
+
+class Sink(Protocol):
+    """Where finished output records go."""
+
+    def write(self, emitter: Emitter, source: Reader, site: Site, written: Written) -> None:
+        """Emits the lines that write the record at a site of `source`. They may ask for more memory
+        (`emitter.out_of`); then the event is run again, so nothing may count as written before the event has passed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a sink is to write: the type, and which of its fields the program ever writes (the others are null).
+
+    `fields` are paths from the record, e.g. `("position", "x")`; a path stands for all below it.
+    """
+
+    type: ValueType
+    structs: Structs
+    fields: frozenset[tuple[str, ...]]

@@ -1,0 +1,14 @@
+"""Programs over batches: inputs and outputs as columns in memory, laid out as Arrow lays them out.
+
+    column.py   `Column`: the buffers of a column; plain Python values to columns and back
+    binding.py  `ColumnBinding`: input columns as text
+    sink.py     `ColumnSink`: output columns as text
+    batch.py    `BatchProgram`: a program compiled for columns; one call runs a batch
+
+Only numpy arrays are known here; an Arrow array's buffers become numpy arrays without a copy.
+"""
+
+from ecode.columns.batch import BatchProgram, BatchResult
+from ecode.columns.column import Column, columns_of, values_of
+
+__all__ = ["BatchProgram", "BatchResult", "Column", "columns_of", "values_of"]

@@ -1,0 +1,263 @@
+"""A program compiled for columns: one call runs a batch of events."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ecode.columns.binding import ColumnBinding, Source
+from ecode.columns.column import Buffer as Array
+from ecode.columns.column import Column, set_lengths
+from ecode.columns.inputs import input_buffers
+from ecode.columns.sink import Buffer, ColumnSink
+from ecode.columns.state import pack, read_log, text_bytes, unpack
+from ecode.environment import Mode
+from ecode.errors import Category, EcodeError, Trap, diagnostic
+from ecode.limits import Limits
+from ecode.native import Kernel, Table, compile_kernel
+from ecode.native.table import address_of
+from ecode.outcome import Statics
+from ecode.program import Program
+from ecode.typed import Structs, ValueType
+from ecode.typed_to_numba import EventKernel, Keep, typed_to_numba
+
+_RETURNED = "returned"
+_FIRST_HEAP, _FIRST_TEXTS, _FIRST_LOG, _FIRST_PLACES = 1 << 16, 1 << 8, 1 << 12, 16
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What became of a batch.
+
+    Attributes:
+        passed: uint8, 1 for each event that the program passed on.
+        traps: for each event that trapped its number and the trap.
+        outputs: for each output parameter the columns of the fields that the program ever writes, one row for each
+            event that passed (with `Keep.ALL`: that did not trap), in order.
+        returned: with `Keep.ALL` the column of the program's results.
+        log: event, function and arguments of logged calls, in order.
+    """
+
+    passed: Array
+    traps: tuple[tuple[int, Trap], ...]
+    outputs: dict[str, Column]
+    returned: Column | None
+    log: tuple[tuple[int, str, tuple[Any, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """The buffers and capacities of one output parameter."""
+
+    name: str
+    type: ValueType | None
+    buffers: Mapping[str, Buffer]
+    capacities: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgram:
+    """A compiled program over columns. It pickles with its machine code.
+
+    Attributes:
+        kernel: the machine code, and its text (`print(batch.kernel)`).
+        event: what the text needs.
+        types: the type of each input parameter in `structs`.
+    """
+
+    kernel: Kernel
+    event: EventKernel
+    types: Mapping[str, ValueType]
+    structs: Structs
+    blocks: frozenset[str]
+    sources: Mapping[str, Source]
+    outputs: tuple[_Output, ...]
+    source: str = field(repr=False)
+    limits: Limits
+    initial: Statics
+
+    @classmethod
+    def of(cls, program: Program, keep: Keep = Keep.PASSED) -> BatchProgram:
+        """Compiles a program for columns.
+
+        Raises:
+            NotCompilable: only the interpreter can run it.
+        """
+        typed = program.typed
+        inputs = {p.name: p for p in program.params if p.mode is not Mode.OUT}
+        blocks = frozenset(name for name, p in inputs.items() if p.mode is Mode.PARAM)
+        bindings = {n: ColumnBinding(n, typed.param_types[n], is_block=n in blocks) for n in inputs}
+        sinks = {p.name: ColumnSink(p.name) for p in program.params if p.mode is Mode.OUT}
+        results = ColumnSink(_RETURNED) if keep is Keep.ALL and typed.returns is not None else None
+        event = typed_to_numba(typed, bindings, sinks, program.limits, keep, results)
+        all_sinks = sinks | ({_RETURNED: results} if results is not None else {})
+        return cls(
+            compile_kernel(event.source),
+            event,
+            {name: typed.param_types[name] for name in inputs},
+            typed.structs,
+            blocks,
+            {entry: source for binding in bindings.values() for entry, source in binding.sources.items()},
+            tuple(
+                _Output(n, typed.param_types.get(n, typed.returns), dict(s.buffers), tuple(s.capacities))
+                for n, s in all_sinks.items()
+            ),
+            program.source,
+            program.limits,
+            program.statics,
+        )
+
+    def run(
+        self, inputs: Mapping[str, Column], count: int, statics: Statics | None = None, budget: int | None = None
+    ) -> BatchResult:
+        """Runs the program on a batch.
+
+        Args:
+            inputs: a column for each input parameter, with `count` values; a parameter block has one. Only the fields
+                that the program reads need to be there.
+            count: the number of events.
+            statics: the state; it is updated in place. None starts afresh.
+            budget: backward jumps allowed to each event.
+
+        Raises:
+            ParameterError: a column is missing, or its buffers contradict each other.
+            EcodeError: one event alone needs more memory than `Limits` and the batch allow.
+        """
+        return _Run(self, inputs, count, self.initial if statics is None else statics, budget).run()
+
+
+class _Run:
+    """One batch: the memory of a kernel, and its growth."""
+
+    def __init__(
+        self, program: BatchProgram, inputs: Mapping[str, Column], count: int, statics: Statics, budget: int | None
+    ) -> None:
+        self.program, self.count, self.statics = program, count, statics
+        event = program.event
+        self.places = dict.fromkeys((c for output in program.outputs for c in output.capacities), _FIRST_PLACES)
+        self.memory: dict[str, Any] = {
+            "progress": np.zeros(3, np.int64),
+            "passed": np.zeros(count, np.uint8),
+            "traps": np.zeros(count, np.int32),
+            "wanted": np.zeros(1, np.int64),
+            "frame": np.zeros(event.frame_bytes // 8 + 1, np.int64),
+            "literals": np.frombuffer(event.literals + b"\0", np.uint8),
+            "heap": np.empty(_FIRST_HEAP, np.uint8),
+            "log": np.empty(_FIRST_LOG, np.uint8),
+            "log_used_at": np.zeros(1, np.int64),
+            "statics": np.zeros(event.statics_bytes // 8 + 1, np.int64),
+            "saved": np.zeros(event.statics_bytes // 8 + 1, np.int64),
+            "budget_given": program.limits.budget if budget is None else budget,
+        }
+        self.memory |= input_buffers(program.sources, inputs, program.types, program.structs, count, program.blocks)
+        self._pack_statics()
+        for output in program.outputs:
+            for name, buffer in output.buffers.items():
+                self.memory[name] = np.zeros(self._size(buffer), buffer.dtype)
+
+    def run(self) -> BatchResult:
+        program = self.program
+        names = {number: name for name, number in program.event.growable.items()}
+        while True:
+            self._measure()
+            status = program.kernel(self.count, Table(self.memory[name] for name in program.event.entries))
+            if status == 0:
+                break
+            self._grow(names[status], int(self.memory["wanted"][0]))
+        self._unpack_statics()
+        rows = int(self.memory["progress"][1])
+        columns = {output.name: self._columns(output, rows) for output in program.outputs}
+        log = self.memory["log"][: int(self.memory["log_used_at"][0])].tobytes()
+        returned = columns.pop(_RETURNED, None)
+        return BatchResult(
+            self.memory["passed"], self._traps(), columns, returned, tuple(read_log(log, program.event.functions))
+        )
+
+    def _measure(self) -> None:
+        """The sizes of what can grow."""
+        self.memory |= {f"{name}_size": len(self.memory[name]) for name in ("heap", "log", "texts")}
+        self.memory |= self.places
+
+    def _size(self, buffer: Buffer) -> int:
+        places = self.places[buffer.level] if buffer.level else self.count
+        return places * buffer.per_place + (1 if buffer.opens else 0)
+
+    def _grow(self, name: str, wanted: int) -> None:
+        size = max(wanted, 2 * self.places.get(name, 0))
+        if name in self.places:
+            if size >= 1 << 31:
+                raise EcodeError("ECODE_BATCH_SIZE", f"{name} is more than a column can hold", "run smaller batches")
+            self.places[name] = size
+            for output in self.program.outputs:
+                for entry, buffer in output.buffers.items():
+                    if buffer.level == name:
+                        grown = np.zeros(self._size(buffer), buffer.dtype)
+                        grown[: len(self.memory[entry])] = self.memory[entry]
+                        self.memory[entry] = grown
+        elif name == "texts":
+            self._move_texts(max(wanted, 2 * len(self.memory["texts"])))
+        else:
+            grown = np.empty(max(wanted, 2 * len(self.memory[name])), np.uint8)
+            grown[: len(self.memory[name])] = self.memory[name]
+            self.memory[name] = grown
+
+    # Statics
+
+    def _pack_statics(self, size: int = _FIRST_TEXTS) -> None:
+        event, structs = self.program.event, self.program.structs
+        size = max(size, sum(map(text_bytes, self.statics.values())))
+        self.memory |= {"texts": np.zeros(size, np.uint8), "texts_other": np.zeros(size, np.uint8)}
+        texts, base = bytearray(), address_of(self.memory["texts"])
+
+        def keep(text: bytes) -> int:
+            texts.extend(text + b"\0")
+            return base + len(texts) - len(text) - 1
+
+        self.memory["statics"][:] = 0
+        block = memoryview(self.memory["statics"]).cast("B")
+        for name, type_, offset in event.statics:
+            pack(self.statics[name], type_, structs, block, offset, keep)
+        self.memory["texts"][: len(texts)] = np.frombuffer(bytes(texts), np.uint8)
+
+    def _move_texts(self, size: int) -> None:
+        """Larger blocks for the texts of static strings: the state goes out and in again."""
+        self.statics = dict(self.statics)
+        self._unpack_statics()
+        self._pack_statics(size)
+
+    def _unpack_statics(self) -> None:
+        block = memoryview(self.memory["statics"]).cast("B")
+        for name, type_, offset in self.program.event.statics:
+            self.statics[name] = unpack(type_, self.program.structs, block, offset, ctypes.string_at)
+
+    # Results
+
+    def _columns(self, output: _Output, rows: int) -> Column:
+        """The columns of an output, cut to what was written."""
+        top = Column(rows)
+        counts = {"": rows}
+        # From the outside in, offsets first: they say how much there is of what they are offsets into.
+        for name, buffer in sorted(output.buffers.items(), key=lambda b: (len(b[1].path), not b[1].opens)):
+            column = top
+            for step in buffer.path:
+                column = column.children.setdefault(step, Column(0))
+            data = self.memory[name][: counts[buffer.level] * buffer.per_place + (1 if buffer.opens else 0)]
+            setattr(column, buffer.part, data)
+            if buffer.opens:
+                counts[buffer.opens] = int(data[-1])
+        set_lengths(top, output.type, self.program.structs, rows)
+        return top
+
+    def _traps(self) -> tuple[tuple[int, Trap], ...]:
+        if not self.memory["progress"][2]:
+            return ()
+        found = []
+        for event in np.flatnonzero(self.memory["traps"]).tolist():
+            site = self.program.event.sites[int(self.memory["traps"][event]) - 1]
+            where = diagnostic(self.program.source, site.at, Category.TYPE, "")
+            found.append((event, Trap(site.kind, where.line, where.column)))
+        return tuple(found)

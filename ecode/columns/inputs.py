@@ -1,0 +1,163 @@
+"""Input columns to what a kernel is given: the buffers that it reads, checked against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from ecode.arithmetic import plain
+from ecode.columns.binding import Source
+from ecode.columns.column import ITEMS, Buffer, Column, dtype_of, static_count
+from ecode.errors import ParameterError
+from ecode.typed import Structs, ValueType
+from ecode.types import STRING, Array, Basic, Pointer, Ref
+
+# What an empty buffer's address points to: strings of length 0 must not look absent.
+_NOTHING = np.zeros(8, np.uint8)
+
+
+def input_buffers(
+    sources: Mapping[str, Source],
+    inputs: Mapping[str, Column],
+    types: Mapping[str, ValueType],
+    structs: Structs,
+    count: int,
+    blocks: Collection[str],
+) -> dict[str, Buffer]:
+    """The buffer of each table entry.
+
+    Raises:
+        ParameterError: a column is missing or too short, its offsets go astray, or a size field says something else
+            than the array's own length.
+    """
+    found: dict[str, Buffer] = {}
+    checked: set[tuple[str, tuple[str, ...]]] = set()
+    for entry, (param, path, part) in sources.items():
+        if param not in inputs:
+            raise ParameterError(f"there is no column for the parameter {param!r}")
+        walk = _Walk(param, inputs[param], types[param], structs, 1 if param in blocks else count)
+        for i in range(len(path) + 1):
+            walk.check(checked)
+            if i < len(path):
+                walk.step(path[i])
+        found[entry] = walk.buffer(part)
+    return found
+
+
+class _Walk:
+    """The way from a parameter's column to one of its children."""
+
+    def __init__(self, param: str, column: Column, type_: ValueType, structs: Structs, length: int) -> None:
+        self.param, self.column, self.type, self.structs, self.length = param, column, type_, structs, length
+        self.path: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str:
+        return ".".join((self.param, *self.path))
+
+    def step(self, name: str) -> None:
+        """Goes to a child."""
+        match self.type:
+            case Ref():
+                field = self.structs[self.type.name].find(name)
+                assert field is not None
+                if name not in self.column.children:
+                    self.column = self._counted(name, field.type)
+                else:
+                    self.column = self.column.children[name]
+                self.type = field.type
+            case Array():
+                if self.column.offsets is not None:
+                    self.length = int(self.column.offsets[self.length])
+                else:
+                    self.length *= static_count(self.type)
+                self.column, self.type = self._child(name), self.type.element
+            case Pointer():
+                self.column, self.type = self._child(name), self.type.target
+        self.path = (*self.path, name)
+
+    def _child(self, name: str) -> Column:
+        if name not in self.column.children:
+            raise ParameterError(f"{self.where}: its elements are missing")
+        return self.column.children[name]
+
+    def _counted(self, name: str, type_: ValueType) -> Column:
+        """A size field that has no column is what its array's length says."""
+        assert isinstance(self.type, Ref)
+        for field in self.structs[self.type.name].fields:
+            array = self.column.children.get(field.name)
+            if isinstance(field.type, Array) and field.type.dims == (name,) and array is not None:
+                assert array.offsets is not None
+                assert isinstance(type_, Basic)
+                return Column(array.length, np.diff(array.offsets).astype(dtype_of(type_)))
+        raise ParameterError(f"{self.where}: there is no column {name!r}")
+
+    def check(self, checked: set[tuple[str, tuple[str, ...]]]) -> None:
+        """Whether the column is as long as it must be, and its offsets lead nowhere else."""
+        if (self.param, self.path) in checked:
+            return
+        checked.add((self.param, self.path))
+        column = self.column
+        if column.length < self.length:
+            raise ParameterError(f"{self.where}: {column.length} values, not {self.length}")
+        if column.present is not None and len(column.present) < self.length:
+            raise ParameterError(f"{self.where}: 'present' is too short")
+        is_dynamic = isinstance(self.type, Array) and self.type.is_dynamic
+        if is_dynamic or self.type == STRING:
+            self._check_offsets()
+        elif isinstance(self.type, Basic) and plain(self.type) is not None:
+            data = column.data
+            if data is None or len(data) < self.length or data.dtype != dtype_of(self.type):
+                raise ParameterError(f"{self.where}: its numbers are not {self.length} of type {dtype_of(self.type)}")
+        if isinstance(self.type, Ref):
+            self._check_sizes(self.type)
+
+    def _check_offsets(self) -> None:
+        column = self.column
+        offsets = column.offsets
+        if offsets is None or len(offsets) <= self.length or offsets.dtype != np.int32:
+            raise ParameterError(f"{self.where}: its offsets are not {self.length + 1} of type int32")
+        used = offsets[: self.length + 1]
+        room = len(column.data) if column.data is not None else column.children[ITEMS].length if column.children else 0
+        if used[0] < 0 or (np.diff(used) < 0).any() or used[-1] > room:
+            raise ParameterError(f"{self.where}: its offsets do not lead from 0 to {room}")
+
+    def _check_sizes(self, type_: Ref) -> None:
+        """The size fields of dynamic arrays against the arrays' own lengths."""
+        for field in self.structs[type_.name].fields:
+            array = self.column.children.get(field.name)
+            if not (isinstance(field.type, Array) and field.type.is_dynamic and array is not None):
+                continue
+            if array.offsets is None or len(array.offsets) <= self.length:
+                raise ParameterError(f"{self.where}.{field.name}: its offsets are too short")
+            lengths = np.diff(array.offsets[: self.length + 1].astype(np.int64))
+            product: Any = np.ones(self.length, np.int64)
+            for dim in field.type.dims:
+                size = self.column.children.get(dim) if isinstance(dim, str) else None
+                if isinstance(dim, str) and size is None:
+                    break
+                extent = dim if size is None or size.data is None else size.data[: self.length].astype(np.int64)
+                if (np.asarray(extent) < 0).any():
+                    raise ParameterError(f"{self.where}.{dim}: a size is negative")
+                product = product * extent
+            else:
+                if (product != lengths).any():
+                    raise ParameterError(f"{self.where}.{field.name}: a size field and the array's length differ")
+
+    def buffer(self, part: str) -> Buffer:
+        column = self.column
+        if part == "present":
+            given = np.ones(self.length, np.uint8) if column.present is None else column.present
+            return _solid(given, np.dtype(np.uint8))
+        if part == "offsets":
+            assert column.offsets is not None
+            return _solid(column.offsets, np.dtype(np.int32))
+        assert column.data is not None
+        return _solid(column.data, column.data.dtype)
+
+
+def _solid(buffer: Buffer, dtype: np.dtype[Any]) -> Buffer:
+    """A buffer that an address describes."""
+    return np.ascontiguousarray(buffer, dtype) if len(buffer) else _NOTHING

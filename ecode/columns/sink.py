@@ -1,0 +1,212 @@
+"""Output columns as text: where a finished record goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ecode.arithmetic import plain
+from ecode.bindings import Reader, Site, Written
+from ecode.columns.column import ITEMS, TARGET, static_count
+from ecode.typed import ValueType
+from ecode.typed_to_numba.emitter import Emitter
+from ecode.typed_to_numba.stored import load_name
+from ecode.types import STRING, Array, Basic, Pointer, Ref, Struct
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A buffer that the host makes for an output.
+
+    Attributes:
+        path: the column it belongs to; `part` is the attribute of `Column`.
+        level: the capacity entry that says how many places there are; "" for one place a row.
+        per_place: values in each place; offsets have one more in all.
+        dtype: the numpy type.
+        opens: of offsets, the capacity entry of what they are offsets into.
+    """
+
+    path: tuple[str, ...]
+    part: str
+    level: str
+    per_place: int
+    dtype: str
+    opens: str = ""
+
+
+class ColumnSink:
+    """Writes an output parameter into columns.
+
+    Attributes:
+        buffers: what each table entry stands for.
+        capacities: the entries that hold how many places there are in a growing column.
+    """
+
+    def __init__(self, param: str) -> None:
+        self.param = param
+        self.buffers: dict[str, Buffer] = {}
+        self.capacities: list[str] = []
+        self._names: dict[tuple[tuple[str, ...], str], str] = {}
+
+    def write(self, emitter: Emitter, source: Reader, site: Site, written: Written) -> None:
+        _Writing(self, emitter, source, written).value((), written.type, site, "row", "", 1)
+
+    def name(self, emitter: Emitter, path: tuple[str, ...], part: str) -> str:
+        if (path, part) not in self._names:
+            words = [self.param, *(p for p in path if p not in (ITEMS, TARGET)), part]
+            self._names[path, part] = emitter.name("_".join(words))
+        return emitter.entry(self._names[path, part])
+
+
+class _Writing:
+    """One visit of a record. `index` is where a value goes in its column, `level` and `per` as in `Buffer`."""
+
+    def __init__(self, sink: ColumnSink, emitter: Emitter, reader: Reader, written: Written) -> None:
+        self.sink, self.emitter, self.reader, self.written = sink, emitter, reader, written
+
+    def buffer(self, path: tuple[str, ...], part: str, level: str, per: int, dtype: str, opens: str = "") -> str:
+        name = self.sink.name(self.emitter, path, part)
+        self.sink.buffers[name] = Buffer(path, part, level, per, dtype, opens)
+        return name
+
+    def capacity(self, path: tuple[str, ...]) -> str:
+        name = self.sink.name(self.emitter, path, "capacity")
+        if name not in self.sink.capacities:
+            self.sink.capacities.append(name)
+        return name
+
+    def is_written(self, path: tuple[str, ...]) -> bool:
+        names = tuple(name for name in path if name not in (ITEMS, TARGET))
+        return any(names[: len(w)] == w[: len(names)] for w in self.written.fields)
+
+    def value(self, path: tuple[str, ...], type_: ValueType, site: Site, index: str, level: str, per: int) -> None:
+        emitter = self.emitter
+        match type_:
+            case Basic() if type_ == STRING:
+                self.text(path, self.reader.string(emitter, site), index, level, per)
+            case Basic():
+                number = plain(type_)
+                if number is not None:
+                    data = self.buffer(path, "data", level, per, str(number))
+                    value = self.reader.number(emitter, site, type_)
+                    emitter.line(f"store_{load_name(type_)}({data} + {number.size} * ({index}), {value})")
+            case Ref():
+                self.record(path, self.written.structs[type_.name], site, index, level, per)
+            case Array():
+                count = static_count(type_)
+                start = emitter.temp(f"{count} * ({index})")
+                self.items(path, type_, site, start, str(count), level, per * count)
+            case Pointer():
+                self.pointer(path, type_, site, index, level, per)
+
+    def record(self, path: tuple[str, ...], struct: Struct, site: Site, index: str, level: str, per: int) -> None:
+        for field in struct.fields:
+            inner = (*path, field.name)
+            if not self.is_written(inner):
+                continue
+            found = self.reader.field(self.emitter, site, field)
+            if isinstance(field.type, Array) and field.type.is_dynamic:
+                self.dynamic(inner, field.type, struct, site, found, index, level, per)
+            else:
+                self.value(inner, field.type, found, index, level, per)
+
+    def dynamic(
+        self,
+        path: tuple[str, ...],
+        type_: Array,
+        struct: Struct,
+        record: Site,
+        site: Site,
+        index: str,
+        level: str,
+        per: int,
+    ) -> None:
+        emitter = self.emitter
+        extents = []
+        for dim in type_.dims:
+            size = None if isinstance(dim, int) else struct.find(dim)
+            if size is None:
+                extents.append(str(dim))
+            else:
+                assert isinstance(size.type, Basic)
+                extents.append(self.reader.number(emitter, self.reader.field(emitter, record, size), size.type))
+        count = emitter.temp(" * ".join(extents))
+        start, capacity = self.begin(path, index, count, level, per)
+        self.items(path, type_, site, start, count, capacity, 1)
+
+    def begin(self, path: tuple[str, ...], index: str, count: str, level: str, per: int) -> tuple[str, str]:
+        """Makes room for so many elements or bytes; where they start, and the name of their capacity."""
+        emitter = self.emitter
+        capacity = self.capacity(path)
+        offsets = self.buffer(path, "offsets", level, per, "int32", capacity)
+        at = emitter.temp(f"{offsets} + 4 * ({index})")
+        start = emitter.temp(f"load_int32({at})")
+        emitter.out_of(capacity, f"{start} + {count} > {capacity}", f"{start} + {count}")
+        emitter.line(f"store_int32({at} + 4, {start} + {count})")
+        return start, capacity
+
+    def items(
+        self, path: tuple[str, ...], type_: Array, site: Site, start: str, count: str, level: str, per: int
+    ) -> None:
+        emitter, element = self.emitter, type_.element
+        inner = (*path, ITEMS)
+        number = plain(element) if isinstance(element, Basic) else None
+        block = self.reader.elements(emitter, site) if number is not None else None
+        if number is not None and block is not None:
+            data = self.buffer(inner, "data", level, per, str(number))
+            emitter.line(f"copy({data} + {number.size} * {start}, {block}, {number.size} * {count})")
+            return
+        self.each(
+            count,
+            lambda i: self.value(
+                inner, element, self.reader.element(emitter, site, type_, i), f"{start} + {i}", level, per
+            ),
+        )
+
+    def each(self, count: str, body: Callable[[str], None]) -> None:
+        index = self.emitter.name("each")
+        with self.emitter.block(f"for {index} in range({count}):"):
+            body(index)
+
+    def text(self, path: tuple[str, ...], parts: tuple[str, str], index: str, level: str, per: int) -> None:
+        emitter = self.emitter
+        address, length = (emitter.temp(part) for part in parts)
+        present = self.buffer(path, "present", level, per, "uint8")
+        start, capacity = self.begin(path, index, length, level, per)
+        data = self.buffer(path, "data", capacity, 1, "uint8")
+        emitter.line(f"copy({data} + {start}, {address}, {length})")
+        emitter.line(f"store_uint8({present} + {index}, 1 if {address} != 0 else 0)")
+
+    def pointer(self, path: tuple[str, ...], type_: Pointer, site: Site, index: str, level: str, per: int) -> None:
+        emitter = self.emitter
+        present = self.buffer(path, "present", level, per, "uint8")
+        is_there = emitter.temp(f"1 if {self.reader.present(emitter, site)} else 0")
+        emitter.line(f"store_uint8({present} + {index}, {is_there})")
+        with emitter.block(f"if {is_there} != 0:"):
+            self.value((*path, TARGET), type_.target, self.reader.target(emitter, site), index, level, per)
+        with emitter.block("else:"):
+            self.nothing((*path, TARGET), type_.target, index, level, per)
+
+    def nothing(self, path: tuple[str, ...], type_: ValueType, index: str, level: str, per: int) -> None:
+        """Keeps the offsets below an absent value in step."""
+        match type_:
+            case Basic() if type_ == STRING:
+                self.begin(path, index, "0", level, per)
+            case Ref():
+                for field in self.written.structs[type_.name].fields:
+                    if self.is_written((*path, field.name)):
+                        self.nothing((*path, field.name), field.type, index, level, per)
+            case Array() if type_.is_dynamic:
+                self.begin(path, index, "0", level, per)
+            case Array() if not isinstance(type_.element, Basic) or type_.element == STRING:
+                count = static_count(type_)
+                self.each(
+                    str(count),
+                    lambda i: self.nothing(
+                        (*path, ITEMS), type_.element, f"{count} * ({index}) + {i}", level, per * count
+                    ),
+                )
+            case Pointer():
+                present = self.buffer(path, "present", level, per, "uint8")
+                self.emitter.line(f"store_uint8({present} + {index}, 0)")
+                self.nothing((*path, TARGET), type_.target, index, level, per)

@@ -1,0 +1,93 @@
+"""Static variables and the log: plain values to the memory of generated code and back."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ecode import printf
+from ecode.arithmetic import plain
+from ecode.layout import MEMORY_LAYOUT
+from ecode.typed import Structs, ValueType
+from ecode.typed_to_numba.calls import LOG_ABSENT, LOG_FLOAT, LOG_TEXT, LOG_UNSIGNED
+from ecode.types import STRING, Array, Basic, Ref
+
+_FORMATS = {
+    "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I",
+    "int64": "q", "uint64": "Q", "float32": "f", "float64": "d",
+}  # fmt: skip
+
+
+def pack(
+    value: Any, type_: ValueType, structs: Structs, block: memoryview, at: int, keep: Callable[[bytes], int]
+) -> None:
+    """Writes a plain value into memory. `keep` stores the text of a string and gives its address."""
+    match type_:
+        case Basic() if type_ == STRING:
+            text = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+            struct.pack_into("qq", block, at, 0 if text is None else keep(text), len(text or b""))
+        case Basic():
+            struct.pack_into(_FORMATS[str(plain(type_))], block, at, value)
+        case Array():
+            size = MEMORY_LAYOUT.size(type_.element, structs)
+            for i, item in enumerate(_flat(value, len(type_.dims))):
+                pack(item, type_.element, structs, block, at + i * size, keep)
+        case Ref():
+            offsets = MEMORY_LAYOUT.offsets(type_.name, structs)
+            for field, offset in zip(structs[type_.name].fields, offsets, strict=False):
+                pack(value[field.name], field.type, structs, block, at + offset, keep)
+
+
+def text_bytes(value: Any) -> int:
+    """The bytes that the strings in a plain value take, each with a NUL."""
+    if isinstance(value, str | bytes):
+        return len(value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value) + 1
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return sum(map(text_bytes, parts))
+
+
+def _flat(value: Any, rank: int) -> list[Any]:
+    return list(value) if rank == 1 else [item for part in value for item in _flat(part, rank - 1)]
+
+
+def unpack(type_: ValueType, structs: Structs, block: memoryview, at: int, fetch: Callable[[int, int], bytes]) -> Any:
+    """Reads a plain value from memory. `fetch` gives the text at an address."""
+    match type_:
+        case Basic() if type_ == STRING:
+            address, length = struct.unpack_from("qq", block, at)
+            return fetch(address, length) if address else None
+        case Basic():
+            return struct.unpack_from(_FORMATS[str(plain(type_))], block, at)[0]
+        case Array():
+            inner = Array(type_.element, type_.dims[1:]) if len(type_.dims) > 1 else type_.element
+            size = MEMORY_LAYOUT.size(inner, structs)
+            return [unpack(inner, structs, block, at + i * size, fetch) for i in range(int(type_.dims[0]))]
+        case Ref():
+            offsets = MEMORY_LAYOUT.offsets(type_.name, structs)
+            fields = zip(structs[type_.name].fields, offsets, strict=False)
+            return {field.name: unpack(field.type, structs, block, at + offset, fetch) for field, offset in fields}
+    raise AssertionError(type_)
+
+
+def read_log(log: bytes, functions: tuple[str, ...]) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
+    """The calls in a log: event, function, arguments; those of `printf` are its text."""
+    at = 0
+    while at < len(log):
+        event, function, count = struct.unpack_from("qqq", log, at)
+        at += 24
+        arguments: list[Any] = []
+        for _ in range(count):
+            (kind,) = struct.unpack_from("q", log, at)
+            code = "d" if kind == LOG_FLOAT else "Q" if kind == LOG_UNSIGNED else "q"
+            (value,) = struct.unpack_from(code, log, at + 8)
+            at += 16
+            if kind in (LOG_TEXT, LOG_ABSENT):
+                arguments.append(log[at : at + value] if kind == LOG_TEXT else None)
+                at += (value + 7) & -8
+            else:
+                arguments.append(value)
+        name = functions[function]
+        if name == "printf":
+            arguments = [printf.formatted(arguments[0], arguments[1:])]
+        yield event, name, tuple(arguments)

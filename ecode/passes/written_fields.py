@@ -1,0 +1,45 @@
+"""Which fields of an output a program ever writes; the others are null in every row (DESIGN decision 8)."""
+
+from __future__ import annotations
+
+from ecode.typed import (
+    AddressOf,
+    Assign,
+    CopyRecord,
+    Element,
+    FieldOf,
+    Parameter,
+    Place,
+    TypedProgram,
+    Update,
+    root,
+    walk,
+)
+
+
+def written_fields(program: TypedProgram, param: str) -> frozenset[tuple[str, ...]]:
+    """Paths of the fields of an output that the program assigns, copies into, or takes the address of.
+
+    A path stands for all below it; array elements have the path of their array.
+    """
+    paths: set[tuple[str, ...]] = set()
+    for node in walk(program.body):
+        if isinstance(node, Assign | Update | CopyRecord | AddressOf):
+            base = root(node.place)
+            if isinstance(base, Parameter) and base.param.name == param:
+                path = _path(node.place)
+                paths.add(path)
+                if isinstance(node, Assign | Update):
+                    paths |= {(*path[:-1], name) for name in node.resizes}
+    return frozenset(paths)
+
+
+def _path(place: Place) -> tuple[str, ...]:
+    names: list[str] = []
+    while isinstance(place, FieldOf | Element):
+        if isinstance(place, FieldOf):
+            names.append(place.name)
+            place = place.record
+        else:
+            place = place.array
+    return tuple(reversed(names))

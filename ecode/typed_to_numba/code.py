@@ -1,0 +1,104 @@
+"""What is known while the event function of a program is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ecode.bindings import Reader, Site
+from ecode.typed import FieldOf, Parameter, Place, TypedProgram, Variable
+from ecode.typed_to_numba.emitter import Emitter
+from ecode.typed_to_numba.stored import Memory, Stored, StoredSite, plus
+from ecode.types import Field
+
+# The value of an expression: one text for a number or handle, two for a string, three for a pointer.
+Parts = tuple[str, ...]
+
+
+class Literals:
+    """The bytes of all string literals, each followed by a NUL, equal ones once."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self._at: dict[bytes, int] = {}
+
+    def address(self, emitter: Emitter, text: bytes) -> str:
+        if text not in self._at:
+            self._at[text] = len(self.data)
+            self.data += text + b"\0"
+        return plus(emitter.entry("literals"), self._at[text])
+
+
+@dataclass(slots=True)
+class LoopText:
+    """What `continue` has to write: the lines that end a round."""
+
+    end_round: Callable[[], None]
+
+
+@dataclass(slots=True)
+class Code:
+    """The state of writing one program.
+
+    Attributes:
+        roots: by what and where each parameter is read.
+        variables: where each variable is.
+        sites: fields of bound parameters that were found as the event began, by path.
+        preloaded: names of their numbers.
+        finish: writes what happens when the program returns with these parts (None: without a value).
+        changes_texts: static strings are assigned somewhere.
+    """
+
+    program: TypedProgram
+    emitter: Emitter
+    stored: Stored
+    frame: Memory
+    literals: Literals
+    finish: Callable[[Parts | None], None]
+    roots: dict[str, tuple[Reader, Site]] = field(default_factory=dict)
+    variables: dict[Variable, StoredSite] = field(default_factory=dict)
+    sites: dict[tuple[str, ...], Site] = field(default_factory=dict)
+    preloaded: dict[tuple[str, ...], str] = field(default_factory=dict)
+    loops: list[LoopText] = field(default_factory=list)
+
+    def field(self, struct: str, name: str) -> Field:
+        found = self.program.structs[struct].find(name)
+        assert found is not None
+        return found
+
+    def is_stored(self, reader: Reader) -> bool:
+        return reader is self.stored
+
+
+def static_path(place: Place) -> tuple[str, ...] | None:
+    """Parameter and field names of a place outside arrays and pointers; None for any other place."""
+    names: list[str] = []
+    while isinstance(place, FieldOf):
+        names.append(place.name)
+        place = place.record
+    return (place.param.name, *reversed(names)) if isinstance(place, Parameter) else None
+
+
+def in_order(code: Code, *evaluations: Callable[[], Parts]) -> Iterator[Parts]:
+    """Evaluates operands from left to right.
+
+    A text stands for its value only until another line is written; so where a later operand needs lines of its own, the
+    earlier ones are kept in temporaries before them.
+    """
+    emitter, results = code.emitter, list[Parts]()
+    for evaluate in evaluations:
+        before = emitter.position
+        parts = evaluate()
+        if emitter.position != before:
+            for i, earlier in enumerate(results):
+                kept = []
+                for text in earlier:
+                    if not emitter.is_settled(text):
+                        name = emitter.temporary()
+                        emitter.insert(before, f"{name} = {text}")
+                        before += 1
+                        text = name
+                    kept.append(text)
+                results[i] = tuple(kept)
+        results.append(parts)
+    return iter(results)

@@ -1,0 +1,143 @@
+"""Writes the text of one event: lines, temporaries, traps, and the names of what the host passes in."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ecode.errors import NotCompilable, TrapKind
+
+# Python refuses deeper indentation, and more than twenty loops inside each other.
+_DEEPEST = 80
+_SETTLED = re.compile(r"t\d+|-?\d+(\.\d+(e[-+]?\d+)?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class TrapSite:
+    """A place of the program where an event can end; `at` is its offset in the source."""
+
+    kind: TrapKind
+    at: int
+
+
+# What an event answers: dropped, passed, or `FIRST_TRAP` plus the number of the trap site. Below zero it has run out of
+# the memory with that number, and wants to be run again with more.
+DROPPED, PASSED, FIRST_TRAP = 0, 1, 2
+
+
+class Emitter:
+    """The text of an event function as it grows.
+
+    Attributes:
+        entries: names of addresses and parameters that the host passes in, in order.
+        growable: names of memory blocks that can run out, by their (negative) answer.
+        sites: where the event can trap.
+    """
+
+    def __init__(self) -> None:
+        self.entries: dict[str, None] = {}
+        self.growable: dict[str, int] = {}
+        self.sites: list[TrapSite] = []
+        self.names: set[str] = set()
+        self._lines: list[str] = []
+        self._depth = 1
+        self._temps = 0
+
+    # Lines
+
+    def line(self, *lines: str) -> None:
+        self._lines += ["    " * self._depth + line for line in lines]
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Lines under a head; an empty block passes."""
+        self.line(head)
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise NotCompilable(f"statements are nested more than {_DEEPEST} levels deep")
+        before = len(self._lines)
+        yield
+        if len(self._lines) == before:
+            self.line("pass")
+        self._depth -= 1
+
+    @contextmanager
+    def captured(self) -> Iterator[list[str]]:
+        """Collects lines instead of adding them; `replay` adds them later, at whatever indent."""
+        outer, depth = self._lines, self._depth
+        self._lines, self._depth = [], 0
+        try:
+            yield self._lines
+        finally:
+            self._lines, self._depth = outer, depth
+
+    def replay(self, lines: list[str]) -> None:
+        self.line(*lines)
+
+    @property
+    def position(self) -> int:
+        return len(self._lines)
+
+    def insert(self, position: int, text: str) -> None:
+        """Adds a line before those written since `position`."""
+        self._lines.insert(position, "    " * self._depth + text)
+
+    def text(self) -> str:
+        return "\n".join(self._lines)
+
+    # Names
+
+    def name(self, wanted: str) -> str:
+        """A Python name like `wanted` that is not taken."""
+        plain = re.sub(r"\W", "_", wanted, flags=re.ASCII) or "_"
+        if plain[0].isdigit() or keyword.iskeyword(plain) or re.fullmatch(r"t\d+", plain):
+            plain = "_" + plain
+        unique, count = plain, 1
+        while unique in self.names:
+            count += 1
+            unique = f"{plain}_{count}"
+        self.names.add(unique)
+        return unique
+
+    def entry(self, name: str) -> str:
+        """The name of something that the host passes in."""
+        self.entries.setdefault(name)
+        return name
+
+    def temporary(self) -> str:
+        self._temps += 1
+        return f"t{self._temps}"
+
+    def temp(self, text: str) -> str:
+        """A name for the value that `text` has here; literals and temporaries are names enough."""
+        if _SETTLED.fullmatch(text):
+            return text
+        name = self.temporary()
+        self.line(f"{name} = {text}")
+        return name
+
+    def named(self, text: str) -> str:
+        """A text short enough to be repeated; unlike `temp` it may be a variable that changes later."""
+        return text if text.isidentifier() else self.temp(text)
+
+    def is_settled(self, text: str) -> bool:
+        """Whether a text has the same value wherever it stands."""
+        return bool(_SETTLED.fullmatch(text))
+
+    # Leaving
+
+    def trap(self, condition: str, kind: TrapKind, at: int) -> None:
+        """Ends the event if the condition holds."""
+        site = TrapSite(kind, at)
+        if site not in self.sites:
+            self.sites.append(site)
+        self.line(f"if {condition}:", f"    return {FIRST_TRAP + self.sites.index(site)}")
+
+    def out_of(self, name: str, condition: str, wanted: str) -> None:
+        """Asks for more of the memory `name` if the condition holds: `wanted` bytes or elements."""
+        number = self.growable.setdefault(name, -1 - len(self.growable))
+        with self.block(f"if {condition}:"):
+            self.line(f"store_int64({self.entry('wanted')}, {wanted})", f"return {number}")

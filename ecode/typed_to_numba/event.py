@@ -1,0 +1,381 @@
+"""A program and its bindings to the text of a kernel that runs it on many events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ecode.arithmetic import plain
+from ecode.bindings import Binding, Sink, Written
+from ecode.environment import Mode
+from ecode.limits import Limits
+from ecode.passes.written_fields import written_fields
+from ecode.typed import (
+    AddressOf,
+    Block,
+    Call,
+    Compare,
+    Constant,
+    FieldOf,
+    If,
+    Local,
+    Machine,
+    Not,
+    Parameter,
+    Place,
+    Read,
+    Return,
+    Statement,
+    StringPointer,
+    Target,
+    Typed,
+    TypedProgram,
+    ValueType,
+    children,
+    root,
+    walk,
+)
+from ecode.typed_to_numba.code import Code, Literals, Parts, static_path
+from ecode.typed_to_numba.copying import copy_value
+from ecode.typed_to_numba.emitter import DROPPED, FIRST_TRAP, PASSED, Emitter, TrapSite
+from ecode.typed_to_numba.prelude import helpers
+from ecode.typed_to_numba.statements import write
+from ecode.typed_to_numba.statics import StaticsText
+from ecode.typed_to_numba.stored import Memory, Scattered, Stored, cast
+from ecode.types import STRING, Array, Basic, Pointer, Record
+
+
+class Keep(StrEnum):
+    """Which events leave a row: those that the program passes, or all that do not trap."""
+
+    PASSED = "passed"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class EventKernel:
+    """The text of a kernel, and what a host needs to call it. A plain value: it pickles.
+
+    Attributes:
+        source: defines `kernel(count, table)`.
+        entries: what the table holds, in order; entry 0 is `progress`.
+        growable: names of memory blocks by their (negative) answer.
+        sites: where events can trap; `traps` holds their numbers plus one.
+        literals: the bytes of string literals.
+        frame_bytes: the size of the memory block `frame`.
+        statics: name, type and offset of each static variable in the block `statics`, and the block's size.
+        functions: the names of the functions, by their number in the log.
+    """
+
+    source: str
+    entries: tuple[str, ...]
+    growable: Mapping[str, int]
+    sites: tuple[TrapSite, ...]
+    literals: bytes
+    frame_bytes: int
+    statics: tuple[tuple[str, ValueType, int], ...]
+    statics_bytes: int
+    functions: tuple[str, ...]
+
+
+# The int64 words of `progress`: the next event, the next row, how many events trapped.
+PROGRESS = ("event", "row", "trapped")
+
+
+def typed_to_numba(
+    program: TypedProgram,
+    bindings: Mapping[str, Binding],
+    sinks: Mapping[str, Sink],
+    limits: Limits,
+    keep: Keep = Keep.PASSED,
+    results: Sink | None = None,
+) -> EventKernel:
+    """Writes the kernel of a program.
+
+    Args:
+        program: a checked program.
+        bindings: by what each input parameter is read.
+        sinks: where each output parameter goes; outputs without one are computed and forgotten.
+        limits: of each call.
+        keep: which events leave a row.
+        results: where the results of the program itself go, if anybody wants them.
+
+    Raises:
+        NotCompilable: the program uses something that only the interpreter has.
+    """
+    return _Event(program, bindings, sinks, limits, keep, results).kernel()
+
+
+class _Event:
+    def __init__(
+        self,
+        program: TypedProgram,
+        bindings: Mapping[str, Binding],
+        sinks: Mapping[str, Sink],
+        limits: Limits,
+        keep: Keep,
+        results: Sink | None,
+    ) -> None:
+        self.program, self.bindings, self.sinks, self.limits = program, bindings, sinks, limits
+        self.keep, self.results = keep, results
+        self.emitter, self.frame = Emitter(), Memory("frame")
+        self.emitter.names |= {"event", "row", "table", "count", "state", "budget", "frame", "bytes_left", "heap_used"}
+        stored = Stored(program.structs, self.frame, limits.output_bytes)
+        self.code = Code(program, self.emitter, stored, self.frame, Literals(), self._finish)
+        self.statics = StaticsText(self.code)
+        self.nodes = list(walk(program.body))
+        self.pointed = {base_of(node.place) for node in self.nodes if isinstance(node, AddressOf)}
+        returns = [node for node in self.nodes if isinstance(node, Return) and not _is_dropped(node)]
+        self.has_one_end = len(returns) + (program.returns is None) <= 1
+
+    def kernel(self) -> EventKernel:
+        emitter, code = self.emitter, self.code
+        self._place_variables()
+        self._bind_inputs()
+        for param in self.program.params:
+            if param.mode is Mode.OUT:
+                type_ = self.program.param_types[param.name]
+                is_scattered = param not in self.pointed and self.has_one_end
+                site = (
+                    code.stored.scattered(emitter, type_, param.name) if is_scattered else code.stored.in_frame(type_)
+                )
+                code.roots[param.name] = (code.stored, site)
+                code.stored.clear(emitter, site)
+        self.statics.load()
+        if isinstance(self.program.body, Machine):
+            for variable in self.program.variables:
+                if not variable.is_static:
+                    code.stored.clear(emitter, code.variables[variable])
+        write(code, self.program.body)
+        if not ends(self.program.body):
+            self._finish(None)
+        return self._assembled()
+
+    # Where things are
+
+    def _place_variables(self) -> None:
+        code = self.code
+        for variable in self.program.variables:
+            type_ = variable.type
+            is_plain = not (isinstance(type_, Array) and not type_.is_dynamic)
+            if variable.is_static:
+                self.statics.place(variable, variable in self.pointed)
+            elif is_plain and variable not in self.pointed:
+                code.variables[variable] = code.stored.scattered(self.emitter, type_, variable.name)
+            else:
+                code.variables[variable] = code.stored.in_frame(type_)
+
+    def _bind_inputs(self) -> None:
+        code, emitter = self.code, self.emitter
+        goes_into_strings = any(
+            isinstance(node, StringPointer) or (isinstance(node, Call) and isinstance(node.type, Pointer))
+            for node in self.nodes
+        )
+        kept = _kept_pointers(self.program.body)
+        for param in self.program.params:
+            if param.mode is Mode.OUT:
+                continue
+            binding, type_ = self.bindings[param.name], self.program.param_types[param.name]
+            site = binding.root(emitter)
+            if not isinstance(param.type, Record):
+                variable = code.stored.scattered(emitter, type_, param.name)
+                copy_value(code, binding, site, type_, variable, 0, is_input=goes_into_strings)
+                code.roots[param.name] = (code.stored, variable)
+            elif param in self.pointed or param.name in kept or goes_into_strings:
+                moved = code.stored.in_frame(type_)
+                copy_value(code, binding, site, type_, moved, 0, is_input=True)
+                code.roots[param.name] = (code.stored, moved)
+            else:
+                code.roots[param.name] = (binding, site)
+                code.sites[(param.name,)] = site
+        self._preload()
+
+    def _preload(self) -> None:
+        """Finds the fields of bound parameters that lie outside arrays, and loads their numbers, once an event."""
+        code, emitter = self.code, self.emitter
+        for node in self.nodes:
+            if isinstance(node, FieldOf):
+                self._preload_field(node)
+            array = node.type if isinstance(node, FieldOf) else None
+            if isinstance(array, Array) and isinstance(node, FieldOf):
+                for dim in array.dims:
+                    if isinstance(dim, str):
+                        size = code.field(node.struct, dim)
+                        self._preload_field(FieldOf(node.at, size.type, node.record, node.struct, dim))
+        del emitter
+
+    def _preload_field(self, node: FieldOf) -> None:
+        code, emitter = self.code, self.emitter
+        path = static_path(node)
+        if path is None or path in code.sites or path[:1] not in code.sites:
+            return
+        if isinstance(node.record, FieldOf):
+            self._preload_field(node.record)
+        reader, outer = code.roots[path[0]][0], code.sites[path[:-1]]
+        site = reader.field(emitter, outer, code.field(node.struct, node.name))
+        code.sites[path] = site
+        number = plain(node.type) if isinstance(node.type, Basic) else None
+        if isinstance(node.type, Basic) and number is not None:
+            name = emitter.name("_".join(path))
+            emitter.line(f"{name} = {cast(number, reader.number(emitter, site, node.type))}")
+            code.preloaded[path] = name
+
+    # Leaving
+
+    def _finish(self, parts: Parts | None) -> None:
+        """Writes the end of an event: outputs, state, answer."""
+        emitter, program = self.emitter, self.program
+        if parts is None and program.returns is not None:
+            parts = ("0",) * (2 if program.returns == STRING else 1)
+        if parts is None:
+            self._leave(str(PASSED), is_row=True)
+            return
+        if self.keep is Keep.PASSED and parts[0] == "0":
+            self._leave(str(DROPPED), is_row=False)
+            return
+        parts = tuple(emitter.temp(part) for part in parts)
+        is_certain = emitter.is_settled(parts[0]) and parts[0].lstrip("-").isdigit() and int(parts[0]) != 0
+        if self.keep is Keep.PASSED and not is_certain and self.sinks:
+            with emitter.block(f"if {parts[0]} == 0:"):
+                self._leave(str(DROPPED), is_row=False)
+            is_certain = True
+        if self.results is not None:
+            site = Scattered(program.returns, parts) if program.returns is not None else None
+            if site is not None and program.returns is not None:
+                written = Written(program.returns, program.structs, frozenset({()}))
+                self.results.write(emitter, self.code.stored, site, written)
+        answer = str(PASSED) if is_certain else f"{PASSED} if {parts[0]} != 0 else {DROPPED}"
+        self._leave(answer, is_row=True)
+
+    def _leave(self, answer: str, *, is_row: bool) -> None:
+        program, emitter = self.program, self.emitter
+        if is_row:
+            for name, sink in self.sinks.items():
+                reader, site = self.code.roots[name]
+                type_ = program.param_types[name]
+                sink.write(emitter, reader, site, Written(type_, program.structs, written_fields(program, name)))
+        self.statics.store()
+        if "log" in emitter.entries:
+            emitter.line(f"store_int64({emitter.entry('log_used_at')}, log_used)")
+        emitter.line(f"return {answer}")
+
+    # The whole
+
+    def _assembled(self) -> EventKernel:
+        emitter = self.emitter
+        body = emitter.text()
+        start = []
+        if "heap_used" in body:
+            start.append("    heap_used = 0")
+        if "bytes_left" in body:
+            start.append(f"    bytes_left = {self.limits.output_bytes}")
+        if "budget" in body:
+            start.append(f"    budget = {emitter.entry('budget_given')}")
+        if "log_used" in body:
+            start.append(f"    log_used = load_int64({emitter.entry('log_used_at')})")
+        if "frame" in body:
+            emitter.entry("frame")
+        passed = list(emitter.entries)
+        kernel = self._kernel_lines(passed)
+        event = [f"def one_event({', '.join(['event', 'row', *passed])}):", *start, body]
+        text = "\n".join([*event, "", "", *kernel, ""])
+        source = helpers(text) + "@inline\n" + text
+        entries = ("progress", *self._kernel_entries(), *passed)
+        return EventKernel(
+            source,
+            entries,
+            dict(emitter.growable),
+            tuple(emitter.sites),
+            bytes(self.code.literals.data),
+            self.frame.size,
+            self.statics.layout(),
+            self.statics.block.size,
+            tuple(function.name for function in self.program.functions),
+        )
+
+    def _kernel_entries(self) -> list[str]:
+        entries = ["passed"]
+        if self.emitter.sites:
+            entries.append("traps")
+        entries += [name for name in self.statics.entries if name not in self.emitter.entries]
+        return entries
+
+    def _kernel_lines(self, passed: Sequence[str]) -> list[str]:
+        entries = ["progress", *self._kernel_entries(), *passed]
+        lines = ["def kernel(count, table):"]
+        lines += [f"    {name} = load_int64(table + {8 * i})" for i, name in enumerate(entries)]
+        lines += [f"    {word} = load_int64(progress + {8 * i})" for i, word in enumerate(PROGRESS)]
+        lines += ["    while event < count:"]
+        lines += [f"        {line}" for line in self.statics.save()]
+        lines += [f"        status = one_event({', '.join(['event', 'row', *passed])})"]
+        progress = [f"store_int64(progress + {8 * i}, {word})" for i, word in enumerate(PROGRESS)]
+        if self.emitter.growable:
+            lines += ["        if status < 0:"]
+            lines += [f"            {line}" for line in (*self.statics.restore(), *progress, "return status")]
+        if self.emitter.sites:
+            lines += [f"        if status >= {FIRST_TRAP}:"]
+            lines += [f"            {line}" for line in self.statics.restore()]
+            lines += [
+                f"            store_int32(traps + 4 * event, status - {FIRST_TRAP - 1})",
+                "            trapped += 1",
+                f"            store_uint8(passed + event, {DROPPED})",
+                "        else:",
+                "            store_uint8(passed + event, status)",
+            ]
+            row_indent = "            "
+        else:
+            lines += ["        store_uint8(passed + event, status)"]
+            row_indent = "        "
+        if self.sinks or self.results is not None:
+            lines += [f"{row_indent}row += {'1' if self.keep is Keep.ALL else 'status'}"]
+        lines += ["        event += 1"]
+        lines += [f"    {line}" for line in progress]
+        lines += ["    return 0"]
+        return lines
+
+
+def ends(statement: Statement) -> bool:
+    """Whether control certainly leaves with a return."""
+    match statement:
+        case Return():
+            return True
+        case Block():
+            return any(ends(part) for part in statement.statements)
+        case If():
+            return statement.otherwise is not None and ends(statement.then) and ends(statement.otherwise)
+    return False
+
+
+def base_of(place: Place) -> object:
+    """The variable or parameter that a place lies in; None behind a pointer."""
+    base = root(place)
+    return base.variable if isinstance(base, Local) else base.param if isinstance(base, Parameter) else None
+
+
+def _is_dropped(node: Return) -> bool:
+    return isinstance(node.value, Constant) and node.value.value == 0
+
+
+def _kept_pointers(body: Typed) -> set[str]:
+    """The parameters whose pointer fields are used other than to follow them or to ask whether they are null."""
+    kept: set[str] = set()
+    waiting: list[tuple[Typed, bool]] = [(body, False)]
+    while waiting:
+        node, is_asked = waiting.pop()
+        if isinstance(node, Read) and isinstance(node.type, Pointer) and not is_asked:
+            base = root(node.place)
+            if isinstance(base, Parameter):
+                kept.add(base.param.name)
+        for child in children(node):
+            waiting.append((child, _asks(node, child)))
+    return kept
+
+
+def _asks(node: Typed, child: Typed) -> bool:
+    match node:
+        case Target() | Not():
+            return True
+        case Compare(op="==" | "!="):
+            return any(isinstance(side, Constant) for side in (node.left, node.right))
+    return False

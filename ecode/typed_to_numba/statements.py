@@ -1,0 +1,164 @@
+"""Statements as text."""
+
+from __future__ import annotations
+
+from ecode.arithmetic import limits
+from ecode.errors import NotCompilable, TrapKind
+from ecode.typed import (
+    Block,
+    Break,
+    Continue,
+    Counted,
+    Declare,
+    Evaluate,
+    Expression,
+    If,
+    Jump,
+    Loop,
+    Machine,
+    Return,
+    Statement,
+)
+from ecode.typed_to_numba.code import Code, LoopText
+from ecode.typed_to_numba.expressions import condition, evaluate, single, value
+from ecode.typed_to_numba.stored import Scattered
+from ecode.types import Basic
+
+# CPython compiles twenty loops inside each other; the kernel around the event takes one.
+_MOST_LOOPS = 18
+
+
+def write(code: Code, node: Statement) -> None:
+    """Writes the lines of a statement."""
+    emitter = code.emitter
+    match node:
+        case Evaluate():
+            evaluate(code, node.expression)
+        case Declare():
+            _declare(code, node)
+        case Block():
+            for statement in node.statements:
+                write(code, statement)
+                if isinstance(statement, Return | Break | Continue | Jump):
+                    break
+        case If():
+            _if(code, node)
+        case Loop():
+            _loop(code, node)
+        case Break():
+            emitter.line("break")
+        case Continue():
+            code.loops[-1].end_round()
+            emitter.line("continue")
+        case Return():
+            code.finish(None if node.value is None else value(code, node.value))
+        case Jump():
+            if node.charges:
+                _spend(code, "1", node.at)
+            emitter.line(f"state = {node.state}", "continue")
+        case Machine():
+            _machine(code, node)
+
+
+def _declare(code: Code, node: Declare) -> None:
+    site = code.variables[node.variable]
+    # A number whose first value follows at once needs no zero before it.
+    if not (isinstance(site, Scattered) and len(site.names) in (1, 2) and len(node.values) == 1 and not site.of):
+        code.stored.clear(code.emitter, site)
+    for assignment in node.values:
+        evaluate(code, assignment)
+
+
+def _if(code: Code, node: If) -> None:
+    emitter = code.emitter
+    word, rest = "if", node
+    while True:
+        test = condition(code, rest.condition)
+        with emitter.block(f"{word} {test}:"):
+            write(code, rest.then)
+        otherwise = rest.otherwise
+        if otherwise is None:
+            return
+        if not isinstance(otherwise, If) or _needs_lines(code, otherwise.condition):
+            with emitter.block("else:"):
+                write(code, otherwise)
+            return
+        word, rest = "elif", otherwise
+
+
+def _needs_lines(code: Code, test: Expression) -> bool:
+    """Whether a condition cannot stand in an `elif`."""
+    with code.emitter.captured() as lines:
+        condition(code, test)
+    return bool(lines)
+
+
+def _loop(code: Code, node: Loop) -> None:
+    emitter = code.emitter
+    if len(code.loops) >= _MOST_LOOPS:
+        raise NotCompilable(f"more than {_MOST_LOOPS} loops inside each other")
+    if node.counted is not None:
+        _charge(code, node.counted, node.at)
+    with emitter.captured() as test_lines:
+        test = "True" if node.condition is None else condition(code, node.condition)
+    is_simple = node.tests_first and not test_lines
+
+    def end_round() -> None:
+        if node.step is not None:
+            evaluate(code, node.step)
+        if node.counted is None:
+            _spend(code, "1", node.at)
+        if not node.tests_first:
+            leave_unless_true()
+
+    def leave_unless_true() -> None:
+        emitter.replay(test_lines)
+        if test != "True":
+            emitter.line(f"if not {test}:", "    break")
+
+    with emitter.block(f"while {test}:" if is_simple else "while True:"):
+        if node.tests_first and not is_simple:
+            leave_unless_true()
+        code.loops.append(LoopText(end_round))
+        write(code, node.body)
+        code.loops.pop()
+        end_round()
+
+
+def _spend(code: Code, rounds: str, at: int) -> None:
+    """Charges jumps back to the budget."""
+    code.emitter.line(f"budget -= {rounds}")
+    code.emitter.trap("budget < 0", TrapKind.BUDGET_EXCEEDED, at)
+
+
+def _charge(code: Code, counted: Counted, at: int) -> None:
+    """Charges all rounds of a counted loop; one that would run past the variable's range never ends."""
+    emitter = code.emitter
+    site = code.variables[counted.variable]
+    assert isinstance(site, Scattered)
+    assert isinstance(counted.variable.type, Basic)
+    start, bound = site.names[0], emitter.named(single(code, counted.bound))
+    is_up = counted.step > 0
+    with emitter.block(f"if {start} {counted.op} {bound}:"):
+        low, high = limits(counted.variable.type)
+        last = f"{bound} {'+' if is_up else '-'} 1" if counted.op in ("<=", ">=") else bound
+        rounds = emitter.temp(f"{last} - {start}" if is_up else f"{start} - ({last})")
+        # The difference of two int64 may wrap around; it is then negative, and larger than any budget.
+        endless = [f"{rounds} < 0", f"{rounds} > budget"]
+        if counted.op in ("<=", ">="):
+            endless.append(f"{bound} == {high if is_up else f'({low + 1} - 1)'}")
+        if counted.variable.type.size < 8:
+            endless.append(f"{bound} > {high}" if is_up else f"{bound} < {low}")
+        emitter.trap(" or ".join(endless), TrapKind.BUDGET_EXCEEDED, at)
+        emitter.line(f"budget -= {rounds}")
+
+
+def _machine(code: Code, node: Machine) -> None:
+    emitter = code.emitter
+    emitter.line("state = 0")
+    with emitter.block("while True:"):
+        for number, state in enumerate(node.states):
+            with emitter.block(f"if state <= {number}:"):
+                for statement in state:
+                    write(code, statement)
+        emitter.line("break")

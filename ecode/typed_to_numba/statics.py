@@ -1,0 +1,132 @@
+"""Static variables in generated code.
+
+They live in one block, `statics`. Numbers and strings are loaded into variables as an event begins and stored when it
+has ended well; arrays and records are used where they are, and the kernel restores the whole block after a trap. The
+texts of static strings lie in one of two blocks: an event that changed any writes all of them to the other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ecode.layout import MEMORY_LAYOUT
+from ecode.outcome import static_names
+from ecode.typed import Assign, CopyRecord, Local, ValueType, Variable, root, walk
+from ecode.typed_to_numba.code import Code
+from ecode.typed_to_numba.stored import InMemory, Memory, Scattered
+from ecode.types import STRING, Array, Basic, Ref
+
+# The first word of `statics` says which block the texts are in.
+_SIDE = 8
+
+
+class StaticsText:
+    """Writes what the static variables of a program need."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        self.block = Memory("statics")
+        self.block.size = _SIDE
+        self.homes: dict[Variable, InMemory] = {}
+        self.in_place = False
+        self.changes_texts = any(
+            isinstance(node, Assign | CopyRecord) and self._is_static_text(node) for node in walk(code.program.body)
+        )
+
+    def _is_static_text(self, node: Assign | CopyRecord) -> bool:
+        base = root(node.place)
+        if isinstance(base, Local):
+            return base.variable.is_static and (isinstance(node, CopyRecord) or node.type == STRING)
+        return isinstance(node, CopyRecord) or node.type == STRING
+
+    def place(self, variable: Variable, is_pointed: bool) -> None:
+        code = self.code
+        size = MEMORY_LAYOUT.size(variable.type, code.program.structs)
+        home = self.homes[variable] = InMemory(variable.type, self.block.take(size))
+        if isinstance(variable.type, Basic) and not is_pointed:
+            code.variables[variable] = code.stored.scattered(code.emitter, variable.type, variable.name)
+        else:
+            code.variables[variable] = home
+            self.in_place = True
+
+    def layout(self) -> tuple[tuple[str, ValueType, int], ...]:
+        """Name, type and offset of each variable in the block."""
+        names = static_names(self.code.program)
+        offsets = {v: int(home.address.partition(" + ")[2]) for v, home in self.homes.items()}
+        return tuple((names[variable], variable.type, offset) for variable, offset in offsets.items())
+
+    @property
+    def entries(self) -> list[str]:
+        return [] if not self.homes else ["statics"] + (["saved"] if self.in_place else [])
+
+    def load(self) -> None:
+        """Writes the start of an event."""
+        code = self.code
+        if self.homes:
+            code.emitter.entry("statics")
+        for variable, home in self.homes.items():
+            site = code.variables[variable]
+            if isinstance(site, Scattered):
+                stored, emitter = code.stored, code.emitter
+                if variable.type == STRING:
+                    stored.store(emitter, site, stored.string(emitter, home))
+                else:
+                    assert isinstance(variable.type, Basic)
+                    stored.store(emitter, site, (stored.number(emitter, home, variable.type),))
+
+    def store(self) -> None:
+        """Writes the end of an event that does not trap."""
+        code = self.code
+        if self.homes and self.changes_texts:
+            self._store_texts()
+        for variable, home in self.homes.items():
+            site = code.variables[variable]
+            if isinstance(site, Scattered) and not variable.is_const:
+                if variable.type == STRING:
+                    code.stored.store(code.emitter, home, code.stored.string(code.emitter, site))
+                else:
+                    assert isinstance(variable.type, Basic)
+                    code.stored.store(code.emitter, home, (code.stored.number(code.emitter, site, variable.type),))
+
+    def _store_texts(self) -> None:
+        """Copies all static strings to the block that they are not in."""
+        emitter, stored = self.code.emitter, self.code.stored
+        sites = [site for variable in self.homes for site in self._texts(self.code.variables[variable], variable.type)]
+        if not sites:
+            return
+        texts = [tuple(emitter.temp(part) for part in stored.string(emitter, site)) for site in sites]
+        needed = emitter.temp(" + ".join(f"{length} + 1" for _, length in texts))
+        emitter.out_of("texts", f"{needed} > {emitter.entry('texts_size')}", needed)
+        side = emitter.temp("load_int64(statics)")
+        other, own = emitter.entry("texts_other"), emitter.entry("texts")
+        at = emitter.temp(f"{other} if {side} == 0 else {own}")
+        emitter.line(f"store_int64(statics, 1 - {side})")
+        for site, (address, length) in zip(sites, texts, strict=True):
+            emitter.line(f"copy({at}, {address}, {length})", f"store_int8({at} + {length}, 0)")
+            stored.store(emitter, site, (f"({at} if {address} != 0 else 0)", length))
+            at = emitter.temp(f"{at} + {length} + 1")
+
+    def _texts(self, site: Scattered | InMemory, type_: ValueType) -> Iterator[Scattered | InMemory]:
+        """Every string in a static variable."""
+        structs, emitter = self.code.program.structs, self.code.emitter
+        match type_:
+            case Basic() if type_ == STRING:
+                yield site
+            case Array():
+                count = 1
+                for dim in type_.dims:
+                    count *= int(dim)
+                if next(self._texts(InMemory(type_.element, "0"), type_.element), None) is not None:
+                    for i in range(count):
+                        yield from self._texts(self.code.stored.element(emitter, site, type_, str(i)), type_.element)
+            case Ref():
+                for field in structs[type_.name].fields:
+                    yield from self._texts(self.code.stored.field(emitter, site, field), field.type)
+
+    def save(self) -> list[str]:
+        """The kernel's lines before an event."""
+        return [f"copy(saved, statics, {self.block.size})"] if self.in_place else []
+
+    def restore(self) -> list[str]:
+        """The kernel's lines after an event that did not end well."""
+        return [f"copy(statics, saved, {self.block.size})"] if self.in_place else []

@@ -1,0 +1,245 @@
+"""The program's own storage: Python variables of the event function where that is possible, raw memory elsewhere.
+
+A record whose address nobody takes is *scattered*: each number in it is a variable, a string two, a dynamic array the
+address and capacity of its elements; only static arrays lie in memory. Everything else lies in memory whole, laid out
+by `MEMORY_LAYOUT`. `Stored` reads and writes both, and is a `Reader`, so that outputs can be read like inputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ecode.arithmetic import plain
+from ecode.errors import TrapKind
+from ecode.layout import MEMORY_LAYOUT, align
+from ecode.typed import Structs, ValueType
+from ecode.typed_to_numba.emitter import Emitter
+from ecode.types import FLOAT32, FLOAT64, STRING, Array, Basic, Field, Kind, Pointer, Ref
+
+_UNLIMITED = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Scattered:
+    """A value kept in variables: `names` for a number (1), string (2), pointer (3) or dynamic array (2: address and
+    capacity), `fields` for a record (its structure is `of`)."""
+
+    type: ValueType
+    names: tuple[str, ...] = ()
+    fields: tuple[tuple[str, Scattered | InMemory], ...] = ()
+    of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InMemory:
+    """A value at an address."""
+
+    type: ValueType
+    address: str
+
+
+StoredSite: TypeAlias = Scattered | InMemory
+
+
+class Memory:
+    """The fixed block of memory of an event ("frame"), handed out as the text is generated."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.size = name, 0
+
+    def take(self, size: int) -> str:
+        """The address of so many bytes, aligned."""
+        at = self.size
+        self.size = align(at + size, 8)
+        return plus(self.name, at)
+
+
+def plus(address: str, offset: int | str) -> str:
+    """`address + offset`; no sum where the offset is 0."""
+    return address if offset in (0, "0") else f"{address} + {offset}"
+
+
+def load_name(type_: Basic) -> str:
+    """The suffix of the intrinsics for a number in memory."""
+    number = plain(type_)
+    assert number is not None
+    # The bits of an unsigned 64-bit integer travel as int64.
+    return "int64" if number.kind is Kind.UNSIGNED and number.size == 8 else str(number)
+
+
+def loaded(type_: Basic, address: str) -> str:
+    """The number at an address. Unsigned ones become int64 at once: numba would make them uint64, and floats of those
+    beside signed ones."""
+    name = load_name(type_)
+    text = f"load_{name}({address})"
+    return f"as_int64({text})" if name.startswith("uint") else text
+
+
+def zero_of(type_: ValueType) -> str:
+    """The text of a number's zero."""
+    number = plain(type_) if isinstance(type_, Basic) else None
+    return "as_float32(0.0)" if number == FLOAT32 else "0.0" if number == FLOAT64 else cast(number, "0")
+
+
+def cast(number: Basic | None, text: str) -> str:
+    """A text as what a variable of a number type holds: narrow signed integers have narrow variables."""
+    if number is not None and number.kind is Kind.INTEGER and number.size < 8:
+        return text if text.startswith(f"as_{number}(") else f"as_{number}({text})"
+    return text
+
+
+class Stored:
+    """Reads and writes the program's own storage."""
+
+    def __init__(self, structs: Structs, frame: Memory, output_bytes: int) -> None:
+        self.structs, self.frame, self.output_bytes = structs, frame, output_bytes
+
+    # Making room
+
+    def scattered(self, emitter: Emitter, type_: ValueType, name: str) -> StoredSite:
+        """Storage for a value in variables, and in the frame where it must be."""
+        match type_:
+            case Ref():
+                fields = tuple(
+                    (field.name, self.scattered(emitter, field.type, f"{name}_{field.name}"))
+                    for field in self.structs[type_.name].fields
+                )
+                return Scattered(type_, (), fields, type_.name)
+            case Array() if not type_.is_dynamic:
+                return self.in_frame(type_)
+            case Array():
+                return Scattered(type_, (emitter.name(f"{name}_address"), emitter.name(f"{name}_capacity")))
+            case Pointer():
+                return Scattered(type_, tuple(emitter.name(name + part) for part in ("", "_low", "_high")))
+            case Basic(Kind.STRING):
+                return Scattered(type_, (emitter.name(name), emitter.name(f"{name}_length")))
+        return Scattered(type_, (emitter.name(name),))
+
+    def in_frame(self, type_: ValueType) -> InMemory:
+        return InMemory(type_, self.frame.take(MEMORY_LAYOUT.size(type_, self.structs)))
+
+    def clear(self, emitter: Emitter, site: StoredSite) -> None:
+        """Makes a value zero."""
+        match site:
+            case InMemory(type_, address) if isinstance(type_, Basic) and plain(type_) is not None:
+                emitter.line(f"store_{load_name(type_)}({address}, {zero_of(type_)})")
+            case InMemory(type_, address):
+                emitter.line(f"zero({address}, {MEMORY_LAYOUT.size(type_, self.structs)})")
+            case Scattered(fields=fields) if site.of:
+                for _, inner in fields:
+                    self.clear(emitter, inner)
+            case Scattered(type_, names) if len(names) == 1:
+                emitter.line(f"{names[0]} = {zero_of(type_)}")
+            case Scattered(_, names):
+                emitter.line(f"{' = '.join(names)} = 0")
+
+    # Reading: the protocol of `bindings.Reader`
+
+    def field(self, emitter: Emitter, site: StoredSite, field: Field) -> StoredSite:
+        if isinstance(site, Scattered):
+            return dict(site.fields)[field.name]
+        assert isinstance(site.type, Ref)
+        offset = MEMORY_LAYOUT.offset(site.type.name, field.name, self.structs)
+        return InMemory(field.type, plus(site.address, offset))
+
+    def element(self, emitter: Emitter, site: StoredSite, array: Array, index: str) -> InMemory:
+        size = MEMORY_LAYOUT.size(array.element, self.structs)
+        return InMemory(array.element, plus(self.elements(emitter, site), f"{size} * ({index})" if index != "0" else 0))
+
+    def elements(self, emitter: Emitter, site: StoredSite) -> str:
+        """The address of an array's first element."""
+        assert isinstance(site.type, Array)
+        if isinstance(site, Scattered):
+            return site.names[0]
+        return f"load_int64({site.address})" if site.type.is_dynamic else site.address
+
+    def capacity(self, site: StoredSite) -> str:
+        return site.names[1] if isinstance(site, Scattered) else f"load_int64({plus(site.address, 8)})"
+
+    def target(self, emitter: Emitter, site: StoredSite) -> InMemory:
+        assert isinstance(site.type, Pointer)
+        return InMemory(site.type.target, emitter.temp(self.pointer(site)[0]))
+
+    def present(self, emitter: Emitter, site: StoredSite) -> str:
+        if isinstance(site.type, Pointer):
+            return f"{self.pointer(site)[0]} != 0"
+        return f"{self.string(emitter, site)[0]} != 0" if site.type == STRING else "True"
+
+    def number(self, emitter: Emitter, site: StoredSite, type_: Basic) -> str:
+        return site.names[0] if isinstance(site, Scattered) else loaded(type_, site.address)
+
+    def string(self, emitter: Emitter, site: StoredSite) -> tuple[str, str]:
+        if isinstance(site, Scattered):
+            return site.names[0], site.names[1]
+        return f"load_int64({site.address})", f"load_int64({plus(site.address, 8)})"
+
+    def pointer(self, site: StoredSite) -> tuple[str, str, str]:
+        if isinstance(site, Scattered):
+            return site.names[0], site.names[1], site.names[2]
+        low, high = (f"load_int64({plus(site.address, offset)})" for offset in (8, 16))
+        return f"load_int64({site.address})", low, high
+
+    # Writing
+
+    def store(self, emitter: Emitter, site: StoredSite, parts: tuple[str, ...]) -> None:
+        """Stores a number, string, pointer or handle."""
+        if isinstance(site, Scattered):
+            number = plain(site.type) if isinstance(site.type, Basic) else None
+            values = (cast(number, parts[0]),) if len(parts) == 1 else parts
+            emitter.line(f"{', '.join(site.names)} = {', '.join(values)}")
+            return
+        if isinstance(site.type, Basic) and site.type != STRING:
+            emitter.line(f"store_{load_name(site.type)}({site.address}, {parts[0]})")
+            return
+        for offset, part in enumerate(parts):
+            emitter.line(f"store_int64({plus(site.address, 8 * offset)}, {part})")
+
+    def resize(
+        self, emitter: Emitter, site: StoredSite, old: str, new: str, at: int, *, is_limited: bool = True
+    ) -> None:
+        """Gives a dynamic array room for `new` elements; those beyond `old`, and beyond `new`, are zero."""
+        assert isinstance(site.type, Array)
+        size = MEMORY_LAYOUT.size(site.type.element, self.structs)
+        address, capacity = emitter.temp(self.elements(emitter, site)), emitter.temp(self.capacity(site))
+        with emitter.block(f"if {new} < {old}:"):
+            emitter.line(f"zero({address} + {size} * {new}, {size} * ({old} - {new}))")
+        with emitter.block(f"if {new} > {capacity}:"):
+            grown = emitter.temp(f"max_int64({new}, 2 * {capacity})")
+            moved = self.allocate(emitter, f"{size} * {grown}", at, is_limited=is_limited)
+            emitter.line(f"copy({moved}, {address}, {size} * {capacity})")
+            emitter.line(f"zero({moved} + {size} * {capacity}, {size} * ({grown} - {capacity}))")
+            if isinstance(site, Scattered):
+                emitter.line(f"{site.names[0]} = {moved}", f"{site.names[1]} = {grown}")
+            else:
+                emitter.line(f"store_int64({site.address}, {moved})")
+                emitter.line(f"store_int64({plus(site.address, 8)}, {grown})")
+
+    def allocate(self, emitter: Emitter, size: str, at: int, *, is_limited: bool) -> str:
+        """The address of new memory for this event, not zeroed."""
+        needed = emitter.temp(f"({size} + 7) & -8")
+        if is_limited:
+            emitter.trap(f"{needed} > bytes_left", TrapKind.SIZE_LIMIT, at)
+            emitter.line(f"bytes_left -= {needed}")
+        heap = emitter.entry("heap")
+        emitter.out_of("heap", f"heap_used + {needed} > {emitter.entry('heap_size')}", f"heap_used + {needed}")
+        address = emitter.temp(f"{heap} + heap_used")
+        emitter.line(f"heap_used += {needed}")
+        return address
+
+    def total(self, emitter: Emitter, extents: list[str], at: int, *, is_limited: bool) -> str:
+        """The number of elements of a dynamic array of these extents, which are checked."""
+        limit = self.output_bytes if is_limited else _UNLIMITED
+        count = "1"
+        for extent in extents:
+            extent = emitter.temp(extent)
+            if not extent.isdigit():
+                emitter.trap(f"{extent} < 0", TrapKind.NEGATIVE_SIZE, at)
+            if count == "1":
+                emitter.trap(f"{extent} > {limit}", TrapKind.SIZE_LIMIT, at)
+                count = extent
+                continue
+            condition = f"{extent} != 0 and {count} > quotient_int64({limit}, max_int64({extent}, 1))"
+            emitter.trap(condition, TrapKind.SIZE_LIMIT, at)
+            count = emitter.temp(f"{count} * {extent}")
+        return count

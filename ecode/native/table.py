@@ -42,7 +42,10 @@ class Table:
         import numpy as np
 
         self.entries = list(entries)
-        self.array = np.fromiter(map(_to_int, self.entries), np.int64, len(self.entries))
+        numbers = [
+            e if isinstance(e, int) else address_of(e) if isinstance(e, np.ndarray) else e.address for e in self.entries
+        ]
+        self.array = np.array(numbers, np.int64)
 
     @property
     def address(self) -> int:
@@ -50,9 +53,3 @@ class Table:
 
     def __getitem__(self, index: int) -> int:
         return int(self.array[index])
-
-
-def _to_int(entry: Entry) -> int:
-    if isinstance(entry, int):
-        return entry
-    return address_of(entry) if hasattr(entry, "__array_interface__") else entry.address

@@ -62,7 +62,8 @@ class _Assembler:
             return self._lists(node, count, valid, offsets, output, rows)
         data = output.buffers["data"].slice(0, output.used)
         array = pa.Array.from_buffers(node.type, count, [_bitmap(valid), offsets, data])
-        if pa.types.is_string(node.type) and not node.is_latin:
+        # Bytes below 128 are UTF-8 wherever one text ends and the next begins.
+        if pa.types.is_string(node.type) and not node.is_latin and np.frombuffer(data, np.int8).min(initial=0) < 0:
             self._check_text(node, array, rows)
         return array
 

@@ -13,7 +13,7 @@ from pbio_spark.wire import FileWriter, Kind, Scanner, attribute, decode, encode
 from tests.strategies import Limits, formats, same_values, values
 from tests.wire.json_values import json_to_values
 
-EXAMPLES = 5000 if os.environ.get("PBIO_LONG") else 200
+EXAMPLES = 2000 if os.environ.get("PBIO_LONG") else 200
 relaxed = settings(
     max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )

@@ -122,7 +122,9 @@ def _basic(kind: Kind, size: int) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def records(draw: st.DrawFn, pointers: bool = True, nested: Nested = "any") -> tuple[Record, list[dict[str, Any]]]:
+def records(
+    draw: st.DrawFn, pointers: bool = True, nested: Nested = "any", name: str = "record"
+) -> tuple[Record, list[dict[str, Any]]]:
     """A record type and some records of it, as `pbio_spark.wire.decode` gives them.
 
     Args:
@@ -130,7 +132,7 @@ def records(draw: st.DrawFn, pointers: bool = True, nested: Nested = "any") -> t
         nested: whether there are structures in the record, and whether they hold strings, dynamic arrays and pointers.
     """
     types = _Types(draw, pointers, nested)
-    types.struct("record", NESTING)
+    types.struct(name, NESTING)
     made = Record(tuple(reversed(types.structs.values())))
     values = [_Values(draw, made).struct(made.name) for _ in range(draw(st.integers(1, 3)))]
     return made, values

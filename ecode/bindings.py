@@ -17,11 +17,13 @@ the binding emits, before the text that relies on it: `emitter.trap(condition, T
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ecode.typed import Structs, ValueType
-from ecode.typed_to_numba.emitter import Emitter
 from ecode.types import Array, Basic, Field
+
+if TYPE_CHECKING:
+    from ecode.typed_to_numba.emitter import Emitter
 
 Site: TypeAlias = Any
 

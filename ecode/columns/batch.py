@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from ecode.bindings import Binding, Sink
 from ecode.columns.binding import ColumnBinding, Source
 from ecode.columns.column import Buffer as Array
 from ecode.columns.column import Column, set_lengths
@@ -19,13 +21,16 @@ from ecode.environment import Mode
 from ecode.errors import Category, EcodeError, Trap, diagnostic
 from ecode.limits import Limits
 from ecode.native import Kernel, Table, compile_kernel
-from ecode.native.table import address_of
+from ecode.native.table import Entry, address_of
 from ecode.outcome import Statics
 from ecode.program import Program
 from ecode.typed import Structs, ValueType
 from ecode.typed_to_numba import EventKernel, Keep, typed_to_numba
+from ecode.typed_to_numba.event import Shared
+from ecode.typed_to_numba.stages import StageSink
 
 _RETURNED = "returned"
+_NO_MEMORY: Mapping[str, Entry] = MappingProxyType({})
 _FIRST_HEAP, _FIRST_TEXTS, _FIRST_LOG, _FIRST_PLACES = 1 << 16, 1 << 8, 1 << 12, 16
 
 
@@ -67,6 +72,7 @@ class BatchProgram:
         kernel: the machine code, and its text (`print(batch.kernel)`).
         event: what the text needs.
         types: the type of each input parameter in `structs`.
+        texts: the programs' sources.
     """
 
     kernel: Kernel
@@ -76,9 +82,44 @@ class BatchProgram:
     blocks: frozenset[str]
     sources: Mapping[str, Source]
     outputs: tuple[_Output, ...]
-    source: str = field(repr=False)
+    texts: tuple[str, ...] = field(repr=False)
     limits: Limits
     initial: Statics
+
+    @classmethod
+    def in_row(cls, programs: Sequence[Program], binding: Binding) -> BatchProgram:
+        """Compiles programs of which each takes what the one before makes; the first reads through a binding of the
+        caller's, whose table entries `run` takes as `memory`.
+
+        The last program's output, or its input if it has none, is the output of all.
+
+        Raises:
+            NotCompilable: the programs cannot be compiled in a row.
+        """
+        shared = Shared()
+        last = programs[-1]
+        name = next((p.name for p in last.params if p.mode is Mode.OUT), last.params[0].name)
+        sink = ColumnSink(name)
+        following: Mapping[str, Sink] = {name: sink}
+        for number, program in reversed(list(enumerate(programs))[1:]):
+            stage = StageSink(program.typed, number, following, program.limits, shared)
+            (before,) = (p.name for p in programs[number - 1].params if p.mode is Mode.OUT)
+            following = {before: stage}
+        first = programs[0]
+        (given,) = (p.name for p in first.params if p.mode is not Mode.OUT)
+        event = typed_to_numba(first.typed, {given: binding}, following, first.limits, shared=shared)
+        return cls(
+            compile_kernel(event.source),
+            event,
+            {},
+            last.typed.structs,
+            frozenset(),
+            {},
+            (_Output(name, last.typed.param_types[name], dict(sink.buffers), tuple(sink.capacities)),),
+            tuple(program.source for program in programs),
+            first.limits,
+            first.statics,
+        )
 
     @classmethod
     def of(cls, program: Program, keep: Keep = Keep.PASSED) -> BatchProgram:
@@ -106,13 +147,18 @@ class BatchProgram:
                 _Output(n, typed.param_types.get(n, typed.returns), dict(s.buffers), tuple(s.capacities))
                 for n, s in all_sinks.items()
             ),
-            program.source,
+            (program.source,),
             program.limits,
             program.statics,
         )
 
     def run(
-        self, inputs: Mapping[str, Column], count: int, statics: Statics | None = None, budget: int | None = None
+        self,
+        inputs: Mapping[str, Column],
+        count: int,
+        statics: Statics | None = None,
+        budget: int | None = None,
+        memory: Mapping[str, Entry] = _NO_MEMORY,
     ) -> BatchResult:
         """Runs the program on a batch.
 
@@ -122,19 +168,26 @@ class BatchProgram:
             count: the number of events.
             statics: the state; it is updated in place. None starts afresh.
             budget: backward jumps allowed to each event.
+            memory: the table entries of a binding of the caller's (see `in_row`).
 
         Raises:
             ParameterError: a column is missing, or its buffers contradict each other.
             EcodeError: one event alone needs more memory than `Limits` and the batch allow.
         """
-        return _Run(self, inputs, count, self.initial if statics is None else statics, budget).run()
+        return _Run(self, inputs, count, self.initial if statics is None else statics, budget, memory).run()
 
 
 class _Run:
     """One batch: the memory of a kernel, and its growth."""
 
     def __init__(
-        self, program: BatchProgram, inputs: Mapping[str, Column], count: int, statics: Statics, budget: int | None
+        self,
+        program: BatchProgram,
+        inputs: Mapping[str, Column],
+        count: int,
+        statics: Statics,
+        budget: int | None,
+        memory: Mapping[str, Entry],
     ) -> None:
         self.program, self.count, self.statics = program, count, statics
         event = program.event
@@ -153,6 +206,7 @@ class _Run:
             "saved": np.zeros(event.statics_bytes // 8 + 1, np.int64),
             "budget_given": program.limits.budget if budget is None else budget,
         }
+        self.memory |= memory
         self.memory |= input_buffers(program.sources, inputs, program.types, program.structs, count, program.blocks)
         self._pack_statics()
         for output in program.outputs:
@@ -258,6 +312,6 @@ class _Run:
         found = []
         for event in np.flatnonzero(self.memory["traps"]).tolist():
             site = self.program.event.sites[int(self.memory["traps"][event]) - 1]
-            where = diagnostic(self.program.source, site.at, Category.TYPE, "")
+            where = diagnostic(self.program.texts[site.program], site.at, Category.TYPE, "")
             found.append((event, Trap(site.kind, where.line, where.column)))
         return tuple(found)

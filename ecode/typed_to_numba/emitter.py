@@ -17,10 +17,11 @@ _SETTLED = re.compile(r"t\d+|-?\d+(\.\d+(e[-+]?\d+)?)?")
 
 @dataclass(frozen=True, slots=True)
 class TrapSite:
-    """A place of the program where an event can end; `at` is its offset in the source."""
+    """A place where an event can end; `at` is its offset in the source of the `program` with that number."""
 
     kind: TrapKind
     at: int
+    program: int = 0
 
 
 # What an event answers: dropped, passed, or `FIRST_TRAP` plus the number of the trap site. Below zero it has run out of
@@ -35,9 +36,11 @@ class Emitter:
         entries: names of addresses and parameters that the host passes in, in order.
         growable: names of memory blocks that can run out, by their (negative) answer.
         sites: where the event can trap.
+        program: the number of the program that is being written.
     """
 
     def __init__(self) -> None:
+        self.program = 0
         self.entries: dict[str, None] = {}
         self.growable: dict[str, int] = {}
         self.sites: list[TrapSite] = []
@@ -131,7 +134,7 @@ class Emitter:
 
     def trap(self, condition: str, kind: TrapKind, at: int) -> None:
         """Ends the event if the condition holds."""
-        site = TrapSite(kind, at)
+        site = TrapSite(kind, at, self.program)
         if site not in self.sites:
             self.sites.append(site)
         self.line(f"if {condition}:", f"    return {FIRST_TRAP + self.sites.index(site)}")

@@ -90,24 +90,36 @@ def typed_to_numba(
     limits: Limits,
     keep: Keep = Keep.PASSED,
     results: Sink | None = None,
+    shared: Shared | None = None,
 ) -> EventKernel:
     """Writes the kernel of a program.
 
     Args:
         program: a checked program.
         bindings: by what each input parameter is read.
-        sinks: where each output parameter goes; outputs without one are computed and forgotten.
+        sinks: where each output parameter goes; outputs without one are computed and forgotten. A sink for an input
+            takes the input itself, of events that the program passes.
         limits: of each call.
         keep: which events leave a row.
         results: where the results of the program itself go, if anybody wants them.
+        shared: what this program and those behind it (`stages`) share.
 
     Raises:
         NotCompilable: the program uses something that only the interpreter has.
     """
-    return _Event(program, bindings, sinks, limits, keep, results).kernel()
+    return Event(program, bindings, sinks, limits, keep, results, shared or Shared()).kernel()
 
 
-class _Event:
+class Shared:
+    """The memory that programs in a row have in common."""
+
+    def __init__(self) -> None:
+        self.frame, self.literals = Memory("frame"), Literals()
+
+
+class Event:
+    """The writing of one program's text."""
+
     def __init__(
         self,
         program: TypedProgram,
@@ -116,13 +128,15 @@ class _Event:
         limits: Limits,
         keep: Keep,
         results: Sink | None,
+        shared: Shared,
+        emitter: Emitter | None = None,
     ) -> None:
         self.program, self.bindings, self.sinks, self.limits = program, bindings, sinks, limits
         self.keep, self.results = keep, results
-        self.emitter, self.frame = Emitter(), Memory("frame")
+        self.emitter, self.frame = emitter or Emitter(), shared.frame
         self.emitter.names |= {"event", "row", "table", "count", "state", "budget", "frame", "bytes_left", "heap_used"}
         stored = Stored(program.structs, self.frame, limits.output_bytes)
-        self.code = Code(program, self.emitter, stored, self.frame, Literals(), self._finish)
+        self.code = Code(program, self.emitter, stored, self.frame, shared.literals, self._finish)
         self.statics = StaticsText(self.code)
         self.nodes = list(walk(program.body))
         self.pointed = {base_of(node.place) for node in self.nodes if isinstance(node, AddressOf)}
@@ -130,6 +144,12 @@ class _Event:
         self.has_one_end = len(returns) + (program.returns is None) <= 1
 
     def kernel(self) -> EventKernel:
+        """The text of the whole kernel."""
+        self.write()
+        return self._assembled()
+
+    def write(self) -> None:
+        """Writes the event, from its inputs to its end, which leaves the function."""
         emitter, code = self.emitter, self.code
         self._place_variables()
         self._bind_inputs()
@@ -150,7 +170,6 @@ class _Event:
         write(code, self.program.body)
         if not ends(self.program.body):
             self._finish(None)
-        return self._assembled()
 
     # Where things are
 
@@ -253,8 +272,9 @@ class _Event:
         if is_row:
             for name, sink in self.sinks.items():
                 reader, site = self.code.roots[name]
-                type_ = program.param_types[name]
-                sink.write(emitter, reader, site, Written(type_, program.structs, written_fields(program, name)))
+                is_output = any(p.name == name and p.mode is Mode.OUT for p in program.params)
+                fields = written_fields(program, name) if is_output else frozenset({()})
+                sink.write(emitter, reader, site, Written(program.param_types[name], program.structs, fields))
         self.statics.store()
         if "log" in emitter.entries:
             emitter.line(f"store_int64({emitter.entry('log_used_at')}, log_used)")

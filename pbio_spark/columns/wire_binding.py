@@ -1,0 +1,262 @@
+"""E-code that reads records where they lie: the binding of a parameter to record bytes of one format.
+
+Only the fields that a program reads are looked at. Each slot and count on the way is checked against the record first;
+what is wrong ends the event as a bad record. A field that the format does not have reads as its default, else zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ecode.errors import TrapKind
+from ecode.typed_to_numba.emitter import Emitter
+from ecode.types import STRING, Array, Basic, Field, Kind, Pointer, Record, Ref, Struct, Type
+from pbio_spark.columns.plan import order_of
+from pbio_spark.formats import Format
+from pbio_spark.formats.slots import slot_size
+
+
+@dataclass(frozen=True, slots=True)
+class WireSite:
+    """A place in a record.
+
+    Attributes:
+        wanted: the type that the program sees there.
+        found: the type that the format has there; None if it has nothing.
+        address: of the value's image; of a dynamic array, of its first element (0 if it is absent).
+        struct, home: the structure whose fields are extents of arrays here, and the address of its image.
+        extents: of an array, as texts.
+        default: of a field that is not there.
+    """
+
+    wanted: Type
+    found: Type | None
+    address: str
+    struct: str
+    home: str
+    extents: tuple[str, ...] = ()
+    default: object = None
+
+
+class WireBinding:
+    """Reads a parameter from records of a format.
+
+    The table needs the entries `starts` and `ends`: for each event the addresses of the record's first byte after its
+    header, and of the byte after its last.
+
+    Args:
+        form: of the records.
+        record: the type that the program was written for; fields are found by name.
+        texts: receives the bytes of default strings, by table entry.
+    """
+
+    def __init__(self, form: Format, record: Record) -> None:
+        self.form = form
+        self.record = record
+        self.texts: dict[str, bytes] = {}
+        self._order = order_of(form)
+        self._lengths = {layout.name: layout.record_length for layout in form.structs}
+        self._structs = {struct.name: struct for struct in form.record.structs}
+        self._offsets = {s.name: {f.name: f.offset for f in s.fields} for s in form.structs}
+        self._minimum = -(-form.structs[0].record_length // 8) * 8
+
+    def root(self, emitter: Emitter) -> WireSite:
+        starts, ends = emitter.entry("starts"), emitter.entry("ends")
+        start = emitter.temp(f"load_int64({starts} + 8 * event)")
+        self._start = start
+        self._length = emitter.temp(f"load_int64({ends} + 8 * event) - {start}")
+        return WireSite(Ref(self.record.name), Ref(self.form.name), start, self.form.name, start)
+
+    def field(self, emitter: Emitter, site: WireSite, field: Field) -> WireSite:
+        found = self._find(site, field.name)
+        if found is None:
+            return WireSite(field.type, None, "0", "", "0", default=field.notes.default)
+        assert isinstance(site.found, Ref)
+        name = site.found.name
+        address = f"{site.address} + {self._offsets[name][found.name]}"
+        return self._at(emitter, field.type, found.type, address, name, site.address)
+
+    def element(self, emitter: Emitter, site: WireSite, array: Array, index: str) -> WireSite:
+        if not isinstance(site.found, Array):
+            return WireSite(array.element, None, "0", "", "0")
+        if site.found.is_dynamic:
+            emitter.trap(f"{site.address} == 0", TrapKind.INDEX_OUT_OF_RANGE, 0)
+        if self.form.column_major and len(site.extents) > 1:
+            index = self._transposed(emitter, site.extents, index)
+        address = f"{site.address} + {self._size(site.found.element)} * ({index})"
+        return self._at(emitter, array.element, site.found.element, address, site.struct, site.home)
+
+    def elements(self, emitter: Emitter, site: WireSite) -> str | None:
+        if not (isinstance(site.found, Array) and isinstance(site.wanted, Array)):
+            return None
+        element = site.found.element
+        is_plain = isinstance(element, Basic) and element == site.wanted.element and element != STRING
+        if not is_plain or (self.form.column_major and len(site.extents) > 1):
+            return None
+        assert isinstance(element, Basic)
+        return site.address if self._suffix(element) == "" else None
+
+    def target(self, emitter: Emitter, site: WireSite) -> WireSite:
+        assert isinstance(site.wanted, Pointer)
+        if not isinstance(site.found, Pointer):
+            return WireSite(site.wanted.target, site.found, site.address, site.struct, site.home)
+        slot = self._slot(emitter, site.address)
+        size = self._size(site.found.target)
+        self._check(emitter, f"{slot} < {self._minimum} or {slot} + {size} > {self._length}")
+        return self._at(
+            emitter, site.wanted.target, site.found.target, f"{self._start} + {slot}", site.struct, site.home
+        )
+
+    def present(self, emitter: Emitter, site: WireSite) -> str:
+        match site.found:
+            case None:
+                return "True" if site.default is not None else "False"
+            case Pointer():
+                return f"{self._slot(emitter, site.address)} != 0"
+            case Basic(Kind.STRING):
+                return f"{self._slot(emitter, site.address)} != 0"
+            case Array() if site.found.is_dynamic:
+                return f"{site.address} != 0"
+        return "True"
+
+    def number(self, emitter: Emitter, site: WireSite, type_: Basic) -> str:
+        if not isinstance(site.found, Basic):
+            return self._default(site, type_)
+        found = site.found
+        load = f"load_{self._name(found)}{self._suffix(found)}({site.address})"
+        if type_.kind is Kind.FLOAT:
+            return f"as_{type_}({load})"
+        number = f"as_int64({load})"
+        if found.kind is Kind.CHAR or type_.kind is Kind.CHAR:
+            return f"as_int64(as_int8({number}))"
+        if found == type_:
+            return number
+        return self._fitting(emitter, emitter.temp(number), found, type_)
+
+    def string(self, emitter: Emitter, site: WireSite) -> tuple[str, str]:
+        if site.found is None:
+            if not isinstance(site.default, str):
+                return "0", "0"
+            text = site.default.encode()
+            entry = next((name for name, known in self.texts.items() if known == text), None)
+            if entry is None:
+                entry = emitter.name("default_text")
+                self.texts[entry] = text
+            return emitter.entry(entry), str(len(text))
+        slot = self._slot(emitter, site.address)
+        self._check(emitter, f"{slot} != 0 and ({slot} < {self._minimum} or {slot} >= {self._length})")
+        room = emitter.temp(f"{self._length} - {slot} if {slot} != 0 else 0")
+        size = emitter.temp(f"find_zero({self._start} + {slot}, {room})")
+        self._check(emitter, f"{slot} != 0 and {size} == {room}")
+        return emitter.temp(f"{self._start} + {slot} if {slot} != 0 else 0"), size
+
+    # Inside
+
+    def _at(self, emitter: Emitter, wanted: Type, found: Type, address: str, struct: str, home: str) -> WireSite:
+        """The site of a value whose image lies at an address; arrays are found and checked."""
+        while isinstance(found, Pointer) and not isinstance(wanted, Pointer):
+            # The program takes a value where the format has a pointer to one: null reads as nothing there.
+            slot = self._slot(emitter, address)
+            size = self._size(found.target)
+            self._check(emitter, f"{slot} < {self._minimum} or {slot} + {size} > {self._length}")
+            found, address = found.target, f"{self._start} + {slot}"
+        if not isinstance(found, Array):
+            return WireSite(wanted, found, emitter.temp(address), struct, home)
+        extents = tuple(
+            str(dim) if isinstance(dim, int) else self._extent(emitter, struct, home, dim) for dim in found.dims
+        )
+        if not found.is_dynamic:
+            return WireSite(wanted, found, emitter.temp(address), struct, home, extents)
+        slot = self._slot(emitter, address)
+        count = extents[0]
+        for extent in extents[1:]:
+            count = emitter.temp(f"min_int64({count} * {extent}, {self._length} + 1)")
+        room = f"({self._length} - {slot}) // {max(self._size(found.element), 1)}"
+        self._check(
+            emitter,
+            f"{slot} != 0 and ({slot} < {self._minimum} or {slot} >= {self._length} or {count} > {room})",
+        )
+        base = emitter.temp(f"{self._start} + {slot} if {slot} != 0 else 0")
+        return WireSite(wanted, found, base, struct, home, extents)
+
+    def _extent(self, emitter: Emitter, struct: str, home: str, name: str) -> str:
+        control = self._structs[struct].find(name)
+        assert control is not None
+        assert isinstance(control.type, Basic)
+        size = control.type.size
+        suffix = self._order if size > 1 else ""
+        extent = emitter.temp(f"as_int64(load_uint{8 * size}{suffix}({home} + {self._offsets[struct][name]}))")
+        # A count that no record can hold; how far beyond does not matter.
+        return emitter.temp(f"{extent} if 0 <= {extent} <= {self._length} else {self._length} + 1")
+
+    def _slot(self, emitter: Emitter, address: str) -> str:
+        return emitter.temp(f"as_int64(load_uint{8 * self.form.pointer_size}{self._order}({address}))")
+
+    def _check(self, emitter: Emitter, condition: str) -> None:
+        emitter.trap(condition, TrapKind.BAD_RECORD, 0)
+
+    def _size(self, type_: Type) -> int:
+        return slot_size(type_, self._lengths, self.form.pointer_size)
+
+    def _find(self, site: WireSite, name: str) -> Field | None:
+        """The field of a structure by name: exactly, else without regard to case if that is unique."""
+        if not isinstance(site.found, Ref):
+            return None
+        struct: Struct = self._structs[site.found.name]
+        exact = struct.find(name)
+        if exact is not None:
+            return exact
+        near = [f for f in struct.fields if f.name.casefold() == name.casefold()]
+        return near[0] if len(near) == 1 else None
+
+    def _name(self, basic: Basic) -> str:
+        if basic.kind is Kind.FLOAT:
+            return f"float{8 * basic.size}"
+        return f"{'' if basic.kind is Kind.INTEGER else 'u'}int{8 * basic.size}"
+
+    def _suffix(self, basic: Basic) -> str:
+        if basic.size == 1:
+            return ""
+        if basic.kind is Kind.FLOAT:
+            if self.form.float_format == 3 and basic.size == 8:
+                return "_mixed"
+            if self.form.float_format in (1, 2):
+                is_little = self.form.float_format == 2
+                native_little = order_of(self.form) == ("" if self.form.byte_order == "little" else "_swapped")
+                return "" if is_little == native_little else "_swapped"
+        return self._order
+
+    def _default(self, site: WireSite, type_: Basic) -> str:
+        default = site.default if isinstance(site.default, int | float) else 0
+        return f"as_{type_}({float(default)!r})" if type_.kind is Kind.FLOAT else str(int(default))
+
+    def _fitting(self, emitter: Emitter, number: str, found: Basic, wanted: Basic) -> str:
+        """A whole number as another type; one that the type does not have makes a bad record."""
+        low, high = _range(wanted)
+        found_low, found_high = _range(found)
+        # Unsigned 64-bit numbers travel as the int64 of the same bits.
+        if found_high > 2**63 - 1:
+            if high < found_high:
+                self._check(emitter, f"{number} < 0 or {number} > {high}")
+        elif found_low < low or found_high > high:
+            self._check(emitter, f"{number} < {low} or {number} > {min(high, 2**63 - 1)}")
+        return number
+
+    def _transposed(self, emitter: Emitter, extents: tuple[str, ...], index: str) -> str:
+        """The place in memory of an element of a column-major array, from its row-major index."""
+        rest = emitter.temp(index)
+        place, step = "0", "1"
+        strides = []
+        for extent in extents:
+            strides.append(step)
+            step = emitter.temp(f"{step} * {extent}")
+        for extent, stride in zip(reversed(extents), reversed(strides), strict=True):
+            place = emitter.temp(f"{place} + {rest} % {extent} * {stride}")
+            rest = emitter.temp(f"{rest} // {extent}")
+        return place
+
+
+def _range(basic: Basic) -> tuple[int, int]:
+    """The least and the greatest value of a whole type; booleans and enumerations count as unsigned."""
+    bits = 8 * basic.size
+    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if basic.kind is Kind.INTEGER else (0, 2**bits - 1)

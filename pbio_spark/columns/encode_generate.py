@@ -200,6 +200,10 @@ class _Generator(Writer):
 
     @write.register
     def _(self, node: Chars, image: str, index: str) -> None:
+        self.chars(node, image, index, None)
+
+    def chars(self, node: Chars, image: str, index: str, step: str | None) -> None:
+        """Store characters, `step` bytes apart where the rows of a column-major array are texts."""
         column, extent = self.at(node.column), self.extent(node.extent)
         pads = node.is_text and (isinstance(node.place, int) or node.control is not None)
         with self.body.block(f"if {column.is_valid(index)}:"):
@@ -207,7 +211,11 @@ class _Generator(Writer):
             if node.is_text:
                 self.refuse_if(f"find_zero({where}, {size}) != {size}", column, index, Reason.NUL)
             self.refuse_if(f"{size} {'>' if pads else '!='} {extent}", column, index, Reason.LENGTH)
-            if isinstance(node.place, int):
+            if step is not None:
+                k = self.variable("k")
+                with self.body.block(f"for {k} in range({size}):"):
+                    self.body.line(f"store_uint8({image} + {k} * {step}, load_uint8({where} + {k}))")
+            elif isinstance(node.place, int):
                 self.body.line(f"copy({self.place(image, node.place)}, {where}, {size})")
             else:
                 with self.body.block(f"if {extent} != 0:"):
@@ -234,17 +242,25 @@ class _Generator(Writer):
         stride = self.extent(node.stride or len(node.blank))
         size = self.let("size", " * ".join(extents))
         with body.block(f"if {columns[0].is_valid(index)}:"):
-            first = self._check_lists(columns, extents, index)
-            if isinstance(node.place, int):
-                where = self.let("where", self.place(image, node.place))
-                self._elements(node, extents, size, stride, first, where)
-            else:
-                with body.block(f"if {size} != 0:"):
+            with body.block(f"if {size} * {stride} == 0:"):
+                self._check_empty(columns, index)
+            with body.block("else:"):
+                first = self._check_lists(columns, extents, index)
+                if isinstance(node.place, int):
+                    where = self.let("where", self.place(image, node.place))
+                else:
                     if node.stride is not None:
                         self.check_room(columns[0], index, size, stride)
                     where = self.target(node.place, image, f"{size} * {stride}")
-                    self._elements(node, extents, size, stride, first, where)
-        self.refuse_absent(node, columns[0], index, size)
+                self._elements(node, extents, size, stride, first, where)
+        self.refuse_absent(node, columns[0], index, f"{size} * {stride}")
+
+    def _check_empty(self, columns: list[At], index: str) -> None:
+        """Refuse lists that hold anything. An array that is empty in any dimension reads as an empty list."""
+        first, last = self.bounds(columns[0], index)
+        for column in columns[1:]:
+            first, last = self.bounds(column, first, last)
+        self.refuse_if(f"{first} != {last}", columns[0], index, Reason.LENGTH)
 
     def _check_lists(self, columns: list[At], extents: list[str], index: str) -> str:
         """Refuse lists whose lengths are not the extents; a variable with the first element of the innermost column."""
@@ -253,14 +269,12 @@ class _Generator(Writer):
         self.refuse_if(f"{last} - {first} != {extents[0]}", columns[0], index, Reason.LENGTH)
         for column, outer, extent in zip(columns[1:], extents, extents[1:], strict=False):
             before = f"{before} * {outer}"
-            element, start = self.variable("element"), self.let("start", "0")
+            element = self.variable("element")
             with body.block(f"for {element} in range({first}, {first} + {before}):"):
                 self.refuse_if(f"not {column.is_valid(element)}", column, element, Reason.NULL)
                 begin, end = self.bounds(column, element)
                 self.refuse_if(f"{end} - {begin} != {extent}", column, element, Reason.RAGGED)
-                with body.block(f"if {element} == {first}:"):
-                    body.line(f"{start} = {begin}")
-            first = start
+            first, _ = self.bounds(column, first)
         return first
 
     def _elements(self, node: Items, extents: list[str], size: str, stride: str, first: str, where: str) -> None:
@@ -280,8 +294,12 @@ class _Generator(Writer):
                 stack.enter_context(body.block("else:"))
             if not isinstance(node.place, int):
                 self._blank(node, size, stride, where)
-            with self._each(node, extents, size, stride, first, where) as (image, index):
-                self.write(item, image, index)
+            if isinstance(item, Chars) and node.column_major:
+                with self._each(node, extents, size, "1", first, where) as (image, index):
+                    self.chars(item, image, index, size)
+            else:
+                with self._each(node, extents, size, stride, first, where) as (image, index):
+                    self.write(item, image, index)
 
     def _blank(self, node: Items, size: str, stride: str, where: str) -> None:
         if not any(node.blank):

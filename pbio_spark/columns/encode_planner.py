@@ -81,6 +81,7 @@ class _Planner:
         self.order = order_of(format_)
         self.images = images_of(format_)
         self.lengths = {s.name: s.record_length for s in format_.structs}
+        self.offsets = {s.name: {f.name: f.offset for f in s.fields} for s in format_.structs}
         self.columns: list[Column] = []
 
     def struct(
@@ -105,12 +106,11 @@ class _Planner:
         return self.fields(struct, columns, path)
 
     def fields(self, struct: Struct, columns: Mapping[str, int], path: str) -> tuple[tuple[Node, ...], bytes]:
-        image = self.images.struct(struct.name)
-        blank = bytearray(image.length)
+        blank = bytearray(self.lengths[struct.name])
         nodes: list[Node] = []
         controls = {dim for field in struct.fields for dim in _dims(field.type)}
-        for field, place in zip(struct.fields, image.fields, strict=True):
-            here = _Place(place.offset, struct, columns)
+        for field in struct.fields:
+            here = _Place(self.offsets[struct.name][field.name], struct, columns)
             if field.name in columns:
                 node, part = self.value(field.type, field.notes, columns[field.name], here)
                 nodes.append(node)
@@ -119,7 +119,7 @@ class _Planner:
             else:
                 more, part = self.missing(field, here, f"{path}.{shown(field.name)}")
                 nodes += more
-            blank[place.offset : place.offset + len(part)] = part
+            blank[here.offset : here.offset + len(part)] = part
         for name in controls - columns.keys():
             load = self._control(name, struct)
             counted = tuple(node for node in nodes if names_control(node, load))
@@ -181,7 +181,7 @@ class _Planner:
         if has_rows:
             if len(dims) == 1:
                 return self._chars(array, notes, column, place, where)
-            if self.format.column_major:
+            if self.format.column_major and decimal_type(notes.logical) is not None:
                 self._refuse(column, array, notes)
             # Rows of characters are texts: the last dimension belongs to the element.
             element, dims = Array(CHAR, dims[-1:]), dims[:-1]
@@ -298,12 +298,11 @@ class _Planner:
                 return self._zeros(type_)
             case Ref(name):
                 blank = bytearray(self.lengths[name])
-                fields = zip(self.format.record.struct(name).fields, self.images.struct(name).fields, strict=True)
-                for field, place in fields:
-                    null = self.null(field.type, field.notes)
+                for field in self.format.record.struct(name).fields:
+                    null, at = self.null(field.type, field.notes), self.offsets[name][field.name]
                     if null is None:
                         return None
-                    blank[place.offset : place.offset + len(null)] = null
+                    blank[at : at + len(null)] = null
                 return bytes(blank)
             case Basic(kind):
                 value: float | None = self.null_value
@@ -331,16 +330,19 @@ class _Planner:
 
     def _control(self, name: str, struct: Struct) -> Load:
         # Counts are unsigned whatever their type (ffs-wire-format 7.4).
-        place = self.images.struct(struct.name).field(name)
-        size = self.images.size(place.type)
-        return Load(place.offset, f"uint{8 * size}", self.order if size > 1 else "")
+        control = self._integer(struct, name)
+        order = self.order if control.size > 1 else ""
+        return Load(self.offsets[struct.name][name], f"uint{8 * control.size}", order)
 
     def _greatest(self, struct: Struct, name: str) -> int:
         """The greatest count that a control field holds, whether a reader takes it as signed or not."""
-        field = struct.find(name)
-        assert field is not None
-        assert isinstance(field.type, Basic)
-        return (1 << min(8 * field.type.size - (field.type.kind is Kind.INTEGER), 63)) - 1
+        control = self._integer(struct, name)
+        return (1 << min(8 * control.size - (control.kind is Kind.INTEGER), 63)) - 1
+
+    def _integer(self, struct: Struct, name: str) -> Basic:
+        (control,) = (field.type for field in struct.fields if field.name == name)
+        assert isinstance(control, Basic)
+        return control
 
     def _slot(self, place: _Place) -> Load:
         return Load(place.offset, f"uint{8 * self.format.pointer_size}", self.order)

@@ -145,12 +145,16 @@ class Writer:
         at = self.place("image", extent.offset)
         return self.let("extent", f"as_int64(load_{extent.type}{extent.order}({at}))")
 
-    def bounds(self, column: At, index: str) -> tuple[str, str]:
-        """Variables with the first element (or byte) of a list (or text) and with the one after its last."""
+    def bounds(self, column: At, first: str, last: str | None = None) -> tuple[str, str]:
+        """Variables with the first element (or byte) of a list (or text) and with the one after its last.
+
+        With `last`, of all lists from `first` on and before `last`.
+        """
         size = offset_size(column.type)
+        begin = self.let("at", f"{column.entry('values')} + {size} * {first}")
+        end = f"{begin} + {size}" if last is None else f"{column.entry('values')} + {size} * {last}"
         load = f"load_int{8 * size}"
-        at = self.let("at", f"{column.entry('values')} + {size} * {index}")
-        return self.let("first", f"as_int64({load}({at}))"), self.let("last", f"as_int64({load}({at} + {size}))")
+        return self.let("first", f"as_int64({load}({begin}))"), self.let("last", f"as_int64({load}({end}))")
 
     def text(self, column: At, index: str) -> tuple[str, str]:
         """Variables with the address and the size of a text."""

@@ -138,7 +138,7 @@ class _Planner:
             case Pointer(target):
                 number = next(self.numbers)
                 below = self.value(target, notes, want, place.below(), path)
-                return Deref(number, want, self._slot(place), self._size(target), below, _uses_home(below))
+                return Deref(number, want, self._slot(place), self._size(target), below, _uses_home(target, below))
             case Array():
                 return self._array(type_, notes, want, place, path)
 
@@ -149,7 +149,7 @@ class _Planner:
 
     def _scalar(self, basic: Basic, notes: Notes, want: pa.DataType, place: _Place, path: tuple[str, ...]) -> Scalar:
         store, reason = number_to_store(basic, notes, want, self.choice.unsigned_long_as)
-        if store is None:
+        if not store:
             self._refuse(path, reason)
         symbols = notes.symbols if store == "symbol" else ()
         load = Load(place.offset, *self._load_type(basic))
@@ -192,7 +192,7 @@ class _Planner:
                 item = self._chars(notes, Array(CHAR, (last,)), inside, 0, inner, path, apart)
             else:
                 item = self.value(element, notes, inner, place.below(), path)
-        return Items(number, want, where, extents, stride, self.format.column_major, item, _uses_home(item))
+        return Items(number, want, where, extents, stride, self.format.column_major, item, _uses_home(element, item))
 
     def _entry(self, name: str, want: pa.MapType, path: tuple[str, ...]) -> Group:
         """The entry of a map: a structure whose visible fields are key and value."""
@@ -256,8 +256,13 @@ class _Planner:
         )
 
 
-def _uses_home(node: Node) -> bool:
-    """Whether a node of a level below the structure needs the structure's fields, for the extents of its arrays."""
+def _uses_home(type_: Type, node: Node) -> bool:
+    """Whether a node of a level below the structure needs the structure's fields, for the extents of its arrays.
+
+    The node is that of a part of type `type_`; one that is a structure has fields of its own.
+    """
+    if isinstance(type_, Ref):
+        return False
     match node:
         case Chars():
             return any(isinstance(extent, Load) for extent in (*node.extents, *node.apart))

@@ -1,0 +1,112 @@
+"""The kernel's records are the oracle's, byte for byte, and hold what the rows said."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pyarrow as pa
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from ecode.native import Kernel
+from pbio_spark.columns.encode_generate import encode_plan_to_text
+from pbio_spark.columns.encode_planner import format_to_encode_plan
+from pbio_spark.columns.encoder import Encoder, format_to_encoder
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
+from pbio_spark.formats.arrow_to_record import arrow_to_record
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.wire import decode, encode
+from tests import strategies
+from tests.columns import arrow_rows
+from tests.columns.checked import CheckedKernel
+from tests.columns.expected import NotPresentableError, record_to_row
+from tests.columns.records import decode_records, same
+
+# What recursive structures share may have other extents than one of its owners says; no rows stand for that.
+LIMITS = strategies.Limits(long_double=False, recursive=False)
+PRESENTATIONS = st.builds(
+    Presentation,
+    st.sampled_from(("string", "binary", "array")),
+    st.sampled_from(("decimal", "long", "binary")),
+    st.just("UTF-8"),
+    st.integers(1, 3),
+)
+FEW = settings(
+    max_examples=8,
+    suppress_health_check=list(HealthCheck),
+    # Every step of shrinking would compile a kernel: a failing example is small enough as it is.
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+)
+MANY = settings(max_examples=300, suppress_health_check=list(HealthCheck), phases=FEW.phases)
+
+
+def encode_rows(form: Format, batch: pa.RecordBatch, null_value: float | None = None, *, checked: bool) -> list[bytes]:
+    """The records of a batch; `checked` does not compile the kernel."""
+    if not checked:
+        encoded = format_to_encoder(form, batch.schema, null_value=null_value).encode(batch)
+        return cast("list[bytes]", encoded.to_array().to_pylist())
+    plan = format_to_encode_plan(form, batch.schema, null_value)
+    text = encode_plan_to_text(plan, wrap=False)
+    memory = [(b.address, b.size) for column in batch.columns for b in column.buffers() if b is not None]
+    kernel = cast(Kernel, CheckedKernel(text.source, memory))
+    return cast("list[bytes]", Encoder(plan, False, kernel, text.constants).encode(batch).to_array().to_pylist())
+
+
+def in_the_middle(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of the rows that is a slice of a longer one."""
+    return pa.RecordBatch.from_pylist([rows[-1], *rows, rows[0]], schema).slice(1, len(rows))
+
+
+def agree_on_formats(data: st.DataObject, *, checked: bool) -> None:
+    form, presentation = data.draw(strategies.formats(LIMITS)), data.draw(PRESENTATIONS)
+    values = data.draw(st.lists(strategies.values(form), min_size=1, max_size=3))
+    try:
+        records = [encode(form, value) for value in values]
+        rows = [record_to_row(form, decode(form, record, text=None), presentation) for record in records]
+    except (NotPresentableError, UnicodeDecodeError):
+        return  # no row stands for such a record
+    batch = in_the_middle(rows, record_to_arrow(form.record, presentation))
+    # Where recursion ends, arrays have no column; null is what they were, too, as far as the rows can tell.
+    for record, row in zip(encode_rows(form, batch, 0, checked=checked), rows, strict=True):
+        again = decode(form, record, text=None)
+        assert encode(form, again) == record
+        assert same(record_to_row(form, again, presentation), row), (row, record)
+
+
+@MANY
+@given(st.data())
+def test_kernels_agree_with_the_oracle(data: st.DataObject) -> None:
+    agree_on_formats(data, checked=True)
+
+
+@FEW
+@given(st.data())
+def test_compiled_kernels_agree_with_the_oracle(data: st.DataObject) -> None:
+    agree_on_formats(data, checked=False)
+
+
+def agree_on_rows(data: st.DataObject, *, checked: bool) -> None:
+    schema, rows = data.draw(arrow_rows.rows())
+    form = record_to_format(
+        arrow_to_record(schema, "row"), data.draw(strategies.MACHINE_NAMES), body_version=data.draw(st.integers(0, 2))
+    )
+    batch = in_the_middle(rows, schema)
+    records = encode_rows(form, batch, checked=checked)
+    for record in records:
+        assert encode(form, decode(form, record)) == record
+    decoded = decode_records(form, records, checked=True)
+    assert not decoded.status.any()
+    assert same(decoded.batch.to_pylist(), batch.to_pylist())
+
+
+@MANY
+@given(st.data())
+def test_rows_come_back(data: st.DataObject) -> None:
+    agree_on_rows(data, checked=True)
+
+
+@FEW
+@given(st.data())
+def test_rows_come_back_from_compiled_kernels(data: st.DataObject) -> None:
+    agree_on_rows(data, checked=False)

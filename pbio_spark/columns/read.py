@@ -12,7 +12,7 @@ which `mode` deals.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Literal, Protocol
 
@@ -42,7 +42,7 @@ CORRUPT_TYPE = pa.struct(
         ("bytes", pa.binary()),
     ]
 )
-"""The type of the corrupt-record column; binary, just the bytes, is understood too."""
+"""The type of the corrupt-record column, which may have any of these parts, or be binary, just the bytes."""
 
 METADATA_TYPE = pa.struct(
     [
@@ -56,7 +56,8 @@ METADATA_TYPE = pa.struct(
         ("way", pa.string()),
     ]
 )
-"""The type of the metadata column: the record's place in its file, its format, and how it became a row."""
+"""The type of the metadata column, which may have any of these parts: the record's place in its file, its format, and
+how it became a row."""
 
 CORRUPT_BYTES = 1 << 20
 """The most bytes of a bad record that its row keeps."""
@@ -81,8 +82,8 @@ class Wanted:
         converters: made beforehand, by format ID; the others are made when their format appears.
         store: for formats that files do not describe.
         mode: what a bad record does. PERMISSIVE makes it a row of nulls, with `corrupt_column` where the schema has it.
-        corrupt_column: of CORRUPT_TYPE or binary.
-        metadata_column: of METADATA_TYPE.
+        corrupt_column: of CORRUPT_TYPE, parts of it, or binary.
+        metadata_column: of METADATA_TYPE or parts of it.
         partition_columns: whose values the `Part` gives.
         tail: whether a file that ends inside a record is an error (a bad record) or just ends there.
         ignore_corrupt_files: whether damage between records is logged and otherwise the end of the file.
@@ -152,16 +153,16 @@ def read_batches(wanted: Wanted, part: Part, source: BinaryIO) -> Iterator[pa.Re
     known = list(wanted.formats)
     find = wanted.store.get if wanted.store is not None else lambda format_id: None
     chunker = Chunker(source, part.name, known, find, wanted.records_per_batch, wanted.max_batch_bytes, wanted.walk)
-    reader = _Reader(wanted, part, chunker.formats)
+    maker = BatchMaker(wanted, part, chunker.formats)
     for chunk in chunker.chunks(part.start, part.end, part.ordinal):
-        batch = reader.chunk_to_batch(chunk)
+        batch = maker.chunk_to_batch(chunk)
         if batch.num_rows:
             yield batch
-    if reader.dropped:
-        log.warning("%s: %d bad records dropped", part.name, reader.dropped)
+    if maker.dropped:
+        log.warning("%s: %d bad records dropped", part.name, maker.dropped)
 
 
-class _Reader:
+class BatchMaker:
     """Turns the chunks of one file into batches. Chunks number formats by their place in `formats`, which grows."""
 
     def __init__(self, wanted: Wanted, part: Part, formats: list[Format]) -> None:
@@ -351,14 +352,15 @@ class _Reader:
         def of_format(texts: Sequence[str]) -> pa.Array:
             return pa.DictionaryArray.from_arrays(known, pa.array(texts, pa.string())).cast(pa.string())
 
-        children = [
-            pa.repeat(pa.scalar(self.part.name), n),
-            pa.array(chunk.offset + chunk.positions[kept]),
-            pa.array(chunk.ends[kept] - address - chunk.positions[kept]),
-            pa.array(chunk.ordinal + kept),
-            of_format([form.id.hex() for form in self.formats]),
-            of_format([form.name for form in self.formats]),
-            of_format([form.machine for form in self.formats]),
-            of_format(["direct"] * len(self.formats)),
-        ]
-        return pa.StructArray.from_arrays(children, fields=list(METADATA_TYPE))
+        makers: dict[str, Callable[[], pa.Array]] = {
+            "file_path": lambda: pa.repeat(pa.scalar(self.part.name), n),
+            "offset": lambda: pa.array(chunk.offset + chunk.positions[kept]),
+            "length": lambda: pa.array(chunk.ends[kept] - address - chunk.positions[kept]),
+            "ordinal": lambda: pa.array(chunk.ordinal + kept),
+            "format_id": lambda: of_format([form.id.hex() for form in self.formats]),
+            "format_name": lambda: of_format([form.name for form in self.formats]),
+            "machine": lambda: of_format([form.machine for form in self.formats]),
+            "way": lambda: of_format(["direct"] * len(self.formats)),
+        }
+        parts = list(self.wanted.schema.field(self.wanted.metadata_column).type)
+        return pa.StructArray.from_arrays([makers[part.name]() for part in parts], fields=parts)

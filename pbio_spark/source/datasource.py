@@ -14,7 +14,6 @@ from pbio_spark.errors import PbioError
 from pbio_spark.source.options import Scope, parse_options, paths_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from pbio_spark.source.planning import Scan
@@ -48,14 +47,16 @@ class PbioDataSource(DataSource):
         return StructType.fromJson(json.loads(arrow_to_spark_json(scan_to_schema(self._scan))))
 
     def reader(self, schema: StructType) -> PbioReader:
+        from pbio_spark.source.arrow import spark_to_arrow
         from pbio_spark.source.planning import scan_files
         from pbio_spark.source.reader import PbioReader
 
         options = parse_options(self.options, Scope.READ)
         scan = self._scan or scan_files(paths_of(self.options), options, all_formats=False)
-        return PbioReader(scan, _to_arrow(schema))
+        return PbioReader(scan, spark_to_arrow(schema))
 
     def streamReader(self, schema: StructType) -> PbioStreamReader:  # noqa: N802 - Spark's name
+        from pbio_spark.source.arrow import spark_to_arrow
         from pbio_spark.source.stream import PbioStreamReader
 
         options = parse_options(self.options, Scope.STREAM)
@@ -65,13 +66,14 @@ class PbioDataSource(DataSource):
                 "a stream must know its columns before the first file comes",
                 hint="give them with .schema(...), or set schemaInference=true to take them from the files there are",
             )
-        return PbioStreamReader(paths_of(self.options), options, _to_arrow(schema))
+        return PbioStreamReader(paths_of(self.options), options, spark_to_arrow(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> PbioWriter:
+        from pbio_spark.source.arrow import spark_to_arrow
         from pbio_spark.source.writer import PbioWriter
 
         (path,) = paths_of(self.options)
-        return PbioWriter(path, parse_options(self.options, Scope.WRITE), _to_arrow(schema), overwrite)
+        return PbioWriter(path, parse_options(self.options, Scope.WRITE), spark_to_arrow(schema), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Never:  # noqa: N802 - Spark's name
         raise PbioError(
@@ -79,24 +81,3 @@ class PbioDataSource(DataSource):
             "a stream cannot be written to a plain folder, where a retried batch would be there twice",
             hint="write to a channel, whose log makes it exact; or to a folder batch by batch with foreachBatch",
         )
-
-
-def _to_arrow(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark sends and wants. Raises PBIO_UNSUPPORTED_TYPE for what Spark cannot send."""
-    import pyarrow as pa
-    from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructType
-
-    fields: list[pa.Field] = []
-    for field in schema:
-        try:
-            fields += to_arrow_schema(StructType([field]), timezone="UTC")
-        except PySparkException:
-            raise PbioError(
-                "PBIO_UNSUPPORTED_TYPE",
-                f"columns of type {field.dataType.simpleString()} do not leave Spark",
-                field=f"$.{field.name}",
-                hint="cast the column, or leave it out",
-            ) from None
-    return pa.schema(fields)

@@ -25,7 +25,7 @@ from ecode.suggest import did_you_mean
 from ecode.types import Default
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.lookup3 import id_length
-from pbio_spark.formats.machine import MACHINES
+from pbio_spark.formats.machine import MACHINES, machine_named
 
 
 class Scope(StrEnum):
@@ -34,6 +34,8 @@ class Scope(StrEnum):
     READ = "read"
     STREAM = "readStream"
     WRITE = "write"
+    FROM = "from_pbio"
+    TO = "to_pbio"
 
 
 TOLERATED = frozenset({"path", "paths", "checkpointlocation", "queryname", "outputmode", "serialization.format"})
@@ -144,7 +146,10 @@ def one_of(*words: str) -> Callable[[str], str]:
     return parse
 
 
+DEFAULT_NAME = "record"
 READS = (Scope.READ, Scope.STREAM)
+DECODES = (*READS, Scope.FROM)
+ENCODES = (Scope.WRITE, Scope.TO)
 
 
 def _option(parse: Callable[[str], object], default: object, *scopes: Scope, doc: str, since: str = "0.1") -> Any:
@@ -161,24 +166,26 @@ class Options:
     format_name: tuple[str, ...] = _option(
         names,
         (),
-        *READS,
-        Scope.WRITE,
+        *DECODES,
+        *ENCODES,
         doc="The names of the formats to read; the records of others are left out. In writing, the name of the format, "
         "`record` if none is given.",
     )
     format_id: tuple[bytes, ...] = _option(
-        format_ids, (), *READS, doc="The IDs of the formats to read; the records of others are left out."
+        format_ids, (), *DECODES, doc="The IDs of the formats to read; the records of others are left out."
     )
     format_store: str | None = _option(
         text,
         None,
-        *READS,
-        doc="A format store (the folder that holds `_formats`) for records whose formats the files lack.",
+        *DECODES,
+        Scope.TO,
+        doc="A format store (the folder that holds `_formats`) for records whose formats the files "
+        "lack; `to_pbio` puts its format there.",
     )
     mode: Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"] = _option(
         one_of("FAILFAST", "PERMISSIVE", "DROPMALFORMED"),
         "FAILFAST",
-        *READS,
+        *DECODES,
         doc="What a bad record does: fail the query, become a row of nulls with its bytes and the reason in the "
         "corrupt-record column, or be left out and counted in the log.",
     )
@@ -191,7 +198,7 @@ class Options:
     merge_schema: bool = _option(
         boolean,
         True,
-        *READS,
+        *DECODES,
         doc="Whether the columns are the union of all versions of the format, or those of the version met last.",
     )
     path_glob_filter: str | None = _option(text, None, *READS, doc="Read only files whose name matches this glob.")
@@ -229,33 +236,33 @@ class Options:
     recursive_field_max_depth: int = _option(
         depth,
         -1,
-        *READS,
+        *DECODES,
         doc="How often a structure may contain itself: -1 makes recursion an error, 1 drops fields that recur, "
         "2 lets them recur once, and so on.",
     )
     char_arrays_as: Literal["string", "binary", "array"] = _option(
         one_of("string", "binary", "array"),
         "string",
-        *READS,
+        *DECODES,
         doc="What `char[n]` becomes: text up to the first NUL, or all bytes.",
     )
     unsigned_long_as: Literal["decimal", "long", "binary"] = _option(
         one_of("decimal", "long", "binary"),
         "decimal",
-        *READS,
+        *DECODES,
         doc="What an unsigned integer of 8 bytes becomes. As `long`, a value of 2^63 or more makes a bad record.",
     )
     encoding: Literal["UTF-8", "ISO-8859-1", "binary"] = _option(
         one_of("UTF-8", "ISO-8859-1", "binary"),
         "UTF-8",
-        *READS,
+        *DECODES,
         doc="The encoding of texts; `binary` leaves them bytes.",
     )
     field_aliases: Mapping[str, str] = _option(
-        aliases, dict, *READS, doc="Which field a column takes its values from, where the names differ."
+        aliases, dict, *DECODES, doc="Which field a column takes its values from, where the names differ."
     )
     defaults: Mapping[str, Default] = _option(
-        scalars, dict, *READS, doc="The value of a column where a format lacks it."
+        scalars, dict, *DECODES, doc="The value of a column where a format lacks it."
     )
     schema_inference: bool = _option(
         boolean,
@@ -282,9 +289,9 @@ class Options:
         Scope.STREAM,
         doc="What happens when a format appears that is new to the stream; but for `fail`, its records are read.",
     )
-    machine: str = _option(one_of(*MACHINES), "native", Scope.WRITE, doc="The machine to lay records out for.")
-    byte_order: str | None = _option(one_of("little", "big"), None, Scope.WRITE, doc="Instead of the machine's.")
-    pointer_size: str | None = _option(one_of("4", "8"), None, Scope.WRITE, doc="Instead of the machine's, in bytes.")
+    machine: str = _option(one_of(*MACHINES), "native", *ENCODES, doc="The machine to lay records out for.")
+    byte_order: str | None = _option(one_of("little", "big"), None, *ENCODES, doc="Instead of the machine's.")
+    pointer_size: str | None = _option(one_of("4", "8"), None, *ENCODES, doc="Instead of the machine's, in bytes.")
     max_records_per_file: int | None = _option(positive, None, Scope.WRITE, doc="The most records in one file.")
     partition_columns: tuple[str, ...] = _option(
         names, (), Scope.WRITE, doc="Columns that become `k=v` folders instead of fields."
@@ -298,7 +305,7 @@ class Options:
     null_value: float | None = _option(
         number,
         None,
-        Scope.WRITE,
+        *ENCODES,
         doc="What a null number becomes, which PBIO cannot leave empty; null arrays then become empty ones. Without "
         "it, both are refused.",
     )
@@ -363,6 +370,26 @@ def paths_of(given: Mapping[str, str]) -> tuple[str, ...]:
             "options in Spark: use CREATE TEMPORARY VIEW, or SELECT * FROM t WITH (path = '...')",
         )
     return paths
+
+
+def name_of(options: Options) -> str:
+    """The name of the format to write. Raises PBIO_BAD_OPTION if there are several."""
+    if len(options.format_name) > 1:
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            f"option 'formatName' cannot be {','.join(options.format_name)!r} in writing",
+            hint='one name; if it holds commas, as a JSON list, ["a,b"]',
+        )
+    return options.format_name[0] if options.format_name else DEFAULT_NAME
+
+
+def machine_of(options: Options) -> str:
+    """The name of the machine to write for."""
+    if options.byte_order is None and options.pointer_size is None:
+        return options.machine
+    named = machine_named(options.machine)
+    order = options.byte_order or named.byte_order
+    return f"{order[0]}e{8 * int(options.pointer_size or named.pointer_size)}"
 
 
 def options_to_markdown() -> str:

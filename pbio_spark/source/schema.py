@@ -86,8 +86,9 @@ def check_names(schema: pa.Schema) -> None:
 def _check(fields: Iterable[pa.Field], path: str) -> None:
     first: dict[str, str] = {}
     for field in fields:
-        twin = first.setdefault(field.name.casefold(), field.name)
-        if twin is not field.name:
+        twin = first.get(field.name.casefold())
+        first[field.name.casefold()] = field.name
+        if twin is not None:
             raise PbioError(
                 "PBIO_NAME_COLLISION",
                 f"the columns {twin!r} and {field.name!r} have one name to Spark",

@@ -23,17 +23,15 @@ from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_to_record import arrow_to_record
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.formats.machine import machine_named
 from pbio_spark.source.folders import FolderColumns
 from pbio_spark.source.listing import SPACE, is_hidden, modified_of
-from pbio_spark.source.options import Options
+from pbio_spark.source.options import Options, machine_of, name_of
 from pbio_spark.source.output import OutputFile, Written
 from pbio_spark.wire.sidecar import Outline, sidecar_path, write_sidecar
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-DEFAULT_NAME = "record"
 OPEN_FILES = 64
 """How many files of different folders a task keeps open; beyond that it ends the one that it used least recently."""
 
@@ -63,8 +61,8 @@ class PbioWriter(DataSourceArrowWriter):
             raise PbioError(
                 "PBIO_CHANNEL_SPACE", "this folder is a channel space", file=path, hint="write to a channel"
             )
-        name = options.format_name[0] if options.format_name else DEFAULT_NAME
-        self.format: Format = record_to_format(arrow_to_record(self.folders.rest, name), _machine(options))
+        record = arrow_to_record(self.folders.rest, name_of(options))
+        self.format: Format = record_to_format(record, machine_of(options))
         self.encoder: Encoder = format_to_encoder(
             self.format, self.folders.rest, null_value=options.null_value, wrap=options.index != "ffs"
         )
@@ -182,12 +180,3 @@ def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         return batch
     columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _machine(options: Options) -> str:
-    """The name of the machine that the options describe."""
-    if options.byte_order is None and options.pointer_size is None:
-        return options.machine
-    named = machine_named(options.machine)
-    order = options.byte_order or named.byte_order
-    return f"{order[0]}e{8 * int(options.pointer_size or named.pointer_size)}"

@@ -1,0 +1,121 @@
+"""Records that travel as binary values, each a whole record with its header, to structures and back.
+
+>>> from ecode.types import INT32, Field, record
+>>> from pbio_spark.formats.layout import record_to_format
+>>> from pbio_spark.wire import encode
+>>> form = record_to_format(record("ping", [Field("n", INT32)]))
+>>> reader = ValueReader(Wanted(pa.schema([("n", pa.int32())]), formats=(form,)))
+>>> reader.read(pa.array([encode(form, {"n": 7}), None])).to_pylist()
+[{'n': 7}, None]
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pbio_spark.columns.chunks import Chunker
+from pbio_spark.columns.encoder import Encoder
+from pbio_spark.columns.read import BatchMaker, Part, Wanted
+from pbio_spark.errors import PbioError
+from pbio_spark.wire import MAGIC, Kind
+
+_PLACE, _BAD = "\0place", "\0bad"
+_HEAD = 8
+
+
+class ValueReader:
+    """Reads values as `wanted` says; remembers formats and converters from one call to the next.
+
+    What is null, of a format that is not wanted, or under PERMISSIVE a bad record, becomes null.
+    """
+
+    def __init__(self, wanted: Wanted) -> None:
+        place, bad = pa.field(_PLACE, pa.struct([("ordinal", pa.int64())])), pa.field(_BAD, pa.binary())
+        schema = wanted.schema.append(place).append(bad)
+        self._wanted = replace(wanted, schema=schema, metadata_column=_PLACE, corrupt_column=_BAD)
+        self._type = pa.struct(list(wanted.schema))
+        self._maker = BatchMaker(self._wanted, Part("binary values"), list(wanted.formats))
+
+    def read(self, values: pa.Array) -> pa.StructArray:
+        """One structure for each of the binary values.
+
+        Raises:
+            PbioError: under FAILFAST what is wrong with the first bad record.
+        """
+        rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        items, starts = _values_to_items(values.drop_null())
+        find = self._wanted.store.get if self._wanted.store is not None else lambda format_id: None
+        chunker = Chunker(
+            io.BytesIO(items.data),
+            "binary values",
+            self._maker.formats,
+            find,
+            self._wanted.records_per_batch,
+            self._wanted.max_batch_bytes,
+            self._wanted.walk,
+        )
+        self._maker.formats = chunker.formats
+        try:
+            batches = [self._maker.chunk_to_batch(chunk) for chunk in chunker.chunks(0, len(items), 0)]
+        except PbioError as error:
+            if error.offset is not None:
+                value = int(np.searchsorted(starts - _HEAD, error.offset, "right")) - 1
+                error.file = f"binary value {rows[value]} of its batch"
+                error.offset = max(0, error.offset - int(starts[value]))
+            raise
+        return self._in_place(batches, rows, len(values))
+
+    def _in_place(self, batches: list[pa.RecordBatch], rows: npt.NDArray[np.int64], count: int) -> pa.StructArray:
+        """The structures where their values were, and nulls between them."""
+        table = pa.Table.from_batches(batches, self._wanted.schema).combine_chunks()
+        columns = [column.combine_chunks() for column in table.columns]
+        ordinals = columns[-2].field(0).to_numpy(zero_copy_only=False)
+        is_good = columns[-1].is_null().to_numpy(zero_copy_only=False)
+        data = pa.StructArray.from_arrays(columns[:-2], fields=list(self._type))
+        found = np.full(count, -1, np.int64)
+        found[rows[ordinals[is_good]]] = np.flatnonzero(is_good)
+        if count == len(data) and (found >= 0).all():
+            return data
+        return data.take(pa.array(found, mask=found < 0))
+
+
+def structs_to_values(encoder: Encoder, structs: pa.StructArray) -> pa.Array:
+    """One binary value, a whole record, for each structure; null stays null. Raises what `Encoder.encode` raises."""
+    schema = encoder.plan.schema
+    batch = pa.RecordBatch.from_struct_array(structs.drop_null())
+    if not batch.schema.equals(schema):
+        batch = batch.cast(schema)
+    values = encoder.encode(batch).to_array().cast(pa.binary())
+    if not structs.null_count:
+        return values
+    places = np.cumsum(structs.is_valid().to_numpy(zero_copy_only=False)) - 1
+    return values.take(pa.array(places, mask=structs.is_null().to_numpy(zero_copy_only=False)))
+
+
+def _values_to_items(values: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """A file's bytes with the values as its records, and where in it each record begins."""
+    values = values.cast(pa.large_binary())
+    _, offsets, data = values.buffers()
+    ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
+    lengths = np.diff(ends)
+    starts = len(MAGIC) + ends[:-1] - ends[0] + _HEAD * np.arange(1, len(values) + 1)
+    items = np.empty(len(MAGIC) + int(lengths.sum()) + _HEAD * len(values), np.uint8)
+    is_record = np.ones(len(items), np.bool_)
+    is_record[: len(MAGIC)] = False
+    is_record[(starts[:, None] + np.arange(-_HEAD, 0)).ravel()] = False
+    items[: len(MAGIC)] = np.frombuffer(MAGIC, np.uint8)
+    items[(starts[:, None] + np.arange(-_HEAD, 0)).ravel()] = _heads(lengths)
+    items[is_record] = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]] if data is not None else []
+    return items, starts
+
+
+def _heads(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    words = np.empty((len(lengths), 2), ">u4")
+    words[:, 0] = Kind.DATA << 24 | lengths >> 32
+    words[:, 1] = lengths & 0xFFFFFFFF
+    return words.view(np.uint8).ravel()

@@ -1,0 +1,144 @@
+"""Column functions for records that travel in binary columns, as in Kafka; the formats come out of band.
+
+    from_pbio       binary -> structure
+    to_pbio         structure -> binary
+    schema_of_pbio  the columns of formats
+    format_id_of    binary -> the ID of the record's format
+
+Formats are given as `formats`, or found by ID in the store that the option `formatStore` names. The options are those
+of the data source; docs/options.md has a table for each function.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+from pyspark.sql.functions import arrow_udf
+from pyspark.sql.types import StructType
+
+from pbio_spark.columns.encoder import format_to_encoder
+from pbio_spark.columns.values import ValueReader, structs_to_values
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow_to_ddl import arrow_to_spark_json
+from pbio_spark.formats.arrow_to_record import arrow_to_record
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.store import FolderStore
+from pbio_spark.source.arrow import spark_to_arrow
+from pbio_spark.source.options import Options, Scope, machine_of, name_of, parse_options
+from pbio_spark.source.schema import check_names, infer_schema, is_wanted, several_formats
+from pbio_spark.source.wanted import options_to_wanted, with_converters
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+__all__ = ["from_pbio", "to_pbio", "schema_of_pbio", "format_id_of"]
+
+NO_OPTIONS: Mapping[str, str] = {}
+
+
+def from_pbio(
+    data: Column | str,
+    schema: StructType | str,
+    formats: Iterable[Format] = (),
+    options: Mapping[str, str] = NO_OPTIONS,
+) -> Column:
+    """Decode a binary column, one whole record with its header in each value, to a structure.
+
+    Fields are found by name; what a record's format does not have is null. A null, or a record of a format that
+    `formatName` or `formatId` leave out, becomes null. A bad record, or one of a format that nobody knows, is an error;
+    with `mode=PERMISSIVE` it becomes null.
+
+    Args:
+        data: the column.
+        schema: of the structure, as DDL or a type; `schema_of_pbio` makes one.
+        formats: known now; for them and those in the store now, everything is compiled here. Others are looked up in
+            the store when they come.
+        options: of the data source, names in any case.
+
+    Raises PBIO_UNKNOWN_OPTION, PBIO_BAD_OPTION, PBIO_SEVERAL_FORMATS, PBIO_INCOMPATIBLE_TYPE, PBIO_AMBIGUOUS_NAME.
+    """
+    parsed = parse_options(options, Scope.FROM)
+    if parsed.mode == "DROPMALFORMED":
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            "option 'mode' cannot be 'DROPMALFORMED' in from_pbio: a function makes one value of each",
+            hint="take PERMISSIVE and filter out the nulls",
+        )
+    struct = _struct(schema)
+    wanted = options_to_wanted(parsed, spark_to_arrow(struct))
+    known = _known(formats, parsed)
+    compiled = with_converters(wanted, _wanted(known, parsed), 0)
+    reader = ValueReader(replace(compiled, formats=known))
+
+    def decode(values: pa.Array) -> pa.Array:
+        return reader.read(values)
+
+    return arrow_udf(decode, struct)(data)
+
+
+def to_pbio(data: Column | str, schema: StructType | str, options: Mapping[str, str] = NO_OPTIONS) -> Column:
+    """Encode a column of structures to binary, one whole record with its header in each value; null stays null.
+
+    Args:
+        data: the column.
+        schema: its type, as DDL or a type, which decides the format.
+        options: `formatName`, `machine` and others of writing. With `formatStore` the format is put there first.
+
+    Raises PBIO_UNKNOWN_OPTION, PBIO_BAD_OPTION, PBIO_UNSUPPORTED_TYPE, PBIO_BAD_LAYOUT.
+    """
+    parsed = parse_options(options, Scope.TO)
+    arrow = spark_to_arrow(_struct(schema))
+    form = record_to_format(arrow_to_record(arrow, name_of(parsed)), machine_of(parsed))
+    encoder = format_to_encoder(form, arrow, null_value=parsed.null_value)
+    if parsed.format_store is not None:
+        FolderStore(parsed.format_store).put(form)
+
+    def encode(structs: pa.Array) -> pa.Array:
+        return structs_to_values(encoder, structs)
+
+    return arrow_udf(encode, "binary")(data)
+
+
+def schema_of_pbio(formats: Iterable[Format] = (), options: Mapping[str, str] = NO_OPTIONS) -> StructType:
+    """The columns of formats: the union of the versions of one format name, as the data source makes it.
+
+    Raises PBIO_SEVERAL_FORMATS, PBIO_NO_SCHEMA, PBIO_CANNOT_MERGE, PBIO_NAME_COLLISION, PBIO_RECURSIVE_FORMAT.
+    """
+    parsed = parse_options(options, Scope.FROM)
+    schema = infer_schema(_wanted(_known(formats, parsed), parsed), parsed)
+    check_names(schema)
+    return StructType.fromJson(json.loads(arrow_to_spark_json(schema)))
+
+
+def format_id_of(data: Column | str) -> Column:
+    """The format ID that a record in a binary column begins with, in hexadecimal; null if it begins with none."""
+    column = F.col(data) if isinstance(data, str) else data
+    size = F.when(F.substring(column, 5, 4) == F.lit(bytes(4)), 8)
+    for version, length in ((1, 10), (2, 12)):
+        size = size.when(F.substring(column, 1, 1) == F.lit(bytes([version])), length)
+    return F.when(F.length(column) >= size, F.lower(F.hex(column.substr(F.lit(1), size))))
+
+
+def _struct(schema: StructType | str) -> StructType:
+    return StructType.fromDDL(schema) if isinstance(schema, str) else schema
+
+
+def _known(formats: Iterable[Format], options: Options) -> tuple[Format, ...]:
+    """The formats given and those in the store."""
+    stored = () if options.format_store is None else FolderStore(options.format_store)
+    return tuple(dict.fromkeys((*formats, *stored)))
+
+
+def _wanted(known: Iterable[Format], options: Options) -> list[Format]:
+    """Those that the options let through. Raises PBIO_SEVERAL_FORMATS if these have several names unasked."""
+    wanted = [form for form in known if is_wanted(form, options)]
+    names = dict.fromkeys(form.name for form in wanted)
+    if len(names) > 1 and not (options.format_name or options.format_id):
+        raise several_formats(names)
+    return wanted

@@ -1,0 +1,26 @@
+"""Spark's schemas -> Arrow's, as Spark sends and wants them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from pbio_spark.errors import PbioError
+
+
+def spark_to_arrow(schema: StructType) -> pa.Schema:
+    """The Arrow schema of a Spark schema. Raises PBIO_UNSUPPORTED_TYPE, with the column, for what Spark cannot send."""
+    fields: list[pa.Field] = []
+    for field in schema:
+        try:
+            fields += to_arrow_schema(StructType([field]), timezone="UTC")
+        except PySparkException:
+            raise PbioError(
+                "PBIO_UNSUPPORTED_TYPE",
+                f"columns of type {field.dataType.simpleString()} do not leave Spark",
+                field=f"$.{field.name}",
+                hint="cast the column, or leave it out",
+            ) from None
+    return pa.schema(fields)

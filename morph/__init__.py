@@ -1,1 +1,80 @@
-"""MaxMatch: which record type a record reaches, by which transforms, and why."""
+"""MaxMatch: which record type a record reaches, by which transforms, and why.
+
+    >>> from ecode.types import FLOAT64, INT32, Field, record
+    >>> old = record("reading", [Field("id", INT32), Field("celsius", FLOAT64)])
+    >>> new = record("reading", [Field("id", INT32), Field("kelvin", FLOAT64)])
+    >>> back = Transform("v2", "v1", "{ old.id = new.id; old.celsius = new.kelvin - 273.15; }")
+    >>> answer = resolve("v2", {"wanted": old}, TransformGraph({"v1": old, "v2": new}, [back]))
+    >>> answer.reached, answer.comparison.is_perfect
+    ('v1', True)
+
+From the smallest question to the largest:
+
+    convertible  which field may become which
+    profile      a record type made ready for comparing
+    diff         Algorithm 1: diff, weight, mismatch ratio
+    policy       thresholds, weights, limits; the paper's and FFS's own
+    maxmatch     of two sets of record types, the pair that fits best
+    transforms   E-code between formats, as a graph
+    field_map    which field fills which, defaults, what is dropped
+    resolve      Algorithm 2: the way of a format to a wanted type
+    resolution   its answer, as a value
+    ffs_rule     what the FFS library would choose
+    explain      an answer in a few lines
+    edit_script  how one record type becomes another
+    lineage      which format can become which
+    scores       all against all
+    as_json      values to JSON and back
+    errors       errors and problems
+
+It knows record types and E-code: no bytes, no Arrow, no Spark.
+"""
+
+from morph.diff import Comparison, compare, diff, mismatch_ratio, weight
+from morph.edit_script import EditScript, edit_script
+from morph.errors import MorphError, Problem
+from morph.field_map import FieldSource, StructMap, map_fields
+from morph.lineage import Lineage, lineage
+from morph.maxmatch import maxmatch
+from morph.policy import FFS, PAPER, Criterion, Policy, Rule, policy_named
+from morph.resolution import Candidate, Rejection, Resolution, answer_from_json
+from morph.resolve import Resolver, resolve
+from morph.scores import Scores, scores
+from morph.transforms import Key, Route, Transform, TransformGraph, compile_transform
+
+__all__ = [
+    "resolve",
+    "Resolver",
+    "Resolution",
+    "Rejection",
+    "Candidate",
+    "answer_from_json",
+    "Policy",
+    "PAPER",
+    "FFS",
+    "policy_named",
+    "Criterion",
+    "Rule",
+    "Transform",
+    "TransformGraph",
+    "compile_transform",
+    "Key",
+    "Route",
+    "diff",
+    "weight",
+    "mismatch_ratio",
+    "compare",
+    "Comparison",
+    "maxmatch",
+    "map_fields",
+    "StructMap",
+    "FieldSource",
+    "edit_script",
+    "EditScript",
+    "lineage",
+    "Lineage",
+    "scores",
+    "Scores",
+    "MorphError",
+    "Problem",
+]

@@ -1,0 +1,133 @@
+"""Which field may become which: the one table of conversions, and what else two fields must have in common.
+
+A value goes from a field to another of the same name if nothing of its meaning is lost. Widths do not matter here: a
+value that does not fit the narrower field makes a bad record when it is met, it does not change which types match.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+from ecode.types import CHAR, Array, Basic, Field, Kind, Pointer, Ref, Type
+
+Conversions: TypeAlias = frozenset[tuple[Kind, Kind]]
+
+SAME_KIND: Conversions = frozenset((kind, kind) for kind in Kind)
+"""Nothing changes its kind: FFS's rule (ffs-wire-format 8.1)."""
+
+CONVERTIBLE: Conversions = SAME_KIND | {
+    (source, wanted)
+    for source, becomes in {
+        Kind.INTEGER: (Kind.UNSIGNED, Kind.FLOAT),
+        Kind.UNSIGNED: (Kind.INTEGER, Kind.FLOAT),
+        Kind.CHAR: (Kind.INTEGER, Kind.UNSIGNED),
+        Kind.BOOLEAN: (Kind.INTEGER, Kind.UNSIGNED),
+        Kind.ENUMERATION: (Kind.INTEGER, Kind.UNSIGNED),
+    }.items()
+    for wanted in becomes
+}
+"""(from, to) of what a value may become. A float is no integer, a number no text, a number no name or truth value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A type without what does not matter to a match: pointers, names of counts, how arrays nest.
+
+    Attributes:
+        dims: extents, outermost first; None is one that each record says for itself.
+        core: the basic type of the elements, or the name of their structure.
+    """
+
+    dims: tuple[int | None, ...]
+    core: Basic | str
+
+
+def shape(type_: Type) -> Shape:
+    """The shape of a type.
+
+    >>> shape(Array(Pointer(Ref("point")), ("n", 2)))
+    Shape(dims=(None, 2), core='point')
+    """
+    dims: tuple[int | None, ...] = ()
+    while isinstance(type_, Array | Pointer):
+        if isinstance(type_, Array):
+            dims += tuple(dim if isinstance(dim, int) else None for dim in type_.dims)
+            type_ = type_.element
+        else:
+            type_ = type_.target
+    return Shape(dims, type_.name if isinstance(type_, Ref) else type_)
+
+
+def extents_fit(source: tuple[int | None, ...], wanted: tuple[int | None, ...]) -> bool:
+    """Whether an array of one shape is one of the other: as many dimensions, each open or of the same extent.
+
+    >>> extents_fit((3, 2), (None, 2)), extents_fit((None,), (3,)), extents_fit((), (1,))
+    (True, False, False)
+    """
+    return len(source) == len(wanted) and all(w is None or w == s for s, w in zip(source, wanted, strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """All of a basic field that a match looks at. Equal ones are mostly the same object: sets of them are fast."""
+
+    name: str
+    shape: Shape
+    logical: str | None
+    units: str | None
+    symbols: tuple[tuple[str, int], ...]
+
+
+@lru_cache(maxsize=1 << 16)
+def _look(name: str, type_: Type, logical: str | None, units: str | None, symbols: tuple[tuple[str, int], ...]) -> Look:
+    return Look(name, shape(type_), logical, units, symbols)
+
+
+def field_to_look(field: Field) -> Look:
+    """What a match looks at, of a basic field or an array of basic values."""
+    return _look(field.name, field.type, field.notes.logical, field.notes.units, field.notes.symbols)
+
+
+def field_fits(source: Field, wanted: Field, conversions: Conversions = CONVERTIBLE) -> bool:
+    """Whether values of one basic field (or array of basic values) are values of the other, whatever their names.
+
+    Kinds must be convertible and extents fit; characters in an array are text, which fits into as much room and into a
+    string. Logical types must be the same, units the same where both are stated, and no value of an enumeration may
+    have two names.
+
+    >>> from ecode.types import FLOAT64, INT32, STRING
+    >>> field_fits(Field("v", INT32), Field("v", FLOAT64)), field_fits(Field("v", FLOAT64), Field("v", INT32))
+    (True, False)
+    >>> field_fits(Field("v", Array(CHAR, (16,))), Field("v", STRING))
+    True
+    """
+    return look_fits(field_to_look(source), field_to_look(wanted), conversions)
+
+
+@lru_cache(maxsize=1 << 16)
+def look_fits(source: Look, wanted: Look, conversions: Conversions) -> bool:
+    """The same of what is looked at."""
+    if source.logical != wanted.logical or (source.units and wanted.units and source.units != wanted.units):
+        return False
+    symbols = {value: symbol for symbol, value in source.symbols}
+    if any(symbols.get(value, symbol) != symbol for symbol, value in wanted.symbols):
+        return False
+    from_, to = source.shape, wanted.shape
+    assert isinstance(from_.core, Basic)
+    assert isinstance(to.core, Basic)
+    needed, room = _characters(from_), _characters(to)
+    if needed is not None and room is not None:
+        return needed <= room
+    return (from_.core.kind, to.core.kind) in conversions and extents_fit(from_.dims, to.dims)
+
+
+def _characters(shape_: Shape) -> float | None:
+    """How many characters a text can have; None for what is no text."""
+    if isinstance(shape_.core, Basic) and shape_.core.kind is Kind.STRING and not shape_.dims:
+        return math.inf
+    if shape_.core == CHAR and len(shape_.dims) == 1:
+        return math.inf if shape_.dims[0] is None else shape_.dims[0]
+    return None

@@ -1,0 +1,61 @@
+"""What can go wrong when types are matched: errors, which are raised, and problems, which are told of and lived with.
+
+>>> print(MorphError("MORPH_BAD_POLICY", "`max_hops` is negative", at="policy", hint="0 allows no transform"))
+[MORPH_BAD_POLICY] `max_hops` is negative
+  at: policy
+  hint: 0 allows no transform
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CODES: dict[str, str] = {
+    "MORPH_BAD_JSON": "The JSON is not that of the value which it is read as.",
+    "MORPH_BAD_POLICY": "A policy says something that no match can follow.",
+    "MORPH_BAD_TRANSFORM": "The E-code of a transform does not compile between the types that it connects.",
+    "MORPH_FORMAT_CONFLICT": "One key stands for two record types.",
+    "MORPH_MAX_HOPS": "Formats that only more transforms lead to than the policy allows were not considered.",
+    "MORPH_MISSING_BODY": "A transform leads to a format that nobody has described.",
+    "MORPH_TOO_COMPLEX": "Two record types nest so deeply, or in so many ways, that comparing them is refused.",
+    "MORPH_TRANSFORMS_DISAGREE": "Two transforms between the same formats have different E-code.",
+    "MORPH_UNKNOWN_FORMAT": "No format of that key is known.",
+}
+"""Every code that an error or a problem of this package may have, with one line of meaning."""
+
+
+class MorphError(Exception):
+    """A request that cannot be met.
+
+    Attributes:
+        code: stable and searchable, one of `CODES`.
+        reason: what is wrong, in one sentence.
+        at: which format, field or setting; may be empty.
+        hint: what to do about it; may be empty.
+    """
+
+    def __init__(self, code: str, reason: str, at: str = "", hint: str = "") -> None:
+        self.code, self.reason, self.at, self.hint = code, reason, at, hint
+        super().__init__(code, reason, at, hint)
+
+    def __str__(self) -> str:
+        place = f"\n  at: {self.at}" if self.at else ""
+        return f"[{self.code}] {self.reason}" + place + (f"\n  hint: {self.hint}" if self.hint else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong with the transforms that stops no record which has another way.
+
+    Attributes:
+        code: one of `CODES`.
+        reason: what is wrong.
+        at: the formats concerned.
+    """
+
+    code: str
+    reason: str
+    at: str
+
+    def __str__(self) -> str:
+        return f"[{self.code}] {self.at}: {self.reason}"

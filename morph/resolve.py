@@ -1,0 +1,190 @@
+"""`resolve`: Algorithm 2 of *Morphable Messaging*: which wanted type a record of a format reaches, by which transforms.
+
+>>> from ecode.types import INT32, Field, record
+>>> old = record("load", [Field("average", INT32)])
+>>> new = record("load", [Field("total", INT32), Field("cpus", INT32)])
+>>> back = Transform("v2", "v1", "{ old.average = new.total / new.cpus; }")
+>>> print(resolve("v2", {"mine": old}, TransformGraph({"v1": old, "v2": new}, [back])).explain())
+load v2 reaches mine by way of v1: a perfect match
+     wanted  from  transforms  diff  Mr
+  *  mine    v1    1           0     0.00  perfect
+     mine    v2    0           2     1.00  Mr over the threshold
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from heapq import nsmallest
+
+from ecode.suggest import did_you_mean
+from ecode.types import Record
+from morph.errors import MorphError, Problem
+from morph.explain import describe
+from morph.ffs_rule import ffs_match
+from morph.field_map import StructMap, map_fields
+from morph.maxmatch import Matcher
+from morph.policy import PAPER, Policy, Rule
+from morph.resolution import Candidate, Rejection, Resolution, Verdict
+from morph.transforms import Key, Route, Transform, TransformGraph
+
+SHOWN = 8
+"""Candidates that an answer keeps."""
+
+
+def resolve(
+    incoming: Key, wanted: Mapping[Key, Record], graph: TransformGraph, policy: Policy = PAPER
+) -> Resolution | Rejection:
+    """Which wanted type records of a format reach. For many formats, keep a `Resolver`."""
+    return Resolver(wanted, graph, policy).resolve(incoming)
+
+
+class Resolver:
+    """A reader: the types it wants, the transforms it knows, its policy. Comparisons are made once.
+
+    Formats and transforms that are added to the graph later count from then on.
+    """
+
+    def __init__(self, wanted: Mapping[Key, Record], graph: TransformGraph, policy: Policy = PAPER) -> None:
+        self.graph = graph
+        self.policy = policy
+        self._matcher = Matcher(wanted, policy)
+        self._scores: dict[Key, tuple[list[Candidate], int]] = {}
+
+    def resolve(self, incoming: Key) -> Resolution | Rejection:
+        """Which wanted type records of a format reach.
+
+        A transform whose program is wrong is a problem, and the next best way is taken.
+
+        Raises MORPH_TOO_COMPLEX.
+        """
+        record = self.graph.record(incoming)
+        if record is None:
+            reason = "nobody has described the format"
+            return Rejection(incoming, "", (), 0, (), reason, "bring its body: a format store, or the file it began in")
+        if self.policy.rule is Rule.FFS:
+            return self._by_ffs(incoming, record)
+        routes: dict[Key, Route] = {incoming: ()}
+        considered, passed_over = self._candidates(routes)
+        problems: tuple[Problem, ...] = ()
+        if not (_is_accepted(considered) and considered[0].comparison.is_perfect):
+            wrong: dict[Transform, Problem] = {}
+            while True:
+                routes = self.graph.routes(incoming, self.policy.max_hops, wrong)
+                considered, passed_over = self._candidates(routes)
+                broken = self._broken(routes[considered[0].reached]) if _is_accepted(considered) else {}
+                if not broken:
+                    break
+                wrong |= broken
+            problems = (*self.graph.problems_from(routes), *wrong.values(), *self._beyond(routes, wrong))
+        if not _is_accepted(considered):
+            reason, hint = self._why(record.name, considered)
+            return Rejection(incoming, record.name, considered, passed_over, problems, reason, hint)
+        winner = considered[0]
+        return Resolution(
+            incoming,
+            record.name,
+            considered,
+            passed_over,
+            problems,
+            routes[winner.reached],
+            winner.wanted,
+            winner.comparison,
+            self._fields(winner.reached, winner.wanted),
+        )
+
+    def _candidates(self, routes: Mapping[Key, Route]) -> tuple[tuple[Candidate, ...], int]:
+        """The best candidates among all that can be reached, the best one first, and how many more there are."""
+        total = 0
+        heads: list[tuple[Candidate, list[Candidate]]] = []
+        for key, route in routes.items():
+            scores, count = self._scores_of(key)
+            total += count
+            if scores:
+                heads.append((replace(scores[0], hops=len(route)), scores[1:]))
+        # The candidates of one format keep their order however far it is, so the best ones are of the best formats.
+        best = []
+        for head, others in nsmallest(SHOWN, heads, key=lambda pair: self._matcher.rank(pair[0])):
+            best += [head, *(replace(other, hops=head.hops) for other in others)]
+        best = nsmallest(SHOWN, best, key=self._matcher.rank)
+        return tuple(best), total - len(best)
+
+    def _scores_of(self, key: Key) -> tuple[list[Candidate], int]:
+        """The best candidates of one format as if it had come so, and how many it has."""
+        if key not in self._scores:
+            scores = self._matcher.scores(self.graph.known(key))
+            candidates = (Candidate(key, 0, *score) for score in scores)
+            self._scores[key] = nsmallest(SHOWN, candidates, key=self._matcher.rank), len(scores)
+        return self._scores[key]
+
+    def _broken(self, route: Route) -> dict[Transform, Problem]:
+        """The transforms of a route whose programs are wrong."""
+        found = {}
+        for transform in route:
+            try:
+                self.graph.program(transform)
+            except MorphError as error:
+                found[transform] = Problem(error.code, error.reason, str(transform))
+        return found
+
+    def _beyond(self, routes: Mapping[Key, Route], wrong: Mapping[Transform, Problem]) -> tuple[Problem, ...]:
+        """What lies further away than the policy lets a record go."""
+        last = (key for key, route in routes.items() if len(route) == self.policy.max_hops)
+        beyond = {
+            transform.target
+            for key in last
+            for transform in self.graph.transforms_of(key)
+            if transform not in wrong and self.graph.record(transform.target) is not None
+        }
+        reason = f"more than {self.policy.max_hops} transforms away"
+        return tuple(Problem("MORPH_MAX_HOPS", reason, key) for key in sorted(beyond - routes.keys()))
+
+    def _why(self, name: str, considered: tuple[Candidate, ...]) -> tuple[str, str]:
+        """Why there is no match, and what would help."""
+        if considered:
+            best = considered[0]
+            return (
+                f"the nearest wanted type is {best.wanted} with {describe(best.comparison)}: {best.verdict}",
+                "raise the threshold, or give its format a transform to a wanted type",
+            )
+        names = sorted({record.name for record in self._matcher.wanted.values()})
+        near = did_you_mean(name, names)
+        return (
+            f"no wanted type is called {name!r}; wanted: {', '.join(names) or 'nothing'}",
+            near or "a transform can lead to another name, and a policy without `same_name` looks past names",
+        )
+
+    def _fields(self, reached: Key, wanted: Key) -> tuple[StructMap, ...]:
+        return map_fields(self.graph.known(reached), self._matcher.wanted[wanted], self.policy.convertible)
+
+    def _by_ffs(self, incoming: Key, record: Record) -> Resolution | Rejection:
+        """What the FFS library would do; it would not say why."""
+        transforms = self.graph.transforms_of(incoming)
+        routes: dict[Key, Route] = {incoming: ()}
+        for transform in transforms:
+            if self.graph.record(transform.target) is None:
+                break
+            routes.setdefault(transform.target, (transform,))
+        reached = [(key, self.graph.known(key)) for key in routes]
+        match = ffs_match(reached, sorted(self._matcher.wanted.items(), key=lambda item: item[0]), bool(transforms))
+        problems = self.graph.problems_from({incoming: ()})
+        if match is None:
+            reason = "FFS finds no match by its own rule and would skip the record silently"
+            return Rejection(incoming, record.name, (), 0, problems, reason)
+        route = routes[match.reached]
+        return Resolution(
+            incoming,
+            record.name,
+            (Candidate(match.reached, len(route), match.wanted, match.comparison, Verdict.ACCEPTED),),
+            0,
+            problems,
+            route,
+            match.wanted,
+            match.comparison,
+            self._fields(match.reached, match.wanted),
+        )
+
+
+def _is_accepted(considered: tuple[Candidate, ...]) -> bool:
+    """Whether the best candidate is within the thresholds."""
+    return bool(considered) and considered[0].verdict is Verdict.ACCEPTED

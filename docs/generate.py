@@ -31,6 +31,7 @@ from ecode.types import (
     Struct,
     Type,
 )
+from morph.errors import CODES as MORPH_CODES
 from pbio_spark.errors import CODES as PBIO_CODES
 from pbio_spark.formats.arrow_schema import DEFAULT, TABLE, Presentation, record_to_arrow
 from pbio_spark.formats.arrow_to_ddl import arrow_to_ddl
@@ -55,7 +56,11 @@ def errors() -> str:
         "Every error's text begins with a code in brackets, which never changes its meaning, and goes on with the",
         "reason, the place (file, offset, format, field) and a hint. Spark passes the text on; look the code up here.",
     ]
-    for heading, codes in (("Records, files and Spark", PBIO_CODES), ("E-code", ECODE_CODES)):
+    for heading, codes in (
+        ("Records, files and Spark", PBIO_CODES),
+        ("Matching", MORPH_CODES),
+        ("E-code", ECODE_CODES),
+    ):
         lines += ["", f"## {heading}", "", "| code | meaning |", "| --- | --- |"]
         lines += [f"| `{code}` | {meaning} |" for code, meaning in sorted(codes.items())]
     return "\n".join(lines) + "\n"

@@ -163,7 +163,7 @@ class TransformGraph:
         for key in keys:
             if self.record(key) is None:
                 sources = ", ".join(sorted(self.graph.pred[key]))
-                reason = f"nobody has described it; transforms lead to it from {sources}"
+                reason = "nobody has described it" + (f"; transforms lead to it from {sources}" if sources else "")
                 yield Problem("MORPH_MISSING_BODY", reason, key)
 
     def routes(

@@ -1,0 +1,124 @@
+"""Edit scripts and lineages: how versions differ and descend, as text."""
+
+from __future__ import annotations
+
+from hypothesis import given
+
+from ecode.types import FLOAT32, FLOAT64, INT32, STRING, Array, Field, Notes, Pointer, Record, Ref, Struct, record
+from morph import Transform, TransformGraph, edit_script, lineage
+from morph.edit_script import Insert, Keep, Move, Remove, Update
+from tests.morph.samples import flat, version_pairs
+
+POINT = Struct("point", (Field("x", FLOAT64), Field("y", FLOAT64)))
+
+
+def test_every_kind_of_edit() -> None:
+    old = record(
+        "r",
+        [
+            Field("id", INT32),
+            Field("t", FLOAT32),
+            Field("gone", INT32),
+            Field("p", Ref("point")),
+            Field("unit", STRING),
+        ],
+        [POINT],
+    )
+    new = record(
+        "r",
+        [
+            Field("id", INT32),
+            Field("t", FLOAT64, Notes(units="K")),
+            Field("p", Ref("place")),
+            Field("n", INT32),
+            Field("come", Array(INT32, ("n",))),
+        ],
+        [Struct("place", (Field("x", FLOAT64), Field("unit", STRING)))],
+    )
+    assert str(edit_script(old, new)).splitlines() == [
+        "  id: int32",
+        "~ t: float32 -> float64 (units)",
+        "~ p: point -> place",
+        "  p.x: float64",
+        "> unit -> p.unit: string",
+        "- p.y: float64",
+        "+ n: int32",
+        "+ come: int32[n]",
+        "- gone: int32",
+    ]
+    kinds = [type(edit) for edit in edit_script(old, new).changes]
+    assert kinds == [Update, Update, Move, Remove, Insert, Insert, Remove]
+
+
+def test_order_is_no_edit_and_a_field_that_may_have_moved_twice_has_not_moved() -> None:
+    assert edit_script(flat("r", "abc"), flat("r", "cab")).changes == ()
+    old = record("r", [Field("v", INT32), Field("p", Ref("s")), Field("q", Ref("s"))], [Struct("s", ())])
+    new = record(
+        "r",
+        [Field("p", Ref("s")), Field("q", Ref("t"))],
+        [Struct("s", (Field("v", INT32),)), Struct("t", (Field("v", INT32),))],
+    )
+    kinds = [type(edit) for edit in edit_script(old, new).changes]
+    assert kinds == [Insert, Update, Insert, Remove]
+
+
+def test_recursive_types_end() -> None:
+    one = record("list", [Field("v", INT32), Field("next", Pointer(Ref("list")))])
+    other = record("list", [Field("next", Pointer(Ref("list"))), Field("w", INT32)])
+    assert [str(edit) for edit in edit_script(one, other).edits] == [
+        "  next: *list",
+        "+ w: int32",
+        "- v: int32",
+    ]
+
+
+@given(version_pairs())
+def test_nothing_changes_between_a_type_and_itself(pair: tuple[Record, Record]) -> None:
+    old, new = pair
+    assert all(isinstance(edit, Keep) for edit in edit_script(old, old).edits)
+    assert (edit_script(old, new).changes == ()) == (edit_script(new, old).changes == ())
+
+
+def test_a_family_of_formats() -> None:
+    r, s = flat("r", "a"), flat("s", "a")
+    graph = TransformGraph(
+        {"r3": r, "r2": r, "other": s, "r1": r},
+        [Transform("r3", "r2", "{ }"), Transform("r3", "r1", "{ }"), Transform("r2", "r1", "{ }")],
+    )
+    graph.add_transform(Transform("r1", "lost", "{ }"))
+    found = lineage(graph)
+    assert [(f.key, f.name, f.version) for f in found.formats if f.name] == [
+        ("other", "s", 1),
+        ("r1", "r", 1),
+        ("r2", "r", 2),
+        ("r3", "r", 3),
+    ]
+    assert str(found).splitlines() == [
+        "r 3 (r3)",
+        "  r 2 (r2)",
+        "    r 1 (r1)",
+        "      ? (lost)",
+        "  r 1 (r1) ...",
+        "s 1 (other)",
+    ]
+    dot = found.to_dot()
+    assert '"r3" -> "r1";' in dot
+    assert '"lost" [label="?\\nlost", style=dashed];' in dot
+
+
+def test_a_family_that_goes_round_in_circles() -> None:
+    r = flat("r", "a")
+    links = [Transform(a, b, "{ }") for a, b in ("ab", "bc", "ca", "cc")]
+    assert str(lineage(TransformGraph({"a": r, "b": r, "c": r}, links))).splitlines() == [
+        "r 3 (c)",
+        "  r 1 (a)",
+        "    r 2 (b)",
+        "      r 3 (c) ...",
+        "  r 3 (c) ...",
+    ]
+
+
+def test_names_cannot_break_out_of_a_picture() -> None:
+    graph = TransformGraph({'a"\\': flat('x" [', "a")})
+    assert '"a\\"\\\\" [label="x\\" [ 1\\na\\"\\\\"];' in lineage(graph).to_dot()
+    assert "<b>" not in lineage(TransformGraph({"<b>": flat("r", "")}))._repr_html_()

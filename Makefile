@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 # Spark starts its Python workers itself: they must be the environment's Python too. A bench or a test that is run by hand
 # with the environment active needs none of this.
 SPARK := JAVA_HOME="$$(scripts/find-java.sh)" && export JAVA_HOME && \
-	PATH="$(CURDIR)/$(BIN):$$PATH" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python" SPARK_CONF_DIR="$(CURDIR)/conf"
+	PATH="$(abspath $(BIN)):$$PATH" PYSPARK_PYTHON="$(abspath $(BIN))/python" SPARK_CONF_DIR="$(CURDIR)/conf"
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

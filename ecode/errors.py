@@ -155,11 +155,14 @@ class CompileError(EcodeError):
 
 
 class Trap(EcodeError):  # noqa: N818  (the word of ecode-language 15)
-    """One event was ended while the program ran: its outputs are discarded, statics are as they were before it."""
+    """One event was ended while the program ran: its outputs are discarded, statics are as they were before it.
 
-    def __init__(self, kind: TrapKind, line: int, column: int) -> None:
-        self.kind, self.line, self.column = kind, line, column
+    `program` is the number of the program, where several run in a row.
+    """
+
+    def __init__(self, kind: TrapKind, line: int, column: int, program: int = 0) -> None:
+        self.kind, self.line, self.column, self.program = kind, line, column, program
         super().__init__(f"ECODE_{kind.upper()}", f"{kind.replace('_', ' ')} at line {line}, column {column}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.kind, self.line, self.column)
+        return type(self), (self.kind, self.line, self.column, self.program)

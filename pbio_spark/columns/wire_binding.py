@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ecode.arithmetic import plain
 from ecode.errors import TrapKind
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.types import STRING, Array, Basic, Field, Kind, Pointer, Record, Ref, Struct, Type
 from pbio_spark.columns.plan import order_of
+from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.slots import slot_size
 
@@ -23,7 +25,7 @@ class WireSite:
     Attributes:
         wanted: the type that the program sees there.
         found: the type that the format has there; None if it has nothing.
-        address: of the value's image; of a dynamic array, of its first element (0 if it is absent).
+        address: of the value's image; of a dynamic array, of its first element.
         struct, home: the structure whose fields are extents of arrays here, and the address of its image.
         extents: of an array, as texts.
         default: of a field that is not there.
@@ -47,7 +49,9 @@ class WireBinding:
     Args:
         form: of the records.
         record: the type that the program was written for; fields are found by name.
-        texts: receives the bytes of default strings, by table entry.
+
+    Attributes:
+        texts: the bytes of default strings, which the table needs too, by entry.
     """
 
     def __init__(self, form: Format, record: Record) -> None:
@@ -57,6 +61,7 @@ class WireBinding:
         self._order = order_of(form)
         self._lengths = {layout.name: layout.record_length for layout in form.structs}
         self._structs = {struct.name: struct for struct in form.record.structs}
+        self._wanted = {struct.name: struct for struct in record.structs}
         self._offsets = {s.name: {f.name: f.offset for f in s.fields} for s in form.structs}
         self._minimum = -(-form.structs[0].record_length // 8) * 8
 
@@ -68,23 +73,28 @@ class WireBinding:
         return WireSite(Ref(self.record.name), Ref(self.form.name), start, self.form.name, start)
 
     def field(self, emitter: Emitter, site: WireSite, field: Field) -> WireSite:
-        found = self._find(site, field.name)
+        # The program may know structures by other names, where two parameters have one of the same name.
+        own = self._wanted[site.wanted.name].find(field.name) if isinstance(site.wanted, Ref) else None
+        field = own or field
+        found = self._find(site, field.name) or self._count_of(site, field.name)
         if found is None:
             return WireSite(field.type, None, "0", "", "0", default=field.notes.default)
         assert isinstance(site.found, Ref)
         name = site.found.name
         address = f"{site.address} + {self._offsets[name][found.name]}"
-        return self._at(emitter, field.type, found.type, address, name, site.address)
+        made = self._at(emitter, field.type, found.type, address, name, site.address)
+        if isinstance(field.type, Array) and isinstance(made.found, Array):
+            self._agree(emitter, site, field, made)
+        return made
 
     def element(self, emitter: Emitter, site: WireSite, array: Array, index: str) -> WireSite:
+        wanted = site.wanted.element if isinstance(site.wanted, Array) else array.element
         if not isinstance(site.found, Array):
-            return WireSite(array.element, None, "0", "", "0")
-        if site.found.is_dynamic:
-            emitter.trap(f"{site.address} == 0", TrapKind.INDEX_OUT_OF_RANGE, 0)
+            return WireSite(wanted, None, "0", "", "0")
         if self.form.column_major and len(site.extents) > 1:
             index = self._transposed(emitter, site.extents, index)
         address = f"{site.address} + {self._size(site.found.element)} * ({index})"
-        return self._at(emitter, array.element, site.found.element, address, site.struct, site.home)
+        return self._at(emitter, wanted, site.found.element, address, site.struct, site.home)
 
     def elements(self, emitter: Emitter, site: WireSite) -> str | None:
         if not (isinstance(site.found, Array) and isinstance(site.wanted, Array)):
@@ -94,7 +104,9 @@ class WireBinding:
         if not is_plain or (self.form.column_major and len(site.extents) > 1):
             return None
         assert isinstance(element, Basic)
-        return site.address if self._suffix(element) == "" else None
+        if self._suffix(element) != "":
+            return None
+        return site.address
 
     def target(self, emitter: Emitter, site: WireSite) -> WireSite:
         assert isinstance(site.wanted, Pointer)
@@ -115,23 +127,20 @@ class WireBinding:
                 return f"{self._slot(emitter, site.address)} != 0"
             case Basic(Kind.STRING):
                 return f"{self._slot(emitter, site.address)} != 0"
-            case Array() if site.found.is_dynamic:
-                return f"{site.address} != 0"
         return "True"
 
     def number(self, emitter: Emitter, site: WireSite, type_: Basic) -> str:
         if not isinstance(site.found, Basic):
             return self._default(site, type_)
-        found = site.found
-        load = f"load_{self._name(found)}{self._suffix(found)}({site.address})"
-        if type_.kind is Kind.FLOAT:
-            return f"as_{type_}({load})"
+        # As in E-code, characters and enumerations have a sign here.
+        found, wanted = plain(site.found), plain(type_)
+        assert found is not None
+        assert wanted is not None
+        load = f"load_{found}{self._suffix(site.found)}({site.address})"
+        if wanted.kind is Kind.FLOAT:
+            return f"as_{wanted}({load})"
         number = f"as_int64({load})"
-        if found.kind is Kind.CHAR or type_.kind is Kind.CHAR:
-            return f"as_int64(as_int8({number}))"
-        if found == type_:
-            return number
-        return self._fitting(emitter, emitter.temp(number), found, type_)
+        return number if found == wanted else self._fitting(emitter, emitter.temp(number), found, wanted)
 
     def string(self, emitter: Emitter, site: WireSite) -> tuple[str, str]:
         if site.found is None:
@@ -152,6 +161,43 @@ class WireBinding:
 
     # Inside
 
+    def _agree(self, emitter: Emitter, site: WireSite, field: Field, made: WireSite) -> None:
+        """Make sure that the extents that the program will see are those of the record."""
+        assert isinstance(field.type, Array)
+        assert isinstance(made.found, Array)
+        if len(field.type.dims) != len(made.found.dims):
+            raise PbioError(
+                "PBIO_INCOMPATIBLE_TYPE",
+                f"the format's {made.found} is no {field.type}",
+                format=self.form.name,
+                field=f"$.{field.name}",
+            )
+        for wanted, found, extent in zip(field.type.dims, made.found.dims, made.extents, strict=True):
+            control = self._find(site, wanted) or self._count_of(site, wanted) if isinstance(wanted, str) else None
+            if wanted == found or (control is not None and control.name == found):
+                continue
+            assert isinstance(site.wanted, Ref)
+            said = str(wanted)
+            if isinstance(wanted, str):
+                size = self._wanted[site.wanted.name].find(wanted)
+                assert size is not None
+                assert isinstance(size.type, Basic)
+                said = self.number(emitter, self.field(emitter, site, size), size.type)
+            self._check(emitter, f"{extent} != {said}")
+
+    def _count_of(self, site: WireSite, name: str) -> Field | None:
+        """The field that the format counts an array by which the wanted type counts by `name`."""
+        if not (isinstance(site.found, Ref) and isinstance(site.wanted, Ref)):
+            return None
+        for array in self._wanted[site.wanted.name].fields:
+            there = self._find(site, array.name)
+            if not (isinstance(array.type, Array) and there is not None and isinstance(there.type, Array)):
+                continue
+            if name in array.type.dims and len(array.type.dims) == len(there.type.dims):
+                dim = there.type.dims[array.type.dims.index(name)]
+                return self._structs[site.found.name].find(dim) if isinstance(dim, str) else None
+        return None
+
     def _at(self, emitter: Emitter, wanted: Type, found: Type, address: str, struct: str, home: str) -> WireSite:
         """The site of a value whose image lies at an address; arrays are found and checked."""
         while isinstance(found, Pointer) and not isinstance(wanted, Pointer):
@@ -170,14 +216,12 @@ class WireBinding:
         slot = self._slot(emitter, address)
         count = extents[0]
         for extent in extents[1:]:
-            count = emitter.temp(f"min_int64({count} * {extent}, {self._length} + 1)")
+            count = emitter.temp(f"min({count} * {extent}, {self._length} + 1)")
         room = f"({self._length} - {slot}) // {max(self._size(found.element), 1)}"
-        self._check(
-            emitter,
-            f"{slot} != 0 and ({slot} < {self._minimum} or {slot} >= {self._length} or {count} > {room})",
-        )
-        base = emitter.temp(f"{self._start} + {slot} if {slot} != 0 else 0")
-        return WireSite(wanted, found, base, struct, home, extents)
+        wrong = f"{slot} < {self._minimum} or {slot} >= {self._length} or {count} > {room}"
+        # An array that is absent although its count says otherwise has nothing to be read.
+        self._check(emitter, f"{count} != 0 if {slot} == 0 else {wrong}")
+        return WireSite(wanted, found, emitter.temp(f"{self._start} + {slot}"), struct, home, extents)
 
     def _extent(self, emitter: Emitter, struct: str, home: str, name: str) -> str:
         control = self._structs[struct].find(name)
@@ -208,11 +252,6 @@ class WireBinding:
             return exact
         near = [f for f in struct.fields if f.name.casefold() == name.casefold()]
         return near[0] if len(near) == 1 else None
-
-    def _name(self, basic: Basic) -> str:
-        if basic.kind is Kind.FLOAT:
-            return f"float{8 * basic.size}"
-        return f"{'' if basic.kind is Kind.INTEGER else 'u'}int{8 * basic.size}"
 
     def _suffix(self, basic: Basic) -> str:
         if basic.size == 1:
@@ -257,6 +296,6 @@ class WireBinding:
 
 
 def _range(basic: Basic) -> tuple[int, int]:
-    """The least and the greatest value of a whole type; booleans and enumerations count as unsigned."""
+    """The least and the greatest value of a whole type."""
     bits = 8 * basic.size
     return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if basic.kind is Kind.INTEGER else (0, 2**bits - 1)

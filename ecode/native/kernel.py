@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from ecode.native.identity import identity
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 Entry = Callable[[int, int], int]
 
 _loaded: dict[str, Entry] = {}
+_loading = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,10 @@ class Kernel:
 
     def load(self) -> Entry:
         """The entry as a function of a count and a table's address; the first call puts the machine code in place."""
-        entry = _loaded.get(self.symbol)
-        if entry is None:
-            entry = _loaded[self.symbol] = _entry(self._here())
+        with _loading:  # LLVM's linker is not made for several threads at once
+            entry = _loaded.get(self.symbol)
+            if entry is None:
+                entry = _loaded[self.symbol] = _entry(self._here())
         return entry
 
     def _here(self) -> Kernel:

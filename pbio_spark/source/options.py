@@ -336,7 +336,7 @@ def parse_options(given: Mapping[str, str], *scopes: Scope) -> Options:
         if key.lower() in TOLERATED:
             continue
         if entry is None or not set(scopes) & set(entry.metadata["scopes"]):
-            raise _unknown(key, scopes, known, entry is not None)
+            raise _unknown(key if entry is None else option_name(entry.name), scopes, known, entry is not None)
         try:
             parsed[entry.name] = entry.metadata["parse"](value)
         except (ValueError, KeyError, PbioError) as error:

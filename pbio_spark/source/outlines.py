@@ -24,6 +24,7 @@ from ecode.native.cache import folder
 from pbio_spark.columns.chunks import Chunker
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.formats.store import FolderStore, FormatStore
 from pbio_spark.source.listing import DataFile
 from pbio_spark.source.options import Options
 from pbio_spark.wire import Scanner, TruncatedError, read_index
@@ -51,6 +52,7 @@ def outline_files(files: Sequence[DataFile], options: Options, *, all_formats: b
     Raises PBIO_NOT_FFS and what else is wrong with a file as far as it is read, unless `mode` or `ignoreCorruptFiles`
     bears it; PBIO_PATH_NOT_FOUND unless `ignoreMissingFiles` does.
     """
+    store = None if options.format_store is None else FolderStore(options.format_store)
     walked: set[str] = set()
     budget = options.scan_limit
     for file in sorted(files, key=lambda file: file.size):
@@ -62,7 +64,7 @@ def outline_files(files: Sequence[DataFile], options: Options, *, all_formats: b
 
     def outline(file: DataFile) -> Outline:
         try:
-            found, error = _outline(file, file.path in walked)
+            found, error = _outline(file, file.path in walked, store)
         except FileNotFoundError:
             found = Outline(file.size, file.modified, (), (), (), False)
             error = PbioError("PBIO_PATH_NOT_FOUND", "the file has vanished since it was listed", file=file.path)
@@ -84,7 +86,7 @@ def outline_files(files: Sequence[DataFile], options: Options, *, all_formats: b
         return list(pool.map(outline, files))
 
 
-def _outline(file: DataFile, walk: bool) -> tuple[Outline, PbioError | None]:
+def _outline(file: DataFile, walk: bool, store: FormatStore | None) -> tuple[Outline, PbioError | None]:
     """What is known of a file, and why it is not more."""
     fs, path = fsspec.url_to_fs(file.path)
     if file.has_sidecar and (known := read_sidecar(fs, path, file.size, file.modified)) is not None:
@@ -92,18 +94,25 @@ def _outline(file: DataFile, walk: bool) -> tuple[Outline, PbioError | None]:
     if file.size >= REMEMBERED and (known := _recall(file)) is not None and (known.is_whole or not walk):
         return known, None
     with fs.open(path, "rb") as source:
-        found, error = _indexed(file, source) or file_to_outline(file, source, None if walk else HEAD)
-    if file.size >= REMEMBERED and error is None:
+        found, error = _indexed(file, source) or file_to_outline(file, source, None if walk else HEAD, store)
+    if file.size >= REMEMBERED and error is None and store is None:
         _remember(file, found)
     return found, error
 
 
-def file_to_outline(file: DataFile, source: BinaryIO, stop: int | None = None) -> tuple[Outline, PbioError | None]:
-    """Walk over a file, or over its bytes before `stop`; also what ended the walk early."""
+def file_to_outline(
+    file: DataFile, source: BinaryIO, stop: int | None = None, store: FormatStore | None = None
+) -> tuple[Outline, PbioError | None]:
+    """Walk over a file, or over its bytes before `stop`; also what ended the walk early.
+
+    Args:
+        store: where formats are looked up that the file does not describe.
+    """
     counts = Counter[int]()
     points: list[Point] = []
     error: PbioError | None = None
-    chunker = Chunker(source, file.path, (), lambda _: None, CHUNK_RECORDS, CHUNK_BYTES)
+    find = store.get if store is not None else lambda format_id: None
+    chunker = Chunker(source, file.path, (), find, CHUNK_RECORDS, CHUNK_BYTES)
     try:
         for chunk in chunker.chunks(0, file.size if stop is None else min(stop, file.size), 0):
             error = chunk.error
@@ -117,7 +126,7 @@ def file_to_outline(file: DataFile, source: BinaryIO, stop: int | None = None) -
     except PbioError as caught:
         error = caught
     formats = tuple(chunker.formats)
-    is_whole = error is None and stop is None
+    is_whole = error is None and (stop is None or stop >= file.size)
     found_of = tuple(counts[number] for number in range(len(formats)))
     return Outline(file.size, file.modified, formats, found_of, tuple(points), is_whole), error
 

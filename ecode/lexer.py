@@ -19,7 +19,7 @@ _TOKEN = re.compile(
     r"""
       (?P<blank>   [ \t\n\r\f\v]+ | //[^\n]* | /\*.*?\*/ )
     | (?P<unclosed_comment> /\* )
-    | (?P<FLOATING>  0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFlL]?
+    | (?P<FLOATING>  0[xX](?:[0-9a-fA-F]+(?:\.[0-9a-fA-F]*)?|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFlL]?
                  | (?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFlL]? | [0-9]+[eE][+-]?[0-9]+[fFlL]? )
     | (?P<INTEGER> (?:0[xX][0-9a-fA-F]+ | 0[bB][01]+ | [0-9]+)[uUlL]* )
     | (?P<CHARACTER>    [uUL]?'(?:[^'\\\n]|\\[^\n])+' )

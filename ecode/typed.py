@@ -7,9 +7,9 @@ is assigned has the type of its place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeAlias, TypeVar, cast
 
 from ecode.environment import Function, Param
 from ecode.types import Array, Basic, Pointer, Ref, Struct, Type
@@ -464,6 +464,30 @@ def walk(node: Typed) -> Iterator[Typed]:
         node = waiting.pop()
         yield node
         waiting += reversed(list(children(node)))
+
+
+_N = TypeVar("_N", bound=Typed)
+
+
+def rewritten(node: _N, change: Callable[[Typed], Typed]) -> _N:
+    """The tree after `change` was applied to every node, from the inside out. It must keep a node's kind of thing."""
+    changes: dict[str, Any] = {}
+    for field in fields(node):
+        value = getattr(node, field.name)
+        new = _rewritten(value, change)
+        if new is not value:
+            changes[field.name] = new
+    result = change(replace(node, **changes) if changes else node)
+    return cast(_N, result)
+
+
+def _rewritten(value: object, change: Callable[[Typed], Typed]) -> object:
+    if isinstance(value, Typed):
+        return rewritten(value, change)
+    if isinstance(value, tuple):
+        new = tuple(_rewritten(item, change) for item in value)
+        return new if any(a is not b for a, b in zip(new, value, strict=True)) else value
+    return value
 
 
 def root(place: Place) -> Place:

@@ -3,6 +3,7 @@
 check_returns.py   a program with a value ends in a return
 check_jumps.py     labels, and jumps over initial values
 check_pointers.py  nothing is written through a pointer to what can only be read
+fold_constants.py  operations on constants become their results
 lower_gotos.py     jumps become a state machine
 count_loops.py     loops whose number of rounds is known before they begin
 """
@@ -14,10 +15,20 @@ from ecode.passes.check_jumps import check_jumps
 from ecode.passes.check_pointers import check_pointers
 from ecode.passes.check_returns import check_returns
 from ecode.passes.count_loops import count_loops
+from ecode.passes.fold_constants import fold_constants
 from ecode.passes.lower_gotos import lower_gotos
 from ecode.typed import TypedProgram
 
 CHECKS: tuple[Callable[[TypedProgram], list[Diagnostic]], ...] = (check_returns, check_jumps, check_pointers)
-REWRITES: tuple[Callable[[TypedProgram], TypedProgram], ...] = (lower_gotos, count_loops)
+REWRITES: tuple[Callable[[TypedProgram], TypedProgram], ...] = (fold_constants, lower_gotos, count_loops)
 
-__all__ = ["CHECKS", "REWRITES", "check_jumps", "check_pointers", "check_returns", "count_loops", "lower_gotos"]
+__all__ = [
+    "CHECKS",
+    "REWRITES",
+    "check_jumps",
+    "check_pointers",
+    "check_returns",
+    "count_loops",
+    "fold_constants",
+    "lower_gotos",
+]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,3 +105,49 @@ def test_text() -> None:
         text.line("b", "c")
     text.line("d")
     assert str(text) == "if a:\n    b\n    c\nd"
+
+
+TWO_HELPERS = """
+@inline
+def helper(n, table):
+    total = n
+    for i in range(n):
+        total = total * 3 + load_int64(table) * FACTOR
+        store_int64(table, total)
+    for i in range(n):
+        total = total * 5 + load_int64(table) * FACTOR
+        store_int64(table, total)
+    return total
+
+
+def kernel(count, table):
+    return helper(count, table) + helper(count + 1, table) + helper(count + 2, table)
+"""
+
+
+def test_helpers_of_one_name_in_kernels_of_two_processes_stay_apart(tmp_path: Path) -> None:
+    sources = [TWO_HELPERS.replace("FACTOR", factor) for factor in ("7", "11")]
+    kernels = []
+    for source in sources:
+        program = (
+            "import pickle, sys; from ecode.native import compile_kernel; "
+            f"sys.stdout.buffer.write(pickle.dumps(compile_kernel({source!r})))"
+        )
+        environment = {**os.environ, "ECODE_CACHE_DIR": ""}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, env=environment)
+        kernels.append(pickle.loads(done.stdout))
+    first, second = (kernel(3, Table([5])) for kernel in kernels)
+    assert first != second
+    assert second == _interpreted(sources[1], 3, 5)
+
+
+def _interpreted(source: str, count: int, word: int) -> int:
+    memory = {0: word}
+    namespace: dict[str, Any] = {
+        "inline": lambda function: function,
+        "load_int64": memory.get,
+        "store_int64": memory.__setitem__,
+    }
+    exec(source, namespace)
+    wrapped = namespace["kernel"](count, 0) & (1 << 64) - 1
+    return int(wrapped - (wrapped >> 63 << 64))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from typing import Any
 
 from ecode.native import cache
 from ecode.native.identity import identity
@@ -51,7 +52,13 @@ def _compile(source: str, name: str, key: str) -> Kernel:
     filename = f"<kernel {name} {key[:12]}>"
     show_in_tracebacks(source, filename)
     exports = memory.EXPORTS | arithmetic.EXPORTS
-    namespace = {"__name__": "ecode.native.generated", "inline": numba.njit(**options), **exports}
+
+    def inline(function: Any) -> Any:
+        """A helper, whose name makes its symbol, too: whatever is not inlined must not be taken for another's."""
+        function.__name__ = function.__qualname__ = f"{function.__name__}_{key[:24]}"
+        return numba.njit(**options)(function)
+
+    namespace = {"__name__": "ecode.native.generated", "inline": inline, **exports}
     exec(compile(source, filename, "exec"), namespace)  # noqa: S102  (text of our own generators, never a user's)
     function = namespace[name]
     # The name makes the symbol: two kernels in one process must never share one.

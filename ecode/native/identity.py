@@ -10,19 +10,21 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+_OURS = ("memory.py", "arithmetic.py", "compile.py")
+
 
 @cache
 def identity() -> str:
     """A short text that is equal on two machines exactly when they may share machine code.
 
     It names the processor and its features as LLVM sees them, the versions of Python, numba and llvmlite, and the
-    version of our own intrinsics. Does not import numba.
+    version of our own part in it. Does not import numba.
     """
     import llvmlite.binding as llvm
 
     features = os.environ.get("NUMBA_CPU_FEATURES") or llvm.get_host_cpu_features().flatten()
     processor = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
-    intrinsics = b"".join((Path(__file__).parent / name).read_bytes() for name in ("memory.py", "arithmetic.py"))
+    ours = b"".join((Path(__file__).parent / name).read_bytes() for name in _OURS)
     return " ".join(
         (
             llvm.get_process_triple(),
@@ -31,6 +33,6 @@ def identity() -> str:
             f"{platform.python_implementation()}-{sys.version_info.major}.{sys.version_info.minor}",
             f"numba-{version('numba')}",
             f"llvmlite-{version('llvmlite')}",
-            f"memory-{hashlib.sha256(intrinsics).hexdigest()[:16]}",
+            f"native-{hashlib.sha256(ours).hexdigest()[:16]}",
         )
     )

@@ -144,4 +144,6 @@ class _Room:
             return 0
         part = self.parts[control]
         greatest = pc.max(part.array.slice(part.start, part.count)).as_py() or 0
+        if isinstance(greatest, bytes):  # an unsigned long, most significant byte first
+            greatest = int.from_bytes(greatest, "big")
         return int(min(max(greatest, self.plan.null_value or 0, 0) * count, _MAX_PADDING))

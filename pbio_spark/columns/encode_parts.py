@@ -26,7 +26,7 @@ from pbio_spark.columns.encode_plan import (
 _NO_SYMBOL = -(2**63)
 """What a text that is no symbol becomes: beyond the range of every enumeration."""
 
-_MAX_PADDING = 1 << 31
+_MAX_PADDING = 1 << 28
 """The most bytes in a batch for texts in arrays whose size the batch says itself."""
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, cast
+from unittest.mock import patch
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -32,13 +35,14 @@ PRESENTATIONS = st.builds(
     st.just("UTF-8"),
     st.integers(1, 3),
 )
+LONG = bool(os.environ.get("PBIO_LONG"))
 FEW = settings(
-    max_examples=8,
+    max_examples=100 if LONG else 4,
     suppress_health_check=list(HealthCheck),
     # Every step of shrinking would compile a kernel: a failing example is small enough as it is.
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
 )
-MANY = settings(max_examples=300, suppress_health_check=list(HealthCheck), phases=FEW.phases)
+MANY = settings(max_examples=5_000 if LONG else 200, suppress_health_check=list(HealthCheck), phases=FEW.phases)
 
 
 def encode_rows(form: Format, batch: pa.RecordBatch, null_value: float | None = None, *, checked: bool) -> list[bytes]:
@@ -50,7 +54,18 @@ def encode_rows(form: Format, batch: pa.RecordBatch, null_value: float | None = 
         encoder = Encoder(plan, False, cast(Kernel, CheckedKernel(text.source, memory)), text.constants)
     else:
         encoder = format_to_encoder(form, batch.schema, null_value=null_value)
-    return cast("list[bytes]", encoder.encode(batch).to_array().to_pylist())
+    with patch.object(pa, "allocate_buffer", dirty_buffer):
+        return cast("list[bytes]", encoder.encode(batch).to_array().to_pylist())
+
+
+ALLOCATE = pa.allocate_buffer
+
+
+def dirty_buffer(size: int) -> pa.Buffer:
+    """Memory that is not zero by chance."""
+    buffer = ALLOCATE(size)
+    np.frombuffer(buffer, np.uint8)[:] = 0xAA
+    return buffer
 
 
 def in_the_middle(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:

@@ -1,0 +1,191 @@
+"""How files are split, and by how little reading."""
+
+from __future__ import annotations
+
+import builtins
+import os
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from pyspark.sql.types import LongType, StructField, StructType
+
+from ecode.types import INT32, STRING, Field, record
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.source.listing import list_files
+from pbio_spark.source.options import Options
+from pbio_spark.source.outlines import file_to_outline, outline_files
+from pbio_spark.source.planning import plan_partitions
+from pbio_spark.wire import FileWriter
+from pbio_spark.wire.sidecar import (
+    STEP,
+    Outline,
+    Point,
+    outline_from_json,
+    outline_to_json,
+    read_sidecar,
+    sidecar_path,
+    write_sidecar,
+)
+from tests.source.local import batches, load, plan
+from tests.source.samples import OLD, formatted, write_readings
+
+LARGE = record("large", [Field("n", INT32), Field("t", STRING)])
+RECORDS, SIZE = 60, 300_000
+NUMBER = StructType([StructField("n", LongType()), StructField("_m", StructType([StructField("ordinal", LongType())]))])
+
+
+@pytest.fixture
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of 18 MB, in a folder of its own; what is found out about it is remembered nowhere."""
+    monkeypatch.setenv("ECODE_CACHE_DIR", "")
+    return write_large(tmp_path / "data" / "large")
+
+
+def write_large(path: Path, *, indexed: bool = False) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    with FileWriter(path, indexed=indexed) as writer:
+        for n in range(RECORDS):
+            writer.data(record_to_format(LARGE), {"n": n, "t": "x" * SIZE})
+    return path
+
+
+def outlined(path: Path, **options: Any) -> Outline:
+    (outline,) = outline_files(list_files([str(path)], Options()), Options(**options), all_formats=True)
+    return outline
+
+
+def index(path: Path) -> None:
+    """What `pbio index` does."""
+    (file,) = list_files([str(path)], Options())
+    with path.open("rb") as source:
+        outline, error = file_to_outline(file, source)
+    assert error is None
+    write_sidecar(fsspec.filesystem("file"), str(path), outline)
+
+
+def read_in_parts(path: Path, **options: Any) -> int:
+    """Read all records with small partitions, each record once and with its ordinal; how many partitions there are."""
+    reader = plan(path, schema=NUMBER, maxPartitionBytes=str(5 << 20), metadataColumn="_m", **options)
+    rows = [row for batch in batches(reader) for row in batch.to_pylist()]
+    assert rows == [{"n": n, "_m": {"ordinal": n}} for n in range(RECORDS)]
+    return len(reader.partitions())
+
+
+def test_a_walk_finds_places_to_split(large: Path) -> None:
+    outline = outlined(large)
+    assert outline.is_whole
+    assert outline.counts == (RECORDS,)
+    assert [point.offset // STEP for point in outline.points] == [1, 2, 3, 4]
+    assert read_in_parts(large) == 4
+
+
+def test_beyond_the_limit_a_file_is_one_split(large: Path) -> None:
+    outline = outlined(large, scan_limit=1 << 20)
+    assert not outline.is_whole
+    assert [form.name for form in outline.formats] == ["large"]
+    assert read_in_parts(large, scanLimit="1m") == 1
+
+
+def test_an_index_of_ffs(large: Path) -> None:
+    write_large(large, indexed=True)
+    outline = outlined(large, scan_limit=1)
+    assert outline.is_whole
+    assert outline.counts == (RECORDS,)
+    assert read_in_parts(large, scanLimit=1) == 4
+
+
+def test_a_damaged_index_costs_no_more_than_the_splits(large: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_large(large, indexed=True)
+    data = bytearray(large.read_bytes())
+    data[4 + 8 : 4 + 12] = b"\0\0\0\x07"  # the ordinal of the first record
+    large.write_bytes(data)
+    assert read_in_parts(large, scanLimit=1) == 1
+    assert "PBIO_BAD_INDEX" in caplog.text
+
+
+def test_a_sidecar_spares_the_walk(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index(large)
+    assert read_in_parts(large, scanLimit=1) == 4
+    opened: list[str] = []
+    open_file = builtins.open
+    monkeypatch.setattr(builtins, "open", lambda path, *a, **k: (opened.append(str(path)), open_file(path, *a, **k))[1])
+    outlined(large)
+    assert str(large) not in opened
+
+
+def test_a_sidecar_of_another_file_is_none(large: Path) -> None:
+    index(large)
+    os.utime(large, (1, 1))
+    fs = fsspec.filesystem("file")
+    assert read_sidecar(fs, str(large), large.stat().st_size, 1.0) is None
+    assert read_in_parts(large, scanLimit=1) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"version": 2}',
+        '{"version": 1, "size": 9, "modified": 0, "whole": true, "formats": [], "points": [[5, 1], [4, 2]]}',
+        '{"version": 1, "size": 9, "modified": 0, "whole": true, "formats": [], "points": [[10, 1]]}',
+        '{"version": 1, "size": 9, "modified": 0, "whole": true, "points": [], "formats": [{"id": "", "body": "", '
+        '"records": 1}]}',
+        "[" * 100_000,
+    ],
+)
+def test_sidecars_that_are_none(text: str) -> None:
+    assert outline_from_json(text) is None
+
+
+def test_a_sidecar_that_lies_is_found_out(large: Path) -> None:
+    """Splits that do not begin where the ones before them end would lose records or make them up."""
+    true = outlined(large)
+    for shift in (-1, 1, SIZE // 2):
+        points = (Point(true.points[1].offset + shift, true.points[1].ordinal),)
+        lie = Outline(true.size, true.modified, true.formats, true.counts, points, True)
+        assert outline_from_json(outline_to_json(lie)) == lie
+        write_sidecar(fsspec.filesystem("file"), str(large), lie)
+        with pytest.raises(PbioError, match=r"\[PBIO_(TRUNCATED|BAD_ITEM|UNKNOWN_FORMAT)\]"):
+            read_in_parts(large)
+        with pytest.raises(PbioError, match=r"\[PBIO_(TRUNCATED|BAD_ITEM|UNKNOWN_FORMAT)\]"):
+            read_in_parts(large, truncatedTail="ignore")
+
+
+def test_what_was_found_out_is_remembered(large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cache").mkdir(mode=0o700)
+    monkeypatch.setenv("ECODE_CACHE_DIR", str(tmp_path / "cache"))
+    first = outlined(large)
+    assert outlined(large, scan_limit=1) == first
+    os.utime(large, (1, 1))
+    assert not outlined(large, scan_limit=1).is_whole
+
+
+def test_partitions_keep_the_order_and_about_the_size(tmp_path: Path) -> None:
+    sizes = [300, 5, 5, 5, 100, 1]
+    for i, size in enumerate(sizes):
+        (tmp_path / str(i)).write_bytes(bytes(size << 20))
+    files = list_files([str(tmp_path)], Options())
+    points = tuple(Point(offset << 20, offset) for offset in range(10, 300, 10))
+    outlines = [Outline(f.size, f.modified, (), (), points if f.size > 299 << 20 else (), True) for f in files]
+    partitions = plan_partitions(files, outlines, Options(max_partition_bytes=100 << 20))
+    found = [[(Path(s.file.path).name, s.start >> 20, s.end >> 20, s.ordinal) for s in splits] for splits in partitions]
+    assert found == [
+        [("0", 0, 100, 0)],
+        [("0", 100, 200, 100)],
+        [("0", 200, 300, 200)],
+        [("1", 0, 5, 0), ("2", 0, 5, 0), ("3", 0, 5, 0)],
+        [("4", 0, 100, 0)],
+        [("5", 0, 1, 0)],
+    ]
+
+
+def test_the_sidecar_is_hidden(tmp_path: Path) -> None:
+    index(write_readings(tmp_path / "a", OLD, range(2)))
+    assert Path(sidecar_path(str(tmp_path / "a"))).exists()
+    assert load(tmp_path) == [{"n": 0}, {"n": 1}]
+    assert formatted(OLD) in outlined(tmp_path).formats

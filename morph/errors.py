@@ -48,7 +48,7 @@ class Problem:
     """Something wrong with the transforms that stops no record which has another way.
 
     Attributes:
-        code: one of `CODES`.
+        code: one of `CODES`, or of an outer layer's.
         reason: what is wrong.
         at: the formats concerned.
     """

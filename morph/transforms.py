@@ -87,7 +87,7 @@ class TransformGraph:
 
     def __init__(self, records: Mapping[Key, Record] | None = None, transforms: Collection[Transform] = ()) -> None:
         self.graph: nx.DiGraph[Key] = nx.DiGraph()
-        self._disagreements: list[Problem] = []
+        self._reported: list[Problem] = []
         self._programs: dict[Transform, ecode.Program | MorphError] = {}
         for key, record in (records or {}).items():
             self.add_format(key, record)
@@ -112,8 +112,12 @@ class TransformGraph:
         known = self.graph.edges.get((source, target), {}).get("transform", transform)
         if known.ecode != transform.ecode:
             reason = "a second transform between them has other E-code and is not used"
-            self._disagreements.append(Problem("MORPH_TRANSFORMS_DISAGREE", reason, str(transform)))
+            self.report(Problem("MORPH_TRANSFORMS_DISAGREE", reason, str(transform)))
         self.graph.add_edge(source, target, transform=known)
+
+    def report(self, problem: Problem) -> None:
+        """Add a problem, told of with every answer that has to do with the format or transform where it is."""
+        self._reported.append(problem)
 
     def record(self, key: Key) -> Record | None:
         """The record type of a format; None if nobody has described it."""
@@ -144,20 +148,20 @@ class TransformGraph:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Disagreements, bodies that are missing, and of the programs compiled so far those that are wrong."""
+        """What was reported, bodies that are missing, and of the programs compiled so far those that are wrong."""
         wrong = (
             Problem(failure.code, failure.reason, str(transform))
             for transform, failure in self._programs.items()
             if isinstance(failure, MorphError)
         )
-        return (*self._disagreements, *self._missing_bodies(self.graph), *wrong)
+        return (*self._reported, *self._missing_bodies(self.graph), *wrong)
 
     def problems_from(self, routes: Mapping[Key, Route]) -> tuple[Problem, ...]:
-        """The problems of what can be reached: disagreements and missing bodies next to it."""
-        reached = {str(transform) for key in routes for transform in self.transforms_of(key)}
-        disagreements = (problem for problem in self._disagreements if problem.at in reached)
-        beside = {transform.target for key in routes for transform in self.transforms_of(key)}
-        return (*disagreements, *self._missing_bodies(sorted(beside)))
+        """The problems of what can be reached: what was reported of it, and missing bodies next to it."""
+        transforms = [transform for key in routes for transform in self.transforms_of(key)]
+        places = {*routes, *map(str, transforms)}
+        reported = (problem for problem in self._reported if problem.at in places)
+        return (*reported, *self._missing_bodies(sorted({transform.target for transform in transforms})))
 
     def _missing_bodies(self, keys: Collection[Key]) -> Iterator[Problem]:
         for key in keys:

@@ -4,6 +4,7 @@ console    what all verbs share: files and standard input, errors, progress
 formats    `pbio formats`, `pbio schema`: what is in a file
 cat        `pbio cat`, `pbio count`: the records
 verify     `pbio verify`: is every byte sound
+matching   `pbio diff`, `pbio match`, `pbio lineage`: which format reaches which
 hexdump    `pbio hexdump`: one place, byte by byte
 """
 
@@ -13,7 +14,8 @@ import sys
 
 import typer
 
-from pbio_spark.cli import cat, console, convert, formats, hexdump, index, verify
+from morph import MorphError
+from pbio_spark.cli import cat, console, convert, formats, hexdump, index, matching, verify
 from pbio_spark.errors import PbioError
 
 app = typer.Typer(
@@ -29,6 +31,9 @@ for verb in (
     formats.schema,
     cat.cat,
     cat.count,
+    matching.diff,
+    matching.match,
+    matching.lineage,
     verify.verify,
     index.index,
     convert.convert,
@@ -44,6 +49,6 @@ def main() -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         app()
-    except (PbioError, OSError) as error:
+    except (PbioError, MorphError, OSError) as error:
         console.report(error)
         sys.exit(1)

@@ -17,6 +17,8 @@ In the order of the way from bytes to columns:
     arrow_to_record    Arrow schema -> record type, by the same table
     arrow_to_ddl       Arrow schema -> Spark's DDL and JSON
     merge              the union of versions of a record type
+    evolve             a format with a transform to an older one
+    formats_to_graph   formats and their transforms -> the graph that MaxMatch walks
 
 Only the `arrow_` modules import pyarrow, and nothing here imports them.
 """

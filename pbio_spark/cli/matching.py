@@ -1,0 +1,125 @@
+"""`pbio diff`, `pbio match`, `pbio lineage`: how formats differ, which reaches which, and which descends from which.
+
+A format is named as FILE, where the file holds only one, or as FILE#NAME or FILE#ID; the beginning of an ID will do.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from functools import cache
+from typing import Annotated
+
+import typer
+
+from ecode.suggest import did_you_mean
+from morph import FFS, Policy, Resolution, Resolver, compare, edit_script
+from morph import lineage as graph_to_lineage
+from morph.explain import describe
+from pbio_spark.cli.console import Files, each_file, printable, printable_lines, table
+from pbio_spark.cli.formats import Contents
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.formats_to_graph import formats_to_graph
+
+
+def diff(
+    a: Annotated[str, typer.Argument(metavar="A", help="FILE, FILE#NAME or FILE#ID.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The same.")],
+) -> None:
+    """Show how the record type of one format becomes that of another, and how near they are, read either way."""
+    old, new = _one(a).record, _one(b).record
+    print(printable_lines(str(edit_script(old, new))))
+    print(f"A read as B: {describe(compare(old, new))}")
+    print(f"B read as A: {describe(compare(new, old))}")
+
+
+def match(
+    incoming: Annotated[str, typer.Argument(metavar="INCOMING", help="What arrives: FILE, FILE#NAME or FILE#ID.")],
+    wanted: Annotated[list[str], typer.Argument(metavar="WANTED...", help="What a reader wants, said the same way.")],
+    explain: Annotated[bool, typer.Option("--explain", help="Show who was considered, and what FFS would do.")] = False,
+    diff_threshold: Annotated[float, typer.Option(min=0, help="The most that diff may be.")] = math.inf,
+    mismatch_threshold: Annotated[float, typer.Option(min=0, max=1, help="The most that Mr may be.")] = 0.5,
+    any_name: Annotated[bool, typer.Option("--any-name", help="Match formats of different names too.")] = False,
+) -> None:
+    """Say which wanted record type each incoming format reaches, and by which transforms.
+
+    FILE alone stands for all formats in it. Transforms of all files count. Exit code 1: a format is rejected.
+    """
+    paths = [_split(spec)[0] for spec in (incoming, *wanted)]
+    graph = formats_to_graph({f.id: f for path in paths for f in _formats(path)}.values())
+    types = {f.id.hex(): f.record for spec in wanted for f in _chosen(spec)}
+    resolver = Resolver(types, graph, Policy(diff_threshold, mismatch_threshold, same_name=not any_name))
+    ffs = Resolver(types, graph, FFS)
+    answers = [resolver.resolve(f.id.hex()) for f in _chosen(incoming)]
+    if explain:
+        for answer in answers:
+            by_ffs = ffs.resolve(answer.incoming)
+            print(printable_lines(answer.explain()))
+            print(f"  FFS itself {f'chooses {by_ffs.wanted}' if isinstance(by_ffs, Resolution) else 'skips it'}")
+    else:
+        rows = [
+            (
+                printable(answer.name),
+                answer.incoming,
+                answer.wanted if isinstance(answer, Resolution) else "rejected",
+                str(len(answer.route)) if isinstance(answer, Resolution) else "",
+                describe(answer.comparison) if isinstance(answer, Resolution) else printable(answer.reason),
+            )
+            for answer in answers
+        ]
+        print(table(("name", "incoming", "reaches", "transforms", "how"), rows, right="transforms"))
+    if not all(isinstance(answer, Resolution) for answer in answers):
+        raise typer.Exit(1)
+
+
+def lineage(
+    files: Files, dot: Annotated[bool, typer.Option("--dot", help="As a graph for Graphviz's `dot`.")] = False
+) -> None:
+    """Show which format carries transforms to which."""
+    found = Contents()
+    each_file(files, found.add)
+    picture = graph_to_lineage(formats_to_graph(found.formats.values()))
+    print(printable_lines(picture.to_dot() if dot else str(picture)))
+
+
+def _one(spec: str) -> Format:
+    """The one format that is meant. Raises PBIO_SEVERAL_FORMATS, PBIO_UNKNOWN_FORMAT."""
+    chosen = _chosen(spec)
+    if len(chosen) > 1:
+        raise PbioError(
+            "PBIO_SEVERAL_FORMATS",
+            f"any of {len(chosen)} formats could be meant",
+            file=_split(spec)[0],
+            hint="say which, behind the path: " + " ".join(f"#{f.id.hex()}" for f in chosen),
+        )
+    return chosen[0]
+
+
+def _chosen(spec: str) -> list[Format]:
+    """The formats that are meant, at least one. Raises PBIO_UNKNOWN_FORMAT."""
+    path, which = _split(spec)
+    formats = _formats(path)
+    chosen = [f for f in formats if not which or f.name == which or f.id.hex().startswith(which.lower())]
+    if not chosen:
+        names = sorted({f.name for f in formats})
+        reason = f"no format is called {which!r}" if names else "there is no format in it"
+        hint = did_you_mean(which, names) or (f"there are: {', '.join(names)}" if names else None)
+        raise PbioError("PBIO_UNKNOWN_FORMAT", reason, file=path, hint=hint)
+    return chosen
+
+
+def _split(spec: str) -> tuple[str, str]:
+    """The path of a file, and which of its formats; a path may hold the sign itself."""
+    if os.path.exists(spec):
+        return spec, ""
+    path, sign, which = spec.rpartition("#")
+    return (path, which) if sign else (spec, "")
+
+
+@cache
+def _formats(path: str) -> tuple[Format, ...]:
+    """All formats of a file or folder, in the order they were met."""
+    found = Contents()
+    each_file([path], found.add)
+    return tuple(found.formats.values())

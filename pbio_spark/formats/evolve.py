@@ -1,0 +1,50 @@
+"""`evolve`: a format that carries the way back to an older one.
+
+>>> from ecode.types import INT32, Field, record
+>>> from pbio_spark.formats.layout import record_to_format
+>>> old = record_to_format(record("load", [Field("average", INT32)]))
+>>> new = record_to_format(record("load", [Field("total", INT32), Field("cpus", INT32)]))
+>>> new = evolve(old, new, "{ old.average = new.total / new.cpus; }")
+>>> new.transforms[0].prior == old.id
+True
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from morph import MorphError, compile_transform
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.body import layouts_to_body
+from pbio_spark.formats.format import Format
+from pbio_spark.formats.opt_info import EVOL, Transform, transform_to_opt_info
+
+
+def evolve(old: Format, new: Format, ecode: str) -> Format:
+    """The new format with a transform to the old one: E-code that fills the record `old` from the record `new`.
+
+    The transform is part of the body, so that the format has another ID than `new`. The old body is not in it: a reader
+    has to find that elsewhere. Calls can be chained to add transforms to several older formats.
+
+    Raises:
+        MorphError: MORPH_BAD_TRANSFORM with all mistakes of the program; MORPH_TRANSFORMS_DISAGREE if `new` already
+            carries a transform to `old`.
+        PbioError: PBIO_BAD_OPT_INFO if the text cannot be stored.
+    """
+    if "\0" in ecode:
+        raise PbioError("PBIO_BAD_OPT_INFO", "the text of a transform holds a NUL, which ends it in a body")
+    if any(transform.prior == old.id for transform in new.transforms):
+        raise MorphError(
+            "MORPH_TRANSFORMS_DISAGREE",
+            f"the format carries a transform to {old.id.hex()} already",
+            new.name,
+            "start from the format without transforms",
+        )
+    compile_transform(ecode, new.record, old.record)
+    top, *inner = new.layouts.structs
+    # FFS reports only the first block of a version-0 structure, so what FFS understands comes first.
+    ffs = [block for block in top.opt_info if block.type == EVOL]
+    ours = [block for block in top.opt_info if block.type != EVOL]
+    block = transform_to_opt_info(Transform(old.id, ecode))
+    structs = (replace(top, opt_info=(*ffs, block, *ours)), *inner)
+    return Format.from_body(layouts_to_body(replace(new.layouts, structs=structs)))

@@ -1,0 +1,45 @@
+"""`formats_to_graph`: formats and the transforms they carry as a graph for MaxMatch; the keys are hexadecimal IDs.
+
+>>> from ecode.types import INT32, Field, record
+>>> from pbio_spark.formats.evolve import evolve
+>>> from pbio_spark.formats.layout import record_to_format
+>>> old = record_to_format(record("load", [Field("n", INT32)]))
+>>> new = evolve(old, record_to_format(record("load", [Field("m", INT32)])), "{ old.n = new.m; }")
+>>> graph = formats_to_graph([old, new])
+>>> list(graph.routes(new.id.hex())) == [new.id.hex(), old.id.hex()]
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from morph import Problem, Transform, TransformGraph
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.format import Format
+from pbio_spark.formats.store import FormatStore
+
+
+def formats_to_graph(formats: Iterable[Format], store: FormatStore | None = None) -> TransformGraph:
+    """The graph of some formats, and of older ones that these lead to where the store has their bodies.
+
+    Transforms that cannot be read are problems of the graph. Raises what the store raises, and MORPH_FORMAT_CONFLICT.
+    """
+    graph = TransformGraph()
+    waiting = list(formats)
+    met = {format_.id for format_ in waiting}
+    for format_ in waiting:  # grows while it is walked
+        key = format_.id.hex()
+        graph.add_format(key, format_.record)
+        try:
+            transforms = format_.transforms
+        except PbioError as error:
+            graph.report(Problem(error.code, error.reason, key))
+            continue
+        for transform in transforms:
+            graph.add_transform(Transform(key, transform.prior.hex(), transform.ecode))
+            if store is not None and transform.prior not in met:
+                met.add(transform.prior)
+                prior = store.get(transform.prior)
+                waiting += [prior] if prior is not None else []
+    return graph

@@ -336,7 +336,7 @@ def test_spark_reads_views_and_several_paths_and_counts(spark: SparkSession, gen
     frame = spark.read.format("pbio").load([str(generations / "1"), str(generations / "3")])
     assert [row["n"] for row in frame.collect()] == [0, 1, 4, 5]
     assert spark.read.format("pbio").load(str(generations / "[12]")).count() == 4
-    assert spark.read.format("pbio").schema("").load(str(generations)).count() == 6
+    assert spark.read.format("pbio").schema(StructType([])).load(str(generations)).count() == 6
     spark.sql(f"create temporary view readings using pbio options (path '{generations}', metadataColumn '_m')")
     (row,) = spark.sql("select sum(n) s, count(distinct _m.format_id) f from readings").collect()
     assert (row["s"], row["f"]) == (15, 3)

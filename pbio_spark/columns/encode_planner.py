@@ -10,7 +10,6 @@ Columns find their field by name. What a field without a column becomes:
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -39,7 +38,7 @@ from pbio_spark.columns.encode_plan import (
     is_text,
     names_control,
 )
-from pbio_spark.columns.plan import Load, order_of
+from pbio_spark.columns.plan import Load, number_at, slot_at
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow_schema import BINARY, ITEM, decimal_type, shown
 from pbio_spark.formats.format import Format
@@ -78,7 +77,6 @@ class _Planner:
     def __init__(self, format_: Format, null_value: float | None) -> None:
         self.format = format_
         self.null_value = null_value
-        self.order = order_of(format_)
         self.images = images_of(format_)
         self.lengths = {s.name: s.record_length for s in format_.structs}
         self.offsets = {s.name: {f.name: f.offset for f in s.fields} for s in format_.structs}
@@ -134,14 +132,14 @@ class _Planner:
             case Basic(Kind.STRING):
                 if not is_text(arrow):
                     self._refuse(column, type_, notes)
-                return Text(column, self._slot(place)), self._zeros(type_)
+                return Text(column, slot_at(self.format, place.offset)), self._zeros(type_)
             case Basic():
                 return self._number(type_, notes, column, place)
             case Ref(name):
                 return self._structure(type_, name, notes, column, place)
             case Pointer(target):
                 node, blank = self.value(target, notes, column, place.at(0))
-                return Deref(column, self._slot(place), blank, node), self._zeros(type_)
+                return Deref(column, slot_at(self.format, place.offset), blank, node), self._zeros(type_)
             case Array():
                 return self._array(type_, notes, column, place)
 
@@ -157,7 +155,7 @@ class _Planner:
             self._refuse(column, basic, notes)
         low, high = number_bounds(basic, load)
         null = self.null(basic, notes)
-        where = Load(place.offset, *self._number_type(basic))
+        where = number_at(self.format, basic, place.offset)
         return Number(column, load, where, low, high, null is not None), null or self._zeros(basic)
 
     def _structure(self, type_: Ref, name: str, notes: Notes, column: int, place: _Place) -> tuple[Node, bytes]:
@@ -174,7 +172,7 @@ class _Planner:
 
     def _array(self, array: Array, notes: Notes, column: int, place: _Place) -> tuple[Node, bytes]:
         arrow = self.columns[column].type
-        where = self._slot(place) if array.is_dynamic else place.offset
+        where = slot_at(self.format, place.offset) if array.is_dynamic else place.offset
         element, dims, last_dim = array.element, array.dims, array.dims[-1]
         stride, control = None, None
         has_rows = element == CHAR and _depth(arrow) < len(dims)
@@ -258,18 +256,15 @@ class _Planner:
 
     def missing(self, field: Field, place: _Place, path: str) -> tuple[list[Node], bytes]:
         """What a field becomes that no column fills."""
-        default = field.notes.default
-        match field.type:
-            case Basic(Kind.STRING) if default is not None:
-                return [Preset(self._slot(place), str(default).encode())], self._zeros(field.type)
-            case Basic() if default is not None:
-                number = dict(field.notes.symbols).get(default, default) if isinstance(default, str) else default
-                return [], self.images.number_to_bytes(field.type, number)
-            case Array(Basic(Kind.CHAR), (int(extent),)) if default is not None:
-                return [], str(default).encode().ljust(extent, b"\0")[:extent]
-            case Ref(name):
-                nodes, blank = self.fields(self.format.record.struct(name), {}, path)
-                return [Group(None, place.offset, nodes, False)], blank
+        if field.notes.default is not None:
+            try:
+                return self._default(field.type, field.notes, place)
+            except ValueError:
+                reason = f"the field's default {field.notes.default!r} cannot be written as {field.type}"
+                raise PbioError("PBIO_BAD_VALUE", reason, field=path, hint="add the column") from None
+        if isinstance(field.type, Ref):
+            nodes, blank = self.fields(self.format.record.struct(field.type.name), {}, path)
+            return [Group(None, place.offset, nodes, False)], blank
         null = self.null(field.type, field.notes)
         if null is None:
             raise PbioError(
@@ -279,6 +274,21 @@ class _Planner:
                 hint="add the column, or set the option nullValue",
             )
         return [], null
+
+    def _default(self, type_: Type, notes: Notes, place: _Place) -> tuple[list[Node], bytes]:
+        """The default of a field; ValueError if it is no value of it."""
+        default = notes.default
+        if isinstance(type_, Basic) and type_.kind is not Kind.STRING:
+            number = dict(notes.symbols)[default] if isinstance(default, str) else default
+            return [], self.images.number_to_bytes(type_, number)
+        text = str(default).encode()
+        if 0 not in text:
+            match type_:
+                case Basic():
+                    return [Preset(slot_at(self.format, place.offset), text)], self._zeros(type_)
+                case Array(Basic(Kind.CHAR), (int(extent),)) if len(text) <= extent:
+                    return [], text.ljust(extent, b"\0")
+        raise ValueError(text)
 
     def null(self, type_: Type, notes: Notes) -> bytes | None:
         """What lies in the image for a null of that type; None if nothing can."""
@@ -330,9 +340,8 @@ class _Planner:
 
     def _control(self, name: str, struct: Struct) -> Load:
         # Counts are unsigned whatever their type (ffs-wire-format 7.4).
-        control = self._integer(struct, name)
-        order = self.order if control.size > 1 else ""
-        return Load(self.offsets[struct.name][name], f"uint{8 * control.size}", order)
+        unsigned = Basic(Kind.UNSIGNED, self._integer(struct, name).size)
+        return number_at(self.format, unsigned, self.offsets[struct.name][name])
 
     def _greatest(self, struct: Struct, name: str) -> int:
         """The greatest count that a control field holds, whether a reader takes it as signed or not."""
@@ -343,21 +352,6 @@ class _Planner:
         (control,) = (field.type for field in struct.fields if field.name == name)
         assert isinstance(control, Basic)
         return control
-
-    def _slot(self, place: _Place) -> Load:
-        return Load(place.offset, f"uint{8 * self.format.pointer_size}", self.order)
-
-    def _number_type(self, basic: Basic) -> tuple[str, str]:
-        """The name of memory's load and store of a number, and its order."""
-        order = self.order if basic.size > 1 else ""
-        if basic.kind is not Kind.FLOAT:
-            return f"{'' if basic.kind is Kind.INTEGER else 'u'}int{8 * basic.size}", order
-        match self.format.float_format:
-            case 1 | 2 as code:
-                order = "" if code == (2 if sys.byteorder == "little" else 1) else "_swapped"
-            case 3 if basic.size == 8:
-                order = "_mixed"
-        return f"float{8 * basic.size}", order
 
     def _zeros(self, type_: Type) -> bytes:
         return bytes(slot_size(type_, self.lengths, self.format.pointer_size))

@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from ecode.types import Basic, Kind
 from pbio_spark.formats.format import Format
 
 
@@ -156,6 +157,24 @@ class Level:
 def order_of(format_: Format) -> str:
     """The suffix of memory's loads that reads this format's integers on this machine."""
     return "" if format_.byte_order == sys.byteorder else "_swapped"
+
+
+def slot_at(format_: Format, offset: int) -> Load:
+    """The slot of a pointer at an offset."""
+    return Load(offset, f"uint{8 * format_.pointer_size}", order_of(format_))
+
+
+def number_at(format_: Format, basic: Basic, offset: int) -> Load:
+    """A number at an offset (ffs-wire-format 5.6)."""
+    order = order_of(format_) if basic.size > 1 else ""
+    if basic.kind is not Kind.FLOAT:
+        return Load(offset, f"{'' if basic.kind is Kind.INTEGER else 'u'}int{8 * basic.size}", order)
+    match format_.float_format:
+        case 1 | 2 as code:
+            order = "" if code == (2 if sys.byteorder == "little" else 1) else "_swapped"
+        case 3 if basic.size == 8:
+            order = "_mixed"
+    return Load(offset, f"float{8 * basic.size}", order)
 
 
 def is_contiguous(node: Items) -> bool:

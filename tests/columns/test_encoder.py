@@ -282,6 +282,15 @@ def test_fields_without_a_column_become_their_default_or_null() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("type_", "default"),
+    [(STRING, "a\0b"), (Array(CHAR, (4,)), "abcde"), (Array(CHAR, ("n",)), "abc"), (FLOAT32, 1e300)],
+)
+def test_defaults_that_cannot_be_written_are_refused(type_: Type, default: Any) -> None:
+    with pytest.raises(PbioError, match=r"PBIO_BAD_VALUE[^$]*\$\.f"):
+        format_to_encoder(one("f", type_, default=default), pa.schema([]), null_value=0)
+
+
 def test_symbols_and_digits() -> None:
     form = one("f", ENUMERATION, symbols=(("red", 1), ("7", 2)))
     rows = [{"f": text} for text in ("red", "7", "8", "red")]

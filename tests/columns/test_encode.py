@@ -25,6 +25,8 @@ from tests.columns import arrow_rows
 from tests.columns.checked import CheckedKernel
 from tests.columns.expected import NotPresentableError, record_to_row
 from tests.columns.records import decode_records, same
+from tests.ffs.native import natural, struct
+from tests.ffs_library import Context
 
 # What recursive structures share may have other extents than one of its owners says; no rows stand for that.
 LIMITS = strategies.Limits(long_double=False, recursive=False)
@@ -125,3 +127,22 @@ def test_rows_come_back(data: st.DataObject) -> None:
 @given(st.data())
 def test_rows_come_back_from_compiled_kernels(data: st.DataObject) -> None:
     agree_on_rows(data, checked=False)
+
+
+def test_the_real_library_writes_the_same_bytes() -> None:
+    structs = natural(
+        [
+            struct("sample", ("n", "integer", 4), ("name", "string", 8), ("v", "float[n]", 8), ("p", "*point", 12)),
+            struct("point", ("x", "integer[3]", 4), ("tags", "string[2]", 8), ("flag", "boolean", 4)),
+        ]
+    )
+    context = Context()
+    registered = context.register(structs)
+    form = Format.from_body(registered.body, registered.id)
+    point = {"x": [1, -2, 3], "tags": ["a", None], "flag": True}
+    rows = [
+        {"n": 3, "name": "Ann", "v": [1.5, -2.0, 0.0], "p": point},
+        {"n": 0, "name": None, "v": [], "p": None},
+    ]
+    batch = pa.RecordBatch.from_pylist(rows, record_to_arrow(form.record))
+    assert encode_rows(form, batch, checked=False) == [context.encode(registered, row) for row in rows]

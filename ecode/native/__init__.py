@@ -11,6 +11,8 @@ but the C library, and a process that did not compile it loads it in millisecond
     kernel.py    `Kernel`: text and machine code as one value; call it, pickle it, print it
     compile.py   text -> `Kernel`, through the cache
     cache.py     the private folder of kernels compiled earlier
+    arithmetic.py  C's division and conversions, and <math.h>
+    runtime.py   what machine code calls beyond the C library
     table.py     building the table that a kernel is called with
 """
 

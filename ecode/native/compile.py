@@ -9,6 +9,7 @@ from typing import Any
 from ecode.native import cache
 from ecode.native.identity import identity
 from ecode.native.kernel import Kernel
+from ecode.native.runtime import add_runtime
 from ecode.native.text import show_in_tracebacks
 
 _compiled: dict[str, Kernel] = {}
@@ -51,6 +52,7 @@ def _compile(source: str, name: str, key: str) -> Kernel:
     options = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "nogil": True}
     filename = f"<kernel {name} {key[:12]}>"
     show_in_tracebacks(source, filename)
+    add_runtime()
     exports = memory.EXPORTS | arithmetic.EXPORTS
 
     def inline(function: Any) -> Any:

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from ecode.native.identity import identity
+from ecode.native.runtime import add_runtime
 
 if TYPE_CHECKING:
     from llvmlite.binding import ExecutionEngine
@@ -80,6 +81,7 @@ def _engine() -> ExecutionEngine:
     """LLVM's in-process linker. One a process: the code it holds lives as long as the process."""
     import llvmlite.binding as llvm
 
+    add_runtime()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine(jit=True)

@@ -48,6 +48,16 @@ def _value_type(type_: Any) -> Any:
     return ir.IntType(type_.bitwidth)
 
 
+def _pointer(builder: Any, address: Any, target: Any) -> Any:
+    """An address as a pointer. Of a sum only the first term becomes one and the rest an offset from it, for LLVM sees
+    what a loop does to an array only then, and can vectorise it."""
+    if isinstance(address, ir.Instruction) and address.opname == "add":
+        base, offset = address.operands
+        start = _pointer(builder, base, _BYTE)
+        return builder.bitcast(builder.gep(start, [offset]), target.as_pointer())
+    return builder.inttoptr(address, target.as_pointer())
+
+
 def _define(name: str, type_: Any) -> None:
     value_type, bits = _value_type(type_), ir.IntType(type_.bitwidth)
 
@@ -62,7 +72,7 @@ def _define(name: str, type_: Any) -> None:
     def load(is_swapped: bool, is_mixed: bool = False) -> Any:
         def typed(typing: Any, address: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-                value = builder.load(builder.inttoptr(arguments[0], bits.as_pointer()), align=1)
+                value = builder.load(_pointer(builder, arguments[0], bits), align=1)
                 return builder.bitcast(turn(builder, value, is_swapped, is_mixed), value_type)
 
             return type_(types.int64), generate
@@ -73,7 +83,7 @@ def _define(name: str, type_: Any) -> None:
         def typed(typing: Any, address: Any, value: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 value = turn(builder, builder.bitcast(arguments[1], bits), is_swapped, is_mixed)
-                builder.store(value, builder.inttoptr(arguments[0], bits.as_pointer()), align=1)
+                builder.store(value, _pointer(builder, arguments[0], bits), align=1)
                 return context.get_dummy_value()
 
             return types.void(types.int64, type_), generate

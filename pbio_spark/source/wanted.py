@@ -18,8 +18,9 @@ from pbio_spark.formats.store import FolderStore
 from pbio_spark.source.options import Options
 from pbio_spark.source.schema import presentation_of
 
-WORTH_FUSING = 256 << 20
-"""From how many bytes of records on a fused converter is compiled for them, if it has not been before."""
+WORTH_FUSING = 1 << 30
+"""From how many bytes of records on fused converters are compiled for them, if they have not been before. Measured: one
+takes 0.03 s a field to compile, and then saves 0.1 s a GB (of texts and arrays) to 1 s (of numbers)."""
 
 
 def options_to_wanted(options: Options, schema: pa.Schema, folders: Sequence[str] = ()) -> Wanted:

@@ -28,6 +28,9 @@ CODES: dict[str, str] = {
     # columns
     "PBIO_AMBIGUOUS_NAME": "A wanted name matches several fields that differ only in case, and none exactly.",
     "PBIO_CANNOT_BE_NULL": "A null, or a field that no column fills, where the format can only hold a value.",
+    "PBIO_BAD_PROGRAM": "A filter or transform is no program for the records that it should run on.",
+    "PBIO_REJECTED": "Records of a format reach none of the wanted record types.",
+    "PBIO_TRAP": "A filter or transform ended on a record: a division by zero, an index out of range, and so on.",
     "PBIO_VALUE_BEYOND_TYPE": "A value of a record is beyond the type of its column.",
     "PBIO_INCOMPATIBLE_TYPE": "A column's type and its field's have no conversion that keeps every value.",
     "PBIO_UNKNOWN_COLUMN": "A column has no field in the format that it is to be written in.",
@@ -44,6 +47,8 @@ CODES: dict[str, str] = {
     "PBIO_RECORD_EXPANDS": "Pointers in a record repeat so often that it would decode to many times its size.",
     "PBIO_TRUNCATED": "The file ends inside an item, or in an index block that is still being written.",
     "PBIO_UNKNOWN_FORMAT": "A record has a format ID that no format in front of it has.",
+    # explore
+    "PBIO_MISSING_EXTRA": "Something needs a library that comes with an optional extra of this package.",
     # source
     "PBIO_BAD_OFFSET": "The offset in a stream's checkpoint is not one of this source.",
     "PBIO_BAD_OPTION": "An option has a value that it cannot have.",

@@ -87,25 +87,23 @@ class BatchProgram:
     initial: Statics
 
     @classmethod
-    def in_row(cls, programs: Sequence[Program], binding: Binding) -> BatchProgram:
-        """Compiles programs of which each takes what the one before makes; the first reads through a binding of the
-        caller's, whose table entries `run` takes as `memory`.
+    def in_row(cls, programs: Sequence[Program], binding: Binding, *, has_output: bool = True) -> BatchProgram:
+        """Compiles programs of which each takes what the one before makes, or passes on its own input; the first reads
+        through a binding of the caller's, whose table entries `run` takes as `memory`.
 
-        The last program's output, or its input if it has none, is the output of all.
+        The last program's output, or its input if it has none, is the output of all, unless only what passes matters.
 
         Raises:
             NotCompilable: the programs cannot be compiled in a row.
         """
         shared = Shared()
-        last = programs[-1]
-        name = next((p.name for p in last.params if p.mode is Mode.OUT), last.params[0].name)
-        sink = ColumnSink(name)
-        following: Mapping[str, Sink] = {name: sink}
+        first, last = programs[0], programs[-1]
+        made = _made_by(last)
+        sink = ColumnSink(made)
+        following: Mapping[str, Sink] = {made: sink} if has_output else {}
         for number, program in reversed(list(enumerate(programs))[1:]):
             stage = StageSink(program.typed, number, following, program.limits, shared)
-            (before,) = (p.name for p in programs[number - 1].params if p.mode is Mode.OUT)
-            following = {before: stage}
-        first = programs[0]
+            following = {_made_by(programs[number - 1]): stage}
         (given,) = (p.name for p in first.params if p.mode is not Mode.OUT)
         event = typed_to_numba(first.typed, {given: binding}, following, first.limits, shared=shared)
         return cls(
@@ -115,7 +113,7 @@ class BatchProgram:
             last.typed.structs,
             frozenset(),
             {},
-            (_Output(name, last.typed.param_types[name], dict(sink.buffers), tuple(sink.capacities)),),
+            (_Output(made, last.typed.param_types[made], dict(sink.buffers), tuple(sink.capacities)),),
             tuple(program.source for program in programs),
             first.limits,
             first.statics,
@@ -175,6 +173,11 @@ class BatchProgram:
             EcodeError: one event alone needs more memory than `Limits` and the batch allow.
         """
         return _Run(self, inputs, count, self.initial if statics is None else statics, budget, memory).run()
+
+
+def _made_by(program: Program) -> str:
+    """The parameter that goes on to the next program: the output, or where there is none the input."""
+    return next((p.name for p in program.params if p.mode is Mode.OUT), program.params[0].name)
 
 
 class _Run:

@@ -49,7 +49,7 @@ class _Assembler:
                 return pa.repeat(pa.scalar(value, type_), count)
             case Group(type=type_, nodes=nodes):
                 children = [self.build(child, count, present, rows) for child in nodes]
-                return pa.Array.from_buffers(type_, count, [_bitmap(present)], children=children)
+                return pa.Array.from_buffers(type_, count, [bitmap(present)], children=children)
             case Scalar():
                 return self._numbers(node, count, self.outputs[node.number].buffers["values"], present, rows)
             case Deref():
@@ -61,7 +61,7 @@ class _Assembler:
         if isinstance(node, Items):
             return self._lists(node, count, valid, offsets, output, rows)
         data = output.buffers["data"].slice(0, output.used)
-        array = pa.Array.from_buffers(node.type, count, [_bitmap(valid), offsets, data])
+        array = pa.Array.from_buffers(node.type, count, [bitmap(valid), offsets, data])
         # Bytes below 128 are UTF-8 wherever one text ends and the next begins.
         if pa.types.is_string(node.type) and not node.is_latin and np.frombuffer(data, np.int8).min(initial=0) < 0:
             self._check_text(node, array, rows)
@@ -80,8 +80,10 @@ class _Assembler:
         else:
             items = self.build(node.item, output.used, None, output.arrays["rows"])
         if len(node.extents) > 1:
-            return _nested(node.type, [output.arrays[f"extents{d}"] for d in range(len(node.extents))], valid, items)
-        return pa.Array.from_buffers(node.type, count, [_bitmap(valid), offsets], children=[items])
+            return nested_lists(
+                node.type, [output.arrays[f"extents{d}"] for d in range(len(node.extents))], valid, items
+            )
+        return pa.Array.from_buffers(node.type, count, [bitmap(valid), offsets], children=[items])
 
     def _numbers(
         self,
@@ -91,7 +93,7 @@ class _Assembler:
         present: Mask | None,
         rows: Rows | None,
     ) -> pa.Array:
-        validity = _bitmap(present)
+        validity = bitmap(present)
         if node.symbols:
             return self._symbols(node, np.frombuffer(values, np.int64, count), present, rows)
         if node.store == "bool":
@@ -147,7 +149,9 @@ def _is_utf8(value: bytes) -> bool:
     return True
 
 
-def _nested(type_: pa.DataType, extents: list[npt.NDArray[np.int32]], valid: Mask | None, items: pa.Array) -> pa.Array:
+def nested_lists(
+    type_: pa.DataType, extents: Sequence[npt.NDArray[np.integer[Any]]], valid: Mask | None, items: pa.Array
+) -> pa.Array:
     """Lists in lists: `extents[d]` has the length of dimension d of each array, 0 in all for an empty one."""
     levels = []
     counts = np.ones(len(extents[0]), np.int64)
@@ -161,12 +165,12 @@ def _nested(type_: pa.DataType, extents: list[npt.NDArray[np.int32]], valid: Mas
     for list_type, lengths in zip(reversed(types), reversed(levels), strict=True):
         offsets = np.zeros(len(lengths) + 1, np.int32)
         np.cumsum(lengths, out=offsets[1:])
-        validity = _bitmap(valid) if list_type is type_ else None
+        validity = bitmap(valid) if list_type is type_ else None
         items = pa.Array.from_buffers(list_type, len(lengths), [validity, pa.py_buffer(offsets)], children=[items])
     return items
 
 
-def _bitmap(mask: npt.NDArray[Any] | None) -> pa.Buffer | None:
+def bitmap(mask: npt.NDArray[Any] | None) -> pa.Buffer | None:
     """Arrow's validity bits; None where everything is valid."""
     if mask is None or mask.all():
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, TypeAlias
@@ -17,6 +17,8 @@ from ecode.native.table import Entry
 from pbio_spark.columns.assemble import assemble
 from pbio_spark.columns.generate import HEADER, KernelText, level_to_texts, stored_size
 from pbio_spark.columns.plan import Chars, Deref, Filled, Items, Level, Plan, Scalar, Text, is_contiguous, levels_of
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Int32s: TypeAlias = npt.NDArray[np.int32]
@@ -37,10 +39,20 @@ class Converter:
     """Record bytes of one format -> record batches of one schema.
 
     Made on the driver by `plan_to_converter`; pickles with its machine code, so that an executor only runs it.
+    `way` and `target` say how and as what the records are read (see `ways.Way`).
     """
 
     plan: Plan
     levels: tuple[CompiledLevel, ...]
+    way: str = "direct"
+    target: str | None = None
+
+    @property
+    def format(self) -> Format:
+        return self.plan.format
+
+    def decoder(self) -> Decoder:
+        return Decoder(self)
 
     @property
     def source(self) -> str:
@@ -84,12 +96,39 @@ class Decoded:
     """A batch with a row for every record, and which of them are bad.
 
     Attributes:
-        batch: of the plan's schema. Rows of bad records hold nothing to rely on.
-        status: int32, one per record; 0 is good, else one plus the number of the node that found the record bad.
+        batch: of the wanted schema. Rows of bad records hold nothing to rely on.
+        status: int32, one per record; 0 is good, else one plus the number of the node that found the record bad, or -1.
+        rows: the row of each record, -1 if it has none; None if every record has its own.
+        refused: the records that a program did not let pass, which are not bad.
+        errors: why records are bad, where it was a program that ended.
     """
 
     batch: pa.RecordBatch
     status: Int32s
+    rows: Int64s | None = None
+    refused: npt.NDArray[np.bool_] | None = None
+    errors: Mapping[int, PbioError] = field(default_factory=dict)
+
+
+def together(parts: Sequence[Decoded]) -> Decoded:
+    """Several decoded runs of records as one."""
+    rows: list[Int64s] = []
+    errors: dict[int, PbioError] = {}
+    first_row = first = 0
+    for part in parts:
+        own = np.arange(len(part.status), dtype=np.int64) if part.rows is None else part.rows
+        rows.append(np.where(own < 0, -1, own + first_row))
+        errors |= {first + record: error for record, error in part.errors.items()}
+        first_row += part.batch.num_rows
+        first += len(part.status)
+    refused = [np.zeros(len(p.status), np.bool_) if p.refused is None else p.refused for p in parts]
+    return Decoded(
+        pa.concat_batches([part.batch for part in parts]),
+        np.concatenate([part.status for part in parts]),
+        np.concatenate(rows),
+        np.concatenate(refused),
+        errors,
+    )
 
 
 class Decoder:

@@ -88,37 +88,13 @@ class _Planner:
         nodes: list[Node] = []
         for want in wanted:
             here = (*path, want.name)
-            found = self._find(struct, want.name, here)
-            if found is None:
-                nodes.append(self._absent(want, here))
+            field = find_field(struct, want.name, self.aliases, here)
+            if field is None:
+                nodes.append(absent(want, self.defaults, here))
             else:
-                f = next(f for f in struct.fields if f.name == found)
-                place = _Place(offset + self.offsets[struct_name][found], struct, offset)
-                nodes.append(self.value(f.type, f.notes, want.type, place, here))
+                place = _Place(offset + self.offsets[struct_name][field.name], struct, offset)
+                nodes.append(self.value(field.type, field.notes, want.type, place, here))
         return tuple(nodes)
-
-    def _find(self, struct: Struct, wanted: str, path: tuple[str, ...]) -> str | None:
-        name = self.aliases.get(".".join(path), wanted)
-        names = {shown(f.name): f for f in struct.fields}
-        if name in names:
-            return names[name].name
-        near = [f.name for text, f in names.items() if text.casefold() == name.casefold() and not f.notes.hidden]
-        if len(near) > 1:
-            raise PbioError(
-                "PBIO_AMBIGUOUS_NAME",
-                f"{name!r} could be any of {', '.join(map(repr, near))}, which differ only in case",
-                field=_text(path),
-                hint="write the name exactly, or say which with the option fieldAliases",
-            )
-        return near[0] if near else None
-
-    def _absent(self, want: pa.Field, path: tuple[str, ...]) -> Absent:
-        default = self.defaults.get(".".join(path))
-        try:
-            pa.scalar(default, want.type)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-            self._refuse(path, f"the default {default!r} is no {want.type}")
-        return Absent(want.type, default)
 
     def value(self, type_: Type, notes: Notes, want: pa.DataType, place: _Place, path: tuple[str, ...]) -> Node:
         """The node of a field's value, or of a part of it, as the wanted type."""
@@ -132,7 +108,7 @@ class _Planner:
                     here = _Place(place.offset + self.offsets[name][item.name], self.structs[name], place.offset)
                     return self.value(item.type, item.notes, want, here, path)
                 if not pa.types.is_struct(want):
-                    self._refuse(path, f"a structure cannot become {want}")
+                    _refuse(path, f"a structure cannot become {want}")
                 nodes = self.fields(name, [want.field(i) for i in range(want.num_fields)], place.offset, path)
                 return Group(want, nodes)
             case Pointer(target):
@@ -144,13 +120,13 @@ class _Planner:
 
     def _text(self, want: pa.DataType, place: _Place, path: tuple[str, ...]) -> Node:
         if not (pa.types.is_string(want) or pa.types.is_binary(want)):
-            self._refuse(path, f"a string cannot become {want}")
+            _refuse(path, f"a string cannot become {want}")
         return Text(next(self.numbers), want, self._slot(place), self._is_latin(want))
 
     def _scalar(self, basic: Basic, notes: Notes, want: pa.DataType, place: _Place, path: tuple[str, ...]) -> Scalar:
         store, reason = number_to_store(basic, notes, want, self.choice.unsigned_long_as)
         if not store:
-            self._refuse(path, reason)
+            _refuse(path, reason)
         symbols = notes.symbols if store == "symbol" else ()
         load = Load(place.offset, *self._load_type(basic))
         return Scalar(next(self.numbers), want, load, "int64" if store == "symbol" else store, symbols)
@@ -183,7 +159,7 @@ class _Planner:
         else:
             for _ in extents:
                 if not pa.types.is_list(inner):
-                    self._refuse(path, f"an array of {len(extents)} dimensions cannot become {want}")
+                    _refuse(path, f"an array of {len(extents)} dimensions cannot become {want}")
                 inner = inner.value_type
             if len(extents) < len(array.dims):
                 last = array.dims[-1]
@@ -198,7 +174,7 @@ class _Planner:
         """The entry of a map: a structure whose visible fields are key and value."""
         visible = [f for f in self.structs[name].fields if not f.notes.hidden]
         if len(visible) != 2:
-            self._refuse(path, f"a structure of {len(visible)} fields cannot be an entry of {want}")
+            _refuse(path, f"a structure of {len(visible)} fields cannot be an entry of {want}")
         wanted = (want.key_field, want.item_field)
         nodes = tuple(
             self.value(f.type, f.notes, w.type, _Place(self.offsets[name][f.name], self.structs[name], 0), path)
@@ -224,10 +200,10 @@ class _Planner:
         decimal = decimal_type(notes.logical)
         if decimal is not None and array.dims == (16,) and isinstance(where, int) and not apart:
             if not is_wider_decimal(want, decimal):
-                self._refuse(path, f"{notes.logical} cannot become {want}")
+                _refuse(path, f"{notes.logical} cannot become {want}")
             return Scalar(next(self.numbers), want, Load(where, "int128"), "bytes")
         if len(extents) != 1 or not (pa.types.is_string(want) or pa.types.is_binary(want)):
-            self._refuse(path, f"characters in {len(extents)} dimensions cannot become {want}")
+            _refuse(path, f"characters in {len(extents)} dimensions cannot become {want}")
         cut = notes.logical != BINARY and self.choice.char_arrays_as != "binary"
         return Chars(next(self.numbers), want, where, extents, cut, self._is_latin(want), apart)
 
@@ -246,14 +222,6 @@ class _Planner:
 
     def _is_latin(self, want: pa.DataType) -> bool:
         return self.choice.encoding == "ISO-8859-1" and pa.types.is_string(want)
-
-    def _refuse(self, path: tuple[str, ...], reason: str) -> NoReturn:
-        raise PbioError(
-            "PBIO_INCOMPATIBLE_TYPE",
-            reason,
-            field=_text(path),
-            hint="ask for a wider type, or leave the column out",
-        )
 
 
 def _uses_home(type_: Type, node: Node) -> bool:
@@ -281,5 +249,44 @@ def _native_floats() -> int:
     return 2 if sys.byteorder == "little" else 1
 
 
-def _text(path: tuple[str, ...]) -> str:
+def find_field(struct: Struct, wanted: str, aliases: Mapping[str, str], path: tuple[str, ...]) -> Field | None:
+    """The field of a structure for a wanted name: exactly, else without regard to case (DESIGN decision 12).
+
+    Raises PBIO_AMBIGUOUS_NAME.
+    """
+    name = aliases.get(".".join(path), wanted)
+    fields = {shown(field.name): field for field in struct.fields}
+    if name in fields:
+        return fields[name]
+    near = [f for text, f in fields.items() if text.casefold() == name.casefold() and not f.notes.hidden]
+    if len(near) > 1:
+        raise PbioError(
+            "PBIO_AMBIGUOUS_NAME",
+            f"{name!r} could be any of {', '.join(repr(f.name) for f in near)}, which differ only in case",
+            field=path_to_text(path),
+            hint="write the name exactly, or say which with the option fieldAliases",
+        )
+    return near[0] if near else None
+
+
+def absent(want: pa.Field, defaults: Mapping[str, Default], path: tuple[str, ...]) -> Absent:
+    """The node of a column that a format does not have. Raises PBIO_INCOMPATIBLE_TYPE if its default does not fit."""
+    default = defaults.get(".".join(path))
+    try:
+        pa.scalar(default, want.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        _refuse(path, f"the default {default!r} is no {want.type}")
+    return Absent(want.type, default)
+
+
+def path_to_text(path: tuple[str, ...]) -> str:
     return "$" + "".join(f".{name}" for name in path)
+
+
+def _refuse(path: tuple[str, ...], reason: str) -> NoReturn:
+    raise PbioError(
+        "PBIO_INCOMPATIBLE_TYPE",
+        reason,
+        field=path_to_text(path),
+        hint="ask for a wider type, or leave the column out",
+    )

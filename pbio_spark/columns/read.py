@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Literal, Protocol
+from typing import Any, BinaryIO, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,16 +22,21 @@ import pyarrow as pa
 
 from ecode.native import Kernel
 from ecode.types import Default
+from morph import Rejection
 from pbio_spark.columns.chunks import DAMAGE, Chunk, Chunker
-from pbio_spark.columns.converter import Converter, Decoder, plan_to_converter
+from pbio_spark.columns.converter import Decoded, Decoder, together
 from pbio_spark.columns.explain import explain
-from pbio_spark.columns.planner import format_to_plan
+from pbio_spark.columns.morpher import AnyConverter, FilterDecoder, MorphDecoder, way_to_converter
+from pbio_spark.columns.ways import Request, Way, find_way, rejection_to_error
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_schema import DEFAULT, Presentation
+from pbio_spark.formats.store import FormatStore
 from pbio_spark.wire import TruncatedError
 
 log = logging.getLogger("pbio_spark.columns")
+
+AnyDecoder: TypeAlias = "Decoder | FilterDecoder | MorphDecoder"
 
 CORRUPT_TYPE = pa.struct(
     [
@@ -63,12 +68,6 @@ CORRUPT_BYTES = 1 << 20
 """The most bytes of a bad record that its row keeps."""
 
 
-class FormatStore(Protocol):
-    """Where formats are looked up that a file does not describe."""
-
-    def get(self, format_id: bytes) -> Format | None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What a reader wants, the same for every part of every file. Pickles with its converters, compiled.
@@ -88,6 +87,7 @@ class Wanted:
         tail: whether a file that ends inside a record is an error (a bad record) or just ends there.
         ignore_corrupt_files: whether damage between records is logged and otherwise the end of the file.
         walk: the kernel that finds records, if it travels along.
+        request: what is wanted beside the fields of records.
     """
 
     schema: pa.Schema
@@ -98,7 +98,7 @@ class Wanted:
     ids: tuple[bytes, ...] = ()
     only_name: str | None = None
     formats: tuple[Format, ...] = ()
-    converters: Mapping[bytes, Converter] = field(default_factory=dict)
+    converters: Mapping[bytes, AnyConverter | Rejection] = field(default_factory=dict)
     store: FormatStore | None = None
     mode: Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"] = "FAILFAST"
     corrupt_column: str | None = None
@@ -109,6 +109,7 @@ class Wanted:
     records_per_batch: int = 32768
     max_batch_bytes: int = 64 << 20
     walk: Kernel | None = None
+    request: Request | None = None
 
     @property
     def data_schema(self) -> pa.Schema:
@@ -116,10 +117,14 @@ class Wanted:
         special = {self.corrupt_column, self.metadata_column, *self.partition_columns}
         return pa.schema([f for f in self.schema if f.name not in special])
 
-    def converter(self, form: Format, *, fused: bool) -> Converter:
-        """The converter of a format. Raises what `format_to_plan` raises."""
-        plan = format_to_plan(form, self.data_schema, self.presentation, aliases=self.aliases, defaults=self.defaults)
-        return plan_to_converter(plan, fused=fused)
+    def converter(self, form: Format, *, fused: bool) -> AnyConverter | Rejection:
+        """The converter of a format, or why there is none. Raises what `find_way` and `way_to_converter` raise."""
+        way = Way() if self.request is None else find_way(form, self.request, self.formats, self.store)
+        if isinstance(way, Rejection):
+            return way
+        return way_to_converter(
+            form, way, self.data_schema, self.presentation, self.aliases, self.defaults, fused=fused
+        )
 
     def wants(self, form: Format) -> bool:
         return (not self.names or form.name in self.names) and (not self.ids or form.id in self.ids)
@@ -171,13 +176,14 @@ class BatchMaker:
         self.formats = formats
         self.dropped = 0
         self._data_schema = wanted.data_schema
-        self._decoders: dict[int, Decoder] = {}
+        self._decoders: dict[int, AnyDecoder | Rejection] = {}
 
     def chunk_to_batch(self, chunk: Chunk) -> pa.RecordBatch:
         count = len(chunk.positions)
         row_of = np.full(count, -1, np.int64)
         status = np.zeros(count, np.int32)
         wanted = np.ones(count, np.bool_)
+        errors: dict[int, PbioError] = {}
         batches: list[pa.RecordBatch] = []
         rows = 0
         for number in np.unique(chunk.formats):
@@ -188,19 +194,29 @@ class BatchMaker:
             sound = having[chunk.rights[having]]
             if not len(sound):
                 continue
-            batch, status[sound] = self._decode(self._decoder(int(number)), chunk.starts[sound], chunk.ends[sound])
-            batches.append(batch)
-            row_of[sound] = np.arange(rows, rows + len(sound))
-            rows += len(sound)
+            decoder = self._decoder(int(number))
+            if isinstance(decoder, Rejection):
+                wanted[having] = not self._is_dropped(decoder, len(having))
+                continue
+            decoded = self._decode(decoder, chunk.starts[sound], chunk.ends[sound])
+            status[sound] = decoded.status
+            own = np.arange(len(sound)) if decoded.rows is None else decoded.rows
+            row_of[sound] = np.where(own < 0, -1, own + rows)
+            if decoded.refused is not None:
+                wanted[sound[decoded.refused]] = False
+            errors |= {int(sound[i]): error for i, error in decoded.errors.items()}
+            batches.append(decoded.batch)
+            rows += decoded.batch.num_rows
         row_of[status != 0] = -1
         if chunk.error is not None and self._is_end(chunk.error):
             wanted[-1] = False
-        kept = self._keep(chunk, np.flatnonzero(wanted), row_of, status)
+        bad = _Bad(row_of, status, errors)
+        kept = self._keep(chunk, np.flatnonzero(wanted), bad)
         data = pa.concat_batches(batches) if batches else self._nulls()
         taken = row_of[kept]
         if len(taken) != rows or (np.diff(taken) != 1).any() or (taken[:1] != 0).any():
             data = data.take(pa.array(taken, mask=taken < 0))
-        return self._finish(data, chunk, kept, row_of, status)
+        return self._finish(data, chunk, kept, bad)
 
     def _is_wanted(self, form: Format) -> bool:
         only = self.wanted.only_name
@@ -213,30 +229,35 @@ class BatchMaker:
             )
         return self.wanted.wants(form)
 
-    def _decoder(self, number: int) -> Decoder:
+    def _decoder(self, number: int) -> AnyDecoder | Rejection:
         decoder = self._decoders.get(number)
         if decoder is None:
             form = self.formats[number]
             converter = self.wanted.converters.get(form.id)
             # Only IDs of version 2 are hashes: two files may mean different formats by one of the others.
-            if converter is None or converter.plan.format != form:
+            if converter is None or (not isinstance(converter, Rejection) and converter.format != form):
                 converter = self.wanted.converter(form, fused=False)
-            decoder = self._decoders[number] = Decoder(converter)
+            decoder = self._decoders[number] = converter if isinstance(converter, Rejection) else converter.decoder()
         return decoder
 
-    def _decode(
-        self, decoder: Decoder, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-    ) -> tuple[pa.RecordBatch, npt.NDArray[np.int32]]:
+    def _is_dropped(self, rejection: Rejection, count: int) -> bool:
+        """Whether records that reach no wanted type are left out; else they are bad records."""
+        on_reject = self.wanted.request.on_reject if self.wanted.request is not None else "fail"
+        if on_reject == "fail":
+            raise rejection_to_error(rejection)
+        if on_reject == "drop":
+            self.dropped += count
+        return on_reject == "drop"
+
+    def _decode(self, decoder: AnyDecoder, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
         """Decode records, in smaller batches where one would not hold them."""
         try:
-            decoded = decoder.decode(starts, ends)
+            return decoder.decode(starts, ends)
         except OverflowError:
             if len(starts) == 1:
-                return self._nulls(), np.full(1, -1, np.int32)
+                return Decoded(self._nulls(), np.full(1, -1, np.int32))
             half = len(starts) // 2
-            parts = [self._decode(decoder, starts[part], ends[part]) for part in (slice(half), slice(half, None))]
-            return pa.concat_batches([batch for batch, _ in parts]), np.concatenate([status for _, status in parts])
-        return decoded.batch, decoded.status
+            return together([self._decode(decoder, starts[p], ends[p]) for p in (slice(half), slice(half, None))])
 
     def _is_end(self, error: PbioError) -> bool:
         """Whether what ended the file is no more than its end."""
@@ -250,32 +271,36 @@ class BatchMaker:
         self,
         chunk: Chunk,
         entries: npt.NDArray[np.int64],
-        row_of: npt.NDArray[np.int64],
-        status: npt.NDArray[np.int32],
+        bad: _Bad,
     ) -> npt.NDArray[np.int64]:
         """The entries that become rows. Raises the error of the first bad one under FAILFAST."""
-        bad = row_of[entries] < 0
-        if not bad.any():
+        are_bad = bad.row_of[entries] < 0
+        if not are_bad.any():
             return entries
         if self.wanted.mode == "FAILFAST":
-            raise self._error(chunk, int(entries[bad][0]), status)
+            raise self._error(chunk, int(entries[are_bad][0]), bad)
         if self.wanted.mode == "DROPMALFORMED":
-            self.dropped += int(bad.sum())
-            log.info("%s", self._error(chunk, int(entries[bad][0]), status))
-            return entries[~bad]
+            self.dropped += int(are_bad.sum())
+            log.info("%s", self._error(chunk, int(entries[are_bad][0]), bad))
+            return entries[~are_bad]
         return entries
 
-    def _error(self, chunk: Chunk, entry: int, status: npt.NDArray[np.int32]) -> PbioError:
+    def _error(self, chunk: Chunk, entry: int, bad: _Bad) -> PbioError:
         """What is wrong with an entry."""
         if chunk.formats[entry] == DAMAGE:
             assert chunk.error is not None
             return chunk.error
         number = int(chunk.formats[entry])
-        form = self.formats[number] if number >= 0 else None
-        plan = self._decoders[number].converter.plan if number in self._decoders else None
         offset, record = self._record(chunk, entry)
+        if entry in bad.errors:
+            return bad.errors[entry].at(file=self.part.name, offset=offset)
+        decoder = self._decoders.get(number)
+        if isinstance(decoder, Rejection):
+            return rejection_to_error(decoder).at(file=self.part.name, offset=offset)
+        form = self.formats[number] if number >= 0 else None
+        plan = decoder.converter.plan if isinstance(decoder, Decoder) else None
         encoding = self.wanted.presentation.encoding
-        return explain(record, form, plan, int(status[entry]), encoding, self.part.name, offset)
+        return explain(record, form, plan, int(bad.status[entry]), encoding, self.part.name, offset)
 
     def _record(self, chunk: Chunk, entry: int) -> tuple[int, bytes]:
         """The offset of an entry's item in the file, and the record's bytes."""
@@ -295,8 +320,7 @@ class BatchMaker:
         data: pa.RecordBatch,
         chunk: Chunk,
         kept: npt.NDArray[np.int64],
-        row_of: npt.NDArray[np.int64],
-        status: npt.NDArray[np.int32],
+        bad: _Bad,
     ) -> pa.RecordBatch:
         """Put the special columns to those of the records."""
         wanted = self.wanted
@@ -304,7 +328,7 @@ class BatchMaker:
         for name, value in zip(wanted.partition_columns, self.part.partition, strict=True):
             columns[name] = pa.repeat(value, len(kept))
         if wanted.corrupt_column is not None and wanted.corrupt_column in wanted.schema.names:
-            columns[wanted.corrupt_column] = self._corrupt(chunk, kept, row_of, status)
+            columns[wanted.corrupt_column] = self._corrupt(chunk, kept, bad)
         if wanted.metadata_column is not None:
             columns[wanted.metadata_column] = self._metadata(chunk, kept)
         arrays = [columns[name] for name in wanted.schema.names]
@@ -312,22 +336,15 @@ class BatchMaker:
             pa.Array.from_buffers(pa.struct(list(wanted.schema)), len(kept), [None], children=arrays)
         )
 
-    def _corrupt(
-        self,
-        chunk: Chunk,
-        kept: npt.NDArray[np.int64],
-        row_of: npt.NDArray[np.int64],
-        status: npt.NDArray[np.int32],
-    ) -> pa.Array:
+    def _corrupt(self, chunk: Chunk, kept: npt.NDArray[np.int64], bad: _Bad) -> pa.Array:
         assert self.wanted.corrupt_column is not None
         type_ = self.wanted.schema.field(self.wanted.corrupt_column).type
-        if (row_of[kept] >= 0).all():
+        if (bad.row_of[kept] >= 0).all():
             return pa.nulls(len(kept), type_)
-        return pa.array(
-            [self._corrupt_value(chunk, int(e), type_, status) if row_of[e] < 0 else None for e in kept], type_
-        )
+        values = [self._corrupt_value(chunk, int(e), type_, bad) if bad.row_of[e] < 0 else None for e in kept]
+        return pa.array(values, type_)
 
-    def _corrupt_value(self, chunk: Chunk, entry: int, type_: pa.DataType, status: npt.NDArray[np.int32]) -> Any:
+    def _corrupt_value(self, chunk: Chunk, entry: int, type_: pa.DataType, bad: _Bad) -> Any:
         offset, record = self._record(chunk, entry)
         if not pa.types.is_struct(type_):
             return record[:CORRUPT_BYTES]
@@ -338,7 +355,7 @@ class BatchMaker:
         return {
             "offset": offset,
             "length": length,
-            "reason": str(self._error(chunk, entry, status)),
+            "reason": str(self._error(chunk, entry, bad)),
             "format_id": self.formats[number].id.hex() if number >= 0 else None,
             "bytes": record[:CORRUPT_BYTES],
         }
@@ -349,7 +366,7 @@ class BatchMaker:
         address = chunk.data.__array_interface__["data"][0]
         known = pa.array(numbers, pa.int32(), mask=numbers < 0)
 
-        def of_format(texts: Sequence[str]) -> pa.Array:
+        def of_format(texts: Sequence[str | None]) -> pa.Array:
             return pa.DictionaryArray.from_arrays(known, pa.array(texts, pa.string())).cast(pa.string())
 
         makers: dict[str, Callable[[], pa.Array]] = {
@@ -360,7 +377,22 @@ class BatchMaker:
             "format_id": lambda: of_format([form.id.hex() for form in self.formats]),
             "format_name": lambda: of_format([form.name for form in self.formats]),
             "machine": lambda: of_format([form.machine for form in self.formats]),
-            "way": lambda: of_format(["direct"] * len(self.formats)),
+            "way": lambda: of_format([self._said(number, "way") for number in range(len(self.formats))]),
+            "target": lambda: of_format([self._said(number, "target") for number in range(len(self.formats))]),
         }
         parts = list(self.wanted.schema.field(self.wanted.metadata_column).type)
         return pa.StructArray.from_arrays([makers[part.name]() for part in parts], fields=parts)
+
+    def _said(self, number: int, what: str) -> str | None:
+        """What the converter of a format says of its records; None before there is one."""
+        decoder = self._decoders.get(number)
+        return None if decoder is None or isinstance(decoder, Rejection) else getattr(decoder.converter, what)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bad:
+    """What became of the entries of a chunk: their rows (-1: none), what kernels said, and what programs did."""
+
+    row_of: npt.NDArray[np.int64]
+    status: npt.NDArray[np.int32]
+    errors: Mapping[int, PbioError]

@@ -17,6 +17,7 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.merge import merge
+from pbio_spark.formats.store import MemoryStore
 from pbio_spark.wire import MAGIC, FileWriter, Kind, Scanner, decode
 from tests.columns.expected import record_to_row
 from tests.columns.records import same
@@ -207,11 +208,7 @@ def test_formats_that_files_lack_come_from_a_store() -> None:
     pieces = [content[i.offset : i.end] for i in scanner.items() if i.kind is not Kind.FORMAT]
     bare = MAGIC + b"".join(pieces)
 
-    class Store:
-        def get(self, format_id: bytes) -> Format | None:
-            return next((f for f in formats if f.id == format_id), None)
-
-    assert rows(Wanted(record_to_arrow(UNION), store=Store()), bare) == expected
+    assert rows(Wanted(record_to_arrow(UNION), store=MemoryStore(formats)), bare) == expected
     with pytest.raises(PbioError, match="PBIO_UNKNOWN_FORMAT"):
         rows(Wanted(record_to_arrow(UNION)), bare)
     dropping = Wanted(record_to_arrow(UNION), mode="DROPMALFORMED")

@@ -1,0 +1,150 @@
+"""How records of a format become rows when a reader wants more than their fields.
+
+A `Request` says what the reader wants: record types, E-code of its own. `find_way` asks `morph` for the best way from
+one format to it. What comes out is a `Way`, programs in a row and the type at their end, or morph's `Rejection`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import ecode
+from ecode.types import Default, Record, Ref
+from morph import PAPER, Policy, Rejection, Resolver, Transform
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.formats_to_graph import formats_to_graph
+from pbio_spark.formats.store import FormatStore
+
+PROJECTION = Policy(mismatch_threshold=1.0, same_name=False)
+"""A schema alone never rejects: each format gives what it can (DESIGN decision 4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a reader wants of records beside columns.
+
+    Attributes:
+        targets: the wanted record types by name; without one, `columns` is a projection that rejects nothing.
+        columns: the record type of the wanted columns; None if they were inferred from the formats themselves.
+        typed: the record type that `keep` and `make` are written for.
+        policy: of MaxMatch, for targets.
+        transforms: beside those that formats carry; keys are hexadecimal IDs.
+        keep: E-code that says which records are kept; its parameter is `input`.
+        make: E-code that makes the columns, `output`, from `input`.
+        on_reject: what records do that reach no target: fail the query, be left out, or be bad records.
+    """
+
+    targets: tuple[tuple[str, Record], ...] = ()
+    columns: Record | None = None
+    typed: Record | None = None
+    policy: Policy = PAPER
+    transforms: tuple[Transform, ...] = ()
+    keep: str | None = None
+    make: str | None = None
+    on_reject: Literal["fail", "drop", "corrupt"] = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How records of one format become rows.
+
+    Attributes:
+        text: for the metadata column: `direct`, or `via` and the IDs of the formats on the way.
+        target: the name of the wanted type that is reached; None without targets.
+        transforms: programs in a row, each with a name for error messages.
+        keep, make: the caller's programs, which come behind them in this order.
+        seen: the record type that `keep` and `make` see.
+        defaults: of the fields that may be missing at the end, by path.
+    """
+
+    text: str = "direct"
+    target: str | None = None
+    transforms: tuple[tuple[str, ecode.Program], ...] = ()
+    keep: ecode.Program | None = None
+    make: ecode.Program | None = None
+    seen: Record | None = None
+    defaults: Mapping[str, Default] = field(default_factory=dict)
+
+    @property
+    def is_direct(self) -> bool:
+        return not (self.transforms or self.make)
+
+
+def find_way(form: Format, request: Request, known: Iterable[Format], store: FormatStore | None) -> Way | Rejection:
+    """The best way from a format to what is wanted.
+
+    Args:
+        known: other formats, which transforms may lead to.
+
+    Raises:
+        PbioError: PBIO_BAD_PROGRAM if `keep` or `make` is wrong, or a program keeps state between records.
+    """
+    text, target, wanted = "direct", None, request.columns
+    programs: tuple[tuple[str, ecode.Program], ...] = ()
+    if request.targets or (request.columns is not None and (form.transforms or request.transforms)):
+        graph = formats_to_graph(dict.fromkeys((form, *known)), store)
+        for transform in request.transforms:
+            graph.add_transform(transform)
+        targets = dict(request.targets) if request.targets else {"": request.columns}
+        policy = request.policy if request.targets else PROJECTION
+        answer = Resolver({key: record for key, record in targets.items() if record}, graph, policy).resolve(
+            form.id.hex()
+        )
+        if isinstance(answer, Rejection) and request.targets:
+            return answer
+        if not isinstance(answer, Rejection):
+            programs = tuple((f"transform {hop}", graph.program(hop)) for hop in answer.route)
+            text = f"via {', '.join(hop.target for hop in answer.route)}" if programs else "direct"
+            if request.targets:
+                target, wanted = answer.wanted, targets[answer.wanted]
+    seen = wanted if request.targets else request.typed
+    keep = make = None
+    if seen is not None and request.keep is not None:
+        keep = _program("filter", request.keep, [ecode.Param("input", seen)])
+    if seen is not None and request.make is not None and request.columns is not None:
+        output = ecode.Param("output", request.columns, ecode.Mode.OUT)
+        make = _program("transform", request.make, [ecode.Param("input", seen), output])
+    for name, program in (*programs, ("filter", keep), ("transform", make)):
+        if program is not None and program.statics:
+            raise PbioError(
+                "PBIO_BAD_PROGRAM",
+                f"the {name} keeps state ({', '.join(program.statics)}), but the records of a read have no order",
+                format=form.name,
+                hint="keep state in Spark, or derive a channel",
+            )
+    return Way(text, target, programs, keep, make, seen, _defaults(wanted) if wanted is not None else {})
+
+
+def _program(what: str, source: str, params: list[ecode.Param]) -> ecode.Program:
+    try:
+        return ecode.compile(source, params)
+    except ecode.EcodeError as error:
+        raise PbioError("PBIO_BAD_PROGRAM", f"the {what} is no program for these records\n{error}") from error
+
+
+def _defaults(record: Record) -> dict[str, Default]:
+    """The defaults of a type's fields, structures in place included."""
+    found: dict[str, Default] = {}
+
+    def walk(struct: str, path: str, inside: tuple[str, ...]) -> None:
+        for f in record.struct(struct).fields:
+            if f.notes.default is not None:
+                found[f"{path}{f.name}"] = f.notes.default
+            if isinstance(f.type, Ref) and f.type.name not in inside:
+                walk(f.type.name, f"{path}{f.name}.", (*inside, f.type.name))
+
+    walk(record.name, "", (record.name,))
+    return found
+
+
+def rejection_to_error(rejection: Rejection) -> PbioError:
+    """The error of records that reach no wanted type."""
+    return PbioError(
+        "PBIO_REJECTED",
+        rejection.explain(),
+        format=f"{rejection.name} ({rejection.incoming})",
+        hint=rejection.hint or "the option onReject says what such records do",
+    )

@@ -1,0 +1,34 @@
+"""Axes to draw into, and how the pictures look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pbio_spark.explore.require import require
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+INK = "#1f2933"
+PALE = "#cbd2d9"
+BLUE = "#2b6cb0"
+LIGHT_BLUE = "#bee3f8"
+ORANGE = "#dd6b20"
+
+
+def axes_of(ax: Axes | None, width: float, height: float) -> Axes:
+    """The given axes, or new ones of a size in inches. Raises PBIO_MISSING_EXTRA."""
+    if ax is not None:
+        return ax
+    pyplot = require("matplotlib.pyplot", "viz")
+    made: Axes = pyplot.figure(figsize=(width, height), layout="constrained").add_subplot()
+    return made
+
+
+def short(key: str) -> str:
+    """A key that leaves room for others: the end of an ID tells formats apart, its beginning hardly does.
+
+    >>> short("0200001b54f71865393441e7"), short("old")
+    ('…393441e7', 'old')
+    """
+    return key if len(key) <= 12 else f"…{key[-8:]}"

@@ -1,0 +1,63 @@
+"""`lineage_plot`: formats and the transforms between them, the oldest at the bottom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from morph import Lineage
+from pbio_spark.explore.axes import BLUE, INK, LIGHT_BLUE, PALE, axes_of, short
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def lineage_plot(lineage: Lineage, ax: Axes | None = None) -> Axes:
+    """A box for each format, an arrow for each transform; a dashed box is a format that nobody has described.
+
+    Raises PBIO_MISSING_EXTRA.
+    """
+    places = places_of(lineage)
+    width = 1 + max((x for x, _ in places.values()), default=0)
+    height = 1 + max((y for _, y in places.values()), default=0)
+    ax = axes_of(ax, 2.2 * width, 1.1 * height)
+    for relative in lineage.formats:
+        for older in relative.older:
+            _arrow(ax, places[relative.key], places[older])
+    for relative in lineage.formats:
+        is_known = bool(relative.name)
+        text = f"{relative.name} {relative.version}\n{short(relative.key)}" if is_known else f"?\n{short(relative.key)}"
+        box = {
+            "boxstyle": "round,pad=0.5",
+            "facecolor": LIGHT_BLUE if is_known else "white",
+            "edgecolor": BLUE if is_known else PALE,
+            "linestyle": "solid" if is_known else "dashed",
+        }
+        ax.text(*places[relative.key], text, ha="center", va="center", fontsize=9, color=INK, bbox=box, zorder=3)
+    ax.set_xlim(-0.6, width - 0.4)
+    ax.set_ylim(-0.6, height - 0.4)
+    ax.axis("off")
+    return ax
+
+
+def places_of(lineage: Lineage) -> dict[str, tuple[float, float]]:
+    """Where each format stands: above all that it has transforms to, beside others of its height."""
+    heights: dict[str, int] = {}
+    for relative in lineage.formats:  # oldest first, so that only in cycles something is not known yet
+        below = [heights[key] for key in relative.older if key in heights]
+        heights[relative.key] = 1 + max(below, default=-1)
+    rows: dict[int, list[str]] = {}
+    for key, height in heights.items():
+        rows.setdefault(height, []).append(key)
+    widest = max(map(len, rows.values()), default=0)
+    return {
+        key: (number + (widest - len(row)) / 2, float(height))
+        for height, row in rows.items()
+        for number, key in enumerate(row)
+    }
+
+
+def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
+    # Straight where the formats are neighbours; a bow keeps clear of boxes between them.
+    is_far = abs(start[1] - end[1]) > 1 or start[1] <= end[1]
+    style = {"arrowstyle": "-|>", "color": INK, "shrinkA": 22, "shrinkB": 22, "linewidth": 1}
+    ax.annotate("", end, start, arrowprops={**style, "connectionstyle": f"arc3,rad={0.35 if is_far else 0}"})

@@ -1,0 +1,58 @@
+"""`presence_timeline`: when the fields of a record type came, changed and went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from ecode.types import Field, Record, Type, references
+from pbio_spark.explore.axes import BLUE, INK, LIGHT_BLUE, ORANGE, PALE, axes_of, short
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MAX_FIELDS = 200
+"""More fields than this are not drawn."""
+
+
+def presence_timeline(versions: Mapping[str, Record], ax: Axes | None = None) -> Axes:
+    """A bar for each field over the versions that have it, oldest first; a mark where its type changes.
+
+    Raises PBIO_MISSING_EXTRA.
+    """
+    fields = [dict(islice(field_types(record), MAX_FIELDS)) for record in versions.values()]
+    paths = list(dict.fromkeys(path for types in fields for path in types))[:MAX_FIELDS]
+    ax = axes_of(ax, 2.5 + 0.8 * len(versions), 0.8 + 0.3 * len(paths))
+    for y, path in enumerate(paths):
+        for x, types in enumerate(fields):
+            if path not in types:
+                continue
+            before = fields[x - 1].get(path) if x else None
+            is_changed = before is not None and before != types[path]
+            ax.barh(y, 1, left=x - 0.5, height=0.7, color=LIGHT_BLUE if x == 0 or before is not None else BLUE)
+            if is_changed:
+                ax.plot(x - 0.5, y, marker="D", markersize=6, color=ORANGE)
+                ax.annotate(str(types[path]), (x, y), ha="center", va="center", fontsize=8, color=INK)
+    ax.set_xticks(range(len(versions)), [short(key) for key in versions], rotation=30, ha="right")
+    ax.set_yticks(range(len(paths)), paths)
+    ax.set_xlim(-0.5, max(len(versions), 1) - 0.5)
+    ax.set_ylim(max(len(paths), 1) - 0.5, -0.5)
+    ax.set_axisbelow(True)
+    ax.grid(axis="y", color=PALE, linewidth=0.5)
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    ax.set_title("light: there, dark: new, diamond: another type", fontsize=9, loc="left")
+    return ax
+
+
+def field_types(record: Record) -> Iterator[tuple[str, Type]]:
+    """The path and type of every field, those of a structure below it; a structure is not entered inside itself."""
+    structs = {struct.name: struct for struct in record.structs}
+    stack: list[tuple[Field, str, tuple[str, ...]]] = [(f, f.name, (record.name,)) for f in reversed(record.fields)]
+    while stack:
+        f, path, around = stack.pop()
+        yield path, f.type
+        for name in references(f.type):
+            if name not in around:
+                stack += [(g, f"{path}.{g.name}", (*around, name)) for g in reversed(structs[name].fields)]

@@ -1,0 +1,98 @@
+"""Pictures hold what they are asked to show, and say what to install where matplotlib is absent."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from matplotlib import pyplot
+
+from ecode.types import FLOAT32, FLOAT64, INT32, Field, Pointer, Record, Ref, Struct, record
+from morph import Transform, TransformGraph, lineage, scores
+from pbio_spark.errors import PbioError
+from pbio_spark.explore import lineage_plot, presence_timeline, score_map
+from pbio_spark.explore.lineage_plot import places_of
+from pbio_spark.explore.presence_timeline import field_types
+from tests.morph.samples import flat
+from tests.strategies import record_types
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    pyplot.switch_backend("agg")
+    yield
+    pyplot.close("all")
+
+
+def test_the_map_of_scores_has_a_number_in_every_cell() -> None:
+    ax = score_map(scores({"v1": flat("r", "a"), "v2": flat("r", "ab"), "v3": flat("r", "abcd")}))
+    assert [text.get_text() for text in ax.texts] == ["✓", "0.50", "0.75", "0.00", "✓", "0.50", "0.00", "0.00", "✓"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["v1", "v2", "v3"]
+    ax.figure.canvas.draw()
+
+
+def test_the_timeline_has_a_bar_where_a_field_is() -> None:
+    point = Struct("point", (Field("x", FLOAT64),))
+    ax = presence_timeline(
+        {
+            "v1": record("r", [Field("id", INT32), Field("t", FLOAT32)]),
+            "v2": record("r", [Field("id", INT32), Field("t", FLOAT64), Field("p", Ref("point"))], [point]),
+        }
+    )
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["id", "t", "p", "p.x"]
+    assert [(bar.get_x() + 0.5, round(bar.get_y() + 0.35)) for bar in ax.patches] == [
+        *((0, 0), (1, 0)),
+        *((0, 1), (1, 1)),
+        *((1, 2), (1, 3)),
+    ]
+    assert [text.get_text() for text in ax.texts] == ["float64"]
+    ax.figure.canvas.draw()
+
+
+def test_the_plot_of_a_lineage_has_a_box_for_each_format_and_an_arrow_for_each_transform() -> None:
+    graph = TransformGraph({"new": flat("r", "b"), "old": flat("r", "a")}, [Transform("new", "old", "{ }")])
+    graph.add_transform(Transform("old", "0200001b54f71865393441e7", "{ }"))
+    ax = lineage_plot(lineage(graph))
+    assert [text.get_text() for text in ax.texts if text.get_text()] == ["?\n…393441e7", "r 1\nold", "r 2\nnew"]
+    assert sum(not text.get_text() for text in ax.texts) == 2  # arrows are annotations without text
+    places = places_of(lineage(graph))
+    assert places["new"][1] > places["old"][1] > places["0200001b54f71865393441e7"][1]
+    ax.figure.canvas.draw()
+
+
+def test_cycles_have_places() -> None:
+    r = flat("r", "a")
+    graph = TransformGraph({"a": r, "b": r}, [Transform("a", "b", "{ }"), Transform("b", "a", "{ }")])
+    assert len(set(places_of(lineage(graph)).values())) == 2
+    lineage_plot(lineage(graph)).figure.canvas.draw()
+
+
+def test_nothing_is_a_picture_too() -> None:
+    lineage_plot(lineage(TransformGraph())).figure.canvas.draw()
+    presence_timeline({}).figure.canvas.draw()
+
+
+def test_given_axes_are_drawn_into() -> None:
+    ax = pyplot.figure().add_subplot()
+    assert score_map(scores({"a": flat("r", "a")}), ax) is ax
+
+
+def test_recursive_types_end() -> None:
+    node = record("list", [Field("v", INT32), Field("next", Pointer(Ref("list")))])
+    assert [path for path, _ in field_types(node)] == ["v", "next"]
+
+
+@given(record_types())
+@settings(max_examples=30)
+def test_every_top_field_has_a_path(type_: Record) -> None:
+    paths = [path for path, _ in field_types(type_)]
+    assert [f.name for f in type_.fields] == [path for path in paths if path in {f.name for f in type_.fields}]
+
+
+def test_without_matplotlib_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(PbioError, match=r"^\[PBIO_MISSING_EXTRA\]") as caught:
+        score_map(scores({"a": flat("r", "a")}))
+    assert caught.value.hint == "pip install 'pbio-spark[viz]'"

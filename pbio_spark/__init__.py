@@ -1,1 +1,15 @@
-"""PBIO/FFS record streams in Spark."""
+"""PBIO/FFS record streams in Spark: records of any machine, written by any version of the sender, as one DataFrame.
+
+Each imports only those before it:
+
+    errors     `PbioError`, with a stable code and every fact that helps to find the place
+    formats    what a sender's records look like, byte for byte, and which record type they have
+    wire       files and records in plain Python: the oracle for everything compiled
+    columns    record bytes <-> Arrow record batches, by kernels generated per format
+    source     the Spark data source "pbio"
+    functions  records in binary columns of a DataFrame
+    explore    pictures of how formats evolved
+    cli        the `pbio` command
+
+Importing this imports none of them; nothing outside `source` and `functions` knows Spark.
+"""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ecode.arithmetic import is_floating, plain
 from ecode.bindings import Reader, Sink, Site, Written
 from ecode.environment import Mode
 from ecode.errors import NotCompilable
@@ -17,7 +18,7 @@ from ecode.limits import Limits
 from ecode.typed import Structs, TypedProgram, ValueType
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.typed_to_numba.event import Event, Keep, Shared
-from ecode.types import Array, Basic, Field, Pointer, Ref
+from ecode.types import Array, Basic, Default, Field, Pointer, Ref
 
 MOST_ENDS = 64
 """How often the text of a program may be repeated because those before it end in several places."""
@@ -47,21 +48,29 @@ class StageSink:
         if self._written > MOST_ENDS:
             raise NotCompilable(f"the programs before this one end in more than {MOST_ENDS} places")
         before, emitter.program = emitter.program, self.number
-        bindings = {self.input: _Made(source, _MadeSite(site, written.type), written.structs)}
+        bindings = {self.input: _Made(source, _MadeSite(site, written.type, written.type), written.structs)}
         Event(self.program, bindings, self.sinks, self.limits, Keep.PASSED, None, self.shared, emitter).write()
         emitter.program = before
 
 
 @dataclass(frozen=True, slots=True)
 class _MadeSite:
-    """A site of the program before, and its type there: the same as here but for the names of structures."""
+    """A site of the program before.
 
-    site: Site
+    Attributes:
+        site: None where that program has made no such thing: it reads as its default, else zero.
+        type: there; it may be another than here, in names of structures and in the width of numbers.
+        wanted: the type here.
+    """
+
+    site: Site | None
     type: ValueType
+    wanted: ValueType
+    default: Default = None
 
 
 class _Made:
-    """Reads what the program before has made, through that program's reader."""
+    """Reads what the program before has made, through that program's reader, by the names of fields."""
 
     def __init__(self, reader: Reader, root: _MadeSite, structs: Structs) -> None:
         self._reader, self._root, self._structs = reader, root, structs
@@ -70,27 +79,55 @@ class _Made:
         return self._root
 
     def field(self, emitter: Emitter, site: _MadeSite, field: Field) -> _MadeSite:
-        assert isinstance(site.type, Ref)
-        theirs = self._structs[site.type.name].find(field.name)
-        assert theirs is not None
-        return _MadeSite(self._reader.field(emitter, site.site, theirs), theirs.type)
+        theirs = self._structs[site.type.name].find(field.name) if isinstance(site.type, Ref) else None
+        # Arrays counted by other fields, or of other sizes, would be read beyond their end.
+        is_array = isinstance(field.type, Array)
+        if site.site is None or theirs is None or (is_array and _dims(theirs.type) != _dims(field.type)):
+            return _MadeSite(None, field.type, field.type, field.notes.default)
+        return _MadeSite(self._reader.field(emitter, site.site, theirs), theirs.type, field.type)
 
     def element(self, emitter: Emitter, site: _MadeSite, array: Array, index: str) -> _MadeSite:
-        assert isinstance(site.type, Array)
-        return _MadeSite(self._reader.element(emitter, site.site, site.type, index), site.type.element)
+        if site.site is None or not isinstance(site.type, Array):
+            return _MadeSite(None, array.element, array.element)
+        return _MadeSite(self._reader.element(emitter, site.site, site.type, index), site.type.element, array.element)
 
     def elements(self, emitter: Emitter, site: _MadeSite) -> str | None:
-        return self._reader.elements(emitter, site.site)
+        if site.site is None or not (isinstance(site.type, Array) and isinstance(site.wanted, Array)):
+            return None
+        theirs, wanted = site.type.element, site.wanted.element
+        is_same = isinstance(theirs, Basic) and isinstance(wanted, Basic) and plain(theirs) == plain(wanted)
+        return self._reader.elements(emitter, site.site) if is_same else None
 
     def target(self, emitter: Emitter, site: _MadeSite) -> _MadeSite:
-        assert isinstance(site.type, Pointer)
-        return _MadeSite(self._reader.target(emitter, site.site), site.type.target)
+        assert isinstance(site.wanted, Pointer)
+        if site.site is None or not isinstance(site.type, Pointer):
+            return _MadeSite(None, site.wanted.target, site.wanted.target)
+        return _MadeSite(self._reader.target(emitter, site.site), site.type.target, site.wanted.target)
 
     def present(self, emitter: Emitter, site: _MadeSite) -> str:
+        if site.site is None:
+            return "True" if site.default is not None else "False"
         return self._reader.present(emitter, site.site)
 
     def number(self, emitter: Emitter, site: _MadeSite, type_: Basic) -> str:
-        return self._reader.number(emitter, site.site, type_)
+        wanted = plain(type_)
+        assert wanted is not None
+        theirs = plain(site.type) if isinstance(site.type, Basic) else None
+        if site.site is None or theirs is None or not isinstance(site.type, Basic):
+            default = site.default if isinstance(site.default, int | float) else 0
+            return f"as_{wanted}({float(default)!r})" if is_floating(wanted) else str(int(default))
+        number = self._reader.number(emitter, site.site, site.type)
+        if theirs == wanted:
+            return number
+        if is_floating(wanted):
+            return f"as_{wanted}({number})"
+        if is_floating(theirs):
+            return f"saturated_{wanted}({number})"
+        return f"as_int64(as_{wanted}({number}))" if wanted.size < 8 else number
 
     def string(self, emitter: Emitter, site: _MadeSite) -> tuple[str, str]:
-        return self._reader.string(emitter, site.site)
+        return ("0", "0") if site.site is None else self._reader.string(emitter, site.site)
+
+
+def _dims(type_: ValueType) -> tuple[int | str, ...]:
+    return type_.dims if isinstance(type_, Array) else ()

@@ -59,10 +59,11 @@ METADATA_TYPE = pa.struct(
         ("format_name", pa.string()),
         ("machine", pa.string()),
         ("way", pa.string()),
+        ("target", pa.string()),
     ]
 )
 """The type of the metadata column, which may have any of these parts: the record's place in its file, its format, and
-how it became a row."""
+how and as what it became a row."""
 
 CORRUPT_BYTES = 1 << 20
 """The most bytes of a bad record that its row keeps."""

@@ -6,7 +6,7 @@ one format to it. What comes out is a `Way`, programs in a row and the type at t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -85,7 +85,7 @@ def find_way(form: Format, request: Request, known: Iterable[Format], store: For
     text, target, wanted = "direct", None, request.columns
     programs: tuple[tuple[str, ecode.Program], ...] = ()
     if request.targets or (request.columns is not None and (form.transforms or request.transforms)):
-        graph = formats_to_graph(dict.fromkeys((form, *known)), store)
+        graph = formats_to_graph(dict.fromkeys((form, *known, *_mentioned(request.transforms, store))), store)
         for transform in request.transforms:
             graph.add_transform(transform)
         targets = dict(request.targets) if request.targets else {"": request.columns}
@@ -116,6 +116,13 @@ def find_way(form: Format, request: Request, known: Iterable[Format], store: For
                 hint="keep state in Spark, or derive a channel",
             )
     return Way(text, target, programs, keep, make, seen, _defaults(wanted) if wanted is not None else {})
+
+
+def _mentioned(transforms: Iterable[Transform], store: FormatStore | None) -> Iterator[Format]:
+    """The formats that transforms lead from and to, as far as the store has them."""
+    for key in {key for transform in transforms for key in (transform.source, transform.target)}:
+        if store is not None and (found := store.get(bytes.fromhex(key))) is not None:
+            yield found
 
 
 def _program(what: str, source: str, params: list[ecode.Param]) -> ecode.Program:

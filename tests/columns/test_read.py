@@ -123,6 +123,7 @@ def test_metadata_says_where_each_row_comes_from() -> None:
                 "format_name": "reading",
                 "machine": form.machine,
                 "way": "direct",
+                "target": None,
             },
         }
 

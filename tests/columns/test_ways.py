@@ -1,0 +1,181 @@
+"""Readers that want record types: three generations by four machines, every reader from every sender."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ecode.types import FLOAT64, INT32, INT64, STRING, Array, Field, Notes, Record, record
+from morph import Policy, Transform
+from pbio_spark.columns.read import CORRUPT_TYPE, METADATA_TYPE, Part, Wanted, read_batches
+from pbio_spark.columns.ways import Request
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow_schema import record_to_arrow
+from pbio_spark.formats.arrow_to_record import arrow_to_record
+from pbio_spark.formats.evolve import evolve
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.store import MemoryStore
+from pbio_spark.wire import FileWriter
+
+REV0 = record("Load", [Field("total", FLOAT64), Field("host", STRING)])
+REV1 = record("Load", [Field("n", INT32), Field("mean", FLOAT64), Field("host", STRING)])
+REV2 = record(
+    "Load", [Field("n", INT64), Field("loads", Array(FLOAT64, ("n",))), Field("machine", STRING), Field("at", INT64)]
+)
+TO_REV0 = "{ old.total = new.mean * new.n; old.host = new.host; }"
+TO_REV1 = """{
+    int i; double sum = 0;
+    for (i = 0; i < new.n; i++) sum += new.loads[i];
+    old.n = new.n;
+    if (new.n > 0) old.mean = sum / new.n;
+    old.host = new.machine;
+}"""
+
+
+def generations(machine: str) -> tuple[Format, Format, Format]:
+    rev0 = record_to_format(REV0, machine)
+    rev1 = evolve(rev0, record_to_format(REV1, machine), TO_REV0)
+    return rev0, rev1, evolve(rev1, record_to_format(REV2, machine), TO_REV1)
+
+
+VALUES: list[dict[str, Any]] = [
+    {"total": 4.0, "host": "a"},
+    {"n": 2, "mean": 1.5, "host": "b"},
+    {"n": 3, "loads": [1.0, 2.0, 6.0], "machine": "c", "at": 99},
+]
+
+
+def content(formats: tuple[Format, ...], values: list[dict[str, Any]] = VALUES) -> bytes:
+    file = io.BytesIO()
+    with FileWriter(file) as writer:
+        for form, value in zip(formats, values, strict=True):
+            writer.data(form, value)
+    return file.getvalue()
+
+
+def rows(wanted: Wanted, data: bytes) -> list[dict[str, Any]]:
+    batches = list(read_batches(wanted, Part("a.ffs"), io.BytesIO(data)))
+    for batch in batches:
+        assert batch.schema == wanted.schema
+        batch.validate(full=True)
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def reading(target: Record, formats: tuple[Format, ...], **request: Any) -> Wanted:
+    request = {"targets": (("mine", target),), "policy": Policy(mismatch_threshold=1.0)} | request
+    return Wanted(record_to_arrow(target), store=MemoryStore(formats), request=Request(**request))
+
+
+@pytest.mark.parametrize("machine", ["le64", "be64", "be32", "le32"])
+def test_nine_pairs(machine: str) -> None:
+    formats = generations(machine)
+    data = content(formats)
+    assert rows(reading(REV0, formats), data) == [
+        {"total": 4.0, "host": "a"},
+        {"total": 3.0, "host": "b"},
+        {"total": 9.0, "host": "c"},
+    ]
+    assert rows(reading(REV1, formats), data) == [
+        {"n": None, "mean": None, "host": "a"},
+        {"n": 2, "mean": 1.5, "host": "b"},
+        {"n": 3, "mean": 3.0, "host": "c"},
+    ]
+    assert rows(reading(REV2, formats), data) == [
+        {"n": None, "loads": None, "machine": None, "at": None},
+        {"n": 2, "loads": None, "machine": None, "at": None},
+        {"n": 3, "loads": [1.0, 2.0, 6.0], "machine": "c", "at": 99},
+    ]
+
+
+def test_metadata_tells_the_way() -> None:
+    formats = generations("be32")
+    wanted = reading(REV0, formats)
+    schema = wanted.schema.append(pa.field("_pbio", METADATA_TYPE))
+    found = rows(replace(wanted, schema=schema, metadata_column="_pbio"), content(formats))
+    rev0, rev1, _ = (form.id.hex() for form in formats)
+    assert [row["_pbio"]["way"] for row in found] == ["direct", f"via {rev0}", f"via {rev1}, {rev0}"]
+    assert {row["_pbio"]["target"] for row in found} == {"mine"}
+
+
+def test_a_filter_is_typed_against_the_target() -> None:
+    formats = generations("be64")
+    wanted = reading(REV0, formats, keep="{ return input.total > 3.5; }")
+    assert rows(wanted, content(formats)) == [{"total": 4.0, "host": "a"}, {"total": 9.0, "host": "c"}]
+    none = reading(REV0, formats, keep="{ return 0; }")
+    assert rows(none, content(formats)) == []
+
+
+def test_a_transform_makes_the_columns() -> None:
+    formats = generations("le32")
+    made = record("Made", [Field("twice", INT64), Field("who", STRING)])
+    source = "{ if (input.total > 8) return 0; output.twice = 2 * input.total; output.who = input.host; return 1; }"
+    wanted = replace(reading(REV0, formats, columns=made, make=source), schema=record_to_arrow(made))
+    assert rows(wanted, content(formats)) == [{"twice": 8, "who": "a"}, {"twice": 6, "who": "b"}]
+
+
+def test_a_schema_alone_takes_what_it_can_and_loses_no_row() -> None:
+    formats = generations("be32")
+    schema = pa.schema([("total", pa.float64()), ("at", pa.int64())])
+    request = Request(columns=arrow_to_record(schema, "wanted"))
+    wanted = Wanted(schema, store=MemoryStore(formats), request=request)
+    found = rows(wanted, content(formats))
+    assert found[:2] == [{"total": 4.0, "at": None}, {"total": 3.0, "at": None}]
+    assert found[2] in ({"total": None, "at": 99}, {"total": 9.0, "at": None})
+
+
+def test_what_reaches_no_target_is_refused_dropped_or_bad() -> None:
+    formats = generations("le64")
+    far = record("Load", [Field("x", INT32), Field("y", INT32)])
+    wanted = reading(far, formats, policy=Policy())
+    with pytest.raises(PbioError, match="PBIO_REJECTED") as caught:
+        rows(wanted, content(formats))
+    assert "Mr" in str(caught.value)
+    assert rows(reading(far, formats, policy=Policy(), on_reject="drop"), content(formats)) == []
+    corrupt = reading(far, formats, policy=Policy(), on_reject="corrupt")
+    schema = corrupt.schema.append(pa.field("bad", CORRUPT_TYPE))
+    found = rows(replace(corrupt, schema=schema, mode="PERMISSIVE", corrupt_column="bad"), content(formats))
+    assert [row["bad"]["reason"].partition("]")[0] for row in found] == ["[PBIO_REJECTED"] * 3
+
+
+def test_a_trap_makes_a_bad_record() -> None:
+    old = record_to_format(record("Msg", [Field("mean", INT32)]))
+    new_type = record("Msg", [Field("sum", INT32), Field("n", INT32)])
+    new = evolve(old, record_to_format(new_type), "{\n old.mean = new.sum / new.n;\n}")
+    data = content((new, new, new), [{"sum": 6, "n": 2}, {"sum": 1, "n": 0}, {"sum": 8, "n": 2}])
+    wanted = reading(old.record, (old, new))
+    with pytest.raises(PbioError, match="PBIO_TRAP") as caught:
+        rows(wanted, data)
+    assert "division by zero at line 2" in str(caught.value)
+    assert caught.value.offset is not None
+    assert rows(replace(wanted, mode="DROPMALFORMED"), data) == [{"mean": 3}, {"mean": 4}]
+
+
+def test_defaults_of_the_target_fill_what_is_missing() -> None:
+    target = record(
+        "Load", [Field("host", STRING), Field("unit", STRING, Notes(default="kPa")), Field("total", FLOAT64)]
+    )
+    formats = generations("be32")
+    found = rows(reading(target, formats), content(formats))
+    assert {row["unit"] for row in found} == {"kPa"}
+    kept = rows(reading(target, formats, keep="{ return present(input.unit); }"), content(formats))
+    assert [row["host"] for row in kept] == ["a", "b", "c"]
+
+
+def test_transforms_may_come_from_the_reader() -> None:
+    old, new = record_to_format(REV0), record_to_format(REV1, "be32")
+    transform = Transform(new.id.hex(), old.id.hex(), TO_REV0)
+    wanted = reading(REV0, (old, new), transforms=(transform,))
+    assert rows(wanted, content((new,), [VALUES[1]])) == [{"total": 3.0, "host": "b"}]
+
+
+def test_programs_that_keep_state_or_are_wrong_are_refused() -> None:
+    formats = generations("le64")
+    with pytest.raises(PbioError, match="PBIO_BAD_PROGRAM"):
+        rows(reading(REV0, formats, keep="{ static int n = 0; n++; return n > 1; }"), content(formats))
+    with pytest.raises(PbioError, match="did you mean"):
+        rows(reading(REV0, formats, keep="{ return input.totl > 1; }"), content(formats))

@@ -12,7 +12,7 @@ from morph.resolution import Candidate, Rejection, Resolution, Verdict
 FIELDS_SHOWN = 8
 """Names of fields on one line."""
 
-HEADERS = ("", "wanted", "from", "transforms", "diff", "Mr", "")
+HEADERS = (" ", "wanted", "from", "transforms", "diff", "Mr", "")
 
 
 def explain(answer: Resolution | Rejection) -> str:
@@ -72,7 +72,7 @@ def _row(answer: Resolution | Rejection, candidate: Candidate) -> tuple[str, ...
         candidate.wanted,
     )
     return (
-        "*" if is_winner else "",
+        "*" if is_winner else " ",
         candidate.wanted,
         candidate.reached,
         str(candidate.hops),

@@ -24,12 +24,9 @@ from dataclasses import dataclass
 
 from ecode.types import Record
 from morph.convertible import Conversions, extents_fit, look_fits
-from morph.errors import MorphError
+from morph.errors import check_pairs, too_complex
 from morph.policy import PAPER, Policy
 from morph.profile import Node, record_to_profile
-
-MAX_PAIRS = 100_000
-"""The most pairs of structures that one comparison may meet; hostile types could pair each of theirs with each."""
 
 MAX_WEIGHT = 1e300
 """No type may weigh more: beyond lie numbers whose ratio nobody can tell."""
@@ -111,8 +108,7 @@ def _absent(top: Node, other: Node | None, conversions: Conversions, is_source: 
         if pair not in walks:
             walks[pair] = _walk_cycle(*pair, conversions, is_source)
             waiting += [(node, partner) for node, partner, _ in walks[pair][1]]
-            if len(walks) > MAX_PAIRS:
-                raise _too_complex(f"they pair more than {MAX_PAIRS} structures")
+            check_pairs(len(walks))
     totals: dict[tuple[Node, Node | None], float] = {}
     for pair in sorted(walks, key=lambda pair: pair[0].height):
         own, exits = walks[pair]
@@ -164,9 +160,5 @@ def _total(weights: list[float]) -> float:
     """The sum, which must not depend on the order of its parts."""
     total = sum(weights)
     if not total < MAX_WEIGHT:
-        raise _too_complex(f"their weight is beyond {MAX_WEIGHT:g}")
+        raise too_complex(f"their weight is beyond {MAX_WEIGHT:g}")
     return total if isinstance(total, int) else math.fsum(weights)
-
-
-def _too_complex(reason: str) -> MorphError:
-    return MorphError("MORPH_TOO_COMPLEX", reason, hint="no program declares such types; the description is hostile")

@@ -22,6 +22,7 @@ from dataclasses import dataclass, fields
 from typing import TypeAlias
 
 from ecode.types import Field, Notes, Record, Struct, Type, references
+from morph.errors import check_pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,7 @@ def edit_script(old: Record, new: Record) -> EditScript:
     """The edits from one record type to another.
 
     A structure that meets a structure is looked into, each pair of them once; one without partner is one edit.
+    Raises MORPH_TOO_COMPLEX.
     """
     edits = list(_compared(old, new))
     gone: Counter[tuple[str, Type]] = Counter(_what(e) for e in edits if isinstance(e, Remove))
@@ -148,6 +150,7 @@ def _compared(old: Record, new: Record) -> Iterator[Edit]:
             for pair in zip(references(before.type), references(f.type), strict=False):
                 if pair not in met:
                     met.add(pair)
+                    check_pairs(len(met))
                     steps.append((mine[pair[0]], theirs[pair[1]], f"{here}."))
         steps += (Remove(path + f.name, f.type) for f in have.values())
         stack += reversed(steps)

@@ -43,6 +43,21 @@ class MorphError(Exception):
         return f"[{self.code}] {self.reason}" + place + (f"\n  hint: {self.hint}" if self.hint else "")
 
 
+MAX_PAIRS = 100_000
+"""The most pairs of structures that one comparison may meet; hostile types could pair each of theirs with each."""
+
+
+def check_pairs(count: int) -> None:
+    """Raise MORPH_TOO_COMPLEX if so many pairs of structures are too many."""
+    if count > MAX_PAIRS:
+        raise too_complex(f"they pair more than {MAX_PAIRS} structures")
+
+
+def too_complex(reason: str) -> MorphError:
+    """The error for types that nobody should compare."""
+    return MorphError("MORPH_TOO_COMPLEX", reason, hint="no program declares such types; the description is hostile")
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something wrong with the transforms that stops no record which has another way.

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from ecode.types import Basic, Default, Field, Record
 from morph.convertible import CONVERTIBLE, Conversions, extents_fit, field_fits, shape
+from morph.errors import check_pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class StructMap:
 def map_fields(source: Record, wanted: Record, conversions: Conversions = CONVERTIBLE) -> tuple[StructMap, ...]:
     """The maps of all pairs of structures that meet, the top ones first.
 
-    Fields meet as they do for `diff`, which counts as missing just what is not present here.
+    Fields meet as they do for `diff`, which counts as missing just what is not present here. Raises MORPH_TOO_COMPLEX.
     """
     mine = {struct.name: struct for struct in source.structs}
     theirs = {struct.name: struct for struct in wanted.structs}
@@ -80,6 +81,7 @@ def map_fields(source: Record, wanted: Record, conversions: Conversions = CONVER
                     if pair not in met:
                         met.add(pair)
                         waiting.append(pair)
+                        check_pairs(len(met))
             else:
                 sources.append(FieldSource(want.name, False, want.notes.default))
         dropped = tuple(name for name, f in fields.items() if name not in present and not f.notes.hidden)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +28,7 @@ from ecode.types import (
     Type,
     record,
 )
-from morph import MorphError, Policy, compare, diff, map_fields, mismatch_ratio, weight
+from morph import MorphError, Policy, compare, diff, edit_script, map_fields, mismatch_ratio, weight
 from morph.convertible import CONVERTIBLE, SAME_KIND, extents_fit, field_fits, shape
 from tests.morph.samples import NEW, OLD, flat, version_pairs
 from tests.strategies import Limits, record_types
@@ -233,11 +231,12 @@ def test_types_beyond_measure_are_refused() -> None:
 
 
 def test_types_whose_structures_pair_in_too_many_ways_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["morph.diff"], "MAX_PAIRS", 10)  # `morph.diff` is the function
+    monkeypatch.setattr("morph.errors.MAX_PAIRS", 10)
     structs = [Struct(f"s{i}", (Field("next", Ref(f"s{i + 1}")),)) for i in range(20)]
     chain = Record((*structs, Struct("s20", (Field("v", INT32),))))
-    with pytest.raises(MorphError, match="pair more than 10 structures"):
-        diff(chain, chain)
+    for compared in (diff, map_fields, edit_script):
+        with pytest.raises(MorphError, match="pair more than 10 structures"):
+            compared(chain, chain)
 
 
 # -- properties

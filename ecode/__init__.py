@@ -27,7 +27,7 @@ from ecode.environment import Function, Mode, Param, service
 from ecode.errors import CompileError, Diagnostic, EcodeError, NotCompilable, ParameterError, Trap, TrapKind
 from ecode.library import PRINTF
 from ecode.limits import Limits
-from ecode.outcome import Outcome, Statics
+from ecode.outcome import Keep, Outcome, Statics
 from ecode.program import Program, compile  # noqa: A004
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "service",
     "PRINTF",
     "Limits",
+    "Keep",
     "Outcome",
     "Statics",
     "EcodeError",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from copy import deepcopy
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, TypeAlias
 
 from ecode.typed import TypedProgram, Variable
@@ -12,6 +13,13 @@ from ecode.values import zero
 
 # The values of a program's static variables by name, as plain values. A dict: copy, save and restore it at will.
 Statics: TypeAlias = dict[str, Any]
+
+
+class Keep(StrEnum):
+    """Which events of a batch leave a row: those that the program passes, or all that do not trap."""
+
+    PASSED = "passed"
+    ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)

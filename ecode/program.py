@@ -11,7 +11,7 @@ from ecode.environment import Function, Param
 from ecode.errors import CompileError
 from ecode.interpreter import Interpreter
 from ecode.limits import Limits
-from ecode.outcome import Outcome, Statics, initial_statics
+from ecode.outcome import Keep, Outcome, Statics, initial_statics
 from ecode.passes import CHECKS, REWRITES
 from ecode.syntax_to_typed import syntax_to_typed
 from ecode.text_to_syntax import text_to_syntax
@@ -19,7 +19,8 @@ from ecode.typed import TypedProgram
 from ecode.types import INT32, Basic, Record
 
 if TYPE_CHECKING:
-    pass
+    from ecode.analysis import Analysis
+    from ecode.columns import BatchProgram
 
 
 def compile(  # noqa: A001  (ecode.compile is what it is called)
@@ -64,6 +65,7 @@ class Program:
         source: the text.
         params: the parameters.
         typed: the typed tree.
+        type_names: the words that are names of types in it.
     """
 
     def __init__(
@@ -80,8 +82,8 @@ class Program:
         self.source, self.params, self.limits = source, params, limits or Limits()
         param_names = {param.name for param in params}
         known = [r for r in (*records, *(p.type for p in params)) if isinstance(r, Record)]
-        type_names = {struct.name for record in known for struct in record.structs} - param_names | {"attr_list"}
-        tree = text_to_syntax(source, type_names, self.limits)
+        self.type_names = {struct.name for record in known for struct in record.structs} - param_names | {"attr_list"}
+        tree = text_to_syntax(source, self.type_names, self.limits)
         typed, mistakes = syntax_to_typed(
             tree,
             params,
@@ -109,8 +111,25 @@ class Program:
         return initial_statics(self.typed)
 
     @cached_property
+    def analysis(self) -> Analysis:
+        """What is known of the program before it runs."""
+        from ecode.analysis import analysed
+
+        return analysed(self.typed)
+
+    @cached_property
     def _interpreter(self) -> Interpreter:
         return Interpreter(self.typed, self.limits)
+
+    def kernel(self, keep: Keep = Keep.PASSED) -> BatchProgram:
+        """The program compiled for columns; `ecode.columns` says what these are.
+
+        Raises:
+            NotCompilable: only the interpreter can run it.
+        """
+        from ecode.columns import BatchProgram
+
+        return BatchProgram.of(self, keep)
 
     def run(self, inputs: Mapping[str, Any], statics: Statics | None = None, budget: int | None = None) -> Outcome:
         """Runs the program once, in the interpreter.

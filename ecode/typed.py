@@ -344,20 +344,22 @@ class If(Typed):
 class Counted:
     """A loop whose number of rounds is known before it begins (ecode-language 15.3).
 
-    `variable` moves from its value at entry by `step` while `variable op bound` holds.
+    `variable` moves from its value at entry by `step` while `variable op bound` holds. `may_leave` says that a round
+    can end the loop before: the number of rounds is then the most that there can be, and they are charged one by one.
     """
 
     variable: Variable
     op: str
     bound: Expression
     step: int
+    may_leave: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Loop(Typed):
     """`condition` is None where it is absent; `tests_first` is false for `do`.
 
-    `counted` is filled by the analysis; such a loop is charged to the budget before it begins.
+    `counted` is filled by a pass; unless it may be left early, such a loop is charged to the budget before it begins.
     """
 
     condition: Expression | None
@@ -365,6 +367,10 @@ class Loop(Typed):
     body: Statement
     tests_first: bool
     counted: Counted | None = None
+
+    @property
+    def is_charged_before(self) -> bool:
+        return self.counted is not None and not self.counted.may_leave
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ def _loop(code: Expressions, node: Loop) -> Runner:
     condition: Code = (lambda frame: True) if node.condition is None else code.truth(node.condition)
     step: Code = (lambda frame: None) if node.step is None else code.value(node.step)
     body, at, tests_first = runner(code, node.body), node.at, node.tests_first
-    charge = None if node.counted is None else _charge(code, node.counted, at)
+    charge = _charge(code, node.counted, at) if node.counted and node.is_charged_before else None
 
     def run(frame: Frame) -> int:
         if charge is not None:

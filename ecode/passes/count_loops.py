@@ -85,12 +85,12 @@ def _count(loop: Loop, pointed: set[Variable]) -> Counted | None:
         if variable is None or variable in pointed:
             continue
         step = _step(loop, variable)
-        if step is None or not _goes_towards(op, step) or _leaves(loop.body):
+        if step is None or not _goes_towards(op, step):
             continue
         rest = _without_step(loop)
         if _writes(rest, variable) or not _is_fixed(bound, rest, pointed):
             continue
-        return Counted(variable, op, bound, step)
+        return Counted(variable, op, bound, step, _leaves(loop.body))
     return None
 
 

@@ -27,14 +27,15 @@ def written_fields(program: TypedProgram, param: str) -> frozenset[tuple[str, ..
         if isinstance(node, Assign | Update | CopyRecord | AddressOf):
             base = root(node.place)
             if isinstance(base, Parameter) and base.param.name == param:
-                path = _path(node.place)
+                path = field_path(node.place)
                 paths.add(path)
                 if isinstance(node, Assign | Update):
                     paths |= {(*path[:-1], name) for name in node.resizes}
     return frozenset(paths)
 
 
-def _path(place: Place) -> tuple[str, ...]:
+def field_path(place: Place) -> tuple[str, ...]:
+    """The names of the fields on the way from a parameter to a place; array elements have the path of their array."""
     names: list[str] = []
     while isinstance(place, FieldOf | Element):
         if isinstance(place, FieldOf):

@@ -14,6 +14,7 @@ prelude.py      helper functions
 event.py        all of it, and the loop over events around it; the entry
 """
 
-from ecode.typed_to_numba.event import EventKernel, Keep, typed_to_numba
+from ecode.outcome import Keep
+from ecode.typed_to_numba.event import EventKernel, typed_to_numba
 
 __all__ = ["EventKernel", "Keep", "typed_to_numba"]

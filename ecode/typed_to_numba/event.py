@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from ecode.arithmetic import plain
 from ecode.bindings import Binding, Sink, Written
 from ecode.environment import Mode
 from ecode.limits import Limits
+from ecode.outcome import Keep
 from ecode.passes.written_fields import written_fields
 from ecode.typed import (
     AddressOf,
@@ -44,13 +44,6 @@ from ecode.typed_to_numba.statements import write
 from ecode.typed_to_numba.statics import StaticsText
 from ecode.typed_to_numba.stored import Memory, Scattered, Stored, cast
 from ecode.types import STRING, Array, Basic, Pointer, Record
-
-
-class Keep(StrEnum):
-    """Which events leave a row: those that the program passes, or all that do not trap."""
-
-    PASSED = "passed"
-    ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,10 @@ from ecode.bindings import Reader, Sink, Site, Written
 from ecode.environment import Mode
 from ecode.errors import NotCompilable
 from ecode.limits import Limits
+from ecode.outcome import Keep
 from ecode.typed import Structs, TypedProgram, ValueType
 from ecode.typed_to_numba.emitter import Emitter
-from ecode.typed_to_numba.event import Event, Keep, Shared
+from ecode.typed_to_numba.event import Event, Shared
 from ecode.types import Array, Basic, Default, Field, Pointer, Ref
 
 MOST_ENDS = 64

@@ -97,7 +97,7 @@ def _loop(code: Code, node: Loop) -> None:
     emitter = code.emitter
     if len(code.loops) >= _MOST_LOOPS:
         raise NotCompilable(f"more than {_MOST_LOOPS} loops inside each other")
-    if node.counted is not None:
+    if node.counted is not None and node.is_charged_before:
         _charge(code, node.counted, node.at)
     with emitter.captured() as test_lines:
         test = "True" if node.condition is None else condition(code, node.condition)
@@ -106,7 +106,7 @@ def _loop(code: Code, node: Loop) -> None:
     def end_round() -> None:
         if node.step is not None:
             evaluate(code, node.step)
-        if node.counted is None:
+        if not node.is_charged_before:
             _spend(code, "1", node.at)
         if not node.tests_first:
             leave_unless_true()

@@ -16,37 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import ecode
-from ecode.columns import BatchProgram, columns_of, values_of
-from ecode.typed_to_numba import Keep
-from ecode.types import (
-    CHAR,
-    ENUMERATION,
-    FLOAT32,
-    FLOAT64,
-    INT8,
-    INT16,
-    INT32,
-    INT64,
-    STRING,
-    UINT8,
-    UINT16,
-    UINT32,
-    UINT64,
-    Array,
-    Field,
-    Pointer,
-    Record,
-    Ref,
-    Struct,
-    Type,
-    references,
-)
+from ecode.columns import columns_of, values_of
+from ecode.description import described
+from ecode.types import FLOAT32, FLOAT64, Array, Pointer, Record, Ref, Struct, Type
 
-TYPES: dict[str, Type] = {
-    "int8": INT8, "int16": INT16, "int32": INT32, "int64": INT64,
-    "uint8": UINT8, "uint16": UINT16, "uint32": UINT32, "uint64": UINT64,
-    "float32": FLOAT32, "float64": FLOAT64, "char": CHAR, "enum": ENUMERATION, "string": STRING,
-}  # fmt: skip
 FUNCTIONS = {
     function.name: function
     for function in (
@@ -64,44 +37,14 @@ Engine = Callable[[ecode.Program, Case], Iterator[ecode.Outcome]]
 BUDGET = 2_000_000
 
 
-def field_type(field: Case) -> Type:
-    type_ = TYPES.get(field["type"]) or Ref(field["type"])
-    if field.get("pointer"):
-        type_ = Pointer(type_)
-    return Array(type_, tuple(field["dims"])) if field.get("dims") else type_
-
-
-def structs(case: Case) -> dict[str, Struct]:
-    return {
-        s["name"]: Struct(s["name"], tuple(Field(f["name"], field_type(f)) for f in s["fields"]))
-        for s in case.get("structs") or []
-    }
-
-
-def param(case: Case, given: Case) -> ecode.Param:
-    mode = ecode.Mode(given["kind"])
-    if "type" in given:
-        type_ = TYPES[given["type"]]
-        return ecode.Param(given["name"], type_, mode)  # type: ignore[arg-type]
-    fields = tuple(Field(f["name"], field_type(f)) for f in given["fields"])
-    known = structs(case)
-    reached: dict[str, Struct] = {}
-    waiting = [name for f in fields for name in references(f.type)]
-    while waiting:
-        name = waiting.pop()
-        reached[name] = known[name]
-        waiting += [n for f in known[name].fields for n in references(f.type) if n not in reached]
-    return ecode.Param(given["name"], Record((Struct(given["name"], fields), *reached.values())), mode)
-
-
 def compiled(case: Case) -> ecode.Program:
-    returns = case.get("return_type", "int32")
+    description = described(case)
     return ecode.compile(
         case["source"],
-        [param(case, given) for given in case["params"]],
-        None if returns == "void" else TYPES[returns],  # type: ignore[arg-type]
+        description.params,
+        description.returns,
         functions=[FUNCTIONS[f if isinstance(f, str) else f["name"]] for f in case.get("functions") or []],
-        records=[Record((struct, *structs(case).values())).subrecord(struct.name) for struct in structs(case).values()],
+        records=description.records,
         limits=ecode.Limits(budget=BUDGET),
     )
 
@@ -121,15 +64,13 @@ def floats(value: Any, type_: Type, known: dict[str, Struct]) -> Any:
 
 
 def inputs(case: Case, call: Case) -> dict[str, Any]:
+    """The values of a call, with floats where JSON has none."""
     found = {}
-    for given in case["params"]:
-        if given["kind"] != "out" and given["name"] in call["inputs"]:
-            made = param(case, given)
-            if isinstance(made.type, Record):
-                known = {s.name: s for s in made.type.structs}
-                found[made.name] = floats(call["inputs"][made.name], Ref(made.type.name), known)
-            else:
-                found[made.name] = floats(call["inputs"][made.name], made.type, {})
+    for param in described(case).params:
+        if param.name in call["inputs"]:
+            is_record = isinstance(param.type, Record)
+            known = {s.name: s for s in param.type.structs} if isinstance(param.type, Record) else {}
+            found[param.name] = floats(call["inputs"][param.name], Ref(param.name) if is_record else param.type, known)
     return found
 
 
@@ -141,7 +82,7 @@ def python_engine(program: ecode.Program, case: Case) -> Iterator[ecode.Outcome]
 
 def numba_engine(program: ecode.Program, case: Case) -> Iterator[ecode.Outcome]:
     """Calls that share their parameter blocks run as one batch."""
-    batch, statics, structs = BatchProgram.of(program, Keep.ALL), program.statics, program.typed.structs
+    batch, statics, structs = program.kernel(ecode.Keep.ALL), program.statics, program.typed.structs
     types = program.typed.param_types
     blocks = {p.name for p in program.params if p.mode is ecode.Mode.PARAM}
     outs = [p.name for p in program.params if p.mode is ecode.Mode.OUT]

@@ -18,7 +18,8 @@ from tests.ecode import programs
 LONG = os.environ.get("PBIO_LONG") == "1"
 ROUNDS = 100_000 if LONG else 3_000
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "ecode"
-TOKENS = """{ } ( ) [ ] ; , . -> ++ -- + - * / % & | ^ ~ ! < > <= >= == != && || ? : = += -= <<= >> << 0 1 2.5 1e9 'a' "s"
+TOKENS = """{ } ( ) [ ] ; , . -> ++ -- + - * / % & | ^ ~ ! < > <= >= == != && || ? : = += -= <<= >> << 0 1 2.5
+1e9 'a' "s"
 int long char short unsigned double float string struct enum typedef static const void if else for while do break
 continue goto return sizeof input output a b x1 Point input.e output.n output.z input.s &input.v[1] *p 0x7f 1u NULL
 union extern L: #include /* */ // $ \\ ' " 99999999999999999999 1.5f {1,2} present strlen printf

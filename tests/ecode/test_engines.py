@@ -16,8 +16,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import ecode
-from ecode.columns import BatchProgram, columns_of, values_of
-from ecode.typed_to_numba import Keep
+from ecode.columns import columns_of, values_of
 from ecode.types import FLOAT32, FLOAT64, INT32, Ref
 from tests.ecode import programs
 
@@ -55,7 +54,7 @@ def interpreted(program: ecode.Program, events: list[dict[str, Any]]) -> tuple[l
 
 
 def compiled(program: ecode.Program, events: list[dict[str, Any]]) -> tuple[list[Any], Any]:
-    batch, statics, structs = BatchProgram.of(program, Keep.ALL), program.statics, program.typed.structs
+    batch, statics, structs = program.kernel(ecode.Keep.ALL), program.statics, program.typed.structs
     column = columns_of(events, Ref("input"), structs)
     result = batch.run({"input": column}, len(events), statics)
     outputs = iter(values_of(result.outputs["output"], Ref("output"), structs))

@@ -18,6 +18,7 @@ CODES: dict[str, str] = {
     "PBIO_BAD_ID": "A format ID has no known version, has the wrong length, or does not belong to its body.",
     "PBIO_BAD_LAYOUT": "A structure description cannot be a format: sizes, offsets or names contradict each other.",
     "PBIO_BAD_OPT_INFO": "An opt-info block of a format (notes on fields, a transform, a template) is malformed.",
+    "PBIO_BAD_TYPE": "The JSON of a record type names something unknown or is not of the form it should have.",
     "PBIO_BAD_TYPE_STRING": "The type string of a field does not follow the grammar or names something unknown.",
     "PBIO_CANNOT_MERGE": "Versions of one format give a field types that no single column can hold.",
     "PBIO_FORMAT_CONFLICT": "Two different format bodies claim the same format ID.",

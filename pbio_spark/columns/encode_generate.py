@@ -294,7 +294,7 @@ class _Generator(Writer):
                 stack.enter_context(body.block("else:"))
             if not isinstance(node.place, int):
                 self._blank(node, size, stride, where)
-            if isinstance(item, Chars) and node.column_major:
+            if isinstance(item, Chars) and item.apart:
                 with self._each(node, extents, size, "1", first, where) as (image, index):
                     self.chars(item, image, index, size)
             else:

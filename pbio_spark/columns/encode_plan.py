@@ -80,7 +80,8 @@ class Preset:
 class Chars:
     """Text or binary of `extent` characters, in place (`place` is an offset) or behind a slot.
 
-    NULs pad a text to a static extent, and to one that the batch says itself, in the column `control`.
+    NULs pad a text to a static extent, and to one that the batch says itself, in the column `control`. Characters that
+    are the row of a column-major array lie `apart`, with those of the other rows between them.
     """
 
     column: int
@@ -88,6 +89,7 @@ class Chars:
     extent: Extent
     is_text: bool
     control: int | None
+    apart: bool
     can_be_null: bool
 
 

@@ -118,7 +118,7 @@ class _Planner:
                 more, part = self.missing(field, here, f"{path}.{shown(field.name)}")
                 nodes += more
             blank[here.offset : here.offset + len(part)] = part
-        for name in controls - columns.keys():
+        for name in sorted(controls - columns.keys()):
             load = self._control(name, struct)
             counted = tuple(node for node in nodes if names_control(node, load))
             if counted:
@@ -198,7 +198,7 @@ class _Planner:
             item, blank = self._entry(element.name, last)
         elif has_rows:
             assert isinstance(element, Array)
-            item, blank = self._chars(element, notes, last, place.at(0), 0)
+            item, blank = self._chars(element, notes, last, place.at(0), 0, self.format.column_major)
         else:
             item, blank = self.value(element, notes, last, place.at(0))
         null = self.null(array, notes)
@@ -238,7 +238,9 @@ class _Planner:
         nodes, blank = self.fields(struct, columns, of.path)
         return Group(None, 0, nodes, False), blank
 
-    def _chars(self, array: Array, notes: Notes, column: int, place: _Place, where: int | Load) -> tuple[Node, bytes]:
+    def _chars(
+        self, array: Array, notes: Notes, column: int, place: _Place, where: int | Load, apart: bool = False
+    ) -> tuple[Node, bytes]:
         """One run of characters as text, binary or decimal."""
         arrow, (extent,) = self.columns[column].type, array.dims
         null = self.null(array, notes)
@@ -252,7 +254,7 @@ class _Planner:
         is_padded = (pa.types.is_string(arrow) or pa.types.is_large_string(arrow)) and notes.logical != BINARY
         control = place.columns.get(extent) if isinstance(extent, str) else None
         extents = self._extent(extent, place)
-        return Chars(column, where, extents, is_padded, control, null is not None), blank
+        return Chars(column, where, extents, is_padded, control, apart, null is not None), blank
 
     def missing(self, field: Field, place: _Place, path: str) -> tuple[list[Node], bytes]:
         """What a field becomes that no column fills."""

@@ -37,7 +37,7 @@ from ecode.types import (
 )
 from pbio_spark.columns.encoder import format_to_encoder
 from pbio_spark.errors import PbioError
-from pbio_spark.formats import Format
+from pbio_spark.formats import FieldLayout, Format, StructLayout
 from pbio_spark.formats.arrow_to_record import arrow_to_record
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import MAGIC, Scanner, decode
@@ -307,6 +307,14 @@ def test_texts_are_padded_to_counts_that_make_sense() -> None:
     for n in (-1, 2**40):
         with pytest.raises(PbioError, match="PBIO_BAD_VALUE"):
             write(form, arrow, {"n": n, "f": "ab", "g": ["c", "d"]})
+
+
+def test_texts_in_column_major_arrays() -> None:
+    fields = (FieldLayout("rows", "char[2][3]", 1, 0), FieldLayout("apart", "(char[2])[2][2]", 1, 6))
+    form = Format.from_structs([StructLayout("r", fields, 14)], column_major=True)
+    arrow = {"rows": pa.list_(pa.string()), "apart": pa.list_(pa.list_(pa.string()))}
+    (found,) = write(form, arrow, {"rows": ["ab", "cde"], "apart": [["a", "b"], ["c", "d"]]})
+    assert found == {"rows": [[97, 98, 0], [99, 100, 101]], "apart": [[[97, 0], [98, 0]], [[99, 0], [100, 0]]]}
 
 
 def test_large_offsets_and_wide_lists_are_the_same() -> None:

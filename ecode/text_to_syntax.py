@@ -183,8 +183,8 @@ class _Parse:
             hint = "declare the variable before the loop"
         elif self.last.kind == "NAME" and lexeme.kind in ("NAME", "INTEGER", "TEXT", "{"):
             hint = did_you_mean(self.last.text, KEYWORDS)
-        elif lexeme.kind == "TYPE_NAME":
-            hint = f"{lexeme.text!r} is the name of a type"
+        elif "TYPE_NAME" in (lexeme.kind, self.last.kind):
+            hint = f"{(lexeme if lexeme.kind == 'TYPE_NAME' else self.last).text!r} is the name of a type"
         elif lexeme.kind == "TEXT" and self.last.kind == "TEXT":
             hint = "write one string; adjacent strings are not joined"
         elif self.names[";"] in wanted and self.last.kind not in (";", "{", "}"):

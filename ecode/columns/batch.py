@@ -211,7 +211,7 @@ class _Run:
         }
         self.memory |= memory
         self.memory |= input_buffers(program.sources, inputs, program.types, program.structs, count, program.blocks)
-        self._pack_statics()
+        self._pack_statics(statics)
         for output in program.outputs:
             for name, buffer in output.buffers.items():
                 self.memory[name] = np.zeros(self._size(buffer), buffer.dtype)
@@ -225,7 +225,7 @@ class _Run:
             if status == 0:
                 break
             self._grow(names[status], int(self.memory["wanted"][0]))
-        self._unpack_statics()
+        self.statics.update(self._unpacked_statics())
         rows = int(self.memory["progress"][1])
         columns = {output.name: self._columns(output, rows) for output in program.outputs}
         log = self.memory["log"][: int(self.memory["log_used_at"][0])].tobytes()
@@ -264,9 +264,9 @@ class _Run:
 
     # Statics
 
-    def _pack_statics(self, size: int = _FIRST_TEXTS) -> None:
+    def _pack_statics(self, statics: Statics, size: int = _FIRST_TEXTS) -> None:
         event, structs = self.program.event, self.program.structs
-        size = max(size, sum(map(text_bytes, self.statics.values())))
+        size = max(size, sum(map(text_bytes, statics.values())))
         self.memory |= {"texts": np.zeros(size, np.uint8), "texts_other": np.zeros(size, np.uint8)}
         texts, base = bytearray(), address_of(self.memory["texts"])
 
@@ -277,19 +277,16 @@ class _Run:
         self.memory["statics"][:] = 0
         block = memoryview(self.memory["statics"]).cast("B")
         for name, type_, offset in event.statics:
-            pack(self.statics[name], type_, structs, block, offset, keep)
+            pack(statics[name], type_, structs, block, offset, keep)
         self.memory["texts"][: len(texts)] = np.frombuffer(bytes(texts), np.uint8)
 
     def _move_texts(self, size: int) -> None:
         """Larger blocks for the texts of static strings: the state goes out and in again."""
-        self.statics = dict(self.statics)
-        self._unpack_statics()
-        self._pack_statics(size)
+        self._pack_statics(self._unpacked_statics(), size)
 
-    def _unpack_statics(self) -> None:
-        block = memoryview(self.memory["statics"]).cast("B")
-        for name, type_, offset in self.program.event.statics:
-            self.statics[name] = unpack(type_, self.program.structs, block, offset, ctypes.string_at)
+    def _unpacked_statics(self) -> Statics:
+        block, structs = memoryview(self.memory["statics"]).cast("B"), self.program.structs
+        return {n: unpack(type_, structs, block, at, ctypes.string_at) for n, type_, at in self.program.event.statics}
 
     # Results
 

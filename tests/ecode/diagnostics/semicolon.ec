@@ -1,0 +1,1 @@
+{ int a = 1 return a; }

@@ -1,0 +1,1 @@
+{ int Point = 3; return Point; }

@@ -1,0 +1,348 @@
+"""What a host sees of programs: results, state, traps, services, analysis. Both engines, wherever both can."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ecode
+from ecode.columns import Column, columns_of, values_of
+from ecode.types import (
+    FLOAT32,
+    FLOAT64,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    Array,
+    Basic,
+    Field,
+    Notes,
+    Pointer,
+    Record,
+    Ref,
+    Struct,
+    record,
+)
+
+STOCK = record("stock", [Field("symbol", STRING), Field("price", FLOAT64)])
+RANGE = "{ if ((input.price < 75.0) || (input.price > 80.0)) { return 1; } return 0; }"
+WIND = """{
+    int i;
+    int j;
+    double sum = 0.0;
+    for(i = 0; i<37; i= i+1) {
+        for(j = 0; j<253; j=j+1) {
+            sum = sum + input.wind_velocity[j][i];
+        }
+    }
+    output.average_velocity = sum / (37 * 253);
+    return 1;
+}"""
+MONITORING = """{
+int i, len = 0;
+for ( i = 0; i < new.number_of_cpus; i = i + 1)
+    len += new.rqueue_length[i];
+old.avg_rqueue_length = len / new.number_of_cpus;
+old.free_memory = new.total_memory -
+    new.used_memory;
+old.rx_tx_bytes = new.rx_bytes + new.tx_bytes;
+}"""
+NEW = record(
+    "MonitoringMsg",
+    [
+        Field("number_of_cpus", INT32),
+        Field("rqueue_length", Array(INT32, ("number_of_cpus",))),
+        *(Field(name, INT32) for name in ("total_memory", "used_memory", "rx_bytes", "tx_bytes")),
+    ],
+)
+OLD = record("MonitoringMsg", [Field(name, INT32) for name in ("avg_rqueue_length", "free_memory", "rx_tx_bytes")])
+
+
+def simple(source: str, returns: Basic | None = INT32, *fields: Field, **options: Any) -> ecode.Program:
+    """A program on a record `input` with these fields."""
+    return ecode.compile(source, [ecode.Param("input", record("input", fields))], returns, **options)
+
+
+def batch_of(program: ecode.Program, name: str, values: list[Any]) -> Column:
+    return columns_of(values, program.typed.param_types[name], program.typed.structs)
+
+
+def test_published_stock_filter() -> None:
+    program = ecode.compile(RANGE, [ecode.Param("input", STOCK)])
+    prices = [74.9, 75.0, 80.0, 80.1, float("nan")]
+    events = [{"symbol": "IBM", "price": price} for price in prices]
+    assert [program.run({"input": event}).returned for event in events] == [1, 0, 0, 1, 0]
+    passed = program.kernel().run({"input": batch_of(program, "input", events)}, 5).passed
+    assert passed.tolist() == [1, 0, 0, 1, 0]
+
+
+def test_published_stock_filter_with_a_parameter_block() -> None:
+    source = "{ if ((input.price < param.low) || (input.price > param.high)) { return 1; } return 0; }"
+    block = record("block", [Field("low", FLOAT64), Field("high", FLOAT64)])
+    program = ecode.compile(source, [ecode.Param("input", STOCK), ecode.Param("param", block, ecode.Mode.PARAM)])
+    events = batch_of(program, "input", [{"symbol": "A", "price": price} for price in (1.0, 5.0, 9.0)])
+    kernel = program.kernel()
+    for low, high, expected in ((2.0, 8.0, [1, 0, 1]), (0.0, 8.0, [0, 0, 1]), (0.0, 10.0, [0, 0, 0])):
+        limits = batch_of(program, "param", [{"low": low, "high": high}])
+        assert kernel.run({"input": events, "param": limits}, 3).passed.tolist() == expected
+
+
+def test_published_wind_average() -> None:
+    wind = record("wind", [Field("wind_velocity", Array(FLOAT32, (253, 37)))])
+    output = record("average", [Field("average_velocity", FLOAT64)])
+    program = ecode.compile(WIND, [ecode.Param("input", wind), ecode.Param("output", output, ecode.Mode.OUT)])
+    values = np.random.default_rng(1).uniform(0, 30, (3, 253, 37)).astype(np.float32)
+    total = [sum(float(v[j][i]) for i in range(37) for j in range(253)) / (37 * 253) for v in values]
+    data = Column(3, children={"wind_velocity": Column(3, children={"[]": Column(values.size, values.ravel())})})
+    result = program.kernel().run({"input": data}, 3)
+    assert result.outputs["output"].children["average_velocity"].data is not None
+    assert result.outputs["output"].children["average_velocity"].data.tolist() == total
+    one = program.run({"input": {"wind_velocity": values[0].tolist()}})
+    assert one.outputs["output"]["average_velocity"] == total[0]
+
+
+def test_published_morph() -> None:
+    """A void program from `new` to `old`; both types have one name."""
+    program = ecode.compile(MONITORING, [ecode.Param("new", NEW), ecode.Param("old", OLD, ecode.Mode.OUT)], None)
+    memory = {"total_memory": 10, "used_memory": 4, "rx_bytes": 7, "tx_bytes": 8}
+    events = [{"number_of_cpus": 3, "rqueue_length": [1, 2, 6], **memory}, {"number_of_cpus": 0, **memory}]
+    expected = {"avg_rqueue_length": 3, "free_memory": 6, "rx_tx_bytes": 15}
+    assert program.run({"new": events[0]}).outputs == {"old": expected}
+    result = program.kernel().run({"new": batch_of(program, "new", events)}, 2)
+    assert values_of(result.outputs["old"], program.typed.param_types["old"], program.typed.structs) == [expected]
+    assert [(event, trap.kind, trap.line) for event, trap in result.traps] == [(1, ecode.TrapKind.DIVISION_BY_ZERO, 5)]
+    with pytest.raises(ecode.Trap, match=r"\[ECODE_DIVISION_BY_ZERO\]") as caught:
+        program.run({"new": events[1]})
+    assert (caught.value.line, caught.value.column) == (5, 29)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_statics_survive_events_and_roll_back_on_traps() -> None:
+    source = '{ static int n = 10; static string last = "-"; static int a[3]; static short n2;\n'
+    source += "n += 1; a[n % 3]++; n2--; last = input.s; return a[input.x]; }"
+    program = simple(source, INT32, Field("x", INT32), Field("s", STRING))
+    assert program.statics == {"n": 10, "last": b"-", "a": [0, 0, 0], "n2": 0}
+    events = [{"x": 0, "s": "one"}, {"x": 9, "s": "two"}, {"x": 1, "s": "x" * 1000}]
+    expected = {"n": 12, "last": b"x" * 1000, "a": [1, 0, 1], "n2": -2}
+    statics = program.statics
+    for event in events[:1]:
+        program.run({"input": event}, statics)
+    before = dict(statics)
+    with pytest.raises(ecode.Trap):
+        program.run({"input": events[1]}, statics)
+    assert statics == before
+    program.run({"input": events[2]}, statics)
+    assert statics == expected
+    state = program.statics
+    result = program.kernel().run({"input": batch_of(program, "input", events)}, 3, state)
+    assert [event for event, _ in result.traps] == [1]
+    assert state == expected
+
+
+def test_services_and_printf_go_to_the_log() -> None:
+    emit = ecode.service("void emit(int port, double v)", lambda port, v: None, "0", is_logged=True)
+    source = '{ int i; for (i = 0; i < input.x; i++) emit(i, input.x * 0.5); printf("%s=%d!", input.s, input.x);\n'
+    source += "return 10 / input.x; }"
+    program = simple(source, INT32, Field("x", INT32), Field("s", STRING), functions=[emit, ecode.PRINTF])
+    expected = (("emit", (0, 1.0)), ("emit", (1, 1.0)), ("printf", ("abc=2!",)))
+    assert program.run({"input": {"x": 2, "s": "abc"}}).log == expected
+    events = [{"x": 2, "s": "abc"}, {"x": 0, "s": None}, {"x": 1, "s": None}]
+    result = program.kernel().run({"input": batch_of(program, "input", events)}, 3)
+    # What an event logged before it trapped is not there.
+    assert result.log == (
+        *((0, name, arguments) for name, arguments in expected),
+        (2, "emit", (0, 0.5)),
+        (2, "printf", ("(null)=1!",)),
+    )
+
+
+def test_a_service_without_native_form_runs_in_the_interpreter_only() -> None:
+    program = simple("{ return ask(2); }", functions=[ecode.service("int ask(int x)", lambda x: x + 40)])
+    assert program.run({"input": {}}).returned == 42
+    with pytest.raises(ecode.NotCompilable, match="ask"):
+        program.kernel()
+
+
+def test_any_name_reaches_its_field() -> None:
+    fields = [Field("integer field", INT32), Field("for", INT32), Field("é", INT32)]
+    program = simple('{ return input["integer field"] * 100 + input.for * 10 + input["é"]; }', INT32, *fields)
+    event = {"integer field": 1, "for": 2, "é": 3}
+    assert program.run({"input": event}).returned == 123
+    result = program.kernel(ecode.Keep.ALL).run({"input": batch_of(program, "input", [event])}, 1)
+    assert result.returned is not None
+    assert result.returned.data is not None
+    assert result.returned.data.tolist() == [123]
+
+
+def test_absent_fields_read_as_default_or_zero() -> None:
+    fields = [Field("x", INT32, Notes(default=7)), Field("y", INT32), Field("p", Pointer(INT32))]
+    program = simple("{ return input.x * 10 + input.y + present(input.x) + 2 * present(input.p); }", INT32, *fields)
+    assert program.run({"input": {}}).returned == 70
+    assert program.run({"input": {"x": 1, "y": 2, "p": 5}}).returned == 15
+
+
+def test_two_versions_of_one_structure() -> None:
+    old = record("r", [Field("p", Ref("Point"))], [Struct("Point", (Field("x", INT16),))])
+    new = record("r", [Field("p", Ref("Point"))], [Struct("Point", (Field("x", FLOAT64), Field("y", INT64)))])
+    params = [ecode.Param("new", new), ecode.Param("old", old, ecode.Mode.OUT)]
+    program = ecode.compile("{ old.p.x = new.p.x + new.p.y; }", params, None)
+    assert program.run({"new": {"p": {"x": 1.5, "y": 2}}}).outputs["old"] == {"p": {"x": 3}}
+
+
+def test_columns_that_a_program_never_writes_are_not_there() -> None:
+    output = record(
+        "output", [Field("a", INT32), Field("b", STRING), Field("n", INT32), Field("v", Array(INT32, ("n",)))]
+    )
+    program = ecode.compile("{ output.a = 1; }", [ecode.Param("output", output, ecode.Mode.OUT)], None)
+    assert list(program.kernel().run({}, 2).outputs["output"].children) == ["a"]
+
+
+def test_output_that_grows_beyond_every_first_guess() -> None:
+    output = record("output", [Field("n", INT32), Field("v", Array(INT64, ("n",))), Field("s", STRING)])
+    source = "{ int i; for (i = 0; i < 20000; i++) { output.n++; output.v[i] = i * input.x; }\n"
+    source += "output.s = input.s; return 1; }"
+    fields = record("input", [Field("x", INT32), Field("s", STRING)])
+    program = ecode.compile(source, [ecode.Param("input", fields), ecode.Param("output", output, ecode.Mode.OUT)])
+    events = batch_of(program, "input", [{"x": x, "s": "y" * 500 * x} for x in range(4)])
+    rows = values_of(program.kernel().run({"input": events}, 4).outputs["output"], Ref("output"), program.typed.structs)
+    assert [row["v"] for row in rows] == [[i * x for i in range(20000)] for x in range(4)]
+    assert [len(row["s"]) for row in rows] == [0, 500, 1000, 1500]
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        ("{ while (1) ; return 1; }", "budget_exceeded"),
+        ("{ int i; for (i = 0; i <= 2147483647; i++) ; return 1; }", "budget_exceeded"),
+        ("{ again: goto again; return 1; }", "budget_exceeded"),
+        ("{ output.n = -1; return 1; }", "negative_size"),
+        ("{ output.n = 2147483647; return 1; }", "size_limit"),
+        ("{ int i; for (i = 1; i < 1000; i++) output.n = i * 1000; return 1; }", "size_limit"),
+        ("{ int *p; return *p; }", "index_out_of_range"),
+        ("{ int a; int *p = &a; p = p + 2; return 1; }", "index_out_of_range"),
+        ("{ int a; int *p = &a; return p[1]; }", "index_out_of_range"),
+        ("{ string s; return s[0]; }", "index_out_of_range"),
+        ('{ string s = "abc"; return s[4]; }', "index_out_of_range"),
+        ("{ return 1 % (output.n * 1); }", "division_by_zero"),
+        ("#include <string.h>\n{ string s; return strlen(s); }", "index_out_of_range"),
+    ],
+)
+def test_traps(source: str, kind: str) -> None:
+    output = record("output", [Field("n", INT32), Field("v", Array(INT64, ("n",)))])
+    limits = ecode.Limits(budget=1000, output_bytes=1 << 20)
+    program = ecode.compile(source, [ecode.Param("output", output, ecode.Mode.OUT)], limits=limits)
+    with pytest.raises(ecode.Trap) as caught:
+        program.run({})
+    assert caught.value.kind == kind
+    ((_, trap),) = program.kernel().run({}, 1).traps
+    assert str(trap) == str(caught.value)
+
+
+def test_a_batch_program_needs_no_compiler_where_it_is_sent() -> None:
+    program = ecode.compile(RANGE, [ecode.Param("input", STOCK)])
+    column = batch_of(program, "input", [{"symbol": "x", "price": price} for price in (1.0, 77.0)])
+    script = (
+        "import pickle, sys; kernel, column = pickle.load(sys.stdin.buffer)\n"
+        "print(kernel.run({'input': column}, 2).passed.tolist(), 'numba' in sys.modules, 'lark' in sys.modules)"
+    )
+    sent = pickle.dumps((program.kernel(), column))
+    done = subprocess.run([sys.executable, "-c", script], input=sent, capture_output=True, check=True)
+    assert done.stdout.decode().split("] ")[0] == "[1, 0"
+    assert "True" not in done.stdout.decode().split()[2]
+
+
+def broken(column: Column, **changes: Any) -> Column:
+    array = column.children["rqueue_length"]
+    children = dict(column.children)
+    for name, value in changes.items():
+        if name == "number_of_cpus":
+            children[name] = Column(2, np.array(value, np.int32))
+        elif name == "offsets":
+            children["rqueue_length"] = Column(2, None, np.array(value, np.int32), None, array.children)
+        else:
+            children["rqueue_length"] = Column(2, None, array.offsets, None, {"[]": Column(1, np.zeros(1, np.int32))})
+    return Column(2, children=children)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"number_of_cpus": [3, 2]},
+        {"number_of_cpus": [-1, 2]},
+        {"number_of_cpus": [2]},
+        {"offsets": [0, 2, 400]},
+        {"offsets": [0, -2, 4]},
+        {"offsets": [2, 0, 4]},
+        {"offsets": [0, 2]},
+        {"items": None},
+    ],
+)
+def test_columns_that_contradict_themselves_are_refused(changes: dict[str, Any]) -> None:
+    program = ecode.compile(MONITORING, [ecode.Param("new", NEW), ecode.Param("old", OLD, ecode.Mode.OUT)], None)
+    memory = dict.fromkeys(("total_memory", "used_memory", "rx_bytes", "tx_bytes"), 1)
+    good = batch_of(program, "new", [{"number_of_cpus": 2, "rqueue_length": [1, 2], **memory}] * 2)
+    with pytest.raises(ecode.ParameterError, match=r"^\[ECODE_PARAMETER\] new"):
+        program.kernel().run({"new": broken(good, **changes)}, 2)
+
+
+def nested(levels: int, extent: int) -> Record:
+    """A structure in a structure in a structure ..."""
+    inner = (Struct(f"s{i}", (Field("f", Array(Ref(f"s{i + 1}"), (extent,))),)) for i in range(levels))
+    return Record((*inner, Struct(f"s{levels}", (Field("x", INT32),))))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        record("r", [Field("p", Ref("r"))]),
+        record("r", [Field("p", Ref("nowhere"))]),
+        record("r", [Field("v", Array(INT32, ("n",)))]),
+        record("r", [Field("v", Array(INT32, (1 << 40,)))]),
+        nested(500, 1),
+        nested(60, 9),
+    ],
+)
+def test_impossible_record_types_are_refused(bad: Record) -> None:
+    with pytest.raises(ecode.ParameterError):
+        ecode.compile("{ return 1; }", [ecode.Param("input", bad)])
+
+
+def test_a_program_is_its_text_when_it_travels() -> None:
+    program = ecode.compile(RANGE, [ecode.Param("input", STOCK)])
+    copy = pickle.loads(pickle.dumps(program))
+    assert copy.run({"input": {"price": 1.0}}).returned == 1
+
+
+def test_analysis_of_the_published_programs() -> None:
+    morph = ecode.compile(MONITORING, [ecode.Param("new", NEW), ecode.Param("old", OLD, ecode.Mode.OUT)], None).analysis
+    assert morph.is_bounded
+    assert morph.cost.degree == 1
+    assert morph.cost.at({"new.number_of_cpus": 100}) < 2000
+    assert morph.writes == {"old": {"avg_rqueue_length", "free_memory", "rx_tx_bytes"}}
+    assert "new.rqueue_length" in str(morph)
+    wind = record("wind", [Field("wind_velocity", Array(FLOAT32, (253, 37)))])
+    output = record("average", [Field("average_velocity", FLOAT64)])
+    average = ecode.compile(WIND, [ecode.Param("input", wind), ecode.Param("output", output, ecode.Mode.OUT)]).analysis
+    assert average.is_bounded
+    assert average.cost.degree == 0
+    assert average.cost.at({}) > 253 * 37
+
+
+def test_analysis_of_loops_state_and_warnings() -> None:
+    source = "#include <math.h>\n{ static int s; int k; int i; double d = 0; while (d < 10) d += sqrt(2.0);\n"
+    source += "for (i = 0; i < input.n; i++) if (input.n > i * 2) return k; s++; return s; }"
+    analysis = simple(source, INT32, Field("n", INT32), Field("unused", INT32)).analysis
+    assert not analysis.is_bounded
+    assert analysis.statics == ("s",)
+    assert analysis.functions == ("sqrt",)
+    assert analysis.reads == {"input": {"n"}}
+    assert [warning.message for warning in analysis.warnings] == ["'k' may be read before it is written; it is 0 then"]
+    assert simple("{ int i; for (i = 9; i >= 0; i--) if (i == 3) break; return i; }").analysis.is_bounded
+    assert not simple("{ int i; for (i = 0; i < 9; i++) i--; return i; }").analysis.is_bounded
+    assert not simple("{ int i = 0; top: i++; if (i < 3) goto top; return i; }").analysis.is_bounded

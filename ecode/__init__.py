@@ -21,14 +21,22 @@ The way of a program, in order:
     limits           what a program may cost
     library          math, strings, attribute lists
     native           generated text -> machine code
+
+What this module exports is imported when it is first used: record types alone (`ecode.types`) must stay light.
 """
 
-from ecode.environment import Function, Mode, Param, service
-from ecode.errors import CompileError, Diagnostic, EcodeError, NotCompilable, ParameterError, Trap, TrapKind
-from ecode.library import PRINTF
-from ecode.limits import Limits
-from ecode.outcome import Keep, Outcome, Statics
-from ecode.program import Program, compile  # noqa: A004
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ecode.environment import Function, Mode, Param, service
+    from ecode.errors import CompileError, Diagnostic, EcodeError, NotCompilable, ParameterError, Trap, TrapKind
+    from ecode.library import PRINTF
+    from ecode.limits import Limits
+    from ecode.outcome import Keep, Outcome, Statics
+    from ecode.program import Program, compile  # noqa: A004
 
 __all__ = [
     "compile",
@@ -50,3 +58,19 @@ __all__ = [
     "ParameterError",
     "NotCompilable",
 ]
+
+_HOMES = {
+    "environment": ("Function", "Mode", "Param", "service"),
+    "errors": ("CompileError", "Diagnostic", "EcodeError", "NotCompilable", "ParameterError", "Trap", "TrapKind"),
+    "library": ("PRINTF",),
+    "limits": ("Limits",),
+    "outcome": ("Keep", "Outcome", "Statics"),
+    "program": ("Program", "compile"),
+}
+
+
+def __getattr__(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"ecode.{home}"), name)
+    raise AttributeError(f"module 'ecode' has no attribute {name!r}")

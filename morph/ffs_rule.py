@@ -41,17 +41,15 @@ def ffs_match(
 
     Args:
         reached: the incoming format, then the prior formats it names, in order, up to the first that is not known.
-        wanted: the registered formats, in order: of equals the first wins. Only those of the incoming name count.
+        wanted: the registered formats, in order: of equals the first wins. A format only matches one of its own name.
         carries_transforms: whether the incoming format names any prior format, known or not.
     """
     best: FfsMatch | None = None
     best_pair = (START, START)
     wanted = list(wanted)
-    name: str | None = None
     for key, record in reached:
-        name = record.name if name is None else name
         for want, candidate in wanted:
-            if candidate.name != name:
+            if candidate.name != record.name:
                 continue
             lost, missing = ffs_differences(record, candidate)
             if (missing, lost) < best_pair:
@@ -99,32 +97,36 @@ def _same(one: Type, other: Type) -> bool:
 
 
 def _is_dynamic(type_: Type) -> bool:
-    return isinstance(type_, Array) and (type_.is_dynamic or _is_dynamic(type_.element))
+    match type_:
+        case Pointer(target):
+            return _is_dynamic(target)
+        case Array(element):
+            return type_.is_dynamic or _is_dynamic(element)
+    return False
 
 
 def _class(type_: Type) -> tuple[str, int]:
-    """The class of a type, and how many static elements it has."""
+    """The class of a type, and how many static elements it has; whether behind a pointer does not matter."""
     match type_:
         case Basic(kind):
             return kind, 1
         case Ref():
             return "structure", 1
         case Pointer(target):
-            name, count = _class(target)
-            return f"*{name}", count
+            return _class(target)
         case Array(element, dims):
             name, count = _class(element)
             return name, count * math.prod(dim for dim in dims if isinstance(dim, int))
 
 
 def _text(type_: Type) -> str:
-    """What a type string says, but for the size."""
+    """What a type string says, but for sizes and pointers."""
     match type_:
         case Basic(kind):
             return kind
         case Ref(name):
             return name
         case Pointer(target):
-            return f"*({_text(target)})"
+            return _text(target)
         case Array(element, dims):
             return _text(element) + "".join(f"[{dim}]" for dim in dims)

@@ -65,6 +65,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "FMFormat_of_original": (c_void_p, (c_void_p,)),
     "FFSTypeHandle_from_encode": (c_void_p, (c_void_p, c_void_p)),
     "FFSset_fixed_target": (c_void_p, (c_void_p, c_void_p)),
+    "FFS_target_from_encode": (c_void_p, (c_void_p, c_void_p)),
     "establish_conversion": (None, (c_void_p, c_void_p, c_void_p)),
     "create_FFSBuffer": (c_void_p, ()),
     "free_FFSBuffer": (None, (c_void_p,)),

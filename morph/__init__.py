@@ -10,37 +10,44 @@
 
 From the smallest question to the largest:
 
-    convertible  which field may become which
-    profile      a record type made ready for comparing
-    diff         Algorithm 1: diff, weight, mismatch ratio
-    policy       thresholds, weights, limits; the paper's and FFS's own
-    maxmatch     of two sets of record types, the pair that fits best
-    transforms   E-code between formats, as a graph
-    field_map    which field fills which, defaults, what is dropped
-    resolve      Algorithm 2: the way of a format to a wanted type
-    resolution   its answer, as a value
-    ffs_rule     what the FFS library would choose
-    explain      an answer in a few lines
-    edit_script  how one record type becomes another
-    lineage      which format can become which
-    scores       all against all
-    as_json      values to JSON and back
-    errors       errors and problems
+    convertible   which field may become which
+    profile       a record type made ready for comparing
+    differences   Algorithm 1: diff, weight, mismatch ratio
+    policy        thresholds, weights, limits; the paper's and FFS's own
+    matcher       MaxMatch: of two sets of record types, the pair that fits best
+    transforms    E-code between formats, as a graph
+    field_map     which field fills which, defaults, what is dropped
+    resolver      Algorithm 2: the way of a format to a wanted type
+    resolution    its answer, as a value
+    ffs_rule      what the FFS library would choose
+    explain       an answer in a few lines
+    edits         how one record type becomes another
+    lineages      which format can become which
+    score_matrix  all against all
+    as_json       values to JSON and back
+    errors        errors and problems
 
-It knows record types and E-code: no bytes, no Arrow, no Spark.
+It knows record types and E-code: no bytes, no Arrow, no Spark. What this module exports is imported when it is first
+used, and networkx when there is a graph: policies and answers alone must stay light.
 """
 
-from morph.diff import Comparison, compare, diff, mismatch_ratio, weight
-from morph.edit_script import EditScript, edit_script
-from morph.errors import MorphError, Problem
-from morph.field_map import FieldSource, StructMap, map_fields
-from morph.lineage import Lineage, lineage
-from morph.maxmatch import maxmatch
-from morph.policy import FFS, PAPER, Criterion, Policy, Rule, policy_named
-from morph.resolution import Candidate, Rejection, Resolution, answer_from_json
-from morph.resolve import Resolver, resolve
-from morph.scores import Scores, scores
-from morph.transforms import Key, Route, Transform, TransformGraph, compile_transform
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from morph.differences import Comparison, compare, diff, mismatch_ratio, weight
+    from morph.edits import EditScript, edit_script
+    from morph.errors import MorphError, Problem
+    from morph.field_map import FieldSource, StructMap, map_fields
+    from morph.lineages import Lineage, lineage
+    from morph.matcher import maxmatch
+    from morph.policy import FFS, PAPER, Criterion, Policy, Rule, policy_named
+    from morph.resolution import Candidate, Rejection, Resolution, answer_from_json
+    from morph.resolver import Resolver, resolve
+    from morph.score_matrix import Scores, scores
+    from morph.transforms import Key, Route, Transform, TransformGraph, compile_transform
 
 __all__ = [
     "resolve",
@@ -78,3 +85,24 @@ __all__ = [
     "MorphError",
     "Problem",
 ]
+
+_HOMES = {
+    "differences": ("Comparison", "compare", "diff", "mismatch_ratio", "weight"),
+    "edits": ("EditScript", "edit_script"),
+    "errors": ("MorphError", "Problem"),
+    "field_map": ("FieldSource", "StructMap", "map_fields"),
+    "lineages": ("Lineage", "lineage"),
+    "matcher": ("maxmatch",),
+    "policy": ("FFS", "PAPER", "Criterion", "Policy", "Rule", "policy_named"),
+    "resolution": ("Candidate", "Rejection", "Resolution", "answer_from_json"),
+    "resolver": ("Resolver", "resolve"),
+    "score_matrix": ("Scores", "scores"),
+    "transforms": ("Key", "Route", "Transform", "TransformGraph", "compile_transform"),
+}
+
+
+def __getattr__(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"morph.{home}"), name)
+    raise AttributeError(f"module 'morph' has no attribute {name!r}")

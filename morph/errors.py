@@ -18,6 +18,7 @@ CODES: dict[str, str] = {
     "MORPH_MAX_HOPS": "Formats that only more transforms lead to than the policy allows were not considered.",
     "MORPH_MISSING_BODY": "A transform leads to a format that nobody has described.",
     "MORPH_TOO_COMPLEX": "Two record types nest so deeply, or in so many ways, that comparing them is refused.",
+    "MORPH_TOO_COSTLY": "A transform may take more operations for a record than the policy allows.",
     "MORPH_TRANSFORMS_DISAGREE": "Two transforms between the same formats have different E-code.",
     "MORPH_UNKNOWN_FORMAT": "No format of that key is known.",
 }

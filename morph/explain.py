@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 
-from morph.diff import Comparison
+from morph.differences import Comparison
 from morph.field_map import StructMap
 from morph.resolution import Candidate, Rejection, Resolution, Verdict
 
@@ -89,11 +89,11 @@ def _remarks(answer: Resolution | Rejection) -> Iterator[str]:
         if answer.hint:
             yield f"hint: {answer.hint}"
     else:
-        yield from _remarks_on_fields(answer.fields)
+        yield from _remarks_on_fields(answer.fields, answer.unwritten)
     yield from (f"problem: {problem}" for problem in answer.problems)
 
 
-def _remarks_on_fields(maps: tuple[StructMap, ...]) -> Iterator[str]:
+def _remarks_on_fields(maps: tuple[StructMap, ...], unwritten: tuple[str, ...]) -> Iterator[str]:
     absent = [
         (_path(maps, number, source.name), source.default)
         for number, map_ in enumerate(maps)
@@ -104,6 +104,7 @@ def _remarks_on_fields(maps: tuple[StructMap, ...]) -> Iterator[str]:
     for what, names in (
         ("by default", [f"{path} = {default!r}" for path, default in absent if default is not None]),
         ("null", [path for path, default in absent if default is None]),
+        ("null, for no transform writes it", list(unwritten)),
         ("not wanted", dropped),
     ):
         if names:

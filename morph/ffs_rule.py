@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ecode.types import CHAR, Array, Basic, Field, Pointer, Record, Ref, Struct, Type, references
-from morph.diff import Comparison, weight
+from morph.differences import Comparison, weight
 
 THRESHOLD = 0.2
 """The winner's share of missing fields must be below this."""

@@ -10,6 +10,9 @@ from ecode.suggest import did_you_mean
 from morph.convertible import CONVERTIBLE, SAME_KIND, Conversions
 from morph.errors import MorphError
 
+NOMINAL_SIZE = 100
+"""Elements of an array, and rounds of a loop that nobody can count, where costs are compared with a limit."""
+
 
 class Rule(StrEnum):
     """Which algorithm chooses."""
@@ -38,6 +41,8 @@ class Policy:
         convertible: (from, to) of the kinds that may become each other.
         same_name: a record type only matches one of its own name.
         max_hops: the most transforms in a row.
+        max_cost: the most operations of one transform for one record, each array of which has `NOMINAL_SIZE` elements;
+            with a limit, a transform whose loops have no bound is not taken.
         prefer: what makes a candidate better, most important first; equals are decided by their keys.
         rule: the paper's algorithm, or FFS's, which heeds nothing here but `convertible`.
     """
@@ -48,6 +53,7 @@ class Policy:
     convertible: Conversions = CONVERTIBLE
     same_name: bool = True
     max_hops: int = 32
+    max_cost: float = math.inf
     prefer: tuple[Criterion, ...] = (Criterion.MISMATCH_RATIO, Criterion.DIFF, Criterion.HOPS)
     rule: Rule = Rule.PAPER
 
@@ -58,6 +64,8 @@ class Policy:
             raise _bad("mismatch_threshold", f"{self.mismatch_threshold!r} is not a number from 0 to 1")
         if self.max_hops < 0:
             raise _bad("max_hops", f"{self.max_hops!r} is negative")
+        if not self.max_cost >= 0:
+            raise _bad("max_cost", f"{self.max_cost!r} is not a number from 0")
         for path, weight in self.field_weights:
             if not 0 <= weight <= 1e9:
                 raise _bad("field_weights", f"the weight {weight!r} of {path!r} is not a number from 0 to 1e9")

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import networkx as nx
-
 from ecode.types import Basic, Notes, Record, Struct, references
 from morph.convertible import Look, field_to_look, shape
 
@@ -118,6 +116,8 @@ def _tree(field_weights: tuple[tuple[str, float], ...]) -> Weights:
 
 
 def _heights(record: Record) -> dict[str, int]:
+    import networkx as nx
+
     graph = nx.DiGraph()
     graph.add_nodes_from(struct.name for struct in record.structs)
     graph.add_edges_from((struct.name, name) for struct in record.structs for name in _inner_names(struct))

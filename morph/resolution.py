@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Self, cast
 
 from morph.as_json import from_json, to_json
-from morph.diff import Comparison
+from morph.differences import Comparison
 from morph.errors import Problem
 from morph.field_map import StructMap
 from morph.transforms import Key, Route
@@ -86,12 +86,14 @@ class Resolution(_Answer):
         wanted: the key of the type.
         comparison: of the format at the end of the route and the wanted type.
         fields: how the wanted type is filled from there, the top structure first.
+        unwritten: wanted fields that are there, but which the last transform never writes: they are null.
     """
 
     route: Route
     wanted: Key
     comparison: Comparison
     fields: tuple[StructMap, ...]
+    unwritten: tuple[str, ...]
 
     @property
     def reached(self) -> Key:

@@ -15,17 +15,19 @@ Formats are known by opaque texts, their keys; morph does not care that these ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
-
-import networkx as nx
+from typing import TYPE_CHECKING, TypeAlias
 
 import ecode
 from ecode.suggest import did_you_mean
 from ecode.types import INT32, Record
 from morph.errors import MorphError, Problem
-from morph.policy import PAPER
+from morph.policy import NOMINAL_SIZE, PAPER
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Key: TypeAlias = str
 """What a format is known by, e.g. its ID in hexadecimal. Keys break ties, so they should be the same everywhere."""
@@ -76,6 +78,21 @@ def compile_transform(text: str, new: Record, old: Record) -> ecode.Program:
             ) from error
 
 
+def nominal_cost(program: ecode.Program) -> float:
+    """The most operations of a transform for a record whose arrays have `NOMINAL_SIZE` elements; inf without bound.
+
+    >>> from ecode.types import INT32, Field, record
+    >>> a = record("r", [Field("a", INT32)])
+    >>> loop = compile_transform("{ int i; for (i = 0; i < new.a; i++) old.a += i; }", a, a)
+    >>> simple = compile_transform("{ old.a = new.a; }", a, a)
+    >>> nominal_cost(loop) > 100 * nominal_cost(simple)
+    True
+    """
+    analysis = program.analysis
+    sizes = {name: NOMINAL_SIZE for names in analysis.cost.terms for name in names}
+    return analysis.cost.at(sizes) if analysis.is_bounded else math.inf
+
+
 class TransformGraph:
     """Formats and the transforms between them; chains, branches and cycles are all fine.
 
@@ -86,6 +103,8 @@ class TransformGraph:
     """
 
     def __init__(self, records: Mapping[Key, Record] | None = None, transforms: Collection[Transform] = ()) -> None:
+        import networkx as nx
+
         self.graph: nx.DiGraph[Key] = nx.DiGraph()
         self._reported: list[Problem] = []
         self._programs: dict[Transform, ecode.Program | MorphError] = {}

@@ -18,7 +18,7 @@ import ecode
 from ecode import Mode, Param, TrapKind
 from ecode.columns.batch import BatchProgram, BatchResult
 from ecode.types import Default, Record
-from pbio_spark.columns.converter import Converter, Decoded, Decoder, plan_to_converter
+from pbio_spark.columns.converter import Converter, Decoded, Decoder, is_ready, plan_to_converter
 from pbio_spark.columns.made import MadeColumns
 from pbio_spark.columns.planner import format_to_plan
 from pbio_spark.columns.ways import Way
@@ -40,12 +40,12 @@ def way_to_converter(
     *,
     fused: bool,
 ) -> AnyConverter:
-    """Compile a way. Raises what `format_to_plan` raises, and PBIO_BAD_PROGRAM."""
+    """Compile a way; fused kernels also where they are in the cache. Raises what `format_to_plan` raises, and PBIO_BAD_PROGRAM."""
     defaults = {**way.defaults, **defaults}
     try:
         if way.is_direct:
             plan = format_to_plan(form, schema, presentation, aliases=aliases, defaults=defaults)
-            plain = replace(plan_to_converter(plan, fused=fused), target=way.target)
+            plain = replace(plan_to_converter(plan, fused=fused or is_ready(plan, fused=True)), target=way.target)
             if way.keep is None:
                 return plain
             binding = WireBinding(form, _input(way.keep))

@@ -50,10 +50,11 @@ class PbioDataSource(DataSource):
         from pbio_spark.source.arrow import spark_to_arrow
         from pbio_spark.source.planning import scan_files
         from pbio_spark.source.reader import PbioReader
+        from pbio_spark.source.request import is_request
 
         options = parse_options(self.options, Scope.READ)
-        scan = self._scan or scan_files(paths_of(self.options), options, all_formats=False)
-        return PbioReader(scan, spark_to_arrow(schema))
+        scan = self._scan or scan_files(paths_of(self.options), options, all_formats=is_request(options))
+        return PbioReader(scan, spark_to_arrow(schema), is_projection=self._scan is None)
 
     def streamReader(self, schema: StructType) -> PbioStreamReader:  # noqa: N802 - Spark's name
         from pbio_spark.source.arrow import spark_to_arrow

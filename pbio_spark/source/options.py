@@ -14,18 +14,37 @@ with a suggestion, never ignored.
 from __future__ import annotations
 
 import json
-import re
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal
 
 from ecode.suggest import did_you_mean
-from ecode.types import Default
+from ecode.types import Default, Record
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.lookup3 import id_length
 from pbio_spark.formats.machine import MACHINES, machine_named
+from pbio_spark.source.option_values import (
+    TransformText,
+    aliases,
+    boolean,
+    count,
+    depth,
+    format_ids,
+    instant,
+    names,
+    number,
+    one_of,
+    positive,
+    ratio,
+    reader_formats,
+    scalars,
+    seconds,
+    size,
+    text,
+    transforms,
+    weights,
+)
 
 
 class Scope(StrEnum):
@@ -38,113 +57,26 @@ class Scope(StrEnum):
     TO = "to_pbio"
 
 
-TOLERATED = frozenset({"path", "paths", "checkpointlocation", "queryname", "outputmode", "serialization.format"})
-"""What Spark itself adds to the options of a source."""
+TOLERATED = frozenset(
+    [
+        "path",
+        "paths",
+        "checkpointlocation",
+        "queryname",
+        "outputmode",
+        "serialization.format",
+        "location",
+        "provider",
+        "owner",
+        "comment",
+        "external",
+        "collation",
+    ]
+)
+"""What Spark itself adds to the options of a source, in the second line when it makes a table."""
 
-_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-
-
-def text(value: str) -> str:
-    """any text"""
-    return value
-
-
-def names(value: str) -> tuple[str, ...]:
-    """a name, several with commas between, or a JSON list of names"""
-    if value.lstrip().startswith("["):
-        listed = json.loads(value)
-        if not all(isinstance(name, str) for name in listed):
-            raise ValueError("the list holds something that is not a text")
-        return tuple(listed)
-    return tuple(name.strip() for name in value.split(",") if name.strip())
-
-
-def format_ids(value: str) -> tuple[bytes, ...]:
-    """hexadecimal format IDs with commas between"""
-    ids = tuple(bytes.fromhex(name) for name in names(value))
-    for format_id in ids:
-        if id_length(format_id) != len(format_id):
-            raise ValueError(f"{format_id.hex()} is no format ID")
-    return ids
-
-
-def boolean(value: str) -> bool:
-    """`true` or `false`"""
-    return {"true": True, "false": False}[value.lower()]
-
-
-def positive(value: str) -> int:
-    """a positive whole number"""
-    if (number := int(value)) < 1:
-        raise ValueError(f"{number} is not positive")
-    return number
-
-
-def depth(value: str) -> int:
-    """a whole number up to 15"""
-    if (number := int(value)) > 15:
-        raise ValueError(f"{number} is more than 15")
-    return number
-
-
-def size(value: str) -> int:
-    """a positive number of bytes, `67108864`, `64m` or `64 MB`"""
-    match = re.fullmatch(r"(\d+)\s*([kmgt]?)i?b?", value.strip().lower())
-    if match is None:
-        raise ValueError("it is no number of bytes")
-    return positive(str(int(match[1]) * _UNITS[match[2]]))
-
-
-def seconds(value: str) -> float:
-    """a time, `30s`, `15m`, `12h`, `7d` or `1w`"""
-    match = re.fullmatch(r"(\d+)\s*(ms|[smhdw])", value.strip().lower())
-    if match is None:
-        raise ValueError("it is no time with a unit")
-    return int(match[1]) * _SECONDS[match[2]]
-
-
-def instant(value: str) -> float:
-    """a time of day such as `2026-01-31T12:00:00`, in UTC if it names no offset"""
-    moment = datetime.fromisoformat(value)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
-def aliases(value: str) -> dict[str, str]:
-    """a JSON object `{"column": "field"}`, nested columns with dots between"""
-    parsed = json.loads(value)
-    if not isinstance(parsed, dict) or not all(isinstance(name, str) for name in parsed.values()):
-        raise ValueError("it is no object with texts")
-    return parsed
-
-
-def scalars(value: str) -> dict[str, Default]:
-    """a JSON object `{"column": number, text, true or false}`, nested columns with dots between"""
-    parsed = json.loads(value)
-    if not isinstance(parsed, dict):
-        raise ValueError("it is no object")
-    if not all(isinstance(default, bool | int | float | str) for default in parsed.values()):
-        raise ValueError("a default is a number, a text, true or false")
-    return parsed
-
-
-def number(value: str) -> float:
-    """a number, `0`, `-1.5` or `NaN`"""
-    return int(value) if re.fullmatch(r"-?\d+", value) else float(value)
-
-
-def one_of(*words: str) -> Callable[[str], str]:
-    """One of a few words, in any case."""
-    folded = {word.casefold(): word for word in words}
-
-    def parse(value: str) -> str:
-        if value.casefold() not in folded:
-            raise ValueError(did_you_mean(value, words) or "it is none of these")
-        return folded[value.casefold()]
-
-    parse.__doc__ = ", ".join(f"`{word}`" for word in words)
-    return parse
-
+OPTION_AGAIN = "option."
+"""What stands before an option's name where Spark hands the properties of a table over beside the options."""
 
 DEFAULT_NAME = "record"
 READS = (Scope.READ, Scope.STREAM)
@@ -178,7 +110,7 @@ class Options:
         text,
         None,
         *DECODES,
-        Scope.TO,
+        *ENCODES,
         doc="A format store (the folder that holds `_formats`) for records whose formats the files "
         "lack; `to_pbio` puts its format there.",
     )
@@ -264,6 +196,50 @@ class Options:
     defaults: Mapping[str, Default] = _option(
         scalars, dict, *DECODES, doc="The value of a column where a format lacks it."
     )
+    reader_format: tuple[str | Record, ...] = _option(
+        reader_formats,
+        (),
+        *DECODES,
+        doc="The record types that are wanted: MaxMatch decides how each incoming format reaches one, by the "
+        "transforms that formats carry, or that it reaches none.",
+    )
+    diff_threshold: float = _option(
+        count, math.inf, *DECODES, doc="The most fields of an incoming type that a wanted type may lack."
+    )
+    mismatch_threshold: float = _option(
+        ratio, 0.5, *DECODES, doc="The largest share of the fields of a wanted type that may stay empty."
+    )
+    field_weights: Mapping[str, float] = _option(
+        weights, dict, *DECODES, doc="How much fields matter to MaxMatch, where it is not 1."
+    )
+    transforms: tuple[TransformText, ...] = _option(
+        transforms,
+        (),
+        *DECODES,
+        Scope.WRITE,
+        doc="E-code that fills one format (`old`) from another (`new`). In reading, beside what formats carry; in "
+        "writing, what the format carries, to formats in `formatStore`.",
+    )
+    on_reject: Literal["fail", "drop", "corrupt"] = _option(
+        one_of("fail", "drop", "corrupt"),
+        "fail",
+        *DECODES,
+        doc="What records do that reach no wanted type: fail the query, be left out and counted, or be bad records.",
+    )
+    filter: str | None = _option(
+        text,
+        None,
+        *DECODES,
+        doc="E-code that says which records are read, `{ return input.price > 75; }`: it runs before anything else is "
+        "decoded. `input` is the record as the wanted type, without one as the union of all versions.",
+    )
+    transform: str | None = _option(
+        text,
+        None,
+        *DECODES,
+        doc="E-code that makes the columns of `.schema()`, `output`, from a record, `input`; it returns 0 to leave the "
+        "record out.",
+    )
     schema_inference: bool = _option(
         boolean,
         False,
@@ -333,7 +309,7 @@ def parse_options(given: Mapping[str, str], *scopes: Scope) -> Options:
     parsed: dict[str, object] = {}
     for key, value in given.items():
         entry = table.get(key.lower())
-        if key.lower() in TOLERATED:
+        if key.lower() in TOLERATED or key.lower().startswith(OPTION_AGAIN):
             continue
         if entry is None or not set(scopes) & set(entry.metadata["scopes"]):
             raise _unknown(key if entry is None else option_name(entry.name), scopes, known, entry is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,9 @@ import numpy as np
 
 from pbio_spark.columns.encoder import Encoded
 from pbio_spark.formats import Format
-from pbio_spark.wire import MAGIC, FileWriter, Kind
+from pbio_spark.wire import MAGIC, FileWriter
 from pbio_spark.wire.sidecar import STEP, Point
+from pbio_spark.wire.writer import format_to_item
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -32,28 +34,33 @@ class Written:
 
 
 class OutputFile:
-    """A file of one format. With `indexed` it takes bare records and interleaves FFS's index, else whole data items."""
+    """A file of records of the first of some formats; it describes the others too.
+
+    With `indexed` it takes bare records and interleaves FFS's index, else whole data items.
+    """
 
     def __init__(
         self,
         fs: AbstractFileSystem,
         folder: str,
         path: str,
-        format: Format,  # noqa: A002 - the project's word for the thing
+        formats: Sequence[Format],
         indexed: bool,
     ) -> None:
         full = f"{folder}/{path}"
         fs.makedirs(full.rpartition("/")[0], exist_ok=True)
         self.path = path
         self.records = 0
-        self._format = format
+        self._format = formats[0]
         self._points: list[Point] = []
         self._file = fs.open(full, "wb")
         self._indexed = FileWriter(self._file, indexed=True) if indexed else None
         self._size = 0
-        if not indexed:
-            head = (Kind.FORMAT << 24 | len(format.id)).to_bytes(4) + len(format.body).to_bytes(4)
-            self._write(MAGIC + head + format.id + format.body)
+        if self._indexed is None:
+            self._write(MAGIC + b"".join(map(format_to_item, formats)))
+        else:
+            for form in formats:
+                self._indexed.describe(form)
 
     def add(self, encoded: Encoded) -> None:
         """Append records."""

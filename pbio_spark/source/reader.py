@@ -19,7 +19,7 @@ from pbio_spark.errors import PbioError
 from pbio_spark.source.options import Options
 from pbio_spark.source.partitions import partition_value
 from pbio_spark.source.planning import Scan, Split, plan_partitions
-from pbio_spark.source.wanted import options_to_wanted, with_converters
+from pbio_spark.source.wanted import options_to_wanted, with_converters, with_request
 
 log = logging.getLogger("pbio_spark.source")
 
@@ -41,10 +41,19 @@ class PbioPartition(InputPartition):
 class PbioReader(DataSourceReader):
     """Reads files in batches. Everything is planned when it is made, because Spark pickles it before it asks."""
 
-    def __init__(self, scan: Scan, schema: pa.Schema) -> None:
-        """Raises PBIO_INCOMPATIBLE_TYPE, PBIO_AMBIGUOUS_NAME and PBIO_NAME_COLLISION for columns that cannot be."""
+    def __init__(self, scan: Scan, schema: pa.Schema, *, is_projection: bool) -> None:
+        """Plan.
+
+        Args:
+            is_projection: the user named the columns.
+
+        Raises PBIO_INCOMPATIBLE_TYPE, PBIO_AMBIGUOUS_NAME and PBIO_NAME_COLLISION for columns that cannot be, and what
+        `with_request` and `with_converters` raise.
+        """
         folders = [name for name, _ in scan.files[0].partition] if scan.files else []
-        wanted = options_to_wanted(scan.options, schema, folders)
+        known = dict.fromkeys(form for outline in scan.outlines for form in outline.formats)
+        wanted = replace(options_to_wanted(scan.options, schema, folders), formats=tuple(known))
+        wanted = with_request(wanted, scan.options, scan.formats, is_projection=is_projection)
         self._options = scan.options
         self._wanted = with_converters(wanted, scan.formats, sum(file.size for file in scan.files))
         self._partitions = plan_partitions(scan.files, scan.outlines, scan.options)

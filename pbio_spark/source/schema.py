@@ -12,6 +12,7 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
 from pbio_spark.formats.merge import merge
 from pbio_spark.source.options import Options
+from pbio_spark.source.request import union_of_targets
 from pbio_spark.wire.sidecar import Outline
 
 
@@ -35,7 +36,7 @@ def wanted_formats(outlines: Sequence[Outline], options: Options) -> list[Format
             f"no file has a format {missing}",
             hint=(did_you_mean(names[0], present) if names else "") or f"there are {', '.join(present)}",
         )
-    if not (names or ids) and len({f.name for f in wanted}) > 1:
+    if not (names or ids or options.reader_format) and len({f.name for f in wanted}) > 1:
         at_least = "" if all(outline.is_whole for outline in outlines) else "at least "
         totals: dict[str, int] = {}
         for format in wanted:  # noqa: A001
@@ -60,15 +61,17 @@ def several_formats(found: Iterable[str]) -> PbioError:
 
 
 def infer_schema(formats: Sequence[Format], options: Options) -> pa.Schema:
-    """The columns of formats: the union of all, or with `mergeSchema=false` those of the last one.
+    """The columns of `readerFormat`, else the union of all formats, or with `mergeSchema=false` those of the last one.
 
     Raises PBIO_NO_SCHEMA if there are no formats, PBIO_CANNOT_MERGE, and what `record_to_arrow` raises.
     """
-    if not formats:
+    if not formats and not options.reader_format:
         raise PbioError(
             "PBIO_NO_SCHEMA", "the files hold no format", hint="say which columns you want with .schema(...)"
         )
-    union = merge([f.record for f in formats]) if options.merge_schema else formats[-1].record
+    union = union_of_targets(options, formats)
+    if union is None:
+        union = merge([f.record for f in formats]) if options.merge_schema else formats[-1].record
     return _renamed(record_to_arrow(union, presentation_of(options)), options.field_aliases)
 
 

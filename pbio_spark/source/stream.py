@@ -24,7 +24,7 @@ from pbio_spark.source.planning import Split, pack
 from pbio_spark.source.progress import Progress, progress_from_json, progress_to_json
 from pbio_spark.source.reader import read_splits
 from pbio_spark.source.schema import is_wanted
-from pbio_spark.source.wanted import options_to_wanted, with_converters
+from pbio_spark.source.wanted import options_to_wanted, with_converters, with_request
 
 
 class PbioStreamPartition(InputPartition):
@@ -89,10 +89,14 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What the tasks need for these splits. A file is never divided, so that its records stay in their order."""
         folders = [name for name, _ in splits[0].file.partition]
         wanted = options_to_wanted(self._options, self._schema, folders)
-        formats = dict.fromkeys(f for split in splits for f in split.formats if is_wanted(f, self._options))
+        known = dict.fromkeys(f for split in splits for f in split.formats)
+        formats = [f for f in known if is_wanted(f, self._options)]
+        wanted = replace(wanted, formats=tuple(known))
+        wanted = with_request(wanted, self._options, formats, is_projection=True, is_stream=True)
         size = sum(split.end - split.start for split in splits)
         wanted = with_converters(wanted, tuple(formats), size)
-        return replace(wanted, only_name=progress.names[0]) if progress.names else wanted
+        is_one = progress.names and wanted.request is None
+        return replace(wanted, only_name=progress.names[0]) if is_one else wanted
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, PbioStreamPartition):

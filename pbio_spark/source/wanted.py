@@ -7,15 +7,16 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from pbio_spark.columns.converter import is_ready, plan_to_converter
-from pbio_spark.columns.planner import format_to_plan
+from morph import Rejection
 from pbio_spark.columns.read import CORRUPT_TYPE, METADATA_TYPE, Wanted
 from pbio_spark.columns.walk import walk_kernel
+from pbio_spark.columns.ways import rejection_to_error
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_to_ddl import arrow_to_ddl
 from pbio_spark.formats.store import FolderStore
 from pbio_spark.source.options import Options
+from pbio_spark.source.request import options_to_request
 from pbio_spark.source.schema import presentation_of
 
 WORTH_FUSING = 1 << 30
@@ -55,13 +56,22 @@ def options_to_wanted(options: Options, schema: pa.Schema, folders: Sequence[str
     )
 
 
+def with_request(
+    wanted: Wanted, options: Options, formats: Sequence[Format], *, is_projection: bool, is_stream: bool = False
+) -> Wanted:
+    """What is wanted, with what the options ask of MaxMatch. Raises what `options_to_request` raises."""
+    columns = wanted.data_schema if is_projection else None
+    return replace(wanted, request=options_to_request(options, columns, formats, is_stream=is_stream))
+
+
 def with_converters(wanted: Wanted, formats: Sequence[Format], size: int) -> Wanted:
     """What is wanted, with the converters of the formats that are known to come.
 
     Args:
         size: of all records together, in bytes: what compiling is weighed against.
 
-    Raises what `format_to_plan` raises; PBIO_NAME_COLLISION if a special column has the name of a field.
+    Raises what `Wanted.converter` raises, PBIO_REJECTED, and PBIO_NAME_COLLISION if a special column has the name of a
+    field.
     """
     special = {wanted.corrupt_column, wanted.metadata_column, *wanted.partition_columns} - {None}
     converters = {}
@@ -75,12 +85,11 @@ def with_converters(wanted: Wanted, formats: Sequence[Format], size: int) -> Wan
                     hint='rename the field with the option fieldAliases, {"other name": "field"}, the column with '
                     "metadataColumn or columnNameOfCorruptRecord, or the folders of the files",
                 )
-        plan = format_to_plan(
-            form, wanted.data_schema, wanted.presentation, aliases=wanted.aliases, defaults=wanted.defaults
-        )
-        fused = size >= WORTH_FUSING or is_ready(plan, fused=True)
-        converters[form.id] = plan_to_converter(plan, fused=fused)
-    unnamed = not (wanted.names or wanted.ids)
+        converter = wanted.converter(form, fused=size >= WORTH_FUSING)
+        if isinstance(converter, Rejection) and wanted.request is not None and wanted.request.on_reject == "fail":
+            raise rejection_to_error(converter)
+        converters[form.id] = converter
+    unnamed = not (wanted.names or wanted.ids or wanted.request is not None)
     return replace(
         wanted, converters=converters, only_name=next((form.name for form in formats), None) if unnamed else None
     )

@@ -22,11 +22,13 @@ from pbio_spark.columns.encoder import Encoder, format_to_encoder
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_to_record import arrow_to_record
+from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.source.folders import FolderColumns
 from pbio_spark.source.listing import SPACE, is_hidden, modified_of
 from pbio_spark.source.options import Options, machine_of, name_of
 from pbio_spark.source.output import OutputFile, Written
+from pbio_spark.source.request import find_format
 from pbio_spark.wire.sidecar import Outline, sidecar_path, write_sidecar
 
 if TYPE_CHECKING:
@@ -50,7 +52,8 @@ class PbioWriter(DataSourceArrowWriter):
         """
         Raises:
             PbioError: PBIO_CHANNEL_SPACE; PBIO_UNSUPPORTED_TYPE, PBIO_BAD_LAYOUT, PBIO_BAD_OPTION and what
-                `format_to_encoder` raises for a schema that cannot be written.
+                `format_to_encoder` raises for a schema that cannot be written; PBIO_UNKNOWN_FORMAT and what `evolve`
+                raises for transforms.
         """
         self.path = path
         self.options = options
@@ -63,11 +66,21 @@ class PbioWriter(DataSourceArrowWriter):
             )
         record = arrow_to_record(self.folders.rest, name_of(options))
         self.format: Format = record_to_format(record, machine_of(options))
+        priors: list[Format] = []
+        for _, target, program in options.transforms:
+            priors.append(find_format(target, options, ()))
+            self.format = evolve(priors[-1], self.format, program)
+        self.priors = tuple(priors)
         self.encoder: Encoder = format_to_encoder(
             self.format, self.folders.rest, null_value=options.null_value, wrap=options.index != "ffs"
         )
         self.job = uuid.uuid4().hex
         self.staging = f"_staging-{self.job}"
+
+    @property
+    def formats(self) -> tuple[Format, ...]:
+        """What every file describes: the format of its records, and those that its transforms lead to."""
+        return (self.format, *self.priors)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskOutput:
         context = TaskContext.get()
@@ -114,7 +127,7 @@ class PbioWriter(DataSourceArrowWriter):
     def _empty(self, fs: AbstractFileSystem, root: str) -> Written:
         """A file without records, so that a folder without rows still has a schema."""
         path = f"part-00000-{self.job[:8]}.ffs"
-        return OutputFile(fs, f"{root}/{self.staging}", path, self.format, self.options.index == "ffs").close()
+        return OutputFile(fs, f"{root}/{self.staging}", path, self.formats, self.options.index == "ffs").close()
 
     def _old(self, fs: AbstractFileSystem, root: str) -> list[str]:
         """The files that the folder shows to readers, and their sidecars."""
@@ -161,7 +174,7 @@ class _Task:
                 self._done.append(self._open.pop(next(iter(self._open))).close())
             path = f"{folder}{self._name}-{self._made:04}.ffs"
             indexed = self._writer.options.index == "ffs"
-            file = OutputFile(self._fs, self._staging, path, self._writer.format, indexed)
+            file = OutputFile(self._fs, self._staging, path, self._writer.formats, indexed)
             self._made += 1
         self._open[folder] = file
         return file

@@ -97,7 +97,7 @@ class FileWriter:
         if self._index is not None:
             check_room(format.id, listed)
             self._index.check_end(len(record) + len(format.body))
-        self._announce(format)
+        self.describe(format)
         if self._index is not None:
             self._index.data_at_end(format.id, listed)
         head = (Kind.DATA << 24 | len(record) >> 32).to_bytes(4) + (len(record) & 0xFFFFFFFF).to_bytes(4)
@@ -118,8 +118,11 @@ class FileWriter:
     ) -> None:
         self.close()
 
-    def _announce(self, format: Format) -> None:  # noqa: A002
-        """Writes the format item in front of the first record that needs it."""
+    def describe(self, format: Format) -> None:  # noqa: A002
+        """Writes the item of a format, if the file lacks it; `data` does so before the first record that needs it.
+
+        Raises PBIO_FORMAT_CONFLICT.
+        """
         known = self._formats.get(format.id)
         if known is not None:
             if known.body != format.body:
@@ -129,8 +132,7 @@ class FileWriter:
             return
         if self._index is not None:
             self._index.format_at_end(format.id)
-        head = (Kind.FORMAT << 24 | len(format.id)).to_bytes(4) + len(format.body).to_bytes(4)
-        self._file.write(head + format.id + format.body)
+        self._file.write(format_to_item(format))
         self._formats[format.id] = format
 
     def _go_on(self) -> None:
@@ -155,3 +157,8 @@ class FileWriter:
     def _close_file(self) -> None:
         if self._owned:
             self._file.close()
+
+
+def format_to_item(format: Format) -> bytes:  # noqa: A002
+    """The item that describes a format (ffs-wire-format 2.2)."""
+    return (Kind.FORMAT << 24 | len(format.id)).to_bytes(4) + len(format.body).to_bytes(4) + format.id + format.body

@@ -88,7 +88,7 @@ def test_match_explains(pbio: Pbio, monitors: tuple[Path, Path]) -> None:
         f"NewMonitoringMsg {NEW_ID} reaches {OLD_ID} by way of {OLD_ID}: a perfect match",
         "     wanted                    from                      transforms  diff  Mr",
         f"  *  {OLD_ID}  {OLD_ID}  1           0     0.00  perfect",
-        "  FFS itself skips it",
+        f"  FFS itself chooses {OLD_ID}",
     ]
 
 

@@ -251,6 +251,34 @@ def test_what_is_too_far_is_told() -> None:
     assert rejected("rev2", {"rev0": REV0}, revisions(), Policy(max_hops=0)).problems[0].at == "rev1"
 
 
+def test_a_transform_that_costs_too_much_is_not_taken() -> None:
+    cheap, dear = "{ old.y = new.x; }", "{ int i; for (i = 0; i < new.x; i++) old.y += i; }"
+    endless = "{ int i; for (i = 0; i < 10; i = i * 2) old.y += i; }"
+
+    def graph(first: str) -> TransformGraph:
+        formats = {"in": flat("r", "x"), "a": flat("r", "y"), "b": flat("r", "y")}
+        return TransformGraph(formats, [Transform("in", "a", first), Transform("in", "b", cheap)])
+
+    limited = Policy(max_cost=50)
+    assert way(resolved("in", {"w": flat("r", "y")}, graph(cheap), limited)) == ["a"]
+    for first in (dear, endless):
+        assert way(resolved("in", {"w": flat("r", "y")}, graph(first))) == ["a"]
+        answer = resolved("in", {"w": flat("r", "y")}, graph(first), limited)
+        assert way(answer) == ["b"]
+        assert [(problem.code, problem.at) for problem in answer.problems] == [("MORPH_TOO_COSTLY", "in -> a")]
+
+
+def test_what_a_transform_never_writes_is_told() -> None:
+    """The record types match perfectly, and yet a field has no value."""
+    graph = TransformGraph(
+        {"in": flat("r", "x"), "out": flat("r", "yz")}, [Transform("in", "out", "{ old.y = new.x; }")]
+    )
+    answer = resolved("in", {"w": flat("r", "yz")}, graph)
+    assert (answer.comparison.is_perfect, answer.unwritten) == (True, ("z",))
+    assert answer.explain().splitlines()[-1] == "  null, for no transform writes it: z"
+    assert resolved("new", {"old": OLD}, monitors()).unwritten == ()
+
+
 def test_nothing_wanted_is_a_rejection() -> None:
     assert rejected("old", {}, monitors()).reason == "no wanted type is called 'MonitoringMsg'; wanted: nothing"
 

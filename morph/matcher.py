@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ecode.types import Record
-from morph.diff import Comparison, compare_profiles, profile_weight
+from morph.differences import Comparison, compare_profiles, profile_weight
 from morph.policy import PAPER, Criterion, Policy
 from morph.profile import Node, record_to_profile
 from morph.resolution import Candidate, Verdict

@@ -23,10 +23,10 @@ from morph.errors import MorphError, Problem
 from morph.explain import describe
 from morph.ffs_rule import ffs_match
 from morph.field_map import StructMap, map_fields
-from morph.maxmatch import Matcher
+from morph.matcher import Matcher
 from morph.policy import PAPER, Policy, Rule
 from morph.resolution import Candidate, Rejection, Resolution, Verdict
-from morph.transforms import Key, Route, Transform, TransformGraph
+from morph.transforms import Key, Route, Transform, TransformGraph, nominal_cost
 
 SHOWN = 8
 """Candidates that an answer keeps."""
@@ -54,7 +54,7 @@ class Resolver:
     def resolve(self, incoming: Key) -> Resolution | Rejection:
         """Which wanted type records of a format reach.
 
-        A transform whose program is wrong is a problem, and the next best way is taken.
+        A transform whose program is wrong or costs too much is a problem, and the next best way is taken.
 
         Raises MORPH_TOO_COMPLEX.
         """
@@ -72,25 +72,27 @@ class Resolver:
             while True:
                 routes = self.graph.routes(incoming, self.policy.max_hops, wrong)
                 considered, passed_over = self._candidates(routes)
-                broken = self._broken(routes[considered[0].reached]) if _is_accepted(considered) else {}
-                if not broken:
+                unusable = self._unusable(routes[considered[0].reached]) if _is_accepted(considered) else {}
+                if not unusable:
                     break
-                wrong |= broken
+                wrong |= unusable
             problems = (*self.graph.problems_from(routes), *wrong.values(), *self._beyond(routes, wrong))
         if not _is_accepted(considered):
             reason, hint = self._why(record.name, considered)
             return Rejection(incoming, record.name, considered, passed_over, problems, reason, hint)
         winner = considered[0]
+        route, fields = routes[winner.reached], self._fields(winner.reached, winner.wanted)
         return Resolution(
             incoming,
             record.name,
             considered,
             passed_over,
             problems,
-            routes[winner.reached],
+            route,
             winner.wanted,
             winner.comparison,
-            self._fields(winner.reached, winner.wanted),
+            fields,
+            self._unwritten(route, fields),
         )
 
     def _candidates(self, routes: Mapping[Key, Route]) -> tuple[tuple[Candidate, ...], int]:
@@ -117,14 +119,19 @@ class Resolver:
             self._scores[key] = nsmallest(SHOWN, candidates, key=self._matcher.rank), len(scores)
         return self._scores[key]
 
-    def _broken(self, route: Route) -> dict[Transform, Problem]:
-        """The transforms of a route whose programs are wrong."""
+    def _unusable(self, route: Route) -> dict[Transform, Problem]:
+        """The transforms of a route whose programs are wrong or cost too much."""
         found = {}
         for transform in route:
             try:
-                self.graph.program(transform)
+                program = self.graph.program(transform)
             except MorphError as error:
                 found[transform] = Problem(error.code, error.reason, str(transform))
+                continue
+            cost = nominal_cost(program)
+            if cost > self.policy.max_cost:
+                reason = f"it may take {cost:g} operations, more than {self.policy.max_cost:g}"
+                found[transform] = Problem("MORPH_TOO_COSTLY", reason, str(transform))
         return found
 
     def _beyond(self, routes: Mapping[Key, Route], wrong: Mapping[Transform, Problem]) -> tuple[Problem, ...]:
@@ -157,6 +164,17 @@ class Resolver:
     def _fields(self, reached: Key, wanted: Key) -> tuple[StructMap, ...]:
         return map_fields(self.graph.known(reached), self._matcher.wanted[wanted], self.policy.convertible)
 
+    def _unwritten(self, route: Route, fields: tuple[StructMap, ...]) -> tuple[str, ...]:
+        """The top fields that are there at the end of a route, but which its last transform never writes."""
+        if not route:
+            return ()
+        from ecode.passes.written_fields import written_fields
+
+        written = {path[:1] for path in written_fields(self.graph.program(route[-1]).typed, "old")}
+        if () in written:  # `old` was copied as a whole
+            return ()
+        return tuple(f.name for f in fields[0].fields if f.is_present and (f.name,) not in written)
+
     def _by_ffs(self, incoming: Key, record: Record) -> Resolution | Rejection:
         """What the FFS library would do; it would not say why."""
         transforms = self.graph.transforms_of(incoming)
@@ -182,6 +200,7 @@ class Resolver:
             match.wanted,
             match.comparison,
             self._fields(match.reached, match.wanted),
+            (),
         )
 
 

@@ -17,8 +17,6 @@ import html
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import networkx as nx
-
 from morph.transforms import Key, TransformGraph
 
 
@@ -96,6 +94,8 @@ def _quoted(*lines: str) -> str:
 
 def lineage(graph: TransformGraph) -> Lineage:
     """The formats of a graph with their versions; formats that nobody has described are among them."""
+    import networkx as nx
+
     order = {key: number for number, key in enumerate(graph.graph)}
     # From old to new; formats that transform into each other are one step of their way.
     steps = nx.condensation(graph.graph.reverse(copy=False))

@@ -17,7 +17,7 @@ from typing import Any
 
 from ecode.types import Record
 from morph.as_json import from_json, to_json
-from morph.diff import Comparison, compare_profiles, profile_weight
+from morph.differences import Comparison, compare_profiles, profile_weight
 from morph.policy import PAPER, Policy
 from morph.profile import record_to_profile
 from morph.transforms import Key

@@ -1,0 +1,29 @@
+"""`dispatch`: hand the rows of a read with several wanted types to a function for each type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Handler = Callable[["DataFrame"], object]
+
+
+def dispatch(
+    df: DataFrame, handlers: Mapping[str, Handler], default: Handler | None = None, *, column: str = "_pbio"
+) -> None:
+    """Call each handler with the rows that reached its type (*Morphable Messaging*: a receiver's handlers).
+
+    Args:
+        df: read with `readerFormat` and `metadataColumn`.
+        handlers: by the name of the wanted type; a second type of one name has `'` behind it.
+        default: gets the other rows; without one they are left alone.
+        column: what `metadataColumn` says.
+    """
+    for name, handler in handlers.items():
+        handler(df.filter(df[column]["target"].eqNullSafe(name)))
+    if default is not None:
+        is_known = df[column]["target"].isin(*handlers)
+        default(df.filter(~is_known | df[column]["target"].isNull()))

@@ -1,0 +1,167 @@
+"""The values of options: a text as the user gave it -> what it means.
+
+The docstring of each function says in words what the text may be; docs/options.md and error messages show it. A text
+that is something else raises ValueError, KeyError or an error of the package.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeAlias
+
+from ecode.suggest import did_you_mean
+from ecode.types import Default, Record
+from pbio_spark.formats.lookup3 import id_length
+from pbio_spark.formats.record_json import json_to_record
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def text(value: str) -> str:
+    """any text"""
+    return value
+
+
+def names(value: str) -> tuple[str, ...]:
+    """a name, several with commas between, or a JSON list of names"""
+    if value.lstrip().startswith("["):
+        listed = json.loads(value)
+        if not all(isinstance(name, str) for name in listed):
+            raise ValueError("the list holds something that is not a text")
+        return tuple(listed)
+    return tuple(name.strip() for name in value.split(",") if name.strip())
+
+
+def format_ids(value: str) -> tuple[bytes, ...]:
+    """hexadecimal format IDs with commas between"""
+    ids = tuple(bytes.fromhex(name) for name in names(value))
+    for format_id in ids:
+        if id_length(format_id) != len(format_id):
+            raise ValueError(f"{format_id.hex()} is no format ID")
+    return ids
+
+
+def boolean(value: str) -> bool:
+    """`true` or `false`"""
+    return {"true": True, "false": False}[value.lower()]
+
+
+def positive(value: str) -> int:
+    """a positive whole number"""
+    if (number := int(value)) < 1:
+        raise ValueError(f"{number} is not positive")
+    return number
+
+
+def depth(value: str) -> int:
+    """a whole number up to 15"""
+    if (number := int(value)) > 15:
+        raise ValueError(f"{number} is more than 15")
+    return number
+
+
+def size(value: str) -> int:
+    """a positive number of bytes, `67108864`, `64m` or `64 MB`"""
+    match = re.fullmatch(r"(\d+)\s*([kmgt]?)i?b?", value.strip().lower())
+    if match is None:
+        raise ValueError("it is no number of bytes")
+    return positive(str(int(match[1]) * _UNITS[match[2]]))
+
+
+def seconds(value: str) -> float:
+    """a time, `30s`, `15m`, `12h`, `7d` or `1w`"""
+    match = re.fullmatch(r"(\d+)\s*(ms|[smhdw])", value.strip().lower())
+    if match is None:
+        raise ValueError("it is no time with a unit")
+    return int(match[1]) * _SECONDS[match[2]]
+
+
+def instant(value: str) -> float:
+    """a time of day such as `2026-01-31T12:00:00`, in UTC if it names no offset"""
+    moment = datetime.fromisoformat(value)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def aliases(value: str) -> dict[str, str]:
+    """a JSON object `{"column": "field"}`, nested columns with dots between"""
+    parsed = json.loads(value)
+    if not isinstance(parsed, dict) or not all(isinstance(name, str) for name in parsed.values()):
+        raise ValueError("it is no object with texts")
+    return parsed
+
+
+def scalars(value: str) -> dict[str, Default]:
+    """a JSON object `{"column": number, text, true or false}`, nested columns with dots between"""
+    parsed = json.loads(value)
+    if not isinstance(parsed, dict):
+        raise ValueError("it is no object")
+    if not all(isinstance(default, bool | int | float | str) for default in parsed.values()):
+        raise ValueError("a default is a number, a text, true or false")
+    return parsed
+
+
+def number(value: str) -> float:
+    """a number, `0`, `-1.5` or `NaN`"""
+    return int(value) if re.fullmatch(r"-?\d+", value) else float(value)
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """One of a few words, in any case."""
+    folded = {word.casefold(): word for word in words}
+
+    def parse(value: str) -> str:
+        if value.casefold() not in folded:
+            raise ValueError(did_you_mean(value, words) or "it is none of these")
+        return folded[value.casefold()]
+
+    parse.__doc__ = ", ".join(f"`{word}`" for word in words)
+    return parse
+
+
+TransformText: TypeAlias = tuple[str, str, str]
+"""The formats that a transform leads from (empty: the one that is written) and to, by ID or name, and its program."""
+
+
+def reader_formats(value: str) -> tuple[str | Record, ...]:
+    """an ID, a name, a record type as JSON `{"name": {"field": "type"}}`, or a JSON list of these"""
+    stripped = value.strip()
+    if stripped.startswith("["):
+        return tuple(one if isinstance(one, str) else json_to_record(one) for one in json.loads(stripped))
+    return (json_to_record(stripped),) if stripped.startswith("{") else names(value)
+
+
+def ratio(value: str) -> float:
+    """a number from 0 to 1"""
+    if not 0 <= (parsed := float(value)) <= 1:
+        raise ValueError(f"{value} is not between 0 and 1")
+    return parsed
+
+
+def count(value: str) -> float:
+    """a number from 0"""
+    if not (parsed := float(value)) >= 0:
+        raise ValueError(f"{value} is negative")
+    return parsed
+
+
+def weights(value: str) -> dict[str, float]:
+    """a JSON object `{"field": weight}`, nested fields with dots between"""
+    parsed = json.loads(value)
+    if not isinstance(parsed, dict) or not all(isinstance(weight, int | float) for weight in parsed.values()):
+        raise ValueError("it is no object with numbers")
+    return {path: float(weight) for path, weight in parsed.items()}
+
+
+def transforms(value: str) -> tuple[TransformText, ...]:
+    """a JSON list `[{"from": format, "to": format, "ecode": program}]`, or a folder of files `<to>.ecode`"""
+    if value.lstrip().startswith("["):
+        return tuple((one.get("from", ""), one["to"], one["ecode"]) for one in json.loads(value))
+    if not os.path.isdir(value):
+        raise ValueError(f"{value} is neither a JSON list nor a folder")
+    return tuple(("", path.stem, path.read_text()) for path in sorted(Path(value).glob("*.ecode")))

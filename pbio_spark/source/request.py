@@ -1,0 +1,104 @@
+"""Options about record types and E-code -> `Request`, which reading hands to MaxMatch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from ecode.suggest import did_you_mean
+from ecode.types import Record
+from morph import Policy, Transform
+from pbio_spark.columns.ways import Request
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow_to_record import arrow_to_record
+from pbio_spark.formats.merge import merge
+from pbio_spark.formats.store import FolderStore
+from pbio_spark.source.options import Options
+
+
+def is_request(options: Options) -> bool:
+    """Whether options ask for more than columns."""
+    return bool(options.reader_format or options.transforms or options.filter or options.transform)
+
+
+def options_to_request(
+    options: Options, columns: pa.Schema | None, formats: Sequence[Format], *, is_stream: bool = False
+) -> Request | None:
+    """What a reader asks of MaxMatch.
+
+    Args:
+        columns: of records, if the user named them; they are a projection then.
+        formats: known to come. Programs without a `readerFormat` are written for their union, in streams for `columns`.
+
+    Raises PBIO_UNKNOWN_FORMAT for a name or an ID that nobody knows, PBIO_NO_SCHEMA, and what `merge` raises.
+    """
+    if options.transform is not None and columns is None:
+        raise PbioError(
+            "PBIO_NO_SCHEMA",
+            "the option transform makes columns, and nothing says which",
+            hint="name them with .schema(...)",
+        )
+    carries = any(form.transforms for form in formats)
+    if not (is_request(options) or (columns is not None and carries)):
+        return None
+    targets = reader_types(options, formats)
+    wanted = None if columns is None else arrow_to_record(columns, "columns")
+    typed = None
+    if not targets and (options.filter or options.transform):
+        typed = wanted if is_stream or not formats else merge([form.record for form in formats])
+    return Request(
+        targets,
+        wanted,
+        typed,
+        Policy(options.diff_threshold, options.mismatch_threshold, tuple(options.field_weights.items())),
+        tuple(_transform(*one, options, formats) for one in options.transforms),
+        options.filter,
+        options.transform,
+        options.on_reject,
+    )
+
+
+def reader_types(options: Options, formats: Sequence[Format]) -> tuple[tuple[str, Record], ...]:
+    """The record types that `readerFormat` names, each under its own name, made unique. Raises PBIO_UNKNOWN_FORMAT."""
+    types: dict[str, Record] = {}
+    for said in options.reader_format:
+        record = said if isinstance(said, Record) else find_format(said, options, formats).record
+        name = record.name
+        while name in types:
+            name += "'"
+        types[name] = record
+    return tuple(types.items())
+
+
+def union_of_targets(options: Options, formats: Sequence[Format]) -> Record | None:
+    """The record type that has the fields of all targets; None without targets."""
+    types = [record for _, record in reader_types(options, formats)]
+    return merge(types) if types else None
+
+
+def _transform(source: str, target: str, program: str, options: Options, formats: Sequence[Format]) -> Transform:
+    new, old = (find_format(said, options, formats).id.hex() for said in (source, target))
+    return Transform(new, old, program)
+
+
+def find_format(said: str, options: Options, formats: Iterable[Format]) -> Format:
+    """The format of an ID in hexadecimal, or of a name that only one has. Raises PBIO_UNKNOWN_FORMAT."""
+    stored: Iterable[Format] = () if options.format_store is None else FolderStore(options.format_store)
+    known: list[Format] = list(dict.fromkeys((*formats, *stored)))
+    found = [form for form in known if said.lower() == form.id.hex()] or [form for form in known if form.name == said]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise PbioError(
+            "PBIO_UNKNOWN_FORMAT",
+            f"there are {len(found)} formats called {said!r}",
+            hint="name one by its ID: " + ", ".join(form.id.hex() for form in found),
+        )
+    near = did_you_mean(said, (form.name for form in known))
+    raise PbioError(
+        "PBIO_UNKNOWN_FORMAT",
+        f"no file and no store describes a format {said!r}",
+        hint=near or 'describe the record type as JSON, {"name": {"field": "type"}}, or name a formatStore',
+    )

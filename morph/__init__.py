@@ -1,6 +1,7 @@
 """MaxMatch: which record type a record reaches, by which transforms, and why.
 
     >>> from ecode.types import FLOAT64, INT32, Field, record
+    >>> from morph import Transform, TransformGraph, resolve
     >>> old = record("reading", [Field("id", INT32), Field("celsius", FLOAT64)])
     >>> new = record("reading", [Field("id", INT32), Field("kelvin", FLOAT64)])
     >>> back = Transform("v2", "v1", "{ old.id = new.id; old.celsius = new.kelvin - 273.15; }")

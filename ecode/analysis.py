@@ -21,12 +21,10 @@ from ecode.typed import (
     Convert,
     Counted,
     Element,
-    Evaluate,
     Expression,
     FieldOf,
     If,
     Jump,
-    Local,
     Loop,
     Machine,
     Parameter,
@@ -132,14 +130,12 @@ class _Costs:
         self.program = program
         self.allocates_unknown = False
 
-    def statement(self, node: Statement, before: Statement | None = None) -> tuple[Polynomial, Polynomial]:
+    def statement(self, node: Statement) -> tuple[Polynomial, Polynomial]:
         match node:
             case Block():
                 total = (Polynomial.of(0), Polynomial.of(0))
-                previous: Statement | None = None
                 for part in node.statements:
-                    total = _sum(total, self.statement(part, previous))
-                    previous = part
+                    total = _sum(total, self.statement(part))
                 return total
             case If():
                 then = self.statement(node.then)
@@ -147,7 +143,7 @@ class _Costs:
                 most = then[0].most(otherwise[0]), then[1].most(otherwise[1])
                 return _sum(self.expression(node.condition), most)
             case Loop():
-                return self.loop(node, before)
+                return self.loop(node)
             case Machine():
                 total = (Polynomial.of(0), Polynomial.of(0))
                 for state in node.states:
@@ -156,27 +152,23 @@ class _Costs:
                 return total
         return self.expression(node)
 
-    def loop(self, node: Loop, before: Statement | None) -> tuple[Polynomial, Polynomial]:
+    def loop(self, node: Loop) -> tuple[Polynomial, Polynomial]:
         once = self.statement(node.body)
         for part in (node.condition, node.step):
             if part is not None:
                 once = _sum(once, self.expression(part))
         rounds = Polynomial.of(1)
         if node.counted is not None:
-            rounds = self.rounds(node, node.counted, before)
+            rounds = self.rounds(node, node.counted)
         elif once[1].terms:
             self.allocates_unknown = True
         test = (Polynomial.of(0),) * 2 if node.condition is None else self.expression(node.condition)
         return _sum(test, (once[0] * rounds, once[1] * rounds))
 
-    def rounds(self, node: Loop, counted: Counted, before: Statement | None) -> Polynomial:
+    def rounds(self, node: Loop, counted: Counted) -> Polynomial:
         line = diagnostic(self.program.source, node.at, Category.TYPE, "").line
         unknown = Polynomial.named(f"rounds({line})")
-        start = None
-        if isinstance(before, Evaluate) and isinstance(before.expression, Assign):
-            first = before.expression
-            if isinstance(first.place, Local) and first.place.variable is counted.variable:
-                start = polynomial(first.value)
+        start = None if counted.start is None else polynomial(counted.start)
         bound = polynomial(counted.bound)
         if start is None or bound is None:
             return unknown

@@ -17,7 +17,6 @@ CODES: dict[str, str] = {
     "ECODE_TYPE": "An operation, a call or an assignment does not fit the types that it is used with.",
     "ECODE_PARAMETER": "What the host hands to a program is not a usable record type, value, service or constant.",
     "ECODE_NOT_COMPILABLE": "The compiler does not take a program that is correct; the interpreter runs it.",
-    "ECODE_BATCH_SIZE": "A batch makes more output than a column can hold.",
     "ECODE_DIVISION_BY_ZERO": "The event was ended: an integer was divided by zero.",
     "ECODE_INDEX_OUT_OF_RANGE": "The event was ended: an index lies outside its array.",
     "ECODE_NEGATIVE_SIZE": "The event was ended: an array was to have fewer than no elements.",

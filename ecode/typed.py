@@ -346,6 +346,7 @@ class Counted:
 
     `variable` moves from its value at entry by `step` while `variable op bound` holds. `may_leave` says that a round
     can end the loop before: the number of rounds is then the most that there can be, and they are charged one by one.
+    `start` is what was assigned to the variable right before the loop, if that is known.
     """
 
     variable: Variable
@@ -353,6 +354,7 @@ class Counted:
     bound: Expression
     step: int
     may_leave: bool
+    start: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from pbio_spark.formats.store import FolderStore
 from pbio_spark.source.arrow import spark_to_arrow
 from pbio_spark.source.options import Options, Scope, machine_of, name_of, parse_options
 from pbio_spark.source.schema import check_names, infer_schema, is_wanted, several_formats
-from pbio_spark.source.wanted import options_to_wanted, with_converters
+from pbio_spark.source.wanted import options_to_wanted, with_converters, with_request
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -73,8 +73,9 @@ def from_pbio(
     struct = _struct(schema)
     wanted = options_to_wanted(parsed, spark_to_arrow(struct))
     known = _known(formats, parsed)
-    compiled = with_converters(wanted, _wanted(known, parsed), 0)
-    reader = ValueReader(replace(compiled, formats=known))
+    coming = _wanted(known, parsed)
+    wanted = with_request(replace(wanted, formats=known), parsed, coming, is_projection=True)
+    reader = ValueReader(with_converters(wanted, coming, 0))
 
     def decode(values: pa.Array) -> pa.Array:
         return reader.read(values)
@@ -139,6 +140,6 @@ def _wanted(known: Iterable[Format], options: Options) -> list[Format]:
     """Those that the options let through. Raises PBIO_SEVERAL_FORMATS if these have several names unasked."""
     wanted = [form for form in known if is_wanted(form, options)]
     names = dict.fromkeys(form.name for form in wanted)
-    if len(names) > 1 and not (options.format_name or options.format_id):
+    if len(names) > 1 and not (options.format_name or options.format_id or options.reader_format):
         raise several_formats(names)
     return wanted

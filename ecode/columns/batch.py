@@ -18,7 +18,7 @@ from ecode.columns.inputs import input_buffers
 from ecode.columns.sink import Buffer, ColumnSink
 from ecode.columns.state import pack, read_log, text_bytes, unpack
 from ecode.environment import Mode
-from ecode.errors import Category, EcodeError, Trap, diagnostic
+from ecode.errors import Category, ParameterError, Trap, diagnostic
 from ecode.limits import Limits
 from ecode.native import Kernel, Table, compile_kernel
 from ecode.native.table import Entry, address_of
@@ -170,7 +170,7 @@ class BatchProgram:
 
         Raises:
             ParameterError: a column is missing, or its buffers contradict each other.
-            EcodeError: one event alone needs more memory than `Limits` and the batch allow.
+            ParameterError: also, the batch makes more output than a column can hold.
         """
         return _Run(self, inputs, count, self.initial if statics is None else statics, budget, memory).run()
 
@@ -247,7 +247,7 @@ class _Run:
         size = max(wanted, 2 * self.places.get(name, 0))
         if name in self.places:
             if size >= 1 << 31:
-                raise EcodeError("ECODE_BATCH_SIZE", f"{name} is more than a column can hold", "run smaller batches")
+                raise ParameterError(f"{name}: the batch makes more than a column can hold", "run smaller batches")
             self.places[name] = size
             for output in self.program.outputs:
                 for entry, buffer in output.buffers.items():

@@ -58,7 +58,12 @@ def count_loops(program: TypedProgram) -> TypedProgram:
 def _counted(statement: Statement, pointed: set[Variable]) -> Statement:
     match statement:
         case Block():
-            return replace(statement, statements=tuple(_counted(s, pointed) for s in statement.statements))
+            parts = [_counted(part, pointed) for part in statement.statements]
+            for i, part in enumerate(parts):
+                if i and isinstance(part, Loop) and part.counted is not None:
+                    start = _assigned(parts[i - 1], part.counted.variable)
+                    parts[i] = replace(part, counted=replace(part.counted, start=start))
+            return replace(statement, statements=tuple(parts))
         case If():
             otherwise = None if statement.otherwise is None else _counted(statement.otherwise, pointed)
             return replace(statement, then=_counted(statement.then, pointed), otherwise=otherwise)
@@ -71,6 +76,16 @@ def _counted(statement: Statement, pointed: set[Variable]) -> Statement:
             loop = replace(statement, body=_counted(statement.body, pointed))
             return replace(loop, counted=_count(loop, pointed))
     return statement
+
+
+def _assigned(before: Statement, variable: Variable) -> Expression | None:
+    """What a statement leaves in a variable."""
+    match before:
+        case Evaluate(expression=Assign(place=Local(variable=written), value=value)) if written is variable:
+            return value
+        case Declare(values=(Assign(place=Local(variable=written), value=value),)) if written is variable:
+            return value
+    return None
 
 
 def _count(loop: Loop, pointed: set[Variable]) -> Counted | None:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ecode.bindings import Reader, Site
-from ecode.typed import FieldOf, Parameter, Place, TypedProgram, Variable
+from ecode.errors import TrapKind
+from ecode.typed import Convert, Expression, FieldOf, Local, Parameter, Place, Read, TypedProgram, Variable
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.typed_to_numba.stored import Memory, Stored, StoredSite, plus
-from ecode.types import Field
+from ecode.types import INT64, Field
 
 # The value of an expression: one text for a number or handle, two for a string, three for a pointer.
 Parts = tuple[str, ...]
@@ -36,6 +37,15 @@ class LoopText:
     end_round: Callable[[], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What is known of a loop's variable inside it: it is less than `bound` (a text), and perhaps not negative."""
+
+    variable: Variable
+    bound: str
+    is_positive: bool
+
+
 @dataclass(slots=True)
 class Code:
     """The state of writing one program.
@@ -45,6 +55,7 @@ class Code:
         variables: where each variable is.
         sites: fields of bound parameters that were found as the event began, by path.
         preloaded: names of their numbers.
+        ranges: of the variables of the loops around.
         finish: writes what happens when the program returns with these parts (None: without a value).
         changes_texts: static strings are assigned somewhere.
     """
@@ -60,11 +71,35 @@ class Code:
     sites: dict[tuple[str, ...], Site] = field(default_factory=dict)
     preloaded: dict[tuple[str, ...], str] = field(default_factory=dict)
     loops: list[LoopText] = field(default_factory=list)
+    ranges: dict[Variable, Range] = field(default_factory=dict)
 
     def field(self, struct: str, name: str) -> Field:
         found = self.program.structs[struct].find(name)
         assert found is not None
         return found
+
+    def check_index(self, index: Expression, text: str, extent: str, at: int) -> None:
+        """Traps unless 0 <= index < extent; writes only what is not known already."""
+        if text.isdigit() and extent.isdigit() and int(text) < int(extent):
+            return
+        known = self._range(index)
+        is_below = known is not None and (
+            known.bound == extent or (known.bound.isdigit() and extent.isdigit() and int(known.bound) <= int(extent))
+        )
+        if known is None or not (known.is_positive or is_below):
+            condition = f"not 0 <= {text} < {extent}"
+        elif known.is_positive and is_below:
+            return
+        else:
+            condition = f"{text} >= {extent}" if known.is_positive else f"{text} < 0"
+        self.emitter.trap(condition, TrapKind.INDEX_OUT_OF_RANGE, at)
+
+    def _range(self, index: Expression) -> Range | None:
+        while isinstance(index, Convert) and index.type == INT64:
+            index = index.value
+        if isinstance(index, Read) and isinstance(index.place, Local):
+            return self.ranges.get(index.place.variable)
+        return None
 
     def is_stored(self, reader: Reader) -> bool:
         return reader is self.stored

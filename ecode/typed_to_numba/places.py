@@ -105,8 +105,7 @@ def element(code: Code, place: Element) -> tuple[ArrayAt, str, str]:
     flat = ""
     for (text,), one, dim in zip(texts, indices, dims, strict=False):
         index = emitter.named(text)
-        if not (index.isdigit() and dim.isdigit() and int(index) < int(dim)):
-            emitter.trap(f"not 0 <= {index} < {dim}", TrapKind.INDEX_OUT_OF_RANGE, one.at)
+        code.check_index(one.index, index, dim, one.at)
         flat = f"({flat}) * {dim} + {index}" if flat else index
     for dim in dims[len(indices) :]:
         flat = f"({flat}) * {dim}"

@@ -7,6 +7,7 @@ from ecode.errors import NotCompilable, TrapKind
 from ecode.typed import (
     Block,
     Break,
+    Constant,
     Continue,
     Counted,
     Declare,
@@ -19,7 +20,7 @@ from ecode.typed import (
     Return,
     Statement,
 )
-from ecode.typed_to_numba.code import Code, LoopText
+from ecode.typed_to_numba.code import Code, LoopText, Range
 from ecode.typed_to_numba.expressions import condition, evaluate, single, value
 from ecode.typed_to_numba.stored import Scattered
 from ecode.types import Basic
@@ -97,6 +98,7 @@ def _loop(code: Code, node: Loop) -> None:
     emitter = code.emitter
     if len(code.loops) >= _MOST_LOOPS:
         raise NotCompilable(f"more than {_MOST_LOOPS} loops inside each other")
+    known = _range(code, node)
     if node.counted is not None and node.is_charged_before:
         _charge(code, node.counted, node.at)
     with emitter.captured() as test_lines:
@@ -105,7 +107,7 @@ def _loop(code: Code, node: Loop) -> None:
 
     def end_round() -> None:
         if node.step is not None:
-            evaluate(code, node.step)
+            _step(code, node, node.step)
         if not node.is_charged_before:
             _spend(code, "1", node.at)
         if not node.tests_first:
@@ -120,9 +122,40 @@ def _loop(code: Code, node: Loop) -> None:
         if node.tests_first and not is_simple:
             leave_unless_true()
         code.loops.append(LoopText(end_round))
+        if known is not None:
+            code.ranges[known.variable] = known
         write(code, node.body)
+        if known is not None:
+            del code.ranges[known.variable]
         code.loops.pop()
         end_round()
+
+
+def _step(code: Code, node: Loop, step: Expression) -> None:
+    """The step of a loop. That of a counted one cannot leave its type, so it needs no narrowing: LLVM then knows what
+    the loop does to addresses."""
+    if node.counted is None:
+        evaluate(code, step)
+        return
+    site = code.variables[node.counted.variable]
+    assert isinstance(site, Scattered)
+    (name,) = site.names
+    code.emitter.line(f"{name} = {name} {'+' if node.counted.step > 0 else '-'} 1")
+
+
+def _range(code: Code, node: Loop) -> Range | None:
+    """What the condition of a counted loop says of its variable in the body."""
+    counted = node.counted
+    if counted is None or counted.op != "<" or counted.variable in code.ranges:
+        return None
+    with code.emitter.captured() as lines:
+        bound = single(code, counted.bound)
+    if lines or not (bound.isidentifier() or bound.isdigit()):
+        return None
+    start = counted.start
+    return Range(
+        counted.variable, bound, isinstance(start, Constant) and isinstance(start.value, int) and start.value >= 0
+    )
 
 
 def _spend(code: Code, rounds: str, at: int) -> None:

@@ -4,6 +4,8 @@ console    what all verbs share: files and standard input, errors, progress
 formats    `pbio formats`, `pbio schema`: what is in a file
 cat        `pbio cat`, `pbio count`: the records
 verify     `pbio verify`: is every byte sound
+index      `pbio index`: outlines beside files, for splitting
+convert    `pbio convert`: records as Parquet
 matching   `pbio diff`, `pbio match`, `pbio lineage`: which format reaches which
 hexdump    `pbio hexdump`: one place, byte by byte
 """

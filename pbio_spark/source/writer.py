@@ -85,7 +85,7 @@ class PbioWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskOutput:
         context = TaskContext.get()
         assert context is not None
-        task = _Task(self, f"part-{context.partitionId():05}-{self.job[:8]}-{context.taskAttemptId()}")
+        task = _Task(self, context.partitionId(), context.taskAttemptId())
         try:
             for batch in iterator:
                 task.add(batch)
@@ -108,9 +108,8 @@ class PbioWriter(DataSourceArrowWriter):
             fs.makedirs(target.rpartition("/")[0], exist_ok=True)
             fs.mv(f"{root}/{self.staging}/{file.path}", target)
             if file.points and self.options.index == "sidecar":
-                outline = Outline(
-                    file.size, modified_of(fs.info(target)), (self.format,), (file.records,), file.points, True
-                )
+                counts = (file.records, *(0 for _ in self.priors))
+                outline = Outline(file.size, modified_of(fs.info(target)), self.formats, counts, file.points, True)
                 write_sidecar(fs, target, outline)
         kept = {f"{root}/{file.path}" for file in written}
         for path in replaced:
@@ -144,9 +143,11 @@ class PbioWriter(DataSourceArrowWriter):
 class _Task:
     """What one attempt of a task writes."""
 
-    def __init__(self, writer: PbioWriter, name: str) -> None:
+    def __init__(self, writer: PbioWriter, partition: int, attempt: int) -> None:
         self._writer = writer
-        self._name = name
+        self._partition = partition
+        self._name = f"part-{partition:05}-{writer.job[:8]}-{attempt}"
+        self._rows = 0
         self._fs, root = fsspec.url_to_fs(writer.path)
         self._staging = f"{root}/{writer.staging}"
         self._open: dict[str, OutputFile] = {}
@@ -154,6 +155,14 @@ class _Task:
         self._made = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
+        end = self._rows + batch.num_rows
+        try:
+            self._add(batch)
+        except PbioError as error:
+            raise error.at(file=f"rows {self._rows} to {end - 1} of partition {self._partition}") from None
+        self._rows = end
+
+    def _add(self, batch: pa.RecordBatch) -> None:
         most = self._writer.options.max_records_per_file
         for folder, rows in self._writer.folders.divide(batch):
             rows = _as(rows, self._writer.folders.rest)

@@ -18,7 +18,6 @@ from ecode.types import (
     STRING,
     UINT64,
     Array,
-    Basic,
     Field,
     Notes,
     Pointer,
@@ -29,7 +28,8 @@ from ecode.types import (
     record,
 )
 from morph import MorphError, Policy, compare, diff, edit_script, map_fields, mismatch_ratio, weight
-from morph.convertible import CONVERTIBLE, SAME_KIND, extents_fit, field_fits, shape
+from morph.convertible import SAME_KIND, field_fits
+from tests.morph.paper import by_the_paper
 from tests.morph.samples import NEW, OLD, flat, version_pairs
 from tests.strategies import Limits, record_types
 
@@ -288,30 +288,3 @@ def test_the_map_of_fields_holds_what_the_numbers_count(pair: tuple[Record, Reco
     found = compare(*pair)
     assert any(not source.is_present for map_ in maps for source in map_.fields) or not found.missing
     assert any(map_.dropped for map_ in maps) or not found.diff
-
-
-def by_the_paper(f1: Record, name1: str, f2: Record, name2: str, is_source: bool) -> int:
-    """Algorithm 1 as it is printed, by recursion over every path."""
-    total = 0
-    others = {f.name: f for f in f2.struct(name2).fields}
-    for f in f1.struct(name1).fields:
-        other = others.get(f.name)
-        mine = shape(f.type)
-        theirs = shape(other.type) if other is not None else None
-        if isinstance(mine.core, Basic):
-            pair = (f, other) if is_source else (other, f)
-            total += not (theirs is not None and isinstance(theirs.core, Basic) and field_fits(*pair, CONVERTIBLE))
-        elif theirs is not None and isinstance(theirs.core, str):
-            dims = (mine.dims, theirs.dims) if is_source else (theirs.dims, mine.dims)
-            if extents_fit(*dims):
-                total += by_the_paper(f1, mine.core, f2, theirs.core, is_source)
-            else:
-                total += paths_below(f1, mine.core)
-        else:
-            total += paths_below(f1, mine.core)
-    return total
-
-
-def paths_below(f: Record, name: str) -> int:
-    cores = [shape(field.type).core for field in f.struct(name).fields]
-    return sum(1 if isinstance(core, Basic) else paths_below(f, core) for core in cores)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from ecode.types import FLOAT64, INT32, Array, Field, record
+from ecode.types import INT32, Field, record
 from pbio_spark.dispatch import dispatch
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.record_json import record_to_json
@@ -104,8 +104,7 @@ def test_a_schema_alone_reaches_through_transforms_and_loses_nothing(spark: Spar
 
 
 def test_several_targets_are_dispatched(spark: SparkSession, folder: Path) -> None:
-    with_lists = record("Load", [Field("n", INT32), Field("loads", Array(FLOAT64, ("n",)))])
-    targets = f"[{record_to_json(REV0)}, {record_to_json(with_lists)}]"
+    targets = f"[{record_to_json(REV0)}, {record_to_json(REV2)}]"
     df = read(spark, folder, readerFormat=targets, metadataColumn="_pbio")
     counts: dict[str, int] = {}
     dispatch(

@@ -186,6 +186,7 @@ def test_a_null_is_refused_by_name_and_the_option_helps(spark: SparkSession, tmp
         frame.write.format("pbio").mode("append").save(str(tmp_path))
     text = str(caught.value)
     assert "[PBIO_CANNOT_BE_NULL] row 1" in text
+    assert "at: rows 0 to 2 of partition 0" in text
     assert "field $.a" in text
     assert "nullValue" in text
     assert list(tmp_path.iterdir()) == []
@@ -224,7 +225,7 @@ def test_a_retried_task_leaves_no_duplicate(spark: SparkSession, tmp_path: Path)
 def test_abort_after_a_commit_that_failed_keeps_what_is_published(tmp_path: Path) -> None:
     writer = PbioWriter(str(tmp_path), Options(), pa.schema([("n", pa.int32())]), overwrite=False)
     fs = fsspec.filesystem("file")
-    files = [OutputFile(fs, f"{tmp_path}/{writer.staging}", name, writer.format, False).close() for name in ("a", "b")]
+    files = [OutputFile(fs, f"{tmp_path}/{writer.staging}", name, writer.formats, False).close() for name in ("a", "b")]
     (tmp_path / writer.staging / "b").unlink()
     with pytest.raises(FileNotFoundError):
         writer.commit([TaskOutput(tuple(files))])

@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from heapq import nsmallest
 from typing import Any
 
 from ecode.types import Record
@@ -26,7 +27,7 @@ def maxmatch(reached: Mapping[Key, Record], wanted: Mapping[Key, Record], policy
     None if no pair is within the thresholds. The order of the mappings never matters. Raises MORPH_TOO_COMPLEX.
     """
     matcher = Matcher(wanted, policy)
-    pairs = [Candidate(key, 0, *score) for key, record in reached.items() for score in matcher.scores(record)]
+    pairs = [pair for key, record in reached.items() for pair in matcher.best(key, record, 1)[0]]
     best = min(pairs, key=matcher.rank, default=None)
     return best if best is not None and best.verdict is Verdict.ACCEPTED else None
 
@@ -37,40 +38,38 @@ class Matcher:
     def __init__(self, wanted: Mapping[Key, Record], policy: Policy) -> None:
         self.policy = policy
         self.wanted = dict(wanted)
+        self._places = [list(Criterion).index(criterion) for criterion in policy.prefer]
         self._by_name: dict[str, list[tuple[Key, Node, float]]] = {}
-        for key, record in sorted(wanted.items(), key=lambda item: item[0]):
+        for key, record in wanted.items():
             profile = record_to_profile(record, policy.field_weights)
             name = record.name if policy.same_name else ""
             self._by_name.setdefault(name, []).append((key, profile, profile_weight(profile)))
 
-    def scores(self, record: Record) -> list[tuple[Key, Comparison, Verdict]]:
-        """How a record type compares with each wanted one that it may match by name, in the order of their keys."""
+    def best(self, key: Key, record: Record, limit: int) -> tuple[list[Candidate], int]:
+        """The best pairs of a record type with a wanted one that it may match by name, and how many pairs there are."""
         rivals = self._by_name.get(record.name if self.policy.same_name else "", ())
         profile = record_to_profile(record, self.policy.field_weights)
-        comparisons = (
-            (key, compare_profiles(profile, wanted, weight, self.policy.convertible)) for key, wanted, weight in rivals
-        )
-        return [(key, comparison, self._verdict(comparison)) for key, comparison in comparisons]
+        pairs = []
+        for wanted, other, weight in rivals:
+            comparison = compare_profiles(profile, other, weight, self.policy.convertible)
+            pairs.append((*self._order(comparison, 0), wanted, comparison))
+        return [
+            Candidate(key, 0, wanted, comparison, self._verdict(comparison))
+            for *_, wanted, comparison in nsmallest(limit, pairs)
+        ], len(pairs)
+
+    def rank(self, candidate: Candidate) -> tuple[Any, ...]:
+        """What candidates are sorted by, the best first."""
+        return (*self._order(candidate.comparison, candidate.hops), candidate.reached, candidate.wanted)
+
+    def _order(self, comparison: Comparison, hops: int) -> tuple[float, ...]:
+        measures = (comparison.mismatch_ratio, comparison.diff, hops)  # in the order of `Criterion`
+        is_refused = self._verdict(comparison) is not Verdict.ACCEPTED
+        return (is_refused, *[measures[place] for place in self._places])
 
     def _verdict(self, comparison: Comparison) -> Verdict:
         if comparison.diff > self.policy.diff_threshold:
             return Verdict.DIFF
-        return (
-            Verdict.MISMATCH_RATIO if comparison.mismatch_ratio > self.policy.mismatch_threshold else Verdict.ACCEPTED
-        )
-
-    def rank(self, candidate: Candidate) -> tuple[Any, ...]:
-        """What candidates are sorted by, the best first."""
-        return (
-            candidate.verdict is not Verdict.ACCEPTED,
-            *(_MEASURES[criterion](candidate) for criterion in self.policy.prefer),
-            candidate.reached,
-            candidate.wanted,
-        )
-
-
-_MEASURES: dict[Criterion, Callable[[Candidate], float]] = {
-    Criterion.MISMATCH_RATIO: lambda candidate: candidate.comparison.mismatch_ratio,
-    Criterion.DIFF: lambda candidate: candidate.comparison.diff,
-    Criterion.HOPS: lambda candidate: candidate.hops,
-}
+        if comparison.mismatch_ratio > self.policy.mismatch_threshold:
+            return Verdict.MISMATCH_RATIO
+        return Verdict.ACCEPTED

@@ -114,9 +114,7 @@ class Resolver:
     def _scores_of(self, key: Key) -> tuple[list[Candidate], int]:
         """The best candidates of one format as if it had come so, and how many it has."""
         if key not in self._scores:
-            scores = self._matcher.scores(self.graph.known(key))
-            candidates = (Candidate(key, 0, *score) for score in scores)
-            self._scores[key] = nsmallest(SHOWN, candidates, key=self._matcher.rank), len(scores)
+            self._scores[key] = self._matcher.best(key, self.graph.known(key), SHOWN)
         return self._scores[key]
 
     def _unusable(self, route: Route) -> dict[Transform, Problem]:

@@ -11,5 +11,21 @@ Each imports only those before it:
     explore    pictures of how formats evolved
     cli        the `pbio` command
 
-Importing this imports none of them; nothing outside `source` and `functions` knows Spark.
+Importing this imports none of them; nothing outside `source` and `functions` knows Spark. `dispatch` hands the rows of a
+read with several wanted types to a function for each.
 """
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pbio_spark.source.dispatch import dispatch
+
+__all__ = ["dispatch"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "dispatch":
+        from pbio_spark.source.dispatch import dispatch
+
+        return dispatch
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

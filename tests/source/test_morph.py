@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from ecode.types import INT32, Field, record
-from pbio_spark.dispatch import dispatch
+from pbio_spark import dispatch
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.record_json import record_to_json
 from pbio_spark.formats.store import FolderStore

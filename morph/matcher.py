@@ -52,10 +52,10 @@ class Matcher:
         pairs = []
         for wanted, other, weight in rivals:
             comparison = compare_profiles(profile, other, weight, self.policy.convertible)
-            pairs.append((*self._order(comparison, 0), wanted, comparison))
+            pairs.append((self._order(comparison, 0), wanted, comparison))
         return [
             Candidate(key, 0, wanted, comparison, self._verdict(comparison))
-            for *_, wanted, comparison in nsmallest(limit, pairs)
+            for _, wanted, comparison in nsmallest(limit, pairs)
         ], len(pairs)
 
     def rank(self, candidate: Candidate) -> tuple[Any, ...]:

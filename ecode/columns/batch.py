@@ -18,7 +18,7 @@ from ecode.columns.inputs import input_buffers
 from ecode.columns.sink import Buffer, ColumnSink
 from ecode.columns.state import pack, read_log, text_bytes, unpack
 from ecode.environment import Mode
-from ecode.errors import Category, ParameterError, Trap, diagnostic
+from ecode.errors import Category, NotCompilable, ParameterError, Trap, diagnostic
 from ecode.limits import Limits
 from ecode.native import Kernel, Table, compile_kernel
 from ecode.native.table import Entry, address_of
@@ -64,6 +64,14 @@ class _Output:
     capacities: tuple[str, ...]
 
 
+def _compiled(source: str) -> Kernel:
+    """The kernel of a text that may be too much for Python or numba: programs are anybody's."""
+    try:
+        return compile_kernel(source)
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise NotCompilable(f"the program is too large to be compiled: {error}") from None
+
+
 @dataclass(frozen=True, slots=True)
 class BatchProgram:
     """A compiled program over columns. It pickles with its machine code.
@@ -107,7 +115,7 @@ class BatchProgram:
         (given,) = (p.name for p in first.params if p.mode is not Mode.OUT)
         event = typed_to_numba(first.typed, {given: binding}, following, first.limits, shared=shared)
         return cls(
-            compile_kernel(event.source),
+            _compiled(event.source),
             event,
             {},
             last.typed.structs,
@@ -135,7 +143,7 @@ class BatchProgram:
         event = typed_to_numba(typed, bindings, sinks, program.limits, keep, results)
         all_sinks = sinks | ({_RETURNED: results} if results is not None else {})
         return cls(
-            compile_kernel(event.source),
+            _compiled(event.source),
             event,
             {name: typed.param_types[name] for name in inputs},
             typed.structs,

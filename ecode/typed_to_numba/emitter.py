@@ -12,6 +12,14 @@ from ecode.errors import NotCompilable, TrapKind
 
 # Python refuses deeper indentation, and more than twenty loops inside each other.
 _DEEPEST = 80
+# Names that generated text uses itself: intrinsics, helpers, what kernels are given. A program may use them too.
+_WORDS = """
+    range copy zero heap log wanted literals statics saved texts passed traps progress one_event kernel inline status
+    trapped event row table count state budget frame bytes_left max_int64 compare_bytes same_text character strncmp
+    strchr strrchr strstr is_among strspn strcspn attribute
+"""
+_PREFIXED = r"(load|store|as|saturated|quotient|remainder|c|find|texts|log|heap|budget)_\w+|t\d+|_*\d.*"
+_TAKEN = re.compile("|".join((_PREFIXED, *_WORDS.split())))
 _SETTLED = re.compile(r"t\d+|-?\d+(\.\d+(e[-+]?\d+)?)?")
 
 
@@ -96,8 +104,8 @@ class Emitter:
     def name(self, wanted: str) -> str:
         """A Python name like `wanted` that is not taken."""
         plain = re.sub(r"\W", "_", wanted, flags=re.ASCII) or "_"
-        if plain[0].isdigit() or keyword.iskeyword(plain) or re.fullmatch(r"t\d+", plain):
-            plain = "_" + plain
+        if keyword.iskeyword(plain) or _TAKEN.fullmatch(plain):
+            plain = "x_" + plain
         unique, count = plain, 1
         while unique in self.names:
             count += 1

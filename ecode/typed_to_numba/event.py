@@ -127,7 +127,6 @@ class Event:
         self.program, self.bindings, self.sinks, self.limits = program, bindings, sinks, limits
         self.keep, self.results = keep, results
         self.emitter, self.frame = emitter or Emitter(), shared.frame
-        self.emitter.names |= {"event", "row", "table", "count", "state", "budget", "frame", "bytes_left", "heap_used"}
         stored = Stored(program.structs, self.frame, limits.output_bytes)
         self.code = Code(program, self.emitter, stored, self.frame, shared.literals, self._finish)
         self.statics = StaticsText(self.code)

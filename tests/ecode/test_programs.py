@@ -346,3 +346,35 @@ def test_analysis_of_loops_state_and_warnings() -> None:
     assert simple("{ int i; for (i = 9; i >= 0; i--) if (i == 3) break; return i; }").analysis.is_bounded
     assert not simple("{ int i; for (i = 0; i < 9; i++) i--; return i; }").analysis.is_bounded
     assert not simple("{ int i = 0; top: i++; if (i < 3) goto top; return i; }").analysis.is_bounded
+
+
+NAMES = """
+    range copy zero heap log literals statics passed kernel status event row table state budget frame t1 x_t1 lambda None
+    load_int32 as_int32 c_sqrt _1 budget_given input_x_data max_int64 trapped saved def int64 print __name__
+"""
+
+
+@pytest.mark.parametrize("name", NAMES.split())
+def test_variables_may_have_any_name(name: str) -> None:
+    """Also those that generated text uses itself."""
+    source = f"{{ int i, {name} = input.x; double s = 0; for (i = 0; i < 3; i++) s += {name}; {name}++;"
+    program = simple(source + f" if (input.x < 0) return 1 / 0; return {name} + s; }}", INT32, Field("x", INT32))
+    result = program.kernel(ecode.Keep.ALL).run({"input": batch_of(program, "input", [{"x": 5}, {"x": -1}])}, 2)
+    assert result.returned is not None
+    assert result.returned.data is not None
+    assert result.returned.data.tolist() == [21] == [program.run({"input": {"x": 5}}).returned]
+
+
+def test_deep_programs_compile_or_say_why_not() -> None:
+    nested = "{ int i, s = 0; " + "if (input.x > s) { s++; " * 45 + "}" * 45 + " return s; }"
+    assert simple(nested, INT32, Field("x", INT32)).kernel().run(
+        {"input": Column(1, children={"x": Column(1, np.array([20], np.int32))})}, 1
+    ).passed.tolist() == [1]
+    loops = "{ int s = 0; " + "while (s < 3) { " * 30 + "s++; " + "}" * 30 + " return s; }"
+    program = simple(loops)
+    assert program.run({"input": {}}).returned == 3
+    with pytest.raises(ecode.NotCompilable, match="loops"):
+        program.kernel()
+    sums = simple("{ return " + " + ".join(f"(input.x * {i})" for i in range(90)) + "; }", INT32, Field("x", INT32))
+    assert sums.run({"input": {"x": 1}}).returned == sum(range(90))
+    assert sums.kernel().run({"input": batch_of(sums, "input", [{"x": 1}])}, 1).passed.tolist() == [1]

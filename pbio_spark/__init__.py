@@ -11,8 +11,8 @@ Each imports only those before it:
     explore    pictures of how formats evolved
     cli        the `pbio` command
 
-Importing this imports none of them; nothing outside `source` and `functions` knows Spark. `dispatch` hands the rows of a
-read with several wanted types to a function for each.
+Importing this imports none of them; nothing outside `source` and `functions` knows Spark. `dispatch` hands the rows
+of a read with several wanted types to a function for each.
 """
 
 from typing import TYPE_CHECKING, Any

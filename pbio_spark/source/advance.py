@@ -15,7 +15,7 @@ from pbio_spark.columns.chunks import UNKNOWN, Chunker
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.source.listing import DataFile
-from pbio_spark.source.outlines import CHUNK_BYTES, CHUNK_RECORDS
+from pbio_spark.source.outlines import CHUNK_BYTES, CHUNK_RECORDS, HEAD
 from pbio_spark.source.progress import FileProgress, Mark
 from pbio_spark.wire import TruncatedError
 from pbio_spark.wire.sidecar import Point
@@ -30,7 +30,8 @@ class Advance:
 
     Attributes:
         last: the last record in it; None if there is only damage.
-        formats: of its records, by ID.
+        formats: that are known of the file up to `to`, by ID.
+        used: those of its records.
         has_unknown: whether some records are of a format that is not known.
         is_all: whether all complete records are in it.
         damage: what is wrong behind it, if anything is.
@@ -40,6 +41,7 @@ class Advance:
     to: Point
     last: Mark | None
     formats: Mapping[bytes, Format]
+    used: tuple[Format, ...]
     has_unknown: bool
     is_all: bool
     damage: PbioError | None
@@ -55,6 +57,8 @@ def advance(file: DataFile, start: Point, known: Mapping[bytes, Format], room: i
     Raises PBIO_NOT_FFS, or what is wrong with a format body.
     """
     fs, path = fsspec.url_to_fs(file.path)
+    if start.offset and not known:
+        known = formats_before(file.path, min(start.offset, HEAD))
     with fs.open(path, "rb") as source:
         found = _advance(file, source, start, known, room)
         if found is not None and found.has_unknown and start.offset:
@@ -86,9 +90,10 @@ def _advance(
             break
     if to == start.offset and damage is None:
         return None
-    formats = {form.id: form for number, form in enumerate(chunker.formats) if number in used}
+    formats = {form.id: form for form in chunker.formats}
+    forms = tuple(form for number, form in enumerate(chunker.formats) if number in used)
     mark = _mark(source, last, to) if to > start.offset else None
-    return Advance(start, Point(to, ordinal), mark, formats, UNKNOWN in used, is_all, damage)
+    return Advance(start, Point(to, ordinal), mark, formats, forms, UNKNOWN in used, is_all, damage)
 
 
 def formats_before(path: str, end: int) -> dict[bytes, Format]:

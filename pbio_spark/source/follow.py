@@ -33,7 +33,7 @@ class Follower:
         self._paths = paths
         self._options = options
         self._formats: dict[str, dict[bytes, Format]] = {}
-        """By path, the formats of the records read so far."""
+        """By path, the formats that are known of what was read so far."""
         self._seen: dict[str, tuple[int, float, int]] = {}
         """By path, the size, the time of modification and the place at which there was nothing more to be read."""
         self._met: set[Format] = set()
@@ -80,7 +80,7 @@ class Follower:
         return Progress(self._names(start, taken), watermark, files)
 
     def formats_of(self, path: str, end: int) -> dict[bytes, Format]:
-        """The formats of the records of a file before an offset."""
+        """The formats that are known of a file before an offset."""
         if path not in self._formats:
             self._formats[path] = formats_before(path, end)
         return self._formats[path]
@@ -146,7 +146,7 @@ class Follower:
         used: dict[Format, None] = {}
         for path, part in taken.items():
             self._formats.setdefault(path, {}).update(part.formats)
-            used |= dict.fromkeys(f for f in part.formats.values() if is_wanted(f, self._options))
+            used |= dict.fromkeys(form for form in part.used if is_wanted(form, self._options))
         if self._met:
             for new in used.keys() - self._met:
                 self._announce(new)

@@ -23,6 +23,9 @@ from pbio_spark.source.wanted import options_to_wanted, with_converters, with_re
 
 log = logging.getLogger("pbio_spark.source")
 
+HASHED = 12
+"""The length of an ID that is a hash of its body."""
+
 FILE_ERRORS = frozenset(
     {"PBIO_NOT_FFS", "PBIO_BAD_BODY", "PBIO_BAD_LAYOUT", "PBIO_BAD_TYPE_STRING", "PBIO_BAD_OPT_INFO", "PBIO_BAD_ID"}
     | {"PBIO_FORMAT_CONFLICT"}
@@ -97,10 +100,12 @@ def _read_split(wanted: Wanted, split: Split, options: Options) -> Iterator[pa.R
     # Where a split ends inside its file, it must end at an item boundary, or the plan was wrong.
     tail = wanted.tail if split.end == split.file.size else "error"
     part = Part(path, split.start, split.end, split.ordinal, partition)
+    # Other files' formats help to find a way for one that comes unplanned, if their IDs mean the same everywhere.
+    formats = tuple(dict.fromkeys((*split.formats, *(form for form in wanted.formats if len(form.id) == HASHED))))
     fs, plain = fsspec.url_to_fs(path)
     try:
         with fs.open(plain, "rb") as source:
-            yield from read_batches(replace(wanted, formats=split.formats, tail=tail), part, source)
+            yield from read_batches(replace(wanted, formats=formats, tail=tail), part, source)
     except FileNotFoundError:
         if not options.ignore_missing_files:
             raise PbioError("PBIO_PATH_NOT_FOUND", "the file has vanished since it was listed", file=path) from None

@@ -13,8 +13,8 @@ from pbio_spark.errors import PbioError
 from pbio_spark.source.follow import Follower
 from pbio_spark.source.options import Options
 from pbio_spark.source.progress import Progress, progress_from_json, progress_to_json
-from pbio_spark.wire import Kind, Scanner, decode
-from tests.source.samples import MIDDLE, OLD, OTHER, write_readings
+from pbio_spark.wire import FileWriter, Kind, Scanner, decode
+from tests.source.samples import MIDDLE, OLD, OTHER, formatted, reading, write_readings
 
 NOW = 1_700_000_000.0
 
@@ -232,3 +232,17 @@ def test_an_idle_stream_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     stream.batch()
     stream.batch()
     assert slept[0] == 0.0 < slept[1] <= 1.0
+
+
+def test_formats_without_records_are_known_too(tmp_path: Path) -> None:
+    """Transforms may lead to them."""
+    with FileWriter(tmp_path / "a") as writer:
+        writer.describe(formatted(OLD))
+        writer.data(formatted(MIDDLE), reading(MIDDLE, 0))
+    stream = Stream(tmp_path)
+    for n in range(3):
+        assert stream.batch() == [n]
+        known = stream.follower.formats_of(str(tmp_path / "a"), 0)
+        assert known.keys() == {formatted(OLD).id, formatted(MIDDLE).id}
+        stream.restart()
+        write_readings(tmp_path / "a", MIDDLE, range(n + 1, n + 2), append=True)

@@ -11,18 +11,22 @@ The way of a program, in order:
 
     types            record types: what parameters look like
     environment      what a host hands to a program: parameters, functions, constants
+    description      the same, from JSON
+    library          what programs have besides: mathematics, strings, attribute lists
     lexer            text -> tokens
-    text_to_syntax   tokens -> syntax tree (`syntax`), by the grammar `ecode.lark`
+    text_to_syntax   tokens -> syntax tree (`syntax`, made by `syntax_builder`), by the grammar `ecode.lark`
     syntax_to_typed  syntax tree -> typed tree (`typed`)
     passes           checks and rewrites of the typed tree
-    interpreter      runs it: the oracle
+    analysis         what is known before a program runs; its costs are a `polynomial`
+    interpreter      runs the typed tree: the oracle
+    typed_to_numba   typed tree -> the text of a kernel, reading and writing through `bindings`
+    native           text -> machine code
+    columns          programs over batches of columns
     program          `compile` and `Program`, which hold all of this together
-    errors           diagnostics, traps
-    limits           what a program may cost
-    library          math, strings, attribute lists
-    native           generated text -> machine code
+    cli              the `ecode` command
 
-What this module exports is imported when it is first used: record types alone (`ecode.types`) must stay light.
+and what all of it uses: `arithmetic` (what C does to numbers), `layout` (sizes and offsets), `values` (plain Python
+values), `outcome` (what a call leaves behind), `printf`, `limits`, `errors`, `show` (trees as text), `suggest`.
 """
 
 from __future__ import annotations

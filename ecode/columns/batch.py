@@ -32,6 +32,7 @@ from ecode.typed_to_numba.stages import StageSink
 _RETURNED = "returned"
 _NO_MEMORY: Mapping[str, Entry] = MappingProxyType({})
 _FIRST_HEAP, _FIRST_TEXTS, _FIRST_LOG, _FIRST_PLACES = 1 << 16, 1 << 8, 1 << 12, 16
+_MOST_PLACES = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,7 @@ class BatchProgram:
         statics: Statics | None = None,
         budget: int | None = None,
         memory: Mapping[str, Entry] = _NO_MEMORY,
+        room: dict[str, int] | None = None,
     ) -> BatchResult:
         """Runs the program on a batch.
 
@@ -175,12 +177,13 @@ class BatchProgram:
             statics: the state; it is updated in place. None starts afresh.
             budget: backward jumps allowed to each event.
             memory: the table entries of a binding of the caller's (see `in_row`).
+            room: what earlier batches needed, so that this one need not grow; it is updated in place.
 
         Raises:
             ParameterError: a column is missing, or its buffers contradict each other.
             ParameterError: also, the batch makes more output than a column can hold.
         """
-        return _Run(self, inputs, count, self.initial if statics is None else statics, budget, memory).run()
+        return _Run(self, inputs, count, self.initial if statics is None else statics, budget, memory, room).run()
 
 
 def _made_by(program: Program) -> str:
@@ -199,18 +202,20 @@ class _Run:
         statics: Statics,
         budget: int | None,
         memory: Mapping[str, Entry],
+        room: dict[str, int] | None,
     ) -> None:
         self.program, self.count, self.statics = program, count, statics
+        self.room = {} if room is None else room
         event = program.event
-        self.places = dict.fromkeys((c for output in program.outputs for c in output.capacities), _FIRST_PLACES)
+        self.places = {c: self.room.get(c, _FIRST_PLACES) for output in program.outputs for c in output.capacities}
         self.memory: dict[str, Any] = {
             "progress": np.zeros(3, np.int64),
-            "passed": np.zeros(count, np.uint8),
-            "traps": np.zeros(count, np.int32),
+            "passed": np.empty(count, np.uint8),
+            "traps": np.zeros(count if event.sites else 0, np.int32),
             "wanted": np.zeros(1, np.int64),
             "frame": np.zeros(event.frame_bytes // 8 + 1, np.int64),
             "literals": np.frombuffer(event.literals + b"\0", np.uint8),
-            "heap": np.empty(_FIRST_HEAP, np.uint8),
+            "heap": np.empty(self.room.get("heap", _FIRST_HEAP), np.uint8),
             "log": np.empty(_FIRST_LOG, np.uint8),
             "log_used_at": np.zeros(1, np.int64),
             "statics": np.zeros(event.statics_bytes // 8 + 1, np.int64),
@@ -236,6 +241,7 @@ class _Run:
         self.statics.update(self._unpacked_statics())
         rows = int(self.memory["progress"][1])
         columns = {output.name: self._columns(output, rows) for output in program.outputs}
+        self.room["heap"] = len(self.memory["heap"])
         log = self.memory["log"][: int(self.memory["log_used_at"][0])].tobytes()
         returned = columns.pop(_RETURNED, None)
         return BatchResult(
@@ -254,7 +260,7 @@ class _Run:
     def _grow(self, name: str, wanted: int) -> None:
         size = max(wanted, 2 * self.places.get(name, 0))
         if name in self.places:
-            if size >= 1 << 31:
+            if size > _MOST_PLACES:
                 raise ParameterError(f"{name}: the batch makes more than a column can hold", "run smaller batches")
             self.places[name] = size
             for output in self.program.outputs:
@@ -310,7 +316,10 @@ class _Run:
             data = self.memory[name][: counts[buffer.level] * buffer.per_place + (1 if buffer.opens else 0)]
             setattr(column, buffer.part, data)
             if buffer.opens:
-                counts[buffer.opens] = int(data[-1])
+                used = counts[buffer.opens] = int(data[-1])
+                # A little more, for batches are alike and not the same.
+                room = min(used + used // 8, _MOST_PLACES)
+                self.room[buffer.opens] = max(self.room.get(buffer.opens, _FIRST_PLACES), room)
         set_lengths(top, output.type, self.program.structs, rows)
         return top
 

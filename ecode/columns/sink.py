@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ecode.arithmetic import plain
 from ecode.bindings import Reader, Site, Written
 from ecode.columns.column import ITEMS, TARGET, static_count
+from ecode.errors import NotCompilable
 from ecode.typed import ValueType
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.typed_to_numba.stored import load_name
@@ -179,6 +180,9 @@ class _Writing:
 
     def pointer(self, path: tuple[str, ...], type_: Pointer, site: Site, index: str, level: str, per: int) -> None:
         emitter = self.emitter
+        if isinstance(type_.target, Array) and type_.target.is_dynamic:
+            # Its extents are fields beside the pointer, which are out of sight here.
+            raise NotCompilable(f"{'.'.join(path)}: a pointer to an array of varying length has no column")
         present = self.buffer(path, "present", level, per, "uint8")
         is_there = emitter.temp(f"1 if {self.reader.present(emitter, site)} else 0")
         emitter.line(f"store_uint8({present} + {index}, {is_there})")

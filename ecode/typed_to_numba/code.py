@@ -56,6 +56,7 @@ class Code:
         sites: fields of bound parameters that were found as the event began, by path.
         preloaded: names of their numbers.
         ranges: of the variables of the loops around.
+        shown: where the source line begins that was written last, as a comment.
         finish: writes what happens when the program returns with these parts (None: without a value).
         changes_texts: static strings are assigned somewhere.
     """
@@ -72,6 +73,7 @@ class Code:
     preloaded: dict[tuple[str, ...], str] = field(default_factory=dict)
     loops: list[LoopText] = field(default_factory=list)
     ranges: dict[Variable, Range] = field(default_factory=dict)
+    shown: int = -1
 
     def field(self, struct: str, name: str) -> Field:
         found = self.program.structs[struct].find(name)
@@ -100,6 +102,19 @@ class Code:
         if isinstance(index, Read) and isinstance(index.place, Local):
             return self.ranges.get(index.place.variable)
         return None
+
+    def show_line(self, at: int) -> None:
+        """Writes the source line that the lines to come are made from, unless it stands there already.
+
+        The line is anybody's text: only printable ASCII of it gets into a comment.
+        """
+        source = self.program.source
+        start = source.rfind("\n", 0, at) + 1
+        if start != self.shown:
+            self.shown = start
+            line = source[start : start + 160].partition("\n")[0].strip()
+            number = source.count("\n", 0, start) + 1
+            self.emitter.line(f"# {number}: " + "".join(c if " " <= c <= "~" else "?" for c in line))
 
     def is_stored(self, reader: Reader) -> bool:
         return reader is self.stored

@@ -32,6 +32,8 @@ _MOST_LOOPS = 18
 def write(code: Code, node: Statement) -> None:
     """Writes the lines of a statement."""
     emitter = code.emitter
+    if not isinstance(node, Block | Machine):
+        code.show_line(node.at)
     match node:
         case Evaluate():
             evaluate(code, node.expression)

@@ -349,7 +349,8 @@ def test_analysis_of_loops_state_and_warnings() -> None:
 
 
 NAMES = """
-    range copy zero heap log literals statics passed kernel status event row table state budget frame t1 x_t1 lambda None
+    range copy zero heap log literals statics passed kernel status event row table state budget frame t1 x_t1 lambda
+    None
     load_int32 as_int32 c_sqrt _1 budget_given input_x_data max_int64 trapped saved def int64 print __name__
 """
 

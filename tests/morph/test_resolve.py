@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecode.types import FLOAT64, INT32, STRING, Field, Notes, Record, record
+from ecode.types import FLOAT64, INT32, STRING, Field, Notes, Record, Ref, Struct, record
 from morph import (
     FFS,
     PAPER,
@@ -149,6 +149,18 @@ def test_ties_go_to_the_fewest_transforms_then_to_the_first_keys() -> None:
         ("near2", "w2"),
         ("far", "w1"),
     ]
+
+
+def test_of_two_ways_to_a_format_the_first_keys_count() -> None:
+    formats = {"in": flat("r", "x"), "a": flat("r", "y"), "b": flat("r", "y"), "out": flat("r", "z")}
+    links = [
+        Transform("in", "b", "{ old.y = new.x; }"),
+        Transform("in", "a", "{ old.y = new.x; }"),
+        Transform("b", "out", "{ old.z = new.y; }"),
+        Transform("a", "out", "{ old.z = new.y; }"),
+    ]
+    for order in (links, links[::-1]):
+        assert way(resolved("in", {"w": flat("r", "z")}, TransformGraph(formats, order))) == ["a", "out"]
 
 
 def test_what_is_preferred_can_be_said() -> None:
@@ -303,6 +315,7 @@ def test_a_thousand_versions_and_a_hundred_readers() -> None:
     assert all(isinstance(answer, Resolution) for answer in answers)
     assert [a.wanted for a in answers[:12] if isinstance(a, Resolution)] == [*["w005"] * 11, "w015"]
     assert all(len(answer.considered) + answer.passed_over == 100 for answer in answers)
+    assert "and 92 more that are no better" in answers[0].explain()
 
 
 def test_a_long_chain() -> None:
@@ -343,6 +356,17 @@ def test_ffs_takes_an_imperfect_match_below_a_fifth_if_the_format_carries_transf
     answer = resolved("in", {"w": six}, graph, FFS)
     assert (answer.route, answer.comparison.missing, answer.comparison.weight) == ((), 1, 7)
     assert rejected("in4", {"w": five}, graph, FFS)  # exactly a fifth
+
+
+def test_ffs_counts_a_structure_and_what_is_in_it() -> None:
+    """One of six is missing, and not one of five: the library says so (tests/ffs)."""
+    inner = Struct("s", tuple(Field(name, INT32) for name in "xyz"))
+    inside = Field("p", Ref("s"))
+    incoming = record("r", [Field("a", INT32), inside], [inner])
+    wanted = record("r", [Field("a", INT32), Field("b", INT32), inside], [inner])
+    graph = TransformGraph({"in": incoming, "other": flat("r", "q")}, [Transform("in", "other", "{ }")])
+    answer = resolved("in", {"w": wanted}, graph, FFS)
+    assert (answer.comparison.missing, answer.comparison.weight) == (1, 6)
 
 
 def test_ffs_changes_no_kind() -> None:

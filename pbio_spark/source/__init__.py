@@ -1,12 +1,32 @@
 """The Spark data source "pbio", in the order in which a query passes through it:
 
-options      every option, in one table
-listing      paths -> files
-partitions   `k=v` folders -> columns
-outlines     files -> what is known of them without decoding: formats, places to split
-planning     files -> splits and schema
-datasource   `PbioDataSource`, which Spark calls
-reader       reading a batch
-stream       reading a growing folder
-writer       writing a folder
+    datasource     `PbioDataSource`, which Spark calls
+    option_values  texts -> values of options
+    options        every option, in one table
+
+reading a batch:
+
+    listing        paths -> files
+    partitions     `k=v` folders -> columns
+    outlines       files -> what is known of them without decoding: formats, places to split
+    schema         formats -> those that are wanted, and their columns
+    planning       files -> splits and schema
+    arrow          Spark's schemas -> Arrow's
+    request        options -> what is asked of MaxMatch
+    wanted         all of these -> `Wanted`, which is all that reading needs to know
+    reader         what the driver makes ready, and what a task does with it
+    dispatch       rows to the reader that they match best
+
+reading a growing folder:
+
+    progress       the offsets of a stream
+    advance        how far one file can be read on
+    follow         from one offset to the next
+    stream         what Spark calls
+
+writing a folder:
+
+    folders        columns -> `k=v` folders
+    output         one file
+    writer         whole files or none
 """

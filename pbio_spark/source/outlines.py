@@ -56,10 +56,10 @@ def outline_files(files: Sequence[DataFile], options: Options, *, all_formats: b
     walked: set[str] = set()
     budget = options.scan_limit
     for file in sorted(files, key=lambda file: file.size):
-        budget -= file.size
-        if budget < 0:
-            break
-        if all_formats or file.size > options.max_partition_bytes:
+        if (all_formats or file.size > options.max_partition_bytes) and not file.has_sidecar:
+            budget -= file.size
+            if budget < 0:
+                break
             walked.add(file.path)
 
     def outline(file: DataFile) -> Outline:

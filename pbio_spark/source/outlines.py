@@ -56,11 +56,11 @@ def outline_files(files: Sequence[DataFile], options: Options, *, all_formats: b
     walked: set[str] = set()
     budget = options.scan_limit
     for file in sorted(files, key=lambda file: file.size):
-        if (all_formats or file.size > options.max_partition_bytes) and not file.has_sidecar:
-            budget -= file.size
-            if budget < 0:
-                break
-            walked.add(file.path)
+        if all_formats or file.size > options.max_partition_bytes:
+            # A sidecar spares the walk, but it may turn out to be of an earlier state of the file.
+            budget -= 0 if file.has_sidecar else file.size
+            if budget >= 0 and file.size <= options.scan_limit:
+                walked.add(file.path)
 
     def outline(file: DataFile) -> Outline:
         try:

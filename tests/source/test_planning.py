@@ -30,7 +30,7 @@ from pbio_spark.wire.sidecar import (
     write_sidecar,
 )
 from tests.source.local import batches, load, plan
-from tests.source.samples import OLD, formatted, write_readings
+from tests.source.samples import MIDDLE, OLD, formatted, write_readings
 
 LARGE = record("large", [Field("n", INT32), Field("t", STRING)])
 RECORDS, SIZE = 60, 300_000
@@ -189,3 +189,19 @@ def test_the_sidecar_is_hidden(tmp_path: Path) -> None:
     assert Path(sidecar_path(str(tmp_path / "a"))).exists()
     assert load(tmp_path) == [{"n": 0}, {"n": 1}]
     assert formatted(OLD) in outlined(tmp_path).formats
+
+
+def test_the_limit_is_for_files_that_need_a_walk(large: Path) -> None:
+    for i in range(5):
+        (large.parent / f"{i}").write_bytes(large.read_bytes()[: 2 << 20])
+    options = Options(max_partition_bytes=5 << 20, scan_limit=19 << 20)
+    files = list_files([str(large.parent)], Options())
+    assert [o.is_whole for o in outline_files(files, options, all_formats=False)] == [False] * 5 + [True]
+    assert [o.is_whole for o in outline_files(files, options, all_formats=True)][5] is False
+
+
+def test_an_old_sidecar_hides_no_format(tmp_path: Path) -> None:
+    path = write_readings(tmp_path / "a", OLD, range(1))
+    index(path)
+    write_readings(path, MIDDLE, range(1, 2), append=True)
+    assert load(tmp_path) == [{"n": 0, "unit": None}, {"n": 1, "unit": "u1"}]

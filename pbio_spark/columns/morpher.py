@@ -75,9 +75,10 @@ class Programs:
     names: tuple[str, ...]
     texts: Mapping[str, bytes]
 
-    def run(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> BatchResult:
+    def run(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], room: dict[str, int]) -> BatchResult:
+        """Run over records that lie in memory; `room` is what earlier batches needed (see `BatchProgram.run`)."""
         texts = {name: np.frombuffer(text, np.uint8) for name, text in self.texts.items()}
-        return self.program.run({}, len(starts), memory={"starts": starts, "ends": ends, **texts})
+        return self.program.run({}, len(starts), memory={"starts": starts, "ends": ends, **texts}, room=room)
 
     def traps(self, result: BatchResult) -> dict[int, PbioError | None]:
         """Why events ended; None where the record itself is bad, which the codec explains better."""
@@ -122,9 +123,10 @@ class FilterDecoder:
     def __init__(self, converter: FilterConverter) -> None:
         self.converter = converter
         self._plain = Decoder(converter.plain)
+        self._room: dict[str, int] = {}
 
     def decode(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
-        result = self.converter.programs.run(starts, ends)
+        result = self.converter.programs.run(starts, ends, self._room)
         kept = np.flatnonzero(result.passed)
         decoded = self._plain.decode(starts[kept], ends[kept])
         status = np.zeros(len(starts), np.int32)
@@ -159,9 +161,10 @@ class MorphDecoder:
 
     def __init__(self, converter: MorphConverter) -> None:
         self.converter = converter
+        self._room: dict[str, int] = {}
 
     def decode(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
-        result = self.converter.programs.run(starts, ends)
+        result = self.converter.programs.run(starts, ends, self._room)
         (output,) = result.outputs.values()
         batch, bad = self.converter.made.to_batch(output)
         kept = np.flatnonzero(result.passed)
@@ -176,6 +179,8 @@ def _with_rows(
     kept: npt.NDArray[np.int64],
     traps: Mapping[int, PbioError | None],
 ) -> Decoded:
+    if len(kept) == len(status):
+        return Decoded(batch, status)
     rows = np.full(len(status), -1, np.int64)
     rows[kept] = np.arange(len(kept))
     refused = rows < 0

@@ -104,7 +104,7 @@ class _Assembler:
             return pa.Array.from_buffers(node.type, count, [validity, pa.py_buffer(offsets), values])
         array = pa.Array.from_buffers(node.type, count, [validity, values])
         if pa.types.is_decimal128(node.type) and node.load.type != "uint64":
-            self._check_decimals(node, array, rows)
+            self._mark(node, beyond_precision(array), rows)
         return array
 
     def _symbols(
@@ -128,17 +128,20 @@ class _Assembler:
             values = array.cast(pa.binary()).to_pylist()
             self._mark(node, [i for i, value in enumerate(values) if value and not _is_utf8(value)], rows)
 
-    def _check_decimals(self, node: Scalar, array: pa.Array, rows: Rows | None) -> None:
-        try:
-            array.validate(full=True)
-        except pa.ArrowInvalid:
-            most = 10**node.type.precision
-            whole = array.view(pa.decimal128(38, 0)).to_pylist()
-            self._mark(node, [i for i, value in enumerate(whole) if value is not None and abs(value) >= most], rows)
-
     def _mark(self, node: Filled, places: Sequence[int], rows: Rows | None) -> None:
         """The records that own these places are bad."""
         self.status[places if rows is None else rows[places]] = node.number + 1
+
+
+def beyond_precision(array: pa.Array) -> list[int]:
+    """The places of the decimals that have more digits than their type."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        most = 10**array.type.precision
+        whole = array.view(pa.decimal128(38, 0)).to_pylist()
+        return [i for i, value in enumerate(whole) if value is not None and abs(value) >= most]
+    return []
 
 
 def _is_utf8(value: bytes) -> bool:

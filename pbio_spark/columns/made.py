@@ -6,7 +6,7 @@ records that are decoded (`planner`, `numbers`). A field that the program never 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -15,15 +15,16 @@ import pyarrow as pa
 
 from ecode.columns import Column
 from ecode.columns.column import ITEMS, TARGET
-from ecode.types import CHAR, Array, Basic, Default, Kind, Notes, Pointer, Record, Ref, Type
-from pbio_spark.columns.assemble import bitmap, nested_lists
-from pbio_spark.columns.numbers import number_to_store
+from ecode.types import CHAR, Array, Basic, Default, Field, Kind, Notes, Pointer, Record, Ref, Type
+from pbio_spark.columns.assemble import beyond_precision, bitmap, nested_lists
+from pbio_spark.columns.numbers import is_wider_decimal, number_to_store
 from pbio_spark.columns.planner import NOTHING, absent, find_field, path_to_text
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow_schema import BINARY, DEFAULT, ITEM, Presentation, decimal_type
 
 Mask: TypeAlias = npt.NDArray[np.bool_] | None
-Rows: TypeAlias = npt.NDArray[np.int64]
+Rows: TypeAlias = Callable[[], npt.NDArray[np.int64]]
+"""The rows that values belong to, which matter only where a value does not fit."""
 Path: TypeAlias = tuple[str, ...]
 
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -52,13 +53,15 @@ class MadeColumns:
         self.record, self.schema, self.choice = record, schema, presentation
         self.aliases, self.defaults = aliases, defaults
         self._structs = {struct.name: struct for struct in record.structs}
-        self._bad: list[Rows] = []
+        self._bad: list[npt.NDArray[np.int64]] = []
+        self._found: dict[Path, Field | None] = {}
 
-    def to_batch(self, column: Column) -> tuple[pa.RecordBatch, Rows]:
+    def to_batch(self, column: Column) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
         """The batch of an output, and the rows whose values do not fit their columns."""
         self._bad = []
-        rows = np.arange(column.length, dtype=np.int64)
-        arrays = self._fields(self.record.name, list(self.schema), column, None, rows, ())
+        arrays = self._fields(
+            self.record.name, list(self.schema), column, None, lambda: np.arange(column.length, dtype=np.int64), ()
+        )
         whole = pa.Array.from_buffers(pa.struct(list(self.schema)), column.length, [None], children=arrays)
         bad = np.unique(np.concatenate(self._bad)) if self._bad else np.empty(0, np.int64)
         return pa.RecordBatch.from_struct_array(whole), bad
@@ -69,7 +72,9 @@ class MadeColumns:
         arrays = []
         for want in wanted:
             here = (*path, want.name)
-            field = find_field(self._structs[struct], want.name, self.aliases, here)
+            if here not in self._found:
+                self._found[here] = find_field(self._structs[struct], want.name, self.aliases, here)
+            field = self._found[here]
             made = None if field is None else column.children.get(field.name)
             if field is None or made is None:
                 arrays.append(_constant(absent(want, self.defaults, here).value, want.type, column.length))
@@ -95,8 +100,9 @@ class MadeColumns:
             case Basic():
                 return self._number(type_, notes, want, made.data, present, rows, path)
             case Ref(name):
-                if notes.logical == ITEM and not pa.types.is_struct(want):
-                    (item,) = (f for f in self._structs[name].fields if not f.notes.hidden)
+                visible = [f for f in self._structs[name].fields if not f.notes.hidden]
+                if notes.logical == ITEM and len(visible) == 1:
+                    (item,) = visible
                     inner = made.children[item.name]
                     return self._value(item.type, item.notes, want, inner, made, present, rows, path)
                 if not pa.types.is_struct(want):
@@ -124,11 +130,15 @@ class MadeColumns:
             return array
         if self.choice.encoding == "ISO-8859-1":
             return pa.array([v and v.decode("latin-1") for v in array.to_pylist()], want)
+        buffers = array.buffers()
+        # Bytes below 128 are UTF-8 wherever one text ends and the next begins.
+        if buffers[2] is None or np.frombuffer(buffers[2], np.int8).min(initial=0) >= 0:
+            return pa.Array.from_buffers(want, len(array), buffers)
         try:
             return array.cast(want)
         except pa.ArrowInvalid:
             texts = [_utf8(value) for value in array.to_pylist()]
-            self._bad.append(rows[[isinstance(text, UnicodeDecodeError) for text in texts]])
+            self._bad.append(rows()[[isinstance(text, UnicodeDecodeError) for text in texts]])
             return pa.array([None if isinstance(text, UnicodeDecodeError) else text for text in texts], want)
 
     def _number(
@@ -154,17 +164,22 @@ class MadeColumns:
             halves = np.zeros((count, 2), np.int64)
             halves[:, 0] = data.view(np.int64) if data.dtype == np.uint64 else data
             halves[:, 1] = 0 if data.dtype == np.uint64 else halves[:, 0] >> 63
-            return pa.Array.from_buffers(want, count, [validity, pa.py_buffer(halves)])
+            return self._decimals(pa.Array.from_buffers(want, count, [validity, pa.py_buffer(halves)]), rows)
         if store.endswith("!"):
             store = store[:-1]
-            self._bad.append(rows[data > np.iinfo(store).max])
+            self._bad.append(rows()[data > np.iinfo(store).max])
         return pa.Array.from_buffers(want, count, [validity, pa.py_buffer(np.ascontiguousarray(data, store))])
+
+    def _decimals(self, array: pa.Array, rows: Rows) -> pa.Array:
+        if beyond := beyond_precision(array):
+            self._bad.append(rows()[beyond])
+        return array
 
     def _symbols(self, notes: Notes, data: Any, want: pa.DataType, present: Mask, rows: Rows) -> pa.Array:
         names = {value: symbol for symbol, value in reversed(notes.symbols)}
         values = [names.get(int(value)) for value in data]
         unknown = np.array([value is None for value in values], np.bool_)
-        self._bad.append(rows[unknown if present is None else unknown & present])
+        self._bad.append(rows()[unknown if present is None else unknown & present])
         return pa.array(values, want, mask=None if present is None else ~present)
 
     def _array(
@@ -181,10 +196,13 @@ class MadeColumns:
         items = made.children[ITEMS]
         extents = _extents(array, made, owner)
         if array.element == CHAR and not pa.types.is_list(want):
-            return self._chars(notes, want, items, extents, present, rows, path)
+            return self._chars(array, notes, want, items, extents, present, rows, path)
         sizes = np.prod(extents, axis=0)
-        below = np.repeat(rows, sizes)
-        if pa.types.is_map(want) and isinstance(array.element, Ref):
+
+        def below() -> npt.NDArray[np.int64]:
+            return np.repeat(rows(), sizes)
+
+        if pa.types.is_map(want) and isinstance(array.element, Ref) and len(extents) == 1:
             return nested_lists(want, extents, present, self._entries(array.element.name, want, items, below, path))
         is_text = array.element == CHAR and _depth(want) == len(extents) - 1
         inner = want
@@ -195,7 +213,8 @@ class MadeColumns:
         if is_text:
             *outer, last = extents
             texts = np.prod(outer, axis=0)
-            part = self._chars(notes, inner, items, [np.repeat(last, texts)], None, np.repeat(rows, texts), path)
+            chars, lengths = Array(CHAR, array.dims[-1:]), [np.repeat(last, texts)]
+            part = self._chars(chars, notes, inner, items, lengths, None, lambda: np.repeat(rows(), texts), path)
             return nested_lists(want, outer, present, part)
         return nested_lists(
             want, extents, present, self._value(array.element, notes, inner, items, items, None, below, path)
@@ -214,14 +233,25 @@ class MadeColumns:
         return pa.Array.from_buffers(pa.struct(wanted), items.length, [None], children=children)
 
     def _chars(
-        self, notes: Notes, want: pa.DataType, items: Column, extents: list[Any], present: Mask, rows: Rows, path: Path
+        self,
+        array: Array,
+        notes: Notes,
+        want: pa.DataType,
+        items: Column,
+        extents: list[Any],
+        present: Mask,
+        rows: Rows,
+        path: Path,
     ) -> pa.Array:
         if len(extents) != 1:
             self._refuse(path, f"characters in {len(extents)} dimensions cannot become {want}")
         assert items.data is not None
         decimal = decimal_type(notes.logical)
-        if decimal is not None:
-            return pa.Array.from_buffers(want, len(extents[0]), [bitmap(present), pa.py_buffer(items.data)])
+        if decimal is not None and array.dims == (16,):
+            if not is_wider_decimal(want, decimal):
+                self._refuse(path, f"{notes.logical} cannot become {want}")
+            whole = pa.Array.from_buffers(want, len(extents[0]), [bitmap(present), pa.py_buffer(items.data)])
+            return self._decimals(whole, rows)
         if not (pa.types.is_string(want) or pa.types.is_binary(want)):
             self._refuse(path, f"characters cannot become {want}")
         offsets = np.zeros(len(extents[0]) + 1, np.int32)

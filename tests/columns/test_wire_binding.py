@@ -85,6 +85,8 @@ def is_whole(value: Any, type_: Type, owner: dict[str, Any], structs: dict[str, 
     """Whether no array is absent although its count is not 0: E-code cannot read such a one."""
     if isinstance(type_, Ref):
         return all(is_whole(value[f.name], f.type, value, structs) for f in structs[type_.name].fields)
+    if isinstance(type_, Pointer):
+        return value is None or is_whole(value, type_.target, owner, structs)
     if isinstance(type_, Array):
         if value is None:
             return 0 in [owner[dim] if isinstance(dim, str) else dim for dim in type_.dims]

@@ -1,0 +1,146 @@
+"""What a program passes on unchanged becomes the batch that the plain decoder makes of the records."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import ecode
+from ecode.columns import Column
+from ecode.columns.column import ITEMS
+from ecode.types import Basic, Kind, Notes, Record, Ref, Struct
+from pbio_spark.columns.made import MadeColumns
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
+from pbio_spark.formats.arrow_to_record import arrow_to_record
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.wire import decode, encode
+from tests import strategies
+from tests.columns import arrow_rows
+from tests.columns.records import decode_records, same
+from tests.columns.test_encode import encode_rows
+from tests.columns.test_wire_binding import has_arrays_of_arrays, is_whole, run
+
+PRESENTATIONS = st.builds(
+    Presentation,
+    st.sampled_from(("string", "binary", "array")),
+    st.sampled_from(("decimal", "long", "binary")),
+    st.sampled_from(("ISO-8859-1", "binary", "UTF-8")),
+)
+LIMITS = strategies.Limits(long_double=False, recursive=False, depth=2)
+MANY = settings(max_examples=5_000 if os.environ.get("PBIO_LONG") else 150, suppress_health_check=list(HealthCheck))
+
+
+def noted_formats() -> st.SearchStrategy[Format]:
+    """Formats whose enumerations have names for some of their values."""
+    return st.builds(
+        lambda record, machine: record_to_format(with_symbols(record), machine),
+        strategies.record_types(LIMITS),
+        strategies.MACHINE_NAMES,
+    )
+
+
+def with_symbols(record: Record) -> Record:
+    notes = Notes(symbols=(("zero", 0), ("one", 1), ("many", 200)))
+    return Record(
+        tuple(
+            Struct(
+                struct.name,
+                tuple(
+                    replace(f, notes=notes) if isinstance(f.type, Basic) and f.type.kind is Kind.ENUMERATION else f
+                    for f in struct.fields
+                ),
+            )
+            for struct in record.structs
+        )
+    )
+
+
+def is_readable(form: Format) -> bool:
+    return not has_arrays_of_arrays(form)
+
+
+def made_of(
+    form: Format, records: list[bytes], presentation: Presentation, schema: pa.Schema
+) -> tuple[pa.RecordBatch, Any, Any] | None:
+    """The batch of a program that passes records on, which of them it passed, and which rows are bad."""
+    try:
+        program = ecode.compile("{ return 1; }", [ecode.Param("input", form.record)])
+        with pytest.MonkeyPatch.context() as patch:
+            result = run(patch, form, form.record, records, program)
+    except (ecode.NotCompilable, ecode.ParameterError):
+        return None
+    batch, bad = MadeColumns(form.record, schema, presentation).to_batch(result.outputs["input"])
+    return batch, result.passed.astype(bool), bad
+
+
+@given(st.data(), st.booleans())
+@MANY
+def test_what_is_passed_on_is_what_the_decoder_gives(data: st.DataObject, noted: bool) -> None:
+    form = data.draw((noted_formats() if noted else strategies.formats(LIMITS)).filter(is_readable))
+    presentation = data.draw(PRESENTATIONS)
+    values = data.draw(st.lists(strategies.values(form), min_size=1, max_size=3))
+    records = [encode(form, value) for value in values]
+    structs = {s.name: s for s in form.record.structs}
+    # E-code cannot read an array that is absent although its count is not 0.
+    records = [r for r in records if is_whole(decode(form, r, text=None), Ref(form.name), {}, structs)]
+    schema = record_to_arrow(form.record, presentation)
+    made = made_of(form, records, presentation, schema)
+    if made is None or not records:
+        return
+    batch, passed, bad = made
+    assert passed.all()
+    expected = decode_records(form, records, presentation, schema, checked=True)
+    assert batch.schema == expected.batch.schema
+    batch.validate(full=not len(bad))
+    assert [i in bad for i in range(len(records))] == [bool(s) for s in expected.status]
+    for i in {*range(len(records))}.difference(bad.tolist()):
+        found, wanted = (whole.slice(i, 1).to_pylist() for whole in (batch, expected.batch))
+        assert same(found, wanted), (found, wanted)
+
+
+@given(st.data())
+@MANY
+def test_sparks_types_pass_through_programs(data: st.DataObject) -> None:
+    schema, rows = data.draw(arrow_rows.rows())
+    form = record_to_format(arrow_to_record(schema, "row"), data.draw(strategies.MACHINE_NAMES))
+    batch = pa.RecordBatch.from_pylist(rows, schema)
+    records = encode_rows(form, batch, checked=True)
+    made = made_of(form, records, Presentation(), schema)
+    assert made is not None
+    found, passed, bad = made
+    assert passed.all()
+    assert not len(bad)
+    found.validate(full=True)
+    assert same(found.to_pylist(), batch.to_pylist())
+
+
+@pytest.mark.parametrize(("type_", "most"), [(pa.decimal128(9, 2), 10**9), (pa.decimal128(18, 0), 10**18)])
+def test_decimals_of_too_many_digits_make_bad_rows(type_: pa.DataType, most: int) -> None:
+    schema = pa.schema([("d", type_)])
+    record = arrow_to_record(schema, "row")
+    output = Column(5, children={"d": Column(5, np.array([most - 1, most, 1 - most, -most, -(2**63)], np.int64))})
+    batch, bad = MadeColumns(record, schema).to_batch(output)
+    assert bad.tolist() == [1, 3, 4]
+    assert [int(batch["d"][i].as_py().scaleb(type_.scale)) for i in (0, 2)] == [most - 1, 1 - most]
+
+
+def test_long_decimals_become_decimals_only() -> None:
+    record = arrow_to_record(pa.schema([("d", pa.decimal128(28, 3))]), "row")
+    value = (-1234567).to_bytes(16, "little", signed=True) + (10**28).to_bytes(16, "little")
+    output = Column(2, children={"d": Column(2, children={ITEMS: Column(32, np.frombuffer(value, np.int8))})})
+    batch, bad = MadeColumns(record, pa.schema([("d", pa.decimal128(38, 3))])).to_batch(output)
+    assert [str(v) for v in batch["d"].to_pylist()] == ["-1234.567", str(10**25) + ".000"]
+    assert not len(bad)
+    assert MadeColumns(record, pa.schema([("d", pa.decimal128(28, 3))])).to_batch(output)[1].tolist() == [1]
+    for wrong in (pa.string(), pa.decimal128(38, 2), pa.decimal128(20, 3)):
+        with pytest.raises(PbioError, match="PBIO_INCOMPATIBLE_TYPE"):
+            MadeColumns(record, pa.schema([("d", wrong)])).to_batch(output)

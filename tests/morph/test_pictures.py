@@ -106,6 +106,12 @@ def test_a_family_of_formats() -> None:
     assert '"lost" [label="?\\nlost", style=dashed];' in dot
 
 
+def test_dots_only_stand_for_something() -> None:
+    r = flat("r", "a")
+    graph = TransformGraph({"a": r, "b": r, "c": r}, [Transform("b", "a", "{ }"), Transform("c", "a", "{ }")])
+    assert str(lineage(graph)).splitlines() == ["r 3 (c)", "  r 1 (a)", "r 2 (b)", "  r 1 (a)"]
+
+
 def test_a_family_that_goes_round_in_circles() -> None:
     r = flat("r", "a")
     links = [Transform(a, b, "{ }") for a, b in ("ab", "bc", "ca", "cc")]

@@ -291,6 +291,12 @@ def test_what_a_transform_never_writes_is_told() -> None:
     assert resolved("new", {"old": OLD}, monitors()).unwritten == ()
 
 
+def test_what_can_be_reached_is_not_too_far() -> None:
+    formats = {"a": flat("r", "a"), "b": flat("r", "b")}
+    round_trip = [Transform("a", "b", "{ old.b = new.a; }"), Transform("b", "a", "{ old.a = new.b; }")]
+    assert rejected("a", {"w": flat("r", "z")}, TransformGraph(formats, round_trip), Policy(max_hops=1)).problems == ()
+
+
 def test_nothing_wanted_is_a_rejection() -> None:
     assert rejected("old", {}, monitors()).reason == "no wanted type is called 'MonitoringMsg'; wanted: nothing"
 

@@ -12,14 +12,14 @@ from typing import Literal
 
 import ecode
 from ecode.types import Default, Record, Ref
-from morph import PAPER, Policy, Rejection, Resolver, Transform
+from morph import PAPER, Criterion, Policy, Rejection, Resolver, Transform
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.formats_to_graph import formats_to_graph
 from pbio_spark.formats.store import FormatStore
 
-PROJECTION = Policy(mismatch_threshold=1.0, same_name=False)
-"""A schema alone never rejects: each format gives what it can (DESIGN decision 4)."""
+PROJECTION = Policy(mismatch_threshold=1.0, same_name=False, prefer=(Criterion.MISMATCH_RATIO, Criterion.HOPS))
+"""A schema alone never rejects: each format gives as much as it can, by as few transforms as it can (decision 4)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Each imports only those before it:
     formats    what a sender's records look like, byte for byte, and which record type they have
     wire       files and records in plain Python: the oracle for everything compiled
     columns    record bytes <-> Arrow record batches, by kernels generated per format
+    channels   typed streams of events in a folder, durable, for any number of writers and readers
     source     the Spark data source "pbio"
     functions  records in binary columns of a DataFrame
     explore    pictures of how formats evolved

@@ -50,6 +50,12 @@ CODES: dict[str, str] = {
     "PBIO_UNKNOWN_FORMAT": "A record has a format ID that no format in front of it has.",
     # explore
     "PBIO_MISSING_EXTRA": "Something needs a library that comes with an optional extra of this package.",
+    # channels
+    "PBIO_BAD_LOG": "A file of a channel space is damaged, missing, contradicts another, or belongs to another space.",
+    "PBIO_CANNOT_CREATE": "The file system cannot create a file only if it is new, so it cannot hold a channel space.",
+    "PBIO_CHANNEL_EXISTS": "There is a channel of that name already.",
+    "PBIO_NO_SPACE": "The folder is no channel space.",
+    "PBIO_UNKNOWN_CHANNEL": "There is no channel of that name, or it has been dropped.",
     # source
     "PBIO_BAD_OFFSET": "The offset in a stream's checkpoint is not one of this source.",
     "PBIO_BAD_OPTION": "An option has a value that it cannot have.",

@@ -1,0 +1,33 @@
+"""Channels: typed streams of events with names, durable in one folder, for any number of writers and readers.
+
+    files         whole files that appear once: what a log is made of, on any file system that can do it
+    log           `Log`, the small interface; `FolderLog`, the embedded default
+    entries       what a commit says, and its JSON, which nobody trusts
+    state         what all commits up to one add up to; checkpoints of it
+    position      where an event stands in a space
+    submission    a producer's events, encoded once
+    publishing    submissions -> one data file and one commit, exactly once
+    subscription  commits -> events of the type that a subscriber wants
+    space         `ChannelSpace` and `Channel`: create, open, list, drop, submit, subscribe
+    check         all that is wrong with a space
+
+    >>> import tempfile
+    >>> from ecode.types import INT32, Field, record
+    >>> space = ChannelSpace.create(tempfile.mkdtemp() + "/space")
+    >>> counts = space.create_channel("counts", record("count", [Field("n", INT32)]))
+    >>> counts.submit([{"n": 1}, {"n": 2}], producer="p", sequence=0).events
+    2
+    >>> counts.submit([{"n": 1}, {"n": 2}, {"n": 3}], producer="p", sequence=0).events
+    1
+    >>> [(str(event.position), event.values) for event in counts.subscribe(start="earliest").events()]
+    [('2.0.0', {'n': 1}), ('2.0.1', {'n': 2}), ('3.0.0', {'n': 3})]
+
+Nothing here knows Spark.
+"""
+
+from pbio_spark.channels.position import Position
+from pbio_spark.channels.space import Channel, ChannelSpace
+from pbio_spark.channels.submission import Submission
+from pbio_spark.channels.subscription import Delivery, Event, Subscription
+
+__all__ = ["ChannelSpace", "Channel", "Submission", "Subscription", "Delivery", "Event", "Position"]

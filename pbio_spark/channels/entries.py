@@ -1,0 +1,257 @@
+"""Commits as values, and their JSON. Whatever is read is checked: a log entry is bytes from a stranger."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias
+
+from pbio_spark.errors import PbioError
+
+MOST = 2**63 - 1
+DATA_NAME = re.compile(r"data/[0-9a-f]{32}\.pbio")
+_LONGEST_NAME = 200
+
+_GROUP = ("channel", "file", "start", "end", "ordinal", "count", "format", "producer", "sequence", "event_time")
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """A channel begins; its ID is the version of this commit.
+
+    Attributes:
+        name: of the channel; no other channel of the space has it at that time.
+        format: the ID of the format that describes the channel's type, in hexadecimal.
+    """
+
+    name: str
+    format: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """A channel, by its ID, ends."""
+
+    channel: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A data file below the root of the space, and its bytes."""
+
+    path: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Events of one channel from one producer, all of one format, one after the other in a data file.
+
+    Attributes:
+        channel: its ID.
+        file: which of the commit's files.
+        start, end: byte offsets of item boundaries.
+        ordinal: of the first event among all records of the file.
+        count: of events.
+        format: the ID of their format, in hexadecimal.
+        producer: who made them; None if nobody said.
+        sequence: the first event's number of its producer's; the others follow it.
+        event_time: microseconds since 1970 UTC.
+    """
+
+    channel: int
+    file: int
+    start: int
+    end: int
+    ordinal: int
+    count: int
+    format: str
+    producer: str | None = None
+    sequence: int | None = None
+    event_time: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Events of one batch, for any number of channels.
+
+    Attributes:
+        control: the version of the last control change that the writer knew of.
+        files, groups: where the events lie, by file and ordinal.
+        transaction: an application's name and its batch's number: none of a lower number comes again.
+    """
+
+    control: int
+    files: tuple[DataFile, ...]
+    groups: tuple[Group, ...]
+    transaction: tuple[str, int] | None = None
+
+
+Change: TypeAlias = "Create | Drop | Data"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One commit.
+
+    Attributes:
+        space: the ID of the space that it belongs to.
+        commit: its own ID, which no other commit has.
+        time: when it was published, in microseconds since 1970 UTC; never less than the commit's before.
+    """
+
+    space: str
+    commit: str
+    time: int
+    change: Change
+
+
+def entry_to_json(entry: Entry) -> bytes:
+    """A commit as JSON.
+
+    >>> entry_to_json(Entry("5a", "c0", 7, Drop(3)))
+    b'{"space":"5a","commit":"c0","time":7,"drop":{"channel":3}}'
+    """
+    made: dict[str, Any] = {"space": entry.space, "commit": entry.commit, "time": entry.time}
+    match entry.change:
+        case Create(name, format_id):
+            made["create"] = {"name": name, "format": format_id}
+        case Drop(channel):
+            made["drop"] = {"channel": channel}
+        case Data() as data:
+            made["data"] = {
+                "control": data.control,
+                "files": [[file.path, file.bytes] for file in data.files],
+                "groups": [[getattr(group, name) for name in _GROUP] for group in data.groups],
+            }
+            if data.transaction is not None:
+                made["data"]["transaction"] = list(data.transaction)
+    return json.dumps(made, separators=(",", ":")).encode()
+
+
+def json_to_entry(data: bytes, version: int) -> Entry:
+    """The commit of a JSON text that stands at a version. Raises PBIO_BAD_LOG."""
+    made = parse(data)
+    kinds = made.keys() & {"create", "drop", "data"}
+    if len(kinds) != 1:
+        bad("a commit creates a channel, drops one, or brings data: one of these")
+    (kind,) = kinds
+    body = an_object(made[kind])
+    change: Change
+    match kind:
+        case "create":
+            change = Create(a_name(body.get("name")), a_format(body.get("format")))
+        case "drop":
+            change = Drop(a_number(body.get("channel"), most=version))
+        case _:
+            change = _data(body, version)
+    return Entry(a_text(made.get("space")), a_text(made.get("commit")), a_number(made.get("time")), change)
+
+
+def _data(body: Mapping[str, Any], version: int) -> Data:
+    files = tuple(_file(file) for file in a_list(body.get("files")))
+    groups = tuple(_group(group) for group in a_list(body.get("groups")))
+    ends: dict[int, tuple[int, int]] = {}
+    for group in groups:
+        end, ordinal = ends.get(group.file, (4, 0))
+        if not (group.file < len(files) and end <= group.start < group.end <= files[group.file].bytes):
+            bad(f"the bytes {group.start} to {group.end} of file {group.file} are not free for events")
+        if group.ordinal != ordinal or not 0 < group.count <= group.end - group.start or group.channel > version:
+            bad("the events of a group contradict their numbers")
+        if (group.sequence is not None) and (group.producer is None or group.sequence + group.count > MOST):
+            bad("events have sequence numbers that nobody can have given them")
+        ends[group.file] = group.end, ordinal + group.count
+    if list(groups) != sorted(groups, key=lambda group: group.file):
+        bad("the groups of a file are not together")
+    said = body.get("transaction")
+    transaction = None
+    if said is not None:
+        application, number = a_list(said, 2)
+        transaction = a_text(application), a_number(number)
+    return Data(a_number(body.get("control"), most=version), files, groups, transaction)
+
+
+def _file(said: Any) -> DataFile:
+    path, size = a_list(said, 2)
+    # A path that leads out of the space must not be followed.
+    if not isinstance(path, str) or not DATA_NAME.fullmatch(path):
+        bad(f"{str(path)[:80]!r} is no data file of a space")
+    return DataFile(path, a_number(size))
+
+
+def _group(said: Any) -> Group:
+    channel, file, start, end, ordinal, count, format_id, producer, sequence, event_time = a_list(said, len(_GROUP))
+    return Group(
+        a_number(channel),
+        a_number(file),
+        a_number(start),
+        a_number(end),
+        a_number(ordinal),
+        a_number(count),
+        a_format(format_id),
+        None if producer is None else a_text(producer),
+        None if sequence is None else a_number(sequence),
+        None if event_time is None else a_number(event_time, least=-MOST),
+    )
+
+
+def parse(data: bytes) -> dict[str, Any]:
+    """The object of a JSON text. Raises PBIO_BAD_LOG, as all checks below do."""
+    try:
+        made = json.loads(data)
+    except (ValueError, RecursionError):
+        bad("it is no JSON, or only a part of it")
+    return an_object(made)
+
+
+def an_object(said: Any) -> dict[str, Any]:
+    if not isinstance(said, dict):
+        bad("something is no object that should be one")
+    return said
+
+
+def a_list(said: Any, length: int | None = None) -> Sequence[Any]:
+    if not isinstance(said, list) or length not in (None, len(said)):
+        bad("something is no list of its length")
+    return said
+
+
+def a_text(said: Any) -> str:
+    if not isinstance(said, str):
+        bad("something is no text that should be one")
+    return said
+
+
+def a_name(said: Any) -> str:
+    if not isinstance(said, str) or not is_name(said):
+        bad(f"{str(said)[:80]!r} is no name")
+    return said
+
+
+def a_number(said: Any, least: int = 0, most: int = MOST) -> int:
+    if type(said) is not int or not least <= said <= most:
+        bad(f"{str(said)[:40]} is not a whole number from {least} to {most}")
+    return said
+
+
+def a_format(said: Any) -> str:
+    if not isinstance(said, str) or not re.fullmatch(r"(?:[0-9a-f]{2}){8,12}", said):
+        bad(f"{str(said)[:40]!r} is no ID of a format")
+    return said
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be the name of a channel, a producer or a subscriber."""
+    return text.isprintable() and 0 < len(text) <= _LONGEST_NAME
+
+
+def check_name(text: str, what: str) -> None:
+    """Raise PBIO_BAD_OPTION for what a caller cannot call a channel, a producer or a subscriber."""
+    if not is_name(text):
+        raise PbioError("PBIO_BAD_OPTION", f"{text[:80]!r} cannot be the name of a {what}")
+
+
+def bad(reason: str) -> NoReturn:
+    raise PbioError("PBIO_BAD_LOG", reason, hint="`pbio space verify` says what else is wrong with the space")

@@ -1,0 +1,155 @@
+"""Files that appear once and whole: what a log on a file system is made of (DESIGN decision 21).
+
+On a local disk a file is written under another name, brought to the disk, and then linked to its name, which fails if
+the name is taken. Object stores do the same with a conditional request. A file system that can do neither is refused:
+there, two writers could both believe that they were first.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from pbio_spark.errors import PbioError
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+CONDITIONAL = {"s3", "s3a", "memory"}
+"""Protocols whose file systems create a file only if there is none, in one step. That of memory does so for the threads
+of one process."""
+
+
+class Folder:
+    """A folder on some file system; all paths below are relative to it.
+
+    Raises PBIO_CANNOT_CREATE for a file system that cannot create exclusively.
+    """
+
+    def __init__(self, root: str, **storage_options: Any) -> None:
+        """`storage_options` go to fsspec."""
+        self.root = root
+        self._fs: AbstractFileSystem
+        self._fs, path = fsspec.url_to_fs(root, **storage_options)
+        self._path = path.rstrip("/")
+        self.is_local = isinstance(self._fs, LocalFileSystem)
+        protocols = {self._fs.protocol} if isinstance(self._fs.protocol, str) else set(self._fs.protocol)
+        if not (self.is_local or protocols & CONDITIONAL):
+            raise PbioError(
+                "PBIO_CANNOT_CREATE",
+                f"file systems of protocol {' or '.join(sorted(protocols))} cannot create a file only if it is new",
+                file=root,
+                hint="keep a channel space on a local disk or on S3",
+            )
+        # What others do there must be seen at once.
+        self._fs.use_listings_cache = False
+
+    def path(self, name: str) -> str:
+        """The path of a file for messages and for other readers."""
+        return f"{self._path}/{name}"
+
+    def make(self, *names: str) -> None:
+        """Make folders, where the file system has such a thing."""
+        for name in names:
+            self._fs.makedirs(self.path(name), exist_ok=True)
+            if self.is_local:
+                _sync_folder(self._path)
+
+    def read(self, name: str, most: int | None = None) -> bytes | None:
+        """The bytes of a file, at most `most` and one more; None if there is no such file."""
+        try:
+            if self.is_local:
+                with open(self.path(name), "rb") as file:
+                    return file.read() if most is None else file.read(most + 1)
+            data: bytes = self._fs.cat_file(self.path(name), end=None if most is None else most + 1)
+        except FileNotFoundError:
+            return None
+        return data
+
+    def open(self, name: str) -> Any:
+        """A binary file to read. Raises FileNotFoundError."""
+        return open(self.path(name), "rb") if self.is_local else self._fs.open(self.path(name), "rb")
+
+    def size(self, name: str) -> int | None:
+        """The bytes of a file; None if there is no such file."""
+        try:
+            return int(self._fs.info(self.path(name))["size"])
+        except FileNotFoundError:
+            return None
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder, sorted; hidden ones, which begin with a dot, are left out."""
+        try:
+            found = self._fs.ls(self.path(folder), detail=False)
+        except FileNotFoundError:
+            return []
+        return sorted(name for path in found if not (name := path.rstrip("/").rpartition("/")[2]).startswith("."))
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Create a file and bring it to the disk, unless it exists: False then, and nothing has changed.
+
+        An error leaves open whether the file was created, as a lost reply does.
+        """
+        path = self.path(name)
+        if not self.is_local:
+            try:
+                self._fs.pipe_file(path, data, mode="create")
+            except FileExistsError:
+                return False
+            return True
+        temporary = self._write_temporary(path, data)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+        _sync_folder(os.path.dirname(path))
+        return True
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Create a file or replace it as a whole."""
+        path = self.path(name)
+        if not self.is_local:
+            self._fs.pipe_file(path, data)
+            return
+        temporary = self._write_temporary(path, data)
+        try:
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        _sync_folder(os.path.dirname(path))
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        with suppress(FileNotFoundError):
+            self._fs.rm_file(self.path(name))
+
+    def _write_temporary(self, path: str, data: bytes) -> str:
+        temporary = f"{os.path.dirname(path)}/.{uuid.uuid4().hex}.tmp"
+        try:
+            with open(temporary, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise
+        return temporary
+
+
+def _sync_folder(path: str) -> None:
+    """A new name is safe only when its folder is on the disk too."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,93 @@
+"""The log with its meaning: following it commit by commit, and adding to it."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from threading import RLock
+
+from pbio_spark.channels.entries import Change, Entry, bad, entry_to_json, json_to_entry
+from pbio_spark.channels.log import Log, entry_name
+from pbio_spark.channels.state import State, json_to_state, state_to_json
+from pbio_spark.errors import PbioError
+
+log = logging.getLogger("pbio_spark.channels")
+
+CHECKPOINT_EVERY = 100
+"""Commits between two checkpoints: what a new reader reads at most, unless a writer died before it made one."""
+
+
+class History:
+    """The commits of one space, and the state that they add up to as far as they are known here.
+
+    Attributes:
+        lock: held by whoever uses `state` over several steps.
+    """
+
+    def __init__(self, log: Log, space: str) -> None:
+        self._log = log
+        self._space = space
+        self.lock = RLock()
+        self.state = self._start()
+
+    def entry(self, version: int) -> Entry | None:
+        """A commit; None if there is none of that version yet. Raises PBIO_BAD_LOG."""
+        data = self._log.read(version)
+        if data is None:
+            return None
+        try:
+            entry = json_to_entry(data, version)
+            if entry.space != self._space:
+                bad(f"the commit belongs to another space, {entry.space[:40]}")
+        except PbioError as error:
+            raise error.at(file=entry_name(version)) from None
+        return entry
+
+    def catch_up(self) -> State:
+        """The state after the last commit that there is. Raises PBIO_BAD_LOG."""
+        with self.lock:
+            while (entry := self.entry(self.state.version + 1)) is not None:
+                try:
+                    self.state.apply(entry)
+                except PbioError as error:
+                    raise error.at(file=entry_name(self.state.version + 1)) from None
+            return self.state
+
+    def append(self, change: Change) -> int | None:
+        """Commit a change that was made for `state`: its version, or None if another commit was faster.
+
+        Whoever gets None catches up, makes the change anew, and tries again.
+        """
+        with self.lock:
+            version = self.state.version + 1
+            # Clocks jump; the log does not.
+            now = max(time.time_ns() // 1000, self.state.time)
+            entry = Entry(self._space, uuid.uuid4().hex, now, change)
+            if not self._log.append(version, entry_to_json(entry)):
+                return None
+            self.state.apply(entry)
+            if version % CHECKPOINT_EVERY == 0:
+                self._checkpoint()
+            return version
+
+    def _checkpoint(self) -> None:
+        try:
+            self._log.checkpoint(self.state.version, state_to_json(self.state))
+        except OSError as error:
+            # The commit stands; only those who start later have more to read.
+            log.warning("no checkpoint of version %d: %s", self.state.version, error)
+
+    def _start(self) -> State:
+        """The state of the newest checkpoint that fits the log, else of the beginning."""
+        for version, data in self._log.checkpoints():
+            try:
+                state = json_to_state(data, self._space, version)
+                entry = self.entry(version)
+                if entry is None or entry.commit != state.commit:
+                    bad("the checkpoint is of another commit than the log has")
+            except PbioError as error:
+                log.warning("the checkpoint of version %d is left aside: %s", version, error)
+            else:
+                return state
+        return State(self._space)

@@ -1,0 +1,89 @@
+"""The log: commits by number, each appended once, and checkpoints of what they add up to.
+
+_log/00000000000000000012.json         one commit
+_log/00000000000000000100.checkpoint   the state after a commit
+_log/_newest                           the number of some late checkpoint: a hint, which may be old or missing
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Protocol
+
+from pbio_spark.channels.files import Folder
+from pbio_spark.errors import PbioError
+
+LONGEST_ENTRY = 64 << 20
+"""The most bytes that a commit or a checkpoint may have."""
+
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint")
+_COMMIT = re.compile(r"(\d{20})\.json")
+
+
+class Log(Protocol):
+    """What a channel space needs of its log. Versions are counted from 1 without gaps."""
+
+    def append(self, version: int, entry: bytes) -> bool:
+        """Make an entry the one of its version, durably; False, with nothing changed, if another has that version."""
+
+    def read(self, version: int) -> bytes | None:
+        """The entry of a version; None if there is none yet."""
+
+    def versions(self) -> list[int]:
+        """All versions that have entries, ascending. It may be slow: for maintenance, not for reading."""
+
+    def checkpoint(self, version: int, state: bytes) -> None:
+        """Keep the state after a version, to start from."""
+
+    def checkpoints(self) -> Iterator[tuple[int, bytes]]:
+        """States to start from, the best first."""
+
+
+class FolderLog:
+    """A log in the folder `_log` of a channel space."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+
+    def append(self, version: int, entry: bytes) -> bool:
+        if len(entry) > LONGEST_ENTRY:
+            raise PbioError("PBIO_BAD_VALUE", f"a commit of {len(entry)} bytes", hint="publish fewer events at once")
+        # A reply that was lost is not a race that was lost: what stands there may be ours.
+        return self._folder.create(entry_name(version), entry) or self.read(version) == entry
+
+    def read(self, version: int) -> bytes | None:
+        return self._checked(entry_name(version))
+
+    def versions(self) -> list[int]:
+        return self._numbers(_COMMIT)
+
+    def checkpoint(self, version: int, state: bytes) -> None:
+        if len(state) <= LONGEST_ENTRY and self._folder.create(_checkpoint_name(version), state):
+            self._folder.replace("_log/_newest", str(version).encode())
+
+    def checkpoints(self) -> Iterator[tuple[int, bytes]]:
+        hint = self._folder.read("_log/_newest", 20) or b""
+        if re.fullmatch(rb"[1-9]\d{0,18}", hint) and (state := self._checked(_checkpoint_name(int(hint)))) is not None:
+            yield int(hint), state
+        for version in reversed(self._numbers(_CHECKPOINT)):
+            if (state := self._checked(_checkpoint_name(version))) is not None:
+                yield version, state
+
+    def _numbers(self, pattern: re.Pattern[str]) -> list[int]:
+        return [int(found[1]) for name in self._folder.names("_log") if (found := pattern.fullmatch(name))]
+
+    def _checked(self, name: str) -> bytes | None:
+        data = self._folder.read(name, LONGEST_ENTRY)
+        if data is not None and len(data) > LONGEST_ENTRY:
+            raise PbioError("PBIO_BAD_LOG", f"more than {LONGEST_ENTRY} bytes", file=self._folder.path(name))
+        return data
+
+
+def entry_name(version: int) -> str:
+    """The path of an entry below the root of its space."""
+    return f"_log/{version:020}.json"
+
+
+def _checkpoint_name(version: int) -> str:
+    return f"_log/{version:020}.checkpoint"

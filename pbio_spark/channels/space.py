@@ -1,0 +1,228 @@
+"""`ChannelSpace` and `Channel`: what programs hold in their hands.
+
+<root>/_space.json       what makes the folder a channel space
+<root>/_formats/<ID>     bodies, written before their first use
+<root>/_log/             commits
+<root>/_subscribers/     how far named subscribers came
+<root>/data/<ID>.pbio    events, in FFS files that never change
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Literal, Self
+
+import pyarrow as pa
+
+from ecode.suggest import did_you_mean
+from ecode.types import Record
+from pbio_spark.channels.entries import Create, Drop, a_number, a_text, bad, check_name, parse
+from pbio_spark.channels.files import Folder
+from pbio_spark.channels.history import History
+from pbio_spark.channels.log import FolderLog
+from pbio_spark.channels.position import Position
+from pbio_spark.channels.publishing import Published, publish
+from pbio_spark.channels.state import ChannelInfo
+from pbio_spark.channels.submission import Preparer, Rows, Submission, channel_format, type_to_format
+from pbio_spark.channels.subscription import Handlers, Start, Subscription, json_to_subscriber
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.store import FolderStore
+
+SPACE = "_space.json"
+
+
+class ChannelSpace:
+    """A folder of channels: their names, their types and their events. Threads may share one.
+
+    Attributes:
+        root: as it was opened.
+        id: unlike that of any other space.
+        formats: the bodies of all formats in it.
+    """
+
+    def __init__(self, folder: Folder, space: str, formats: FolderStore) -> None:
+        """Use `create` or `open`."""
+        self.root = folder.root
+        self.id = space
+        self.formats = formats
+        self.folder = folder
+        self.history = History(FolderLog(folder), space)
+        self._preparer = Preparer(formats)
+
+    @classmethod
+    def create(cls, root: str, **storage_options: Any) -> Self:
+        """Make a folder a channel space; `storage_options` go to fsspec.
+
+        Raises PBIO_CHANNEL_SPACE if it is one already; PBIO_CANNOT_CREATE for a file system that cannot hold one.
+        """
+        folder = Folder(root, **storage_options)
+        folder.make("", "_formats", "_log", "_subscribers", "data")
+        space = uuid.uuid4().hex
+        made = json.dumps({"version": 1, "id": space, "created": time.time_ns() // 1000}).encode()
+        if not folder.create(SPACE, made) and folder.read(SPACE) != made:
+            raise PbioError("PBIO_CHANNEL_SPACE", "the folder is a channel space already", file=root, hint="open it")
+        return cls(folder, space, FolderStore(root, **storage_options))
+
+    @classmethod
+    def open(cls, root: str, **storage_options: Any) -> Self:
+        """Open a channel space. Raises PBIO_NO_SPACE, PBIO_CANNOT_CREATE, and PBIO_BAD_LOG if it is damaged."""
+        folder = Folder(root, **storage_options)
+        data = folder.read(SPACE, 10_000)
+        if data is None:
+            raise PbioError(
+                "PBIO_NO_SPACE", "the folder is no channel space", file=root, hint="`pbio space init` makes one"
+            )
+        try:
+            made = parse(data)
+            if a_number(made.get("version")) != 1:
+                bad(f"the space is of version {made['version']}, which this program does not know")
+            space = a_text(made.get("id"))
+        except PbioError as error:
+            raise error.at(file=folder.path(SPACE)) from None
+        return cls(folder, space, FolderStore(root, **storage_options))
+
+    def create_channel(self, name: str, type: Format | Record | pa.Schema) -> Channel:  # noqa: A002
+        """Begin a channel of events that have at least the fields of a type.
+
+        Raises:
+            PbioError: PBIO_CHANNEL_EXISTS; PBIO_BAD_OPTION for a name that cannot be one; what `record_to_format` and
+                `arrow_to_record` raise for the type.
+        """
+        check_name(name, "channel")
+        form = type_to_format(type, name)
+        self.formats.put(form)
+        with self.history.lock:
+            version = None
+            while version is None:
+                if name in self.history.catch_up().names:
+                    raise PbioError("PBIO_CHANNEL_EXISTS", f"there is a channel {name!r} already", file=self.root)
+                version = self.history.append(Create(name, form.id.hex()))
+            return Channel(self, self.history.state.channels[version])
+
+    def channel(self, name: str) -> Channel:
+        """Open a channel. Raises PBIO_UNKNOWN_CHANNEL."""
+        with self.history.lock:
+            state = self.history.catch_up()
+            if name not in state.names:
+                raise PbioError(
+                    "PBIO_UNKNOWN_CHANNEL",
+                    f"there is no channel {name!r}",
+                    file=self.root,
+                    hint=did_you_mean(name, state.names) or "`pbio space ls` lists them",
+                )
+            return Channel(self, state.channels[state.names[name]])
+
+    def channels(self) -> list[ChannelInfo]:
+        """All channels, by name."""
+        with self.history.lock:
+            return sorted(self.history.catch_up().channels.values(), key=lambda info: info.name)
+
+    def drop_channel(self, name: str) -> None:
+        """End a channel: nothing can be published to it any more, and its name is free. Raises PBIO_UNKNOWN_CHANNEL."""
+        with self.history.lock:
+            version = None
+            while version is None:
+                version = self.history.append(Drop(self.channel(name).info.id))
+
+    def publish(self, submissions: Iterable[Submission], *, transaction: tuple[str, int] | None = None) -> Published:
+        """Publish events to any number of channels: all of them in one commit, or none.
+
+        Args:
+            transaction: an application's name and the number of its batch; a number that is not above the last one
+                published is known, and nothing is published.
+
+        Raises what `Channel.submit` raises.
+        """
+        prepared = [
+            self._preparer.prepare(submission, self.channel(submission.channel).info) for submission in submissions
+        ]
+        return publish(self.history, self.folder, prepared, transaction)
+
+    def subscribers(self) -> list[tuple[int, str, Position]]:
+        """The named subscribers: a channel's ID, a name, and the position of the first event not acknowledged."""
+        found = []
+        for name in self.folder.names("_subscribers"):
+            path = f"_subscribers/{name}"
+            data = self.folder.read(path, 10_000)
+            try:
+                found += [] if data is None else [json_to_subscriber(data)]
+            except PbioError as error:
+                raise error.at(file=path) from None
+        return sorted(found)
+
+
+class Channel:
+    """A channel of a space. Opened by `ChannelSpace.channel`.
+
+    Attributes:
+        space: that it is in.
+        info: what was known of it when it was opened.
+    """
+
+    def __init__(self, space: ChannelSpace, info: ChannelInfo) -> None:
+        self.space = space
+        self.info = info
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def format(self) -> Format:
+        """The format that describes the channel's type. Raises PBIO_UNKNOWN_FORMAT if the space has lost it."""
+        return channel_format(self.info, self.space.formats)
+
+    def submit(
+        self,
+        events: Rows | Mapping[str, Any],
+        *,
+        format: Format | None = None,  # noqa: A002
+        producer: str | None = None,
+        sequence: int | None = None,
+        event_time: datetime | None = None,
+    ) -> Published:
+        """Publish events: when this returns, they are durable, and subscribers see all of them.
+
+        Args: as the attributes of `Submission`; a mapping is one event.
+
+        Raises:
+            PbioError: nothing is published. PBIO_REJECTED if the events lack fields of the channel's type;
+                PBIO_UNKNOWN_COLUMN, PBIO_CANNOT_BE_NULL, PBIO_BAD_VALUE for values; PBIO_UNKNOWN_CHANNEL if the channel
+                is gone.
+            OSError: it is not known whether they are; see `publish`.
+        """
+        rows: Rows = [events] if isinstance(events, Mapping) else events
+        return self.space.publish([Submission(self.name, rows, format, producer, sequence, event_time)])
+
+    def subscribe(
+        self,
+        handlers: Handlers | None = None,
+        *,
+        start: Start = "latest",
+        name: str | None = None,
+        filter: str | None = None,  # noqa: A002
+        on_reject: Literal["fail", "drop"] = "fail",
+    ) -> Subscription:
+        """Subscribe to the channel's events.
+
+        Args:
+            handlers: a function that takes an `Event` of the channel's type; or functions by the type that they take,
+                each event going to the type that it fits best, and the rest as they are to the function under None.
+            start: `earliest`, `latest`, a position, or a time of publication; once a named subscriber has been here,
+                it goes on where it was.
+            name: under which the subscriber's position is kept.
+            filter: E-code that says which events are wanted; its parameter `input` is of the wanted type.
+            on_reject: what happens to events that reach no wanted type: an error, or nothing.
+
+        Raises:
+            PbioError: PBIO_BAD_OPTION.
+        """
+        space = self.space
+        return Subscription(
+            space.folder, space.history, space.formats, self.info, handlers, start, name, filter, on_reject
+        )

@@ -1,0 +1,347 @@
+"""Commits -> events of the type that a subscriber wants, from where it left off."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ecode.types import Record
+from morph import Policy, Rejection
+from pbio_spark.channels.entries import Data, Drop, Entry, Group, a_name, a_number, a_text, bad, check_name, parse
+from pbio_spark.channels.files import Folder
+from pbio_spark.channels.history import History
+from pbio_spark.channels.position import Position
+from pbio_spark.channels.state import ChannelInfo
+from pbio_spark.channels.submission import channel_format, stored_format, to_datetime, to_microseconds
+from pbio_spark.columns.read import Part, Wanted, read_batches
+from pbio_spark.columns.walk import walk_kernel
+from pbio_spark.columns.ways import Request, find_way, rejection_to_error
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow_schema import record_to_arrow
+from pbio_spark.formats.store import FormatStore
+
+Start: TypeAlias = "Literal['earliest', 'latest'] | Position | datetime"
+Handler: TypeAlias = "Callable[[Event], object]"
+Handlers: TypeAlias = "Handler | Mapping[Any, Handler]"
+"""A handler, or one for each `Record` or `Format`, and for the rest under None."""
+
+NEAREST = Policy(same_name=False)
+"""How events find a subscriber's types: as the paper has it, but for the name, which on a channel the channel has."""
+
+_PLACE = "\0place"
+_PAUSE = 0.001
+_LONGEST_PAUSE = {True: 0.005, False: 0.5}
+"""The longest wait of an idle subscriber between two looks for the next commit: on a local disk, and elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event.
+
+    Attributes:
+        position: its identity in the space.
+        values: of its fields.
+        type: the name of the subscriber's type that it reached; None for the rest, which have their own type.
+        producer, sequence, event_time: what the producer said.
+        published: when it was committed.
+    """
+
+    position: Position
+    values: dict[str, Any]
+    type: str | None
+    producer: str | None
+    sequence: int | None
+    event_time: datetime | None
+    published: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Some events of one producer and one format, as columns.
+
+    Attributes:
+        batch: their fields.
+        type: as of an `Event`.
+        version: of their commit.
+        ordinals: int64, of the events among all records of their file.
+        group: what the commit says of them.
+        published: when they were committed.
+    """
+
+    batch: pa.RecordBatch
+    type: str | None
+    version: int
+    ordinals: npt.NDArray[np.int64]
+    group: Group
+    published: datetime
+
+    def events(self) -> Iterator[Event]:
+        """The same, one by one."""
+        group = self.group
+        event_time = None if group.event_time is None else to_datetime(group.event_time)
+        for ordinal, values in zip(self.ordinals.tolist(), self.batch.to_pylist(), strict=True):
+            sequence = None if group.sequence is None else group.sequence + ordinal - group.ordinal
+            position = Position(self.version, group.file, ordinal)
+            yield Event(position, values, self.type, group.producer, sequence, event_time, self.published)
+
+    @property
+    def end(self) -> Position:
+        """The position behind the last event."""
+        return Position(self.version, self.group.file, int(self.ordinals[-1])).next
+
+
+class Subscription:
+    """A subscriber of one channel. Made by `Channel.subscribe`.
+
+    Each event comes in the order of the log, which for each producer is the order of its submissions. An event whose
+    processing was not acknowledged comes again after a restart of a named subscriber; its position tells that it is the
+    same.
+
+    Attributes:
+        position: of the next event to be delivered.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        history: History,
+        formats: FormatStore,
+        info: ChannelInfo,
+        handlers: Handlers | None,
+        start: Start,
+        name: str | None,
+        filter: str | None,  # noqa: A002 - the word of the option
+        on_reject: Literal["fail", "drop"],
+    ) -> None:
+        if name is not None:
+            check_name(name, "subscriber")
+        self.channel = info
+        self.name = name
+        self._folder = folder
+        self._history = history
+        self._formats = formats
+        self._filter = filter
+        self._on_reject = on_reject
+        self._types: dict[str, Record] = {}
+        self._handlers: dict[str | None, Handler] = {}
+        self._set_handlers(handlers)
+        self._wanted: dict[str, tuple[Wanted, str | None] | None] = {}
+        acknowledged = None if name is None else self._read_acknowledged()
+        self.position = acknowledged if acknowledged is not None else self._find(start)
+        if acknowledged is None:
+            self.acknowledge()
+
+    def deliveries(self, timeout: float | None = 0) -> Iterator[Delivery]:
+        """The events from `position` on, in batches; each is behind `position` when it is handed out.
+
+        Args:
+            timeout: seconds to wait for a further commit before the end; None waits forever.
+
+        Raises:
+            PbioError: PBIO_UNKNOWN_CHANNEL when the channel has been dropped and all its events were delivered;
+                PBIO_REJECTED for events that reach no type of the subscriber; what is wrong with the space.
+        """
+        pause, waited = _PAUSE, 0.0
+        while True:
+            entry = self._history.entry(self.position.version)
+            if entry is not None:
+                pause, waited = _PAUSE, 0.0
+                yield from self._deliver(entry, self.position.version)
+                self.position = Position(self.position.version + 1)
+            elif timeout is not None and waited >= timeout:
+                return
+            else:
+                time.sleep(pause)
+                waited += pause
+                pause = min(2 * pause, _LONGEST_PAUSE[self._folder.is_local])
+
+    def events(self, timeout: float | None = 0) -> Iterator[Event]:
+        """The same, one by one."""
+        for delivery in self.deliveries(timeout):
+            for event in delivery.events():
+                self.position = event.position.next
+                yield event
+            self.position = delivery.end
+
+    def run(self, timeout: float | None = 0) -> int:
+        """Hand the events to the handlers, acknowledging each batch; how many there were.
+
+        An event whose handler raises is not acknowledged; those before it are.
+        """
+        count = 0
+        for delivery in self.deliveries(timeout):
+            handler = self._handlers.get(delivery.type)
+            if handler is None:
+                raise PbioError("PBIO_BAD_OPTION", "a subscription without handlers", hint="subscribe with a handler")
+            try:
+                for event in delivery.events():
+                    self.position = event.position
+                    handler(event)
+                    count += 1
+                self.position = delivery.end
+            finally:
+                self.acknowledge()
+        return count
+
+    def acknowledge(self) -> None:
+        """Keep `position` under the subscriber's name, durably: it goes on from there. Without a name, do nothing."""
+        if self.name is None:
+            return
+        known = self._read_acknowledged()
+        if known is None or known < self.position:
+            made = {"channel": self.channel.id, "name": self.name, "position": str(self.position)}
+            self._folder.replace(subscriber_path(self.channel.id, self.name), json.dumps(made).encode())
+
+    def _read_acknowledged(self) -> Position | None:
+        assert self.name is not None
+        path = subscriber_path(self.channel.id, self.name)
+        data = self._folder.read(path, 10_000)
+        if data is None:
+            return None
+        try:
+            channel, name, position = json_to_subscriber(data)
+            if (channel, name) != (self.channel.id, self.name):
+                bad("the file belongs to another subscriber")
+        except PbioError as error:
+            raise error.at(file=path) from None
+        return position
+
+    def _set_handlers(self, handlers: Handlers | None) -> None:
+        by_type = handlers if isinstance(handlers, Mapping) else {} if handlers is None else {None: handlers}
+        for type_, handler in by_type.items():
+            if type_ is None:
+                self._handlers[None] = handler
+                continue
+            record = type_.record if isinstance(type_, Format) else type_
+            name = record.name
+            while name in self._types:
+                name += "'"
+            self._types[name] = record
+            self._handlers[name] = handler
+        self._takes_rest = None in self._handlers and bool(self._types)
+        if not self._types:
+            own = channel_format(self.channel, self._formats)
+            self._types[own.name] = own.record
+            if None in self._handlers:
+                self._handlers[own.name] = self._handlers[None]
+        if self._filter is not None and len(self._types) > 1:
+            raise PbioError("PBIO_BAD_OPTION", "a filter is written for one type, and there are several")
+
+    def _find(self, start: Start) -> Position:
+        """The first position of what a subscriber without a past wants."""
+        if isinstance(start, Position):
+            return start
+        first = self.channel.id + 1
+        if start == "earliest":
+            return Position(first)
+        end = self._history.catch_up().version + 1
+        if isinstance(start, datetime):
+            wanted = to_microseconds(start)
+            while first < end:
+                middle = (first + end) // 2
+                entry = self._history.entry(middle)
+                if entry is not None and entry.time < wanted:
+                    first = middle + 1
+                else:
+                    end = middle
+        elif start != "latest":
+            raise PbioError(
+                "PBIO_BAD_OPTION", f"{start!r} is no place to start from", hint="earliest, latest, a Position or a time"
+            )
+        return Position(end)
+
+    def _deliver(self, entry: Entry, version: int) -> Iterator[Delivery]:
+        if entry.change == Drop(self.channel.id):
+            raise PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {self.channel.name!r} has been dropped")
+        if not isinstance(entry.change, Data):
+            return
+        for group in entry.change.groups:
+            if (
+                group.channel != self.channel.id
+                or Position(version, group.file, group.ordinal + group.count) <= self.position
+            ):
+                continue
+            answer = self._wanted_of(group.format)
+            if answer is not None:
+                path = entry.change.files[group.file].path
+                yield from self._read(answer, path, group, version, to_datetime(entry.time))
+
+    def _read(
+        self, answer: tuple[Wanted, str | None], path: str, group: Group, version: int, published: datetime
+    ) -> Iterator[Delivery]:
+        wanted, type_ = answer
+        part = Part(self._folder.path(path), group.start, group.end, group.ordinal)
+        first = self.position.ordinal if self.position > Position(version, group.file) else 0
+        found = 0
+        try:
+            file = self._folder.open(path)
+        except FileNotFoundError:
+            raise PbioError("PBIO_BAD_LOG", "a data file is missing that the log names", file=part.name) from None
+        with file:
+            for batch in read_batches(wanted, part, file):
+                ordinals = batch.column(batch.num_columns - 1).field(0).to_numpy(zero_copy_only=False)
+                found += len(ordinals)
+                keep = ordinals >= first
+                data = batch.select(batch.schema.names[:-1])
+                if not keep.all():
+                    data, ordinals = data.filter(pa.array(keep)), ordinals[keep]
+                if len(ordinals):
+                    delivery = Delivery(data, type_, version, ordinals, group, published)
+                    self.position = delivery.end
+                    yield delivery
+        if found > group.count or (found < group.count and self._filter is None):
+            raise PbioError(
+                "PBIO_BAD_LOG",
+                f"{found} events where the log promises {group.count}",
+                file=part.name,
+                offset=part.start,
+            )
+
+    def _wanted_of(self, format_id: str) -> tuple[Wanted, str | None] | None:
+        """How events of a format are read and as what; None if they are dropped. Raises PBIO_REJECTED."""
+        if format_id not in self._wanted:
+            self._wanted[format_id] = self._find_wanted(stored_format(format_id, self._formats))
+        return self._wanted[format_id]
+
+    def _find_wanted(self, form: Format) -> tuple[Wanted, str | None] | None:
+        way = find_way(form, Request(tuple(self._types.items()), policy=NEAREST), (), self._formats)
+        type_, record, request = None, form.record, None
+        if not isinstance(way, Rejection):
+            assert way.target is not None
+            type_, record = way.target, self._types[way.target]
+            request = Request(((type_, record),), policy=NEAREST, keep=self._filter)
+        elif not self._takes_rest:
+            if self._on_reject == "drop":
+                return None
+            raise rejection_to_error(way)
+        place = pa.field(_PLACE, pa.struct([("ordinal", pa.int64())]))
+        wanted = Wanted(
+            record_to_arrow(record).append(place),
+            formats=(form,),
+            store=self._formats,
+            metadata_column=_PLACE,
+            walk=walk_kernel(),
+            request=request,
+        )
+        return replace(wanted, converters={form.id: wanted.converter(form, fused=False)}), type_
+
+
+def subscriber_path(channel: int, name: str) -> str:
+    """The file that keeps how far a subscriber came."""
+    return f"_subscribers/{channel}-{hashlib.sha256(name.encode()).hexdigest()[:32]}.json"
+
+
+def json_to_subscriber(data: bytes) -> tuple[int, str, Position]:
+    """A subscriber's channel, name and position. Raises PBIO_BAD_LOG, PBIO_BAD_OFFSET."""
+    made = parse(data)
+    return a_number(made.get("channel")), a_name(made.get("name")), Position.parse(a_text(made.get("position")))

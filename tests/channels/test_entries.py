@@ -1,0 +1,178 @@
+"""Commits survive their JSON; what is no commit, or one that lies, is refused wherever it is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pbio_spark.channels import ChannelSpace
+from pbio_spark.channels.entries import Create, Data, DataFile, Drop, Entry, Group, entry_to_json, json_to_entry
+from pbio_spark.errors import PbioError
+from tests.channels.spaces import COUNT, again, everything
+
+HEX = st.binary(min_size=12, max_size=12).map(bytes.hex)
+TEXT = st.text(min_size=1, max_size=20)
+NAMES = TEXT.filter(str.isprintable)
+NUMBERS = st.integers(0, 2**60)
+
+
+@st.composite
+def data_changes(draw: st.DrawFn) -> Data:
+    """Commits of data in which nothing contradicts anything else."""
+    files, groups = [], []
+    for number in range(draw(st.integers(0, 3))):
+        end, ordinal = 4, 0
+        for _ in range(draw(st.integers(0, 3))):
+            count = draw(st.integers(1, 9))
+            start = end + draw(st.integers(0, 99))
+            end = start + count * draw(st.integers(8, 99))
+            producer = draw(st.none() | TEXT)
+            sequence = None if producer is None else draw(st.none() | NUMBERS)
+            channel = draw(st.integers(0, 1000))
+            event_time = draw(st.none() | st.integers(-(2**60), 2**60))
+            groups.append(Group(channel, number, start, end, ordinal, count, draw(HEX), producer, sequence, event_time))
+            ordinal += count
+        files.append(DataFile(f"data/{draw(st.uuids()).hex}.pbio", end))
+    transaction = draw(st.none() | st.tuples(TEXT, NUMBERS))
+    return Data(draw(st.integers(0, 1000)), tuple(files), tuple(groups), transaction)
+
+
+changes = st.builds(Create, NAMES, HEX) | st.builds(Drop, st.integers(0, 1000)) | data_changes()
+
+
+@given(st.builds(Entry, TEXT, TEXT, NUMBERS, changes))
+def test_commits_survive_json(entry: Entry) -> None:
+    assert json_to_entry(entry_to_json(entry), 1000) == entry
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+)
+
+
+@given(st.builds(Entry, TEXT, TEXT, NUMBERS, changes), st.data())
+def test_whatever_is_changed_in_a_commit_is_refused_or_makes_another_sound_one(
+    entry: Entry, data: st.DataObject
+) -> None:
+    made: Any = json.loads(entry_to_json(entry))
+    place = made
+    while isinstance(place, dict | list) and place:
+        key = data.draw(st.sampled_from(list(place) if isinstance(place, dict) else list(range(len(place)))))
+        if isinstance(place[key], dict | list) and place[key] and data.draw(st.booleans()):
+            place = place[key]
+        else:
+            place[key] = data.draw(JSON)
+            break
+    try:
+        changed = json_to_entry(json.dumps(made).encode(), 1000)
+    except PbioError as refused:
+        code = refused.code
+    else:
+        code = "PBIO_BAD_LOG"
+        assert json_to_entry(entry_to_json(changed), 1000) == changed
+    assert code == "PBIO_BAD_LOG"
+
+
+@given(st.binary(max_size=60))
+def test_bytes_that_are_no_commit_are_refused(data: bytes) -> None:
+    with pytest.raises(PbioError, match="PBIO_BAD_LOG"):
+        json_to_entry(data, 1)
+
+
+def test_nesting_without_end_is_refused() -> None:
+    with pytest.raises(PbioError, match="PBIO_BAD_LOG"):
+        json_to_entry(b'{"data":' + b"[" * 100_000, 1)
+
+
+def group_with(number: int, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(made: dict[str, Any]) -> None:
+        made["data"]["groups"][0][number] = value
+
+    return change
+
+
+def set_to(key: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda made: made.__setitem__(key, value)
+
+
+def file_at(path: str) -> Callable[[dict[str, Any]], None]:
+    return lambda made: made["data"]["files"][0].__setitem__(0, path)
+
+
+LIES: dict[str, Callable[[dict[str, Any]], None]] = {
+    "another space": set_to("space", "another"),
+    "older than the one before": set_to("time", 0),
+    "no such channel": group_with(0, 2),
+    "a channel of the future": group_with(0, 99),
+    "no such file": group_with(1, 1),
+    "before the start": group_with(2, 0),
+    "behind the end": group_with(3, 10**6),
+    "another ordinal": group_with(4, 7),
+    "no events": group_with(5, 0),
+    "out of the space": file_at("data/../../outside.pbio"),
+    "absolute": file_at("/etc/passwd"),
+    "known sequence": group_with(8, 0),
+    "two kinds": set_to("drop", {"channel": 1}),
+    "an unknown kind": lambda made: made.__setitem__("other", made.pop("data")),
+    "a control change that never was": lambda made: made["data"].__setitem__("control", 0),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_commit_that_lies_is_refused_and_what_was_before_it_is_read(space: ChannelSpace, lie: str) -> None:
+    channel = space.create_channel("counts", COUNT)
+    channel.submit([{"n": 0}, {"n": 1}], producer="p", sequence=0)
+    channel.submit([{"n": 2}], producer="p", sequence=2)
+    path = Path(space.root) / "_log" / f"{3:020}.json"
+    made = json.loads(path.read_bytes())
+    LIES[lie](made)
+    path.write_text(json.dumps(made))
+    other = again(space)
+    with pytest.raises(PbioError) as caught:
+        other.channel("counts")
+    assert caught.value.code == "PBIO_BAD_LOG"
+    assert caught.value.file is not None
+    assert caught.value.file.endswith(f"{3:020}.json")
+    seen = []
+    for event in channel.subscribe(start="earliest").events():
+        seen.append(event.values["n"])
+        if len(seen) == 2:
+            break
+    assert seen == [0, 1]
+
+
+def test_events_that_are_not_where_a_commit_says_are_an_error(space: ChannelSpace) -> None:
+    channel = space.create_channel("counts", COUNT)
+    channel.submit([{"n": n} for n in range(5)])
+    path = Path(space.root) / "_log" / f"{2:020}.json"
+    sound = json.loads(path.read_bytes())
+    (group,) = sound["data"]["groups"]
+    for number, value in ((5, 4), (5, 6), (2, group[2] + 1), (3, group[3] - 1), (6, "0200001a053080b115ed568f")):
+        made = json.loads(json.dumps(sound))
+        made["data"]["groups"][0][number] = value
+        path.write_text(json.dumps(made))
+        with pytest.raises(PbioError):
+            everything(again(space).channel("counts"))
+
+
+def test_a_data_file_that_is_missing_or_cut_is_an_error(space: ChannelSpace) -> None:
+    channel = space.create_channel("counts", COUNT)
+    channel.submit([{"n": n} for n in range(5)])
+    (path,) = (Path(space.root) / "data").iterdir()
+    data = path.read_bytes()
+    for cut in (0, 3, len(data) - 1):
+        path.write_bytes(data[:cut])
+        with pytest.raises(PbioError):
+            everything(channel)
+    path.unlink()
+    with pytest.raises(PbioError, match="PBIO_BAD_LOG"):
+        everything(channel)
+    path.write_bytes(data)
+    assert len(everything(channel)) == 5

@@ -1,0 +1,100 @@
+"""Many processes at one space, killed at any time: nothing is lost, doubled, torn, or out of its producer's order."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from pbio_spark.channels import ChannelSpace
+from tests.channels.spaces import COUNT, again, everything
+from tests.conftest import ROOT
+
+LONG = bool(os.environ.get("PBIO_LONG"))
+
+
+def start(module: str, *arguments: object) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", f"tests.channels.{module}", *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def space_with_channels(path: Path) -> ChannelSpace:
+    space = ChannelSpace.create(str(path / "space"))
+    for name in "ab":
+        space.create_channel(name, COUNT)
+    return space
+
+
+def check(space: ChannelSpace, producers: list[str], count: int) -> None:
+    """Each producer's events are there once, in its order, with the numbers that they were given."""
+    for name in "ab":
+        events = everything(again(space).channel(name))
+        assert [event.position for event in events] == sorted({event.position for event in events})
+        for producer in producers:
+            own = [(event.sequence, event.values["n"]) for event in events if event.producer == producer]
+            assert own == [(n, n) for n in range(count)]
+        assert len(events) == count * len(producers)
+
+
+def test_processes_publish_to_one_space_at_once(tmp_path: Path) -> None:
+    space = space_with_channels(tmp_path)
+    count, size, writers = (1250, 10, 8) if LONG else (60, 3, 4)
+    producers = [f"p{i}" for i in range(writers)]
+    running = [start("producer", space.root, producer, 0, count, size) for producer in producers]
+    for process in running:
+        process.communicate()
+        assert process.returncode == 0, "a producer failed"
+    check(space, producers, count)
+    commits = space.history.catch_up().version - 2
+    assert commits == 2 * writers * count / size
+
+
+def test_processes_that_are_killed_lose_and_double_nothing(tmp_path: Path) -> None:
+    space = space_with_channels(tmp_path)
+    count, kills = (10_000, 100) if LONG else (300, 6)
+    chance = random.Random(7)
+    producers = ["p0", "p1"]
+    kept = {name: tmp_path / f"kept-{name}" for name in "ab"}
+
+    def begin(who: str) -> subprocess.Popen[bytes]:
+        if who in producers:
+            return start("producer", space.root, who, 0, count, 2)
+        return start("consumer", space.root, who, kept[who])
+
+    running = {who: begin(who) for who in (*producers, *kept)}
+    try:
+        for number in range(kills):
+            who = [*running][number % len(running)]
+            if who in producers:
+                for _ in range(chance.randint(1, 20)):  # it is at work, and does not stop for us
+                    running[who].stdout.readline()  # type: ignore[union-attr]
+            time.sleep(chance.uniform(0, 0.02 if who in producers else 2))
+            end(running[who])
+            running[who] = begin(who)
+        for producer in producers:
+            running[producer].stdout.read()  # type: ignore[union-attr]
+            assert running[producer].wait() == 0
+        check(space, producers, count)
+        expected = {name: len(everything(space.channel(name))) for name in "ab"}
+        while any(path.read_bytes().count(b"\n") < expected[name] for name, path in kept.items()):
+            assert all(running[name].poll() is None for name in kept)
+            time.sleep(0.05)
+    finally:
+        for process in running.values():
+            end(process)
+    for name, path in kept.items():
+        lines = [line.split() for line in path.read_text().splitlines()]
+        assert [(p, q, int(s), int(n)) for p, q, s, n in lines] == [
+            (str(event.position), event.producer, event.sequence, event.values["n"])
+            for event in everything(space.channel(name))
+        ]

@@ -1,0 +1,219 @@
+"""What is published is there whole and once; what a channel could not deliver is refused, with the reason."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ecode.types import FLOAT64, INT32, INT64, Field, record
+from pbio_spark.channels import Channel, ChannelSpace, Submission
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow_schema import record_to_arrow
+from pbio_spark.formats.evolve import evolve
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.wire import Kind, Scanner
+from tests.channels.spaces import COUNT, READING, again, everything, reading, values
+
+
+def test_rows_and_columns_become_the_same_events(space: ChannelSpace) -> None:
+    channel = space.create_channel("readings", READING)
+    rows = [reading(n) for n in range(5)]
+    batch = pa.RecordBatch.from_pylist(rows, schema=record_to_arrow(READING))
+    channel.submit(rows)
+    channel.submit(batch)
+    channel.submit(pa.Table.from_batches([batch.slice(0, 2), batch.slice(2)]))
+    channel.submit(rows[0])
+    assert values(channel) == [*rows, *rows, *rows, rows[0]]
+    assert values(again(space).channel("readings")) == values(channel)
+
+
+def test_nothing_published_is_no_commit(space: ChannelSpace) -> None:
+    channel = space.create_channel("counts", COUNT)
+    published = channel.submit([])
+    assert (published.version, published.events) == (None, 0)
+    assert os.listdir(Path(space.root) / "data") == []
+
+
+def test_events_say_who_made_them_and_when(space: ChannelSpace) -> None:
+    channel = space.create_channel("counts", COUNT)
+    happened = datetime(1969, 7, 20, 20, 17, 40, 123456, tzinfo=UTC)
+    before = datetime.now(UTC)
+    channel.submit([{"n": 1}, {"n": 2}], producer="eagle", sequence=11, event_time=happened)
+    channel.submit({"n": 3})
+    first, second, third = everything(channel)
+    assert [(e.producer, e.sequence, e.event_time) for e in (first, second)] == [
+        ("eagle", 11, happened),
+        ("eagle", 12, happened),
+    ]
+    assert (third.producer, third.sequence, third.event_time) == (None, None, None)
+    assert before <= first.published == second.published <= third.published <= datetime.now(UTC)
+    assert first.position < second.position < third.position
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_what_has_been_published_is_not_published_again(space: ChannelSpace, shared: bool) -> None:
+    channel = space.create_channel("counts", COUNT)
+    other = channel if shared else again(space).channel("counts")
+    rows = [{"n": n} for n in range(10)]
+    assert channel.submit(rows[:4], producer="p", sequence=0).events == 4
+    known = other.submit(rows[:4], producer="p", sequence=0)
+    assert (known.version, known.events, known.known) == (None, 0, 4)
+    more = other.submit(rows[2:7], producer="p", sequence=2)
+    assert (more.events, more.known) == (3, 2)
+    assert channel.submit(rows[1:3], producer="q", sequence=1).events == 2  # another producer's numbers are others
+    assert channel.submit(rows[9:], producer="p", sequence=9).events == 1  # producers may leave numbers out
+    assert [(e.producer, e.sequence, e.values["n"]) for e in everything(channel)] == [
+        *(("p", n, n) for n in range(7)),
+        *(("q", n, n) for n in (1, 2)),
+        ("p", 9, 9),
+    ]
+
+
+def test_one_commit_holds_a_batch_for_many_channels_grouped_in_one_file(space: ChannelSpace) -> None:
+    channels = [space.create_channel(f"counts {i}", COUNT) for i in range(20)]
+    batch = [Submission(f"counts {n % 20}", [{"n": n}], producer=f"p{n % 3}", sequence=n) for n in range(60)]
+    published = space.publish(batch)
+    assert published.events == 60
+    assert len(os.listdir(Path(space.root) / "data")) == 1
+    for i, channel in enumerate(channels):
+        assert values(channel) == [{"n": n} for n in range(i, 60, 20)]
+        assert {event.position.version for event in everything(channel)} == {published.version}
+
+
+def test_a_data_file_is_one_that_any_reader_of_ffs_reads(space: ChannelSpace) -> None:
+    space.create_channel("counts", COUNT)
+    space.create_channel("readings", READING)
+    space.publish([Submission("readings", [reading(1)]), Submission("counts", [{"n": 1}, {"n": 2}])])
+    (path,) = (Path(space.root) / "data").iterdir()
+    scanner = Scanner(path.read_bytes())
+    records = [scanner.formats[item.format_id].name for item in scanner.items() if item.kind is Kind.DATA]
+    assert records == ["count", "count", "reading"]
+
+
+def test_a_batch_is_published_once_by_its_transaction(space: ChannelSpace) -> None:
+    channel = space.create_channel("counts", COUNT)
+    for batch in (0, 0, 1, 0, 3, 2):
+        for one in (space, again(space)):
+            one.publish([Submission("counts", [{"n": batch}])], transaction=("query 7", batch))
+    space.publish([Submission("counts", [{"n": 100}])], transaction=("another", 0))
+    assert [row["n"] for row in values(channel)] == [0, 1, 3, 100]
+
+
+def test_all_of_a_batch_or_nothing(space: ChannelSpace) -> None:
+    channel = space.create_channel("counts", COUNT)
+    for wrong in (Submission("county", [{"n": 2}]), Submission("counts", [{"n": None}])):
+        with pytest.raises(PbioError):
+            space.publish([Submission("counts", [{"n": 1}]), wrong])
+    assert values(channel) == []
+    assert os.listdir(Path(space.root) / "data") == []
+
+
+def code_of(channel: Channel, *args: Any, **options: Any) -> str:
+    with pytest.raises(PbioError) as caught:
+        channel.submit(*args, **options)
+    return caught.value.code
+
+
+def test_what_cannot_be_an_event_is_refused(space: ChannelSpace) -> None:
+    channel = space.create_channel("counts", COUNT)
+    assert code_of(channel, {"m": 1}) == "PBIO_UNKNOWN_COLUMN"
+    assert code_of(channel, {}) == "PBIO_CANNOT_BE_NULL"
+    assert code_of(channel, {"n": "one"}) == "PBIO_BAD_VALUE"
+    assert code_of(channel, {"n": 2**40}) == "PBIO_BAD_VALUE"
+    assert code_of(channel, pa.table({"n": [2**40]})) == "PBIO_BAD_VALUE"
+    assert code_of(channel, {"n": 1}, sequence=1) == "PBIO_BAD_OPTION"
+    assert code_of(channel, {"n": 1}, producer="p", sequence=-1) == "PBIO_BAD_OPTION"
+    assert code_of(channel, {"n": 1}, producer="") == "PBIO_BAD_OPTION"
+    assert code_of(channel, {"n": 1}, event_time=datetime(2020, 1, 1)) == "PBIO_BAD_OPTION"
+    assert values(channel) == []
+
+
+WIDER = record("tally", [Field("who", INT32), Field("n", INT32)])
+
+
+def test_events_may_have_more_than_the_channels_type(space: ChannelSpace) -> None:
+    channel = space.create_channel("counts", COUNT)
+    channel.submit({"who": 3, "n": 7}, format=record_to_format(WIDER, "be32"))
+    channel.submit(pa.table({"n": pa.array([8], pa.int32()), "note": ["an extension"]}))
+    channel.submit({"n": 9})
+    assert values(channel) == [{"n": 7}, {"n": 8}, {"n": 9}]
+
+
+def test_events_with_less_than_the_channels_type_are_refused_with_what_they_lack(space: ChannelSpace) -> None:
+    channel = space.create_channel("tallies", WIDER)
+    with pytest.raises(PbioError, match="PBIO_REJECTED") as caught:
+        channel.submit({"n": 1}, format=record_to_format(COUNT))
+    assert "0.5" in str(caught.value)
+    assert values(channel) == []
+
+
+def test_a_type_that_subscribers_could_not_be_given_is_refused(space: ChannelSpace) -> None:
+    channel = space.create_channel("counts", COUNT)
+    wide = record_to_format(record("count", [Field("n", INT64)]))
+    assert code_of(channel, {"n": 1}, format=wide) == "PBIO_INCOMPATIBLE_TYPE"
+    assert values(channel) == []
+
+
+def versions() -> tuple[Format, Format]:
+    old = record_to_format(record("load", [Field("average", FLOAT64)]))
+    new = record_to_format(record("load", [Field("total", FLOAT64), Field("cpus", INT32)]))
+    return old, evolve(old, new, "{ old.average = new.total / (12 / new.cpus); }")
+
+
+def test_a_new_format_joins_by_its_transform_and_its_traps_are_refused(space: ChannelSpace) -> None:
+    old, new = versions()
+    channel = space.create_channel("loads", old)
+    channel.submit({"average": 1.5})
+    channel.submit({"total": 6.0, "cpus": 4}, format=new)
+    assert values(channel) == [{"average": 1.5}, {"average": 2.0}]
+    assert code_of(channel, {"total": 6.0, "cpus": 0}, format=new) == "PBIO_TRAP"
+    assert len(values(channel)) == 2
+
+
+def test_channels_are_created_listed_dropped_and_created_anew(space: ChannelSpace) -> None:
+    channel = space.create_channel("counts", COUNT)
+    space.create_channel("arrow", pa.schema([("x", pa.float64()), ("tags", pa.list_(pa.string()))]))
+    channel.submit([{"n": 1}, {"n": 2}], producer="p", sequence=0)
+    other = again(space)
+    assert [(info.name, info.events) for info in other.channels()] == [("arrow", 0), ("counts", 2)]
+    with pytest.raises(PbioError, match="PBIO_CHANNEL_EXISTS"):
+        other.create_channel("counts", READING)
+    with pytest.raises(PbioError, match="did you mean 'counts'"):
+        other.channel("count")
+    other.drop_channel("counts")
+    assert code_of(channel, {"n": 3}) == "PBIO_UNKNOWN_CHANNEL"
+    anew = space.create_channel("counts", WIDER)
+    assert anew.submit({"who": 1, "n": 1}, producer="p", sequence=0).events == 1  # numbers begin anew too
+    assert [row["n"] for row in values(anew)] == [1]
+    for name in ("", "a\nb", "x" * 201):
+        with pytest.raises(PbioError, match="PBIO_BAD_OPTION"):
+            space.create_channel(name, COUNT)
+
+
+def test_a_space_is_created_once_and_opened_only_where_one_is(tmp_path: Path, space: ChannelSpace) -> None:
+    with pytest.raises(PbioError, match="PBIO_CHANNEL_SPACE"):
+        ChannelSpace.create(space.root)
+    with pytest.raises(PbioError, match="PBIO_NO_SPACE"):
+        ChannelSpace.open(str(tmp_path))
+    marker = Path(space.root) / "_space.json"
+    for text in ("", "{", '{"version": 2, "id": "a"}', '{"version": 1}'):
+        marker.write_text(text)
+        with pytest.raises(PbioError, match="PBIO_BAD_LOG"):
+            again(space)
+
+
+def test_a_clock_that_jumps_back_does_not_turn_the_log_around(
+    space: ChannelSpace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel = space.create_channel("counts", COUNT)
+    channel.submit({"n": 1})
+    monkeypatch.setattr("time.time_ns", lambda: 10**9)
+    channel.submit({"n": 2})
+    first, second = everything(again(space).channel("counts"))
+    assert timedelta(0) <= second.published - first.published < timedelta(hours=1)

@@ -187,19 +187,24 @@ class BatchMaker:
         errors: dict[int, PbioError] = {}
         batches: list[pa.RecordBatch] = []
         rows = 0
-        for number in np.unique(chunk.formats):
-            having = np.flatnonzero(chunk.formats == number)
+        are_alike = (chunk.formats == chunk.formats[0]).all()
+        for number in chunk.formats[:1] if are_alike else np.unique(chunk.formats):
+            having = np.arange(count) if are_alike else np.flatnonzero(chunk.formats == number)
             if number >= 0 and not self._is_wanted(self.formats[number]):
                 wanted[having] = False
                 continue
-            sound = having[chunk.rights[having]]
+            sound = having if chunk.rights.all() else having[chunk.rights[having]]
             if not len(sound):
                 continue
             decoder = self._decoder(int(number))
             if isinstance(decoder, Rejection):
                 wanted[having] = not self._is_dropped(decoder, len(having))
                 continue
-            decoded = self._decode(decoder, chunk.starts[sound], chunk.ends[sound])
+            is_all = len(sound) == count
+            starts, ends = (at if is_all else at[sound] for at in (chunk.starts, chunk.ends))
+            decoded = self._decode(decoder, starts, ends)
+            if is_all and decoded.rows is None and not decoded.status.any():
+                return self._finish(decoded.batch, chunk, sound, _Bad(sound, decoded.status, errors))
             status[sound] = decoded.status
             own = np.arange(len(sound)) if decoded.rows is None else decoded.rows
             row_of[sound] = np.where(own < 0, -1, own + rows)

@@ -83,7 +83,10 @@ def _column(values: Sequence[Any], type_: ValueType, structs: Structs) -> Column
         present = np.array([value is not None for value in values], np.uint8)
     match type_:
         case Basic() if type_ == STRING:
-            texts = [b"" if v is None else v.encode() if isinstance(v, str) else bytes(v) for v in values]
+            texts = [
+                b"" if v is None else v.encode("utf-8", "surrogateescape") if isinstance(v, str) else bytes(v)
+                for v in values
+            ]
             data = np.frombuffer(b"".join(texts), np.uint8)
             return Column(count, data, _offsets([len(text) for text in texts]), present)
         case Basic():

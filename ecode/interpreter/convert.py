@@ -56,7 +56,11 @@ def _number(value: Any, type_: Basic, path: str) -> int | float:
     if number.kind is Kind.FLOAT:
         if not isinstance(value, int | float):
             raise ParameterError(f"{path}: {value!r} is not a number")
-        return round_single(float(value)) if number == FLOAT32 else float(value)
+        try:
+            exact = float(value)
+        except OverflowError:
+            raise ParameterError(f"{path}: the number does not fit {type_}") from None
+        return round_single(exact) if number == FLOAT32 else exact
     if not isinstance(value, int):
         raise ParameterError(f"{path}: {value!r} is not an integer")
     low, high = limits(number)

@@ -42,18 +42,10 @@ class Interpreter:
         unknown = inputs.keys() - {param.name for param in program.params if param.mode is not Mode.OUT}
         if unknown:
             raise ParameterError(f"there is no input parameter {sorted(unknown)[0]!r}")
-        slots = [
-            to_memory(statics[self.names[v]], v.type, structs, v.name) if v.is_static else fresh(v.type, structs)
-            for v in program.variables
-        ]
-        for param in program.params:
-            type_ = self.types[param.name]
-            if param.mode is Mode.OUT:
-                slots.append(fresh(type_, structs))
-            elif param.name not in inputs and not isinstance(param.type, Record):
-                raise ParameterError(f"the parameter {param.name!r} is missing")
-            else:
-                slots.append(to_memory(inputs.get(param.name, {}), type_, structs, param.name))
+        try:
+            slots = self._slots(inputs, statics)
+        except RecursionError:
+            raise ParameterError("a value is nested too deeply") from None
         frame = Frame(slots, self.limits.budget if budget is None else budget, self.limits.output_bytes, [])
         try:
             self.body(frame)
@@ -68,6 +60,23 @@ class Interpreter:
         for variable, value in after.items():
             statics[self.names[variable]] = value
         return Outcome(self._returned(frame), outputs, tuple(frame.log))
+
+    def _slots(self, inputs: Mapping[str, Any], statics: Statics) -> list[Any]:
+        """Variables and parameters as the call begins."""
+        program, structs = self.program, self.program.structs
+        slots = [
+            to_memory(statics[self.names[v]], v.type, structs, v.name) if v.is_static else fresh(v.type, structs)
+            for v in program.variables
+        ]
+        for param in program.params:
+            type_ = self.types[param.name]
+            if param.mode is Mode.OUT:
+                slots.append(fresh(type_, structs))
+            elif param.name not in inputs and not isinstance(param.type, Record):
+                raise ParameterError(f"the parameter {param.name!r} is missing")
+            else:
+                slots.append(to_memory(inputs.get(param.name, {}), type_, structs, param.name))
+        return slots
 
     def _returned(self, frame: Frame) -> Any:
         returns = self.program.returns

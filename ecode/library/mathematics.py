@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 from collections.abc import Callable
 from typing import Any
 
 from ecode.environment import Function
 from ecode.types import FLOAT64, INT32, INT64, Basic
 
-_LIBRARY = ctypes.CDLL(ctypes.util.find_library("m"))
+# Python itself is linked to it; looking for it by name would start other programs.
+_LIBRARY = ctypes.CDLL(None)
 _ONE = """
     acos asin atan cos sin tan acosh asinh atanh cosh sinh tanh exp exp2 expm1 log log10 log2 log1p logb
     fabs cbrt sqrt erf erfc lgamma tgamma ceil floor nearbyint rint round trunc

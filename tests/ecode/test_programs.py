@@ -379,3 +379,32 @@ def test_deep_programs_compile_or_say_why_not() -> None:
     sums = simple("{ return " + " + ".join(f"(input.x * {i})" for i in range(90)) + "; }", INT32, Field("x", INT32))
     assert sums.run({"input": {"x": 1}}).returned == sum(range(90))
     assert sums.kernel().run({"input": batch_of(sums, "input", [{"x": 1}])}, 1).passed.tolist() == [1]
+
+
+def linked(length: int) -> dict[str, Any]:
+    """A list of nodes as a plain value."""
+    node: dict[str, Any] = {"v": 0, "next": None}
+    for v in range(1, length):
+        node = {"v": v, "next": node}
+    return node
+
+
+def test_recursive_records_and_impossible_values() -> None:
+    node = record("node", [Field("v", INT32), Field("next", Pointer(Ref("node")))])
+    params = [ecode.Param("input", node), ecode.Param("x", FLOAT64)]
+    source = "{ node *p = &input; int sum = 0; while (p) { sum += p->v; p = p->next; } return sum + x; }"
+    program = ecode.compile(source, params)
+    assert program.run({"input": linked(50), "x": 0.5}).returned == sum(range(50))
+    deep = linked(50_000)
+    for bad in (deep, 5, None, {"v": 1 << 40}, {"v": 0.5}, {"w": 1}, {"v": "1"}):
+        with pytest.raises(ecode.ParameterError):
+            program.run({"input": bad, "x": 0})
+    for number in (10**400, "1", None, [1.0]):
+        with pytest.raises(ecode.ParameterError):
+            program.run({"input": {}, "x": number})
+    with pytest.raises(ecode.ParameterError, match="missing"):
+        program.run({})
+    with pytest.raises(ecode.NotCompilable, match="recursive"):
+        program.kernel()
+    while deep["next"]:  # taken apart from the outside, so that freeing it does not recurse
+        deep = deep["next"]

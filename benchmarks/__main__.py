@@ -46,7 +46,7 @@ def to_markdown(rows: list[Row]) -> str:
     cells = [("", "pbio-spark", "other", "", "ratio", "goal")]
     for row in rows:
         ratio = "" if row.theirs is None else f"{row.theirs / row.ours:.2f}x"
-        goal = "" if row.goal is None else f"{row.goal:g}x"
+        goal = "" if row.goal is None else f"{row.goal:.2g}x"
         theirs = "" if row.theirs is None else measure(row, row.theirs)
         cells.append((row.what, measure(row, row.ours), theirs, row.against, ratio, goal))
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -55,11 +55,13 @@ def to_markdown(rows: list[Row]) -> str:
     return "\n".join(f"| {line} |" for line in lines)
 
 
-def measure(row: Row, seconds: float) -> str:
-    """A rate where the amount of work is known, else the time."""
+def measure(row: Row, measured: float) -> str:
+    """A rate where the amount of work is known, else the time; or memory."""
+    if row.unit == "memory":
+        return f"{measured / 1e6:.0f} MB"
     if row.amount is None:
-        return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
-    rate = row.amount / seconds
+        return f"{measured:.3g} s" if measured >= 1 else f"{measured * 1e3:.3g} ms"
+    rate = row.amount / measured
     factor, prefix = next(((factor, prefix) for factor, prefix in PREFIXES if rate >= factor), (1, ""))
     unit = f"{prefix}{row.unit}" if row.unit == "B" else f"{prefix} {row.unit}".strip()
     return f"{rate / factor:.3g} {unit}/s"

@@ -197,12 +197,13 @@ def test_a_null_is_refused_by_name_and_the_option_helps(spark: SparkSession, tmp
 
 def test_a_failed_job_leaves_the_folder_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
     numbers(spark, 3).write.format("pbio").mode("append").save(str(tmp_path))
-    before = sorted(tmp_path.iterdir())
+    before = files_in(tmp_path)
     broken = spark.range(0, 20, 1, 2).selectExpr("if(id = 19, assert_true(false), id) n")
     for mode in ("append", "overwrite"):
         with pytest.raises(PySparkException):
             broken.write.format("pbio").mode(mode).save(str(tmp_path))
-        assert sorted(tmp_path.iterdir()) == before
+        assert [path for path in files_in(tmp_path) if path.parent == tmp_path] == before
+        assert (tmp_path / "_SUCCESS").exists()
 
 
 def test_a_retried_task_leaves_no_duplicate(spark: SparkSession, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@
     state         what all commits up to one add up to; checkpoints of it
     position      where an event stands in a space
     submission    a producer's events, encoded once
+    derivation    events of one channel -> those of channels derived from it
     publishing    submissions -> one data file and one commit, exactly once
     subscription  commits -> events of the type that a subscriber wants
     space         `ChannelSpace` and `Channel`: create, open, list, drop, submit, subscribe

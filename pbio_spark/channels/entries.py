@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,16 +19,43 @@ _GROUP = ("channel", "file", "start", "end", "ordinal", "count", "format", "prod
 
 
 @dataclass(frozen=True, slots=True)
+class Derivation:
+    """How a channel's events are made of another channel's.
+
+    Attributes:
+        parent: the ID of the other channel.
+        filter: E-code that says of which events, from `input` and `param`; None for all.
+        transform: E-code that makes `output` from `input` and `param`; None if events stay as they are.
+        parameters: the fields of `param` and their values: whole numbers or doubles.
+    """
+
+    parent: int
+    filter: str | None
+    transform: str | None
+    parameters: tuple[tuple[str, int | float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Create:
     """A channel begins; its ID is the version of this commit.
 
     Attributes:
         name: of the channel; no other channel of the space has it at that time.
         format: the ID of the format that describes the channel's type, in hexadecimal.
+        derivation: of a derived channel.
     """
 
     name: str
     format: str
+    derivation: Derivation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A derived channel, by its ID, has other values for its parameters: for all events from the next commit on."""
+
+    channel: int
+    parameters: tuple[tuple[str, int | float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +109,17 @@ class Data:
         control: the version of the last control change that the writer knew of.
         files, groups: where the events lie, by file and ordinal.
         transaction: an application's name and its batch's number: none of a lower number comes again.
+        refused: derived channels for which the writer could not make the events of this batch, and why.
     """
 
     control: int
     files: tuple[DataFile, ...]
     groups: tuple[Group, ...]
     transaction: tuple[str, int] | None = None
+    refused: tuple[tuple[int, str], ...] = ()
 
 
-Change: TypeAlias = "Create | Drop | Data"
+AnyChange: TypeAlias = "Create | Change | Drop | Data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +135,7 @@ class Entry:
     space: str
     commit: str
     time: int
-    change: Change
+    change: AnyChange
 
 
 def entry_to_json(entry: Entry) -> bytes:
@@ -116,8 +146,12 @@ def entry_to_json(entry: Entry) -> bytes:
     """
     made: dict[str, Any] = {"space": entry.space, "commit": entry.commit, "time": entry.time}
     match entry.change:
-        case Create(name, format_id):
+        case Create(name, format_id, derivation):
             made["create"] = {"name": name, "format": format_id}
+            if derivation is not None:
+                made["create"]["derivation"] = derivation_to_json(derivation)
+        case Change(channel, parameters):
+            made["change"] = {"channel": channel, "parameters": dict(parameters)}
         case Drop(channel):
             made["drop"] = {"channel": channel}
         case Data() as data:
@@ -128,21 +162,30 @@ def entry_to_json(entry: Entry) -> bytes:
             }
             if data.transaction is not None:
                 made["data"]["transaction"] = list(data.transaction)
+            if data.refused:
+                made["data"]["refused"] = [list(one) for one in data.refused]
     return json.dumps(made, separators=(",", ":")).encode()
 
 
 def json_to_entry(data: bytes, version: int) -> Entry:
     """The commit of a JSON text that stands at a version. Raises PBIO_BAD_LOG."""
     made = parse(data)
-    kinds = made.keys() & {"create", "drop", "data"}
+    kinds = made.keys() & {"create", "change", "drop", "data"}
     if len(kinds) != 1:
-        bad("a commit creates a channel, drops one, or brings data: one of these")
+        bad("a commit creates a channel, changes or drops one, or brings data: one of these")
     (kind,) = kinds
     body = an_object(made[kind])
-    change: Change
+    change: AnyChange
     match kind:
         case "create":
-            change = Create(a_name(body.get("name")), a_format(body.get("format")))
+            derivation = body.get("derivation")
+            change = Create(
+                a_name(body.get("name")),
+                a_format(body.get("format")),
+                None if derivation is None else json_to_derivation(derivation, version),
+            )
+        case "change":
+            change = Change(a_number(body.get("channel"), most=version), _parameters(body.get("parameters")))
         case "drop":
             change = Drop(a_number(body.get("channel"), most=version))
         case _:
@@ -170,7 +213,40 @@ def _data(body: Mapping[str, Any], version: int) -> Data:
     if said is not None:
         application, number = a_list(said, 2)
         transaction = a_text(application), a_number(number)
-    return Data(a_number(body.get("control"), most=version), files, groups, transaction)
+    pairs = [a_list(pair, 2) for pair in a_list(body.get("refused", []))]
+    refused = tuple((a_number(channel, most=version), a_text(reason)) for channel, reason in pairs)
+    return Data(a_number(body.get("control"), most=version), files, groups, transaction, refused)
+
+
+def derivation_to_json(derivation: Derivation) -> dict[str, Any]:
+    """A derivation as what JSON holds."""
+    return {
+        "parent": derivation.parent,
+        "filter": derivation.filter,
+        "transform": derivation.transform,
+        "parameters": dict(derivation.parameters),
+    }
+
+
+def json_to_derivation(said: Any, version: int) -> Derivation:
+    """The derivation of a channel that is created at a version. Raises PBIO_BAD_LOG."""
+    made = an_object(said)
+    programs = [made.get(name) for name in ("filter", "transform")]
+    keep, make = (None if program is None else a_text(program) for program in programs)
+    return Derivation(a_number(made.get("parent"), most=version), keep, make, _parameters(made.get("parameters")))
+
+
+def _parameters(said: Any) -> tuple[tuple[str, int | float], ...]:
+    made = an_object(said)
+    if not all(is_parameter(name, value) for name, value in made.items()):
+        bad("a parameter has no name, or no number that it can have")
+    return tuple(made.items())
+
+
+def is_parameter(name: str, value: object) -> bool:
+    """Whether a field of a parameter block can have that name and value."""
+    is_number = (type(value) is int and abs(value) < 2**63) or (type(value) is float and math.isfinite(value))
+    return is_number and name.isidentifier() and name.isascii()
 
 
 def _file(said: Any) -> DataFile:

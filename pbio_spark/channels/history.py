@@ -7,7 +7,7 @@ import time
 import uuid
 from threading import RLock
 
-from pbio_spark.channels.entries import Change, Entry, bad, entry_to_json, json_to_entry
+from pbio_spark.channels.entries import AnyChange, Entry, bad, entry_to_json, json_to_entry
 from pbio_spark.channels.log import Log, entry_name
 from pbio_spark.channels.state import State, json_to_state, state_to_json
 from pbio_spark.errors import PbioError
@@ -54,7 +54,7 @@ class History:
                     raise error.at(file=entry_name(self.state.version + 1)) from None
             return self.state
 
-    def append(self, change: Change) -> int | None:
+    def append(self, change: AnyChange) -> int | None:
         """Commit a change that was made for `state`: its version, or None if another commit was faster.
 
         Whoever gets None catches up, makes the change anew, and tries again.
@@ -64,6 +64,7 @@ class History:
             # Clocks jump; the log does not.
             now = max(time.time_ns() // 1000, self.state.time)
             entry = Entry(self._space, uuid.uuid4().hex, now, change)
+            self.state.check(entry)
             if not self._log.append(version, entry_to_json(entry)):
                 return None
             self.state.apply(entry)

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pbio_spark.channels.derivation import Deriver
 from pbio_spark.channels.entries import Data, DataFile, Group
 from pbio_spark.channels.files import Folder
 from pbio_spark.channels.history import History
@@ -41,9 +42,13 @@ class Published:
 
 
 def publish(
-    history: History, folder: Folder, submissions: Sequence[Prepared], transaction: tuple[str, int] | None
+    history: History,
+    folder: Folder,
+    deriver: Deriver,
+    submissions: Sequence[Prepared],
+    transaction: tuple[str, int] | None,
 ) -> Published:
-    """Publish what is new of the submissions, all of it or nothing.
+    """Publish what is new of the submissions, and what channels derive from it: all of it or nothing.
 
     Raises:
         PbioError: PBIO_UNKNOWN_CHANNEL if a channel has been dropped in the meantime.
@@ -55,21 +60,24 @@ def publish(
     with history.lock:
         while True:
             state = history.catch_up()
-            firsts = _new(submissions, state, transaction)
-            events = sum(s.count - first for s, first in zip(submissions, firsts, strict=True))
+            firsts = _firsts(submissions, state, transaction)
+            new = [s.without(first) for s, first in zip(submissions, firsts, strict=True) if first < s.count]
             if written is not None and (written[0] != firsts or written[1].control != state.control):
                 folder.remove(written[1].files[0].path)
                 written = None
-            if not events:
+            if not new:
                 return Published(None, 0, total)
             if written is None:
-                written = firsts, _write(folder, submissions, firsts, state.control, transaction)
+                derived, refused = deriver.derive(new, state)
+                files, groups = _write(folder, [*new, *derived])
+                written = firsts, Data(state.control, files, groups, transaction, refused)
             version = history.append(written[1])
             if version is not None:
+                events = sum(one.count for one in new)
                 return Published(version, events, total - events)
 
 
-def _new(submissions: Sequence[Prepared], state: State, transaction: tuple[str, int] | None) -> list[int]:
+def _firsts(submissions: Sequence[Prepared], state: State, transaction: tuple[str, int] | None) -> list[int]:
     """The index of the first event of each submission that is not yet published."""
     if transaction is not None and transaction[1] <= state.transactions.get(transaction[0], -1):
         return [submission.count for submission in submissions]
@@ -88,32 +96,19 @@ def _new(submissions: Sequence[Prepared], state: State, transaction: tuple[str, 
     return firsts
 
 
-def _write(
-    folder: Folder,
-    submissions: Sequence[Prepared],
-    firsts: Sequence[int],
-    control: int,
-    transaction: tuple[str, int] | None,
-) -> Data:
-    """Write the data file, its events grouped by channel, and make the commit that names it."""
+def _write(folder: Folder, events: Sequence[Prepared]) -> tuple[tuple[DataFile, ...], tuple[Group, ...]]:
+    """Write the data file, its events grouped by channel."""
     file = io.BytesIO()
     writer = FileWriter(file)
     groups: list[Group] = []
     ordinal = 0
-    for s, first in sorted(zip(submissions, firsts, strict=True), key=lambda pair: pair[0].channel):
-        count = s.count - first
-        if not count:
-            continue
-        writer.describe(s.format)
+    for one in sorted(events, key=lambda one: one.channel):
+        writer.describe(one.format)
         start = file.tell()
-        file.write(s.encoded.buffer.slice(int(s.encoded.offsets[first])))
-        sequence = None if s.sequence is None else s.sequence + first
-        groups.append(
-            Group(
-                s.channel, 0, start, file.tell(), ordinal, count, s.format.id.hex(), s.producer, sequence, s.event_time
-            )
-        )
-        ordinal += count
+        file.write(one.encoded.buffer)
+        made = one.format.id.hex(), one.producer, one.sequence, one.event_time
+        groups.append(Group(one.channel, 0, start, file.tell(), ordinal, one.count, *made))
+        ordinal += one.count
     path = f"data/{uuid.uuid4().hex}.pbio"
     folder.create(path, file.getvalue())
-    return Data(control, (DataFile(path, file.tell()),), tuple(groups), transaction)
+    return (DataFile(path, file.tell()),), tuple(groups)

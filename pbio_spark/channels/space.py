@@ -20,13 +20,14 @@ import pyarrow as pa
 
 from ecode.suggest import did_you_mean
 from ecode.types import Record
-from pbio_spark.channels.entries import Create, Drop, a_number, a_text, bad, check_name, parse
+from pbio_spark.channels.derivation import Deriver, check_parameters
+from pbio_spark.channels.entries import Change, Create, Derivation, Drop, a_number, a_text, bad, check_name, parse
 from pbio_spark.channels.files import Folder
 from pbio_spark.channels.history import History
 from pbio_spark.channels.log import FolderLog
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.publishing import Published, publish
-from pbio_spark.channels.state import ChannelInfo
+from pbio_spark.channels.state import ChannelInfo, State
 from pbio_spark.channels.submission import Preparer, Rows, Submission, channel_format, type_to_format
 from pbio_spark.channels.subscription import Handlers, Start, Subscription, json_to_subscriber
 from pbio_spark.errors import PbioError
@@ -53,6 +54,7 @@ class ChannelSpace:
         self.folder = folder
         self.history = History(FolderLog(folder), space)
         self._preparer = Preparer(formats)
+        self._deriver = Deriver(formats)
 
     @classmethod
     def create(cls, root: str, **storage_options: Any) -> Self:
@@ -93,29 +95,69 @@ class ChannelSpace:
             PbioError: PBIO_CHANNEL_EXISTS; PBIO_BAD_OPTION for a name that cannot be one; what `record_to_format` and
                 `arrow_to_record` raise for the type.
         """
+        return self._create(name, type_to_format(type, name), None)
+
+    def derive_channel(
+        self,
+        name: str,
+        parent: str,
+        *,
+        filter: str | None = None,  # noqa: A002
+        transform: str | None = None,
+        type: Format | Record | pa.Schema | None = None,  # noqa: A002
+        parameters: Mapping[str, int | float] | None = None,
+    ) -> Channel:
+        """Begin a channel whose events are made of another's by whoever publishes those.
+
+        Args:
+            name: of the channel.
+            parent: the name of the other channel; it may be derived itself.
+            filter: E-code that says of which events; it sees `input` and `param`.
+            transform: E-code that fills `output`, of `type`, from `input` and `param`; what it returns 0 for is left
+                out. Without one, events stay as they are.
+            type: of the channel's events; needed with `transform`, and only then.
+            parameters: the fields of `param`, and what they are until `set_parameters`: whole numbers and doubles.
+
+        Raises:
+            PbioError: PBIO_BAD_PROGRAM with all mistakes of a program; PBIO_CHANNEL_EXISTS, PBIO_UNKNOWN_CHANNEL,
+                PBIO_BAD_OPTION.
+        """
+        source = self.channel(parent)
+        if (transform is None) != (type is None):
+            raise PbioError("PBIO_BAD_OPTION", "a transform makes events of a type: both are needed, or neither")
+        form = source.format if type is None else type_to_format(type, name)
+        derivation = Derivation(source.info.id, filter, transform, check_parameters(parameters or {}))
+        self._deriver.check(source.format, form, derivation)
+        return self._create(name, form, derivation)
+
+    def _create(self, name: str, form: Format, derivation: Derivation | None) -> Channel:
         check_name(name, "channel")
-        form = type_to_format(type, name)
         self.formats.put(form)
         with self.history.lock:
             version = None
             while version is None:
-                if name in self.history.catch_up().names:
+                state = self.history.catch_up()
+                if derivation is not None and derivation.parent not in state.channels:
+                    raise PbioError("PBIO_UNKNOWN_CHANNEL", "the parent has been dropped", file=self.root)
+                if name in state.names:
                     raise PbioError("PBIO_CHANNEL_EXISTS", f"there is a channel {name!r} already", file=self.root)
-                version = self.history.append(Create(name, form.id.hex()))
+                version = self.history.append(Create(name, form.id.hex(), derivation))
             return Channel(self, self.history.state.channels[version])
 
     def channel(self, name: str) -> Channel:
         """Open a channel. Raises PBIO_UNKNOWN_CHANNEL."""
         with self.history.lock:
-            state = self.history.catch_up()
-            if name not in state.names:
-                raise PbioError(
-                    "PBIO_UNKNOWN_CHANNEL",
-                    f"there is no channel {name!r}",
-                    file=self.root,
-                    hint=did_you_mean(name, state.names) or "`pbio space ls` lists them",
-                )
-            return Channel(self, state.channels[state.names[name]])
+            return Channel(self, self._info(name, self.history.catch_up()))
+
+    def _info(self, name: str, state: State) -> ChannelInfo:
+        if name not in state.names:
+            raise PbioError(
+                "PBIO_UNKNOWN_CHANNEL",
+                f"there is no channel {name!r}",
+                file=self.root,
+                hint=did_you_mean(name, state.names) or "`pbio space ls` lists them",
+            )
+        return state.channels[state.names[name]]
 
     def channels(self) -> list[ChannelInfo]:
         """All channels, by name."""
@@ -123,11 +165,30 @@ class ChannelSpace:
             return sorted(self.history.catch_up().channels.values(), key=lambda info: info.name)
 
     def drop_channel(self, name: str) -> None:
-        """End a channel: nothing can be published to it any more, and its name is free. Raises PBIO_UNKNOWN_CHANNEL."""
+        """End a channel: nothing can be published to it any more, and its name is free.
+
+        Raises PBIO_UNKNOWN_CHANNEL, and PBIO_BAD_OPTION while channels are derived from it.
+        """
         with self.history.lock:
             version = None
             while version is None:
-                version = self.history.append(Drop(self.channel(name).info.id))
+                info = self.channel(name).info
+                derived = [child.name for child in self.history.state.children(info.id)]
+                if derived:
+                    raise PbioError("PBIO_BAD_OPTION", f"{name!r} cannot be dropped before {', '.join(derived)}")
+                version = self.history.append(Drop(info.id))
+
+    def set_parameters(self, name: str, values: Mapping[str, int | float]) -> None:
+        """Give parameters of a derived channel other values, for all events from the next commit on.
+
+        Raises PBIO_UNKNOWN_CHANNEL; PBIO_BAD_OPTION if the channel has no such parameter, or of another type.
+        """
+        with self.history.lock:
+            version = None
+            while version is None:
+                info = self.channel(name).info
+                known = () if info.derivation is None else info.derivation.parameters
+                version = self.history.append(Change(info.id, check_parameters(values, known)))
 
     def publish(self, submissions: Iterable[Submission], *, transaction: tuple[str, int] | None = None) -> Published:
         """Publish events to any number of channels: all of them in one commit, or none.
@@ -138,10 +199,11 @@ class ChannelSpace:
 
         Raises what `Channel.submit` raises.
         """
-        prepared = [
-            self._preparer.prepare(submission, self.channel(submission.channel).info) for submission in submissions
-        ]
-        return publish(self.history, self.folder, prepared, transaction)
+        with self.history.lock:
+            state = self.history.catch_up()
+            infos = [(one, self._info(one.channel, state)) for one in submissions]
+        prepared = [self._preparer.prepare(submission, info) for submission, info in infos]
+        return publish(self.history, self.folder, self._deriver, prepared, transaction)
 
     def subscribers(self) -> list[tuple[int, str, Position]]:
         """The named subscribers: a channel's ID, a name, and the position of the first event not acknowledged."""
@@ -176,6 +238,12 @@ class Channel:
     def format(self) -> Format:
         """The format that describes the channel's type. Raises PBIO_UNKNOWN_FORMAT if the space has lost it."""
         return channel_format(self.info, self.space.formats)
+
+    @property
+    def status(self) -> str:
+        """Whether writers make the events of a derived channel; see `State.status`. Raises PBIO_UNKNOWN_CHANNEL."""
+        with self.space.history.lock:
+            return self.space.history.state.status(self.space.channel(self.name).info.id)
 
     def submit(
         self,

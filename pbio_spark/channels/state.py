@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pbio_spark.channels.entries import (
+    Change,
     Create,
     Data,
+    Derivation,
     Drop,
     Entry,
     a_format,
@@ -17,6 +19,8 @@ from pbio_spark.channels.entries import (
     a_number,
     a_text,
     bad,
+    derivation_to_json,
+    json_to_derivation,
     parse,
 )
 
@@ -32,6 +36,9 @@ class ChannelInfo:
         created: in microseconds since 1970 UTC.
         events, bytes: published so far.
         last: the version of the last commit with events of it; 0 if there is none.
+        derivation: of a derived channel.
+        since: the version since which it is derived as it is now; of other channels 0.
+        refused: why some writer could not make its events, if one could not since then.
     """
 
     id: int
@@ -41,6 +48,9 @@ class ChannelInfo:
     events: int = 0
     bytes: int = 0
     last: int = 0
+    derivation: Derivation | None = None
+    since: int = 0
+    refused: str | None = None
 
 
 class State:
@@ -64,50 +74,108 @@ class State:
         self.control = 0
         self.channels: dict[int, ChannelInfo] = {}
         self.names: dict[str, int] = {}
+        self._children: dict[int, list[int]] = {}
         self.sequences: dict[tuple[int, str], int] = {}
         self.transactions: dict[str, int] = {}
 
-    def apply(self, entry: Entry) -> None:
-        """Go on to the next version. Raises PBIO_BAD_LOG, with nothing changed, if the commit cannot follow here."""
+    def children(self, channel: int) -> list[ChannelInfo]:
+        """The channels that are derived from one, the older ones first."""
+        return [self.channels[child] for child in self._children.get(channel, ())]
+
+    def status(self, channel: int) -> str:
+        """Whether the writers make the events of a derived channel: `pending` until one has, `accepted`, or `refused`
+        and the reason; `direct` for a channel that is not derived."""
+        info = self.channels[channel]
+        if info.derivation is None:
+            return "direct"
+        if info.refused is not None:
+            return f"refused: {info.refused}"
+        return "accepted" if self.channels[info.derivation.parent].last > info.since else "pending"
+
+    def add(self, info: ChannelInfo) -> None:
+        """Begin a channel."""
+        self.channels[info.id] = info
+        self.names[info.name] = info.id
+        if info.derivation is not None:
+            self._children.setdefault(info.derivation.parent, []).append(info.id)
+
+    def _remove(self, channel: int) -> None:
+        info = self.channels.pop(channel)
+        del self.names[info.name]
+        if info.derivation is not None:
+            self._children[info.derivation.parent].remove(channel)
+        self.sequences = {key: last for key, last in self.sequences.items() if key[0] != channel}
+
+    def check(self, entry: Entry) -> None:
+        """Raise PBIO_BAD_LOG if the commit cannot follow here."""
         if entry.space != self.space:
             bad(f"the commit belongs to another space, {entry.space[:40]}")
         if entry.time < self.time:
             bad("the commit is older than the one before it")
-        version = self.version + 1
         match entry.change:
-            case Create(name, format_id):
+            case Create(name, _, derivation):
                 if name in self.names:
                     bad(f"there is a channel {name!r} already")
-                self.channels[version] = ChannelInfo(version, name, format_id, entry.time)
-                self.names[name] = version
+                if derivation is not None:
+                    self._known(derivation.parent)
+            case Change(channel):
+                if self._known(channel).derivation is None:
+                    bad(f"the channel {channel} is not derived, and has no parameters")
             case Drop(channel):
-                del self.names[self._known(channel).name]
-                del self.channels[channel]
-                self.sequences = {key: last for key, last in self.sequences.items() if key[0] != channel}
+                self._known(channel)
+                if self.children(channel):
+                    bad(f"channels are derived from the channel {channel}")
+            case Data() as data:
+                self._check_data(data)
+
+    def apply(self, entry: Entry) -> None:
+        """Go on to the next version. Raises PBIO_BAD_LOG, with nothing changed, if the commit cannot follow here."""
+        self.check(entry)
+        version = self.version + 1
+        match entry.change:
+            case Create(name, format_id, derivation):
+                since = 0 if derivation is None else version
+                self.add(ChannelInfo(version, name, format_id, entry.time, derivation=derivation, since=since))
+            case Change(channel, parameters):
+                info = self.channels[channel]
+                assert info.derivation is not None
+                derivation = replace(info.derivation, parameters=parameters)
+                self.channels[channel] = replace(info, derivation=derivation, since=version, refused=None)
+            case Drop(channel):
+                self._remove(channel)
             case Data() as data:
                 self._add(version, data)
         if not isinstance(entry.change, Data):
             self.control = version
         self.version, self.commit, self.time = version, entry.commit, entry.time
 
-    def _add(self, version: int, data: Data) -> None:
+    def _check_data(self, data: Data) -> None:
         if data.control != self.control:
             bad(f"the commit was made under control version {data.control}, not {self.control}")
-        sequences: dict[tuple[int, str], int] = {}
+        last: dict[tuple[int, str], int] = {}
         for group in data.groups:
             self._known(group.channel)
             if group.producer is not None and group.sequence is not None:
                 key = group.channel, group.producer
-                if group.sequence <= sequences.get(key, self.sequences.get(key, -1)):
+                if group.sequence <= last.get(key, self.sequences.get(key, -1)):
                     bad(f"producer {group.producer[:80]!r} publishes event {group.sequence} once more")
-                sequences[key] = group.sequence + group.count - 1
+                last[key] = group.sequence + group.count - 1
+        for channel, _ in data.refused:
+            self._known(channel)
         if data.transaction is not None:
             application, number = data.transaction
             if number <= self.transactions.get(application, -1):
                 bad(f"application {application[:80]!r} publishes batch {number} once more")
+
+    def _add(self, version: int, data: Data) -> None:
+        if data.transaction is not None:
+            application, number = data.transaction
             self.transactions[application] = number
-        self.sequences |= sequences
+        for channel, reason in data.refused:
+            self.channels[channel] = replace(self.channels[channel], refused=reason)
         for group in data.groups:
+            if group.producer is not None and group.sequence is not None:
+                self.sequences[group.channel, group.producer] = group.sequence + group.count - 1
             info = self.channels[group.channel]
             self.channels[group.channel] = replace(
                 info,
@@ -128,7 +196,7 @@ def state_to_json(state: State) -> bytes:
         "commit": state.commit,
         "time": state.time,
         "control": state.control,
-        "channels": [[c.id, c.name, c.format, c.created, c.events, c.bytes, c.last] for c in state.channels.values()],
+        "channels": [_info_to_json(info) for info in state.channels.values()],
         "sequences": [[channel, producer, last] for (channel, producer), last in state.sequences.items()],
         "transactions": state.transactions,
     }
@@ -146,9 +214,7 @@ def json_to_state(data: bytes, space: str, version: int) -> State:
     state.time = a_number(made.get("time"))
     state.control = a_number(made.get("control"), most=version)
     for said in a_list(made.get("channels")):
-        info = _info(a_list(said, 7), version)
-        state.channels[info.id] = info
-        state.names[info.name] = info.id
+        state.add(_json_to_info(a_list(said, 10), version))
     for said in a_list(made.get("sequences")):
         channel, producer, last = a_list(said, 3)
         state.sequences[a_number(channel), a_text(producer)] = a_number(last)
@@ -159,6 +225,24 @@ def json_to_state(data: bytes, space: str, version: int) -> State:
     return state
 
 
-def _info(said: Any, version: int) -> ChannelInfo:
-    number, name, format_id, *others = said
-    return ChannelInfo(a_number(number, most=version), a_name(name), a_format(format_id), *map(a_number, others))
+def _info_to_json(info: ChannelInfo) -> list[Any]:
+    derivation = None if info.derivation is None else derivation_to_json(info.derivation)
+    numbers = info.created, info.events, info.bytes, info.last
+    return [info.id, info.name, info.format, *numbers, derivation, info.since, info.refused]
+
+
+def _json_to_info(said: Any, version: int) -> ChannelInfo:
+    number, name, format_id, *numbers, derivation, since, refused = said
+    created, events, size, last = map(a_number, numbers)
+    return ChannelInfo(
+        a_number(number, most=version),
+        a_name(name),
+        a_format(format_id),
+        created,
+        events,
+        size,
+        last,
+        None if derivation is None else json_to_derivation(derivation, version),
+        a_number(since, most=version),
+        None if refused is None else a_text(refused),
+    )

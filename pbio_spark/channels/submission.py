@@ -70,6 +70,13 @@ class Prepared:
     def count(self) -> int:
         return len(self.encoded.offsets) - 1
 
+    def without(self, first: int) -> Prepared:
+        """The events from the one at an index on."""
+        start = int(self.encoded.offsets[first])
+        encoded = Encoded(self.encoded.buffer.slice(start), self.encoded.offsets[first:] - start)
+        sequence = None if self.sequence is None else self.sequence + first
+        return replace(self, encoded=encoded, sequence=sequence)
+
 
 class Preparer:
     """Encodes submissions; remembers encoders, and which formats a channel accepts."""

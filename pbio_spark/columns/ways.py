@@ -34,6 +34,7 @@ class Request:
         transforms: beside those that formats carry; keys are hexadecimal IDs.
         keep: E-code that says which records are kept; its parameter is `input`.
         make: E-code that makes the columns, `output`, from `input`.
+        records: types that `keep` and `make` may name.
         on_reject: what records do that reach no target: fail the query, be left out, or be bad records.
     """
 
@@ -44,6 +45,7 @@ class Request:
     transforms: tuple[Transform, ...] = ()
     keep: str | None = None
     make: str | None = None
+    records: tuple[Record, ...] = ()
     on_reject: Literal["fail", "drop", "corrupt"] = "fail"
 
 
@@ -103,10 +105,10 @@ def find_way(form: Format, request: Request, known: Iterable[Format], store: For
     seen = wanted if request.targets else request.typed
     keep = make = None
     if seen is not None and request.keep is not None:
-        keep = _program("filter", request.keep, [ecode.Param("input", seen)])
+        keep = _program("filter", request.keep, [ecode.Param("input", seen)], request.records)
     if seen is not None and request.make is not None and request.columns is not None:
         output = ecode.Param("output", request.columns, ecode.Mode.OUT)
-        make = _program("transform", request.make, [ecode.Param("input", seen), output])
+        make = _program("transform", request.make, [ecode.Param("input", seen), output], request.records)
     for name, program in (*programs, ("filter", keep), ("transform", make)):
         if program is not None and program.statics:
             raise PbioError(
@@ -125,9 +127,9 @@ def _mentioned(transforms: Iterable[Transform], store: FormatStore | None) -> It
             yield found
 
 
-def _program(what: str, source: str, params: list[ecode.Param]) -> ecode.Program:
+def _program(what: str, source: str, params: list[ecode.Param], records: tuple[Record, ...]) -> ecode.Program:
     try:
-        return ecode.compile(source, params)
+        return ecode.compile(source, params, records=records)
     except ecode.EcodeError as error:
         raise PbioError("PBIO_BAD_PROGRAM", f"the {what} is no program for these records\n{error}") from error
 

@@ -12,7 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbio_spark.channels import ChannelSpace
-from pbio_spark.channels.entries import Create, Data, DataFile, Drop, Entry, Group, entry_to_json, json_to_entry
+from pbio_spark.channels.entries import (
+    Change,
+    Create,
+    Data,
+    DataFile,
+    Derivation,
+    Drop,
+    Entry,
+    Group,
+    entry_to_json,
+    json_to_entry,
+)
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, again, everything
 
@@ -40,10 +51,22 @@ def data_changes(draw: st.DrawFn) -> Data:
             ordinal += count
         files.append(DataFile(f"data/{draw(st.uuids()).hex}.pbio", end))
     transaction = draw(st.none() | st.tuples(TEXT, NUMBERS))
-    return Data(draw(st.integers(0, 1000)), tuple(files), tuple(groups), transaction)
+    refused = draw(st.lists(st.tuples(st.integers(0, 1000), TEXT), max_size=2).map(tuple))
+    return Data(draw(st.integers(0, 1000)), tuple(files), tuple(groups), transaction, refused)
 
 
-changes = st.builds(Create, NAMES, HEX) | st.builds(Drop, st.integers(0, 1000)) | data_changes()
+PARAMETERS = st.dictionaries(
+    st.from_regex("[a-z_]{1,5}", fullmatch=True),
+    st.integers(-(2**62), 2**62) | st.floats(allow_nan=False, allow_infinity=False),
+    max_size=3,
+).map(lambda made: tuple(made.items()))
+derivations = st.builds(Derivation, st.integers(0, 1000), st.none() | TEXT, st.none() | TEXT, PARAMETERS)
+changes = (
+    st.builds(Create, NAMES, HEX, st.none() | derivations)
+    | st.builds(Change, st.integers(0, 1000), PARAMETERS)
+    | st.builds(Drop, st.integers(0, 1000))
+    | data_changes()
+)
 
 
 @given(st.builds(Entry, TEXT, TEXT, NUMBERS, changes))
@@ -106,6 +129,15 @@ def file_at(path: str) -> Callable[[dict[str, Any]], None]:
     return lambda made: made["data"]["files"][0].__setitem__(0, path)
 
 
+def instead(**change: Any) -> Callable[[dict[str, Any]], None]:
+    def put(made: dict[str, Any]) -> None:
+        del made["data"]
+        made.update(change)
+
+    return put
+
+
+CHILD = {"parent": 2, "filter": None, "transform": None, "parameters": {}}
 LIES: dict[str, Callable[[dict[str, Any]], None]] = {
     "another space": set_to("space", "another"),
     "older than the one before": set_to("time", 0),
@@ -119,6 +151,10 @@ LIES: dict[str, Callable[[dict[str, Any]], None]] = {
     "out of the space": file_at("data/../../outside.pbio"),
     "absolute": file_at("/etc/passwd"),
     "known sequence": group_with(8, 0),
+    "a child of nobody": instead(create={"name": "x", "format": "02" * 12, "derivation": CHILD}),
+    "parameters of a channel that has none": instead(change={"channel": 1, "parameters": {}}),
+    "the end of a channel that never was": instead(drop={"channel": 2}),
+    "a channel of a known name": instead(create={"name": "counts", "format": "02" * 12}),
     "two kinds": set_to("drop", {"channel": 1}),
     "an unknown kind": lambda made: made.__setitem__("other", made.pop("data")),
     "a control change that never was": lambda made: made["data"].__setitem__("control", 0),

@@ -1,0 +1,196 @@
+"""Derived channels: their events come with the parent's, made by its writers, with the parameters of that commit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from ecode.types import FLOAT64, INT32, INT64, STRING, Array, Field, record
+from pbio_spark.channels import Channel, ChannelSpace, Submission
+from pbio_spark.channels.derivation import Deriver
+from pbio_spark.channels.state import State, json_to_state, state_to_json
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.layout import record_to_format
+from tests.channels.spaces import again, everything, values
+
+STOCK = record("stock", [Field("name", STRING), Field("price", FLOAT64), Field("volume", INT32)])
+TURNOVER = record("turnover", [Field("name", STRING), Field("amount", FLOAT64), Field("unset", INT64)])
+PRODUCT = "{ if (input.volume == 0) return 0; output.name = input.name; output.amount = input.price * input.volume; }"
+
+
+@pytest.fixture
+def stocks(space: ChannelSpace) -> Channel:
+    return space.create_channel("stocks", STOCK)
+
+
+def stock(name: str, price: float, volume: int = 1) -> dict[str, object]:
+    return {"name": name, "price": price, "volume": volume}
+
+
+def names(channel: Channel) -> list[str]:
+    return [row["name"] for row in values(channel)]
+
+
+def test_a_filter_and_a_transform_and_one_of_the_other(stocks: Channel) -> None:
+    space = stocks.space
+    dear = space.derive_channel("dear", "stocks", filter="{ return input.price > 75.0; }")
+    sums = space.derive_channel("sums", "stocks", transform=f"{PRODUCT[:-1]} return 1; }}", type=TURNOVER)
+    both = space.derive_channel("both", "dear", transform=f"{PRODUCT[:-1]} return 1; }}", type=TURNOVER)
+    assert [channel.status for channel in (stocks, dear, sums, both)] == ["direct", "pending", "pending", "pending"]
+    other = again(space).channel("stocks")
+    other.submit([stock("a", 10), stock("b", 80, 2), stock("c", 90, 0)], producer="p", sequence=0)
+    assert values(dear) == [stock("b", 80, 2), stock("c", 90, 0)]
+    assert values(sums) == [{"name": "a", "amount": 10.0, "unset": 0}, {"name": "b", "amount": 160.0, "unset": 0}]
+    assert values(both) == [{"name": "b", "amount": 160.0, "unset": 0}]
+    assert [channel.status for channel in (dear, sums, both)] == ["accepted"] * 3
+    made = [*everything(dear), *everything(sums), *everything(both)]
+    assert {event.position.version for event in made} == {everything(stocks)[0].position.version}
+    assert {(event.producer, event.sequence) for event in made} == {("p", None)}
+
+
+def test_what_was_published_before_makes_no_derived_events_again(stocks: Channel) -> None:
+    all_ = stocks.space.derive_channel("all", "stocks", filter="{ return 1; }")
+    for _ in range(2):
+        stocks.submit([stock("a", 1), stock("b", 2)], producer="p", sequence=0)
+    stocks.submit([stock("b", 2), stock("c", 3)], producer="p", sequence=1)
+    assert names(all_) == ["a", "b", "c"]
+
+
+def test_parameters_hold_from_the_next_commit_on_for_every_writer(stocks: Channel) -> None:
+    space, rival = stocks.space, again(stocks.space)
+    source = "{ return input.price >= param.low && input.volume > param.least; }"
+    channel = space.derive_channel("some", "stocks", filter=source, parameters={"low": 75.0, "least": 0})
+    batch = [stock("cheap", -5.5), stock("dear", 80)]
+    stocks.submit(batch)
+    rival.set_parameters("some", {"low": -6})
+    assert channel.status == "pending"
+    stocks.submit(batch)
+    space.set_parameters("some", {"low": -1e300, "least": 5})
+    rival.channel("stocks").submit([*batch, stock("much", 1, 6)])
+    assert names(channel) == ["dear", "cheap", "dear", "much"]
+    derivation = again(space).channel("some").info.derivation
+    assert derivation is not None
+    assert derivation.parameters == (("low", -1e300), ("least", 5))
+
+
+def test_a_commit_whose_parameters_changed_meanwhile_is_made_anew(
+    stocks: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space, rival = stocks.space, again(stocks.space)
+    source = "{ return input.price >= param.low; }"
+    channel = space.derive_channel("some", "stocks", filter=source, parameters={"low": 0.0})
+    original = Deriver.derive
+
+    def derive(self: Deriver, *args: object) -> object:
+        monkeypatch.setattr(Deriver, "derive", original)
+        rival.set_parameters("some", {"low": 50.0})
+        return original(self, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Deriver, "derive", derive)
+    stocks.submit([stock("a", 10), stock("b", 60)])
+    assert names(channel) == ["b"]
+    assert len(space.folder.names("data")) == 1
+
+
+def test_events_with_more_fields_and_of_other_machines_are_derived_from_too(stocks: Channel) -> None:
+    dear = stocks.space.derive_channel("dear", "stocks", filter="{ return input.price > 75.0; }")
+    wide = record("stock", [Field("place", STRING), *STOCK.fields])
+    stocks.submit(
+        [stock("a", 1) | {"place": "x"}, stock("b", 80) | {"place": "y"}], format=record_to_format(wide, "be32")
+    )
+    stocks.submit(pa.table({"name": ["c"], "price": [76.0], "volume": pa.array([1], pa.int32()), "t": [1]}))
+    assert values(dear) == [stock("b", 80), stock("c", 76)]
+
+
+def test_an_event_on_which_a_program_traps_is_left_out_and_the_parents_are_published(stocks: Channel) -> None:
+    source = "{ return 100 / input.volume > 10; }"
+    channel = stocks.space.derive_channel("some", "stocks", filter=source)
+    stocks.submit([stock("a", 1, 1), stock("b", 1, 0), stock("c", 1, 2)])
+    assert names(channel) == ["a", "c"]
+    assert names(stocks) == ["a", "b", "c"]
+
+
+def test_a_writer_that_cannot_derive_says_so_and_publishes_what_it_can(
+    stocks: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = stocks.space.derive_channel("some", "stocks", filter="{ return 1; }")
+    other = again(stocks.space)
+
+    def refuse(*_: object) -> None:
+        raise PbioError("PBIO_BAD_PROGRAM", "not here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Deriver, "_way", refuse)
+        other.channel("stocks").submit([stock("a", 1)])
+    assert names(stocks) == ["a"]
+    assert names(some) == []
+    assert some.status.startswith("refused: [PBIO_BAD_PROGRAM] not here")
+    (path,) = (Path(stocks.space.root) / "_log").glob("*3.json")
+    assert json.loads(path.read_bytes())["data"]["refused"][0][0] == some.info.id
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"filter": "{ return input.prize; }"}, "PBIO_BAD_PROGRAM"),
+        ({"filter": "{ return"}, "PBIO_BAD_PROGRAM"),
+        ({"filter": "{ static int n = 0; n++; return n; }"}, "PBIO_BAD_PROGRAM"),
+        ({"filter": "{ param.n = 1; return 1; }", "parameters": {"n": 3}}, "PBIO_BAD_PROGRAM"),
+        ({"filter": "{ return param.n; }"}, "PBIO_BAD_PROGRAM"),
+        ({"transform": PRODUCT}, "PBIO_BAD_OPTION"),
+        ({"type": TURNOVER}, "PBIO_BAD_OPTION"),
+        ({"filter": "{ return 1; }", "parameters": {"a b": 3}}, "PBIO_BAD_OPTION"),
+        ({"filter": "{ return 1; }", "parameters": {"n": float("nan")}}, "PBIO_BAD_OPTION"),
+        ({"filter": "{ return 1; }", "parameters": {"n": 2**63}}, "PBIO_BAD_OPTION"),
+        ({"filter": "{ return 1; }", "parameters": {"n": "text"}}, "PBIO_BAD_OPTION"),
+    ],
+)
+def test_what_cannot_be_derived_is_refused_when_it_is_asked_for(
+    stocks: Channel, options: dict[str, object], code: str
+) -> None:
+    with pytest.raises(PbioError) as caught:
+        stocks.space.derive_channel("some", "stocks", **options)  # type: ignore[arg-type]
+    assert caught.value.code == code
+    assert [info.name for info in stocks.space.channels()] == ["stocks"]
+
+
+def test_parameters_that_are_not_there_or_of_another_type_are_refused(stocks: Channel) -> None:
+    space = stocks.space
+    space.derive_channel("some", "stocks", filter="{ return param.least; }", parameters={"least": 1})
+    for name, values_ in (("some", {"last": 1}), ("some", {"least": 1.5}), ("stocks", {"least": 1})):
+        with pytest.raises(PbioError, match="PBIO_BAD_OPTION"):
+            space.set_parameters(name, values_)
+
+
+def test_a_parent_is_dropped_after_its_children(stocks: Channel) -> None:
+    space = stocks.space
+    space.derive_channel("some", "stocks", filter="{ return 1; }")
+    with pytest.raises(PbioError, match="PBIO_BAD_OPTION"):
+        space.drop_channel("stocks")
+    space.drop_channel("some")
+    stocks.submit(stock("a", 1))
+    space.drop_channel("stocks")
+    assert space.channels() == []
+
+
+def test_derivations_survive_a_checkpoint(stocks: Channel) -> None:
+    space = stocks.space
+    space.derive_channel("some", "stocks", filter="{ return param.n; }", parameters={"n": 1, "x": 0.5})
+    stocks.submit(stock("a", 1))
+    state = space.history.catch_up()
+    copy = json_to_state(state_to_json(state), space.id, state.version)
+    assert isinstance(copy, State)
+    assert copy.channels == state.channels
+    assert [info.name for info in copy.children(stocks.info.id)] == ["some"]
+
+
+def test_arrays_pass_through_a_derivation(space: ChannelSpace) -> None:
+    wave = record("wave", [Field("n", INT32), Field("v", Array(FLOAT64, ("n",)))])
+    channel = space.create_channel("waves", wave)
+    loud = space.derive_channel("loud", "waves", filter="{ return input.n > 0 && input.v[0] > 1.0; }")
+    space.publish([Submission("waves", [{"n": k, "v": [float(k)] * k} for k in range(4)])])
+    assert values(loud) == [{"n": k, "v": [float(k)] * k} for k in (2, 3)]
+    assert len(values(channel)) == 4

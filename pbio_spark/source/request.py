@@ -56,7 +56,7 @@ def options_to_request(
         tuple(_transform(*one, options, formats) for one in options.transforms),
         options.filter,
         options.transform,
-        options.on_reject,
+        on_reject=options.on_reject,
     )
 
 

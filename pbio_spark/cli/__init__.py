@@ -8,6 +8,7 @@ index      `pbio index`: outlines beside files, for splitting
 convert    `pbio convert`: records as Parquet
 matching   `pbio diff`, `pbio match`, `pbio lineage`: which format reaches which
 hexdump    `pbio hexdump`: one place, byte by byte
+space      `pbio space`: channel spaces and the events in them
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 import typer
 
 from morph import MorphError
-from pbio_spark.cli import cat, console, convert, formats, hexdump, index, matching, verify
+from pbio_spark.cli import cat, console, convert, formats, hexdump, index, matching, space, verify
 from pbio_spark.errors import PbioError
 
 app = typer.Typer(
@@ -42,6 +43,7 @@ for verb in (
     hexdump.hexdump,
 ):
     app.command()(verb)
+app.add_typer(space.app, name="space")
 
 
 def main() -> None:

@@ -137,7 +137,7 @@ def instead(**change: Any) -> Callable[[dict[str, Any]], None]:
     return put
 
 
-CHILD = {"parent": 2, "filter": None, "transform": None, "parameters": {}}
+CHILD: dict[str, Any] = {"parent": 2, "filter": None, "transform": None, "parameters": {}}
 LIES: dict[str, Callable[[dict[str, Any]], None]] = {
     "another space": set_to("space", "another"),
     "older than the one before": set_to("time", 0),

@@ -1,0 +1,147 @@
+"""`pbio space`: channel spaces, their channels, and the events on them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pbio_spark.cli.console import printable, printable_lines, report, table
+
+if TYPE_CHECKING:
+    from pbio_spark.channels import Event
+    from pbio_spark.channels.subscription import Start
+
+app = typer.Typer(help="Channel spaces: named, typed streams of events in a folder.", no_args_is_help=True)
+
+Root = Annotated[str, typer.Argument(metavar="SPACE", help="The folder of the space, or its URL.")]
+Name = Annotated[str, typer.Argument(metavar="CHANNEL", help="The name of a channel.")]
+
+
+@app.command()
+def init(root: Root) -> None:
+    """Make a folder a channel space."""
+    from pbio_spark.channels import ChannelSpace
+
+    print(f"{printable(root)}: space {ChannelSpace.create(root).id}")
+
+
+@app.command()
+def ls(root: Root) -> None:
+    """List the channels."""
+    from pbio_spark.channels import ChannelSpace
+
+    space = ChannelSpace.open(root)
+    infos = space.channels()
+    rows = [
+        (
+            printable(info.name),
+            str(info.events),
+            str(info.bytes),
+            str(info.last or ""),
+            printable(space.history.state.status(info.id).partition(":")[0]),
+        )
+        for info in infos
+    ]
+    print(table(("channel", "events", "bytes", "last", "status"), rows, right="events bytes last"))
+
+
+@app.command()
+def describe(root: Root, name: Name) -> None:
+    """Tell all about a channel: its type, what it is derived from, who subscribes."""
+    from pbio_spark.channels import ChannelSpace
+    from pbio_spark.channels.submission import to_datetime
+
+    space = ChannelSpace.open(root)
+    channel = space.channel(name)
+    info, state = channel.info, space.history.state
+    print(f"{printable(info.name)} (channel {info.id})")
+    print(f"created: {to_datetime(info.created).isoformat()}")
+    print(f"events: {info.events} ({info.bytes} bytes), the last in commit {info.last}")
+    print(f"producers with sequence numbers: {sum(channel == info.id for channel, _ in state.sequences)}")
+    if info.derivation is not None:
+        print(f"derived from: {printable(state.channels[info.derivation.parent].name)}")
+        print(f"status: {printable_lines(channel.status)}")
+        for what, text in (("filter", info.derivation.filter), ("transform", info.derivation.transform)):
+            if text is not None:
+                print(f"{what}: {printable_lines(text)}")
+        for parameter, value in info.derivation.parameters:
+            print(f"param.{parameter}: {value}")
+    for number, subscriber, position in space.subscribers():
+        if number == info.id:
+            print(f"subscriber {printable(subscriber)}: at {position}")
+    print(printable_lines(str(channel.format)))
+
+
+@app.command()
+def tail(
+    root: Root,
+    name: Name,
+    start: Annotated[
+        str, typer.Option(metavar="WHERE", help="earliest, latest, a position such as 12.0.7, or a time in ISO 8601.")
+    ] = "earliest",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is published later.")] = False,
+    filter_: Annotated[
+        str | None, typer.Option("--filter", metavar="E-CODE", help="Which events; they are `input`.")
+    ] = None,
+) -> None:
+    """Show events as lines of JSON."""
+    from pbio_spark.channels import ChannelSpace
+
+    channel = ChannelSpace.open(root).channel(name)
+    subscription = channel.subscribe(start=_start(start), filter=filter_)
+    for event in subscription.events(timeout=None if follow else 0):
+        print(json.dumps(_event_to_json(event), default=_plain), flush=follow)
+
+
+@app.command()
+def verify(root: Root) -> None:
+    """Check every commit, every data file and every event in it."""
+    from pbio_spark.channels import ChannelSpace
+    from pbio_spark.channels.check import leftovers, problems
+
+    space = ChannelSpace.open(root)
+    found = 0
+    for problem in problems(space):
+        report(problem)
+        found += 1
+    if found:
+        raise typer.Exit(1)
+    state = space.history.catch_up()
+    events = sum(info.events for info in state.channels.values())
+    print(f"{printable(root)}: sound (commits: {state.version}, channels: {len(state.channels)}, events: {events})")
+    if left := leftovers(space):
+        print(f"data files that no commit names, of writers at work or that died: {len(left)}")
+
+
+def _start(text: str) -> Start:
+    from pbio_spark.channels import Position
+
+    if text == "earliest":
+        return "earliest"
+    if text == "latest":
+        return "latest"
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return Position.parse(text)
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def _event_to_json(event: Event) -> dict[str, Any]:
+    said = {"producer": event.producer, "sequence": event.sequence, "event_time": event.event_time}
+    return {
+        "position": str(event.position),
+        "published": event.published,
+        **{name: value for name, value in said.items() if value is not None},
+        "event": event.values,
+    }
+
+
+def _plain(value: Any) -> str:
+    """What JSON has no word for: bytes in hexadecimal, times in ISO 8601, decimals."""
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -1,0 +1,84 @@
+"""`pbio space`: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from ecode.types import INT32, STRING, Field, record
+from pbio_spark.channels import ChannelSpace
+from tests.cli.conftest import Ran
+
+Pbio: TypeAlias = Callable[..., Ran]
+
+NOTE = record("note", [Field("n", INT32), Field("text", STRING)])
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    space = ChannelSpace.create(str(tmp_path / "space"))
+    notes = space.create_channel("notes", NOTE)
+    space.derive_channel("few", "notes", filter="{ return input.n > param.least; }", parameters={"least": 1})
+    happened = datetime(2024, 5, 6, tzinfo=UTC)
+    notes.submit([{"n": n, "text": f"note {n}"} for n in range(3)], producer="p", sequence=5, event_time=happened)
+    notes.subscribe(name="reader", start="earliest")
+    return tmp_path / "space"
+
+
+def test_init_and_ls(pbio: Pbio, tmp_path: Path, root: Path) -> None:
+    assert pbio("space", "init", tmp_path / "new").code == 0
+    assert ChannelSpace.open(str(tmp_path / "new")).channels() == []
+    again = pbio("space", "init", tmp_path / "new")
+    assert (again.code, again.err.partition("]")[0]) == (1, "[PBIO_CHANNEL_SPACE")
+    lines = [line.split() for line in pbio("space", "ls", root).out.splitlines()]
+    assert lines[0] == ["channel", "events", "bytes", "last", "status"]
+    assert [(line[0], line[1], line[3], line[4]) for line in lines[1:]] == [
+        ("few", "1", "3", "accepted"),
+        ("notes", "3", "3", "direct"),
+    ]
+
+
+def test_describe(pbio: Pbio, root: Path) -> None:
+    notes = pbio("space", "describe", root, "notes").out
+    assert "subscriber reader: at 2.0.0" in notes
+    assert "events: 3" in notes
+    assert "text  string" in notes
+    few = pbio("space", "describe", root, "few").out
+    for line in (
+        "derived from: notes",
+        "status: accepted",
+        "filter: { return input.n > param.least; }",
+        "param.least: 1",
+    ):
+        assert line in few.splitlines()
+    assert "did you mean 'notes'" in pbio("space", "describe", root, "note").err
+
+
+def test_tail(pbio: Pbio, root: Path) -> None:
+    lines = [json.loads(line) for line in pbio("space", "tail", root, "notes").out.splitlines()]
+    assert [line["event"] for line in lines] == [{"n": n, "text": f"note {n}"} for n in range(3)]
+    assert [(line["position"], line["producer"], line["sequence"]) for line in lines] == [
+        (f"3.0.{n}", "p", n + 5) for n in range(3)
+    ]
+    assert lines[0]["event_time"] == "2024-05-06T00:00:00+00:00"
+    assert pbio("space", "tail", root, "notes", "--start", "latest").out == ""
+    assert len(pbio("space", "tail", root, "notes", "--start", "3.0.1").out.splitlines()) == 2
+    assert len(pbio("space", "tail", root, "notes", "--start", "2020-01-01").out.splitlines()) == 3
+    assert len(pbio("space", "tail", root, "notes", "--filter", "{ return input.n == 1; }").out.splitlines()) == 1
+    assert "PBIO_BAD_OFFSET" in pbio("space", "tail", root, "notes", "--start", "soon").err
+
+
+def test_verify(pbio: Pbio, root: Path) -> None:
+    sound = pbio("space", "verify", root)
+    assert (sound.code, sound.out) == (0, f"{root}: sound (commits: 3, channels: 2, events: 4)\n")
+    (path,) = (root / "data").iterdir()
+    path.write_bytes(path.read_bytes()[:-1])
+    damaged = pbio("space", "verify", root)
+    assert damaged.code == 1
+    assert path.name in damaged.err
+    assert "PBIO_NO_SPACE" in pbio("space", "verify", root.parent).err

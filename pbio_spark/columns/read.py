@@ -203,8 +203,11 @@ class BatchMaker:
             is_all = len(sound) == count
             starts, ends = (at if is_all else at[sound] for at in (chunk.starts, chunk.ends))
             decoded = self._decode(decoder, starts, ends)
-            if is_all and decoded.rows is None and not decoded.status.any():
-                return self._finish(decoded.batch, chunk, sound, _Bad(sound, decoded.status, errors))
+            if is_all and not decoded.status.any():
+                own = sound if decoded.rows is None else decoded.rows
+                return self._finish(
+                    decoded.batch, chunk, np.flatnonzero(own >= 0), _Bad(own, decoded.status, decoded.errors)
+                )
             status[sound] = decoded.status
             own = np.arange(len(sound)) if decoded.rows is None else decoded.rows
             row_of[sound] = np.where(own < 0, -1, own + rows)

@@ -9,6 +9,7 @@
     derivation    events of one channel -> those of channels derived from it
     publishing    submissions -> one data file and one commit, exactly once
     subscription  commits -> events of the type that a subscriber wants
+    retention     what need not be kept, and small files made into larger ones
     space         `ChannelSpace` and `Channel`: create, open, list, drop, submit, subscribe
     check         all that is wrong with a space
 

@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from pbio_spark.channels.entries import Create, Data, DataFile, Entry, Group, bad
+from pbio_spark.channels.entries import Compact, Create, Data, Group, bad
 from pbio_spark.channels.log import FolderLog, entry_name
+from pbio_spark.channels.retention import is_alive
 from pbio_spark.channels.space import ChannelSpace
 from pbio_spark.channels.state import State, state_to_json
 from pbio_spark.channels.submission import stored_format
 from pbio_spark.channels.subscription import json_to_subscriber
 from pbio_spark.errors import PbioError
-from pbio_spark.wire import Item, Kind, Scanner, decode
+from pbio_spark.wire import MAGIC, Item, Kind, Scanner, decode
 
 
 def problems(space: ChannelSpace) -> Iterator[PbioError]:
-    """What is wrong, in the order of the log. Behind a commit that cannot be, nothing is known, and nothing is told."""
+    """What is wrong with the log, then with the events of the commits that are sound, then with the rest.
+
+    Behind a commit that cannot be, nothing is known, and nothing is told.
+    """
     checkpoints = dict(FolderLog(space.folder).checkpoints())
     state = State(space.id)
-    while True:
-        version = state.version + 1
-        try:
-            entry = space.history.entry(version)
-            if entry is None:
-                break
+    places: dict[str, tuple[str, int]] = {}
+    try:
+        while (entry := space.history.entry(state.version + 1)) is not None:
             state.apply(entry)
-        except PbioError as error:
-            yield error.at(file=entry_name(version))
-            return
-        yield from _entry_problems(space, entry)
-        if checkpoints.pop(version, None) not in (None, state_to_json(state)):
-            yield PbioError("PBIO_BAD_LOG", f"the checkpoint of version {version} is not what the commits add up to")
-    lost = [found for found in FolderLog(space.folder).versions() if found > state.version]
-    if lost:
-        yield PbioError("PBIO_BAD_LOG", f"the commit {state.version + 1} is missing, but there is {lost[0]}")
-    for version in checkpoints:
-        yield PbioError("PBIO_BAD_LOG", f"there is a checkpoint of version {version}, but no such commit")
+            if isinstance(entry.change, Compact):
+                places |= {path: (entry.change.file.path, further) for path, further in entry.change.parts}
+            if checkpoints.pop(state.version, None) not in (None, state_to_json(state)):
+                reason = f"the checkpoint of version {state.version} is not what the commits add up to"
+                yield PbioError("PBIO_BAD_LOG", reason)
+    except PbioError as error:
+        yield error.at(file=entry_name(state.version + 1))
+    else:
+        lost = [found for found in FolderLog(space.folder).versions() if found > state.version]
+        if lost:
+            yield PbioError("PBIO_BAD_LOG", f"the commit {state.version + 1} is missing, but there is {lost[0]}")
+        for version in checkpoints:
+            yield PbioError("PBIO_BAD_LOG", f"there is a checkpoint of version {version}, but no such commit")
+    for version in range(1, state.version + 1):
+        yield from _entry_problems(space, version, state, places)
     for name in space.folder.names("_subscribers"):
         path = f"_subscribers/{name}"
         try:
@@ -49,13 +54,19 @@ def leftovers(space: ChannelSpace) -> list[str]:
     found = {f"data/{name}" for name in space.folder.names("data")}
     for version in range(1, space.history.catch_up().version + 1):
         entry = space.history.entry(version)
-        if entry is not None and isinstance(entry.change, Data):
-            found -= {file.path for file in entry.change.files}
+        match None if entry is None else entry.change:
+            case Data(_, files):
+                found -= {file.path for file in files}
+            case Compact(_, _, file):
+                found -= {file.path}
     return sorted(found)
 
 
-def _entry_problems(space: ChannelSpace, entry: Entry) -> Iterator[PbioError]:
-    match entry.change:
+def _entry_problems(
+    space: ChannelSpace, version: int, state: State, places: Mapping[str, tuple[str, int]]
+) -> Iterator[PbioError]:
+    entry = space.history.entry(version)
+    match None if entry is None else entry.change:
         case Create(_, format_id):
             try:
                 stored_format(format_id, space.formats)
@@ -63,30 +74,41 @@ def _entry_problems(space: ChannelSpace, entry: Entry) -> Iterator[PbioError]:
                 yield error
         case Data() as data:
             for number, file in enumerate(data.files):
+                groups = [group for group in data.groups if group.file == number]
+                if not is_alive(data, number, version, state):
+                    continue
+                path, further = places.get(file.path, (file.path, None))
                 try:
-                    _check_file(space, file, [group for group in data.groups if group.file == number])
+                    _check_file(space, path, further, file.bytes, groups)
                 except PbioError as error:
-                    yield error.at(file=file.path)
+                    yield error.at(file=path)
 
 
-def _check_file(space: ChannelSpace, file: DataFile, groups: list[Group]) -> None:
-    """Raise the first thing that is wrong with a data file, or with what a commit says of it."""
-    size = space.folder.size(file.path)
+def _check_file(space: ChannelSpace, path: str, further: int | None, length: int, groups: list[Group]) -> None:
+    """Raise the first thing that is wrong with a data file, or with what a commit says of it.
+
+    Args:
+        further: how much further on its items are, if it is a part of another file.
+        length: of the file as it was committed.
+    """
+    size = space.folder.size(path)
     if size is None:
         bad("a data file is missing that the log names")
-    if size != file.bytes:
-        bad(f"the data file has {size} bytes, and the log says {file.bytes}")
-    with space.folder.open(file.path) as source:
-        scanner = Scanner(source, file.path)
-        records = [item for item in scanner.items() if item.kind is Kind.DATA]
+    if (size != length) if further is None else (size < length + further):
+        bad(f"the data file has {size} bytes, and the log says {length}")
+    with space.folder.open(path) as source:
+        scanner = Scanner(source, path, offset=0 if further is None else further + len(MAGIC))
+        records = [item for item in scanner.items(length + (further or 0)) if item.kind is Kind.DATA]
         for group in groups:
-            _check_group(space, scanner, group, records[group.ordinal : group.ordinal + group.count])
+            items = records[group.ordinal : group.ordinal + group.count]
+            _check_group(space, scanner, group, further or 0, items)
 
 
-def _check_group(space: ChannelSpace, scanner: Scanner, group: Group, records: list[Item]) -> None:
+def _check_group(space: ChannelSpace, scanner: Scanner, group: Group, further: int, records: list[Item]) -> None:
     form = stored_format(group.format, space.formats)
-    if len(records) < group.count or (records[0].offset, records[-1].end) != (group.start, group.end):
-        bad(f"the {group.count} events from byte {group.start} to {group.end} are not there")
+    place = group.start + further, group.end + further
+    if len(records) < group.count or (records[0].offset, records[-1].end) != place:
+        bad(f"the {group.count} events from byte {place[0]} to {place[1]} are not there")
     for item in records:
         if item.format_id != form.id:
             bad(f"an event is of format {item.format_id.hex()}, and the log says {group.format}")

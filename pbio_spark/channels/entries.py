@@ -7,13 +7,17 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
+from pbio_spark.channels.position import Position
 from pbio_spark.errors import PbioError
 
 MOST = 2**63 - 1
 DATA_NAME = re.compile(r"data/[0-9a-f]{32}\.pbio")
 _LONGEST_NAME = 200
+
+Keep: TypeAlias = "Literal['always', 'subscribed'] | int"
+"""How long events are kept: for ever, until every named subscriber has them, or for so many microseconds."""
 
 _GROUP = ("channel", "file", "start", "end", "ordinal", "count", "format", "producer", "sequence", "event_time")
 
@@ -43,11 +47,13 @@ class Create:
         name: of the channel; no other channel of the space has it at that time.
         format: the ID of the format that describes the channel's type, in hexadecimal.
         derivation: of a derived channel.
+        keep: how long its events are kept.
     """
 
     name: str
     format: str
     derivation: Derivation | None = None
+    keep: Keep = "always"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,21 @@ class Drop:
     """A channel, by its ID, ends."""
 
     channel: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trim:
+    """A channel's events in commits before a version are not kept any more.
+
+    Attributes:
+        channel: its ID.
+        before: the version.
+        end: the first position behind the last of these events.
+    """
+
+    channel: int
+    before: int
+    end: Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +140,23 @@ class Data:
     refused: tuple[tuple[int, str], ...] = ()
 
 
-AnyChange: TypeAlias = "Create | Change | Drop | Data"
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """Data files have been put together in one; what commits say of their bytes holds of that one, so much further on.
+
+    Attributes:
+        first, last: the versions of the commits that name the files.
+        file: the one.
+        parts: the path of each old file, and how many bytes further on its items are in the new one.
+    """
+
+    first: int
+    last: int
+    file: DataFile
+    parts: tuple[tuple[str, int], ...]
+
+
+AnyChange: TypeAlias = "Create | Change | Drop | Trim | Data | Compact"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +175,9 @@ class Entry:
     change: AnyChange
 
 
+_KINDS = {"create", "change", "drop", "trim", "compact", "data"}
+
+
 def entry_to_json(entry: Entry) -> bytes:
     """A commit as JSON.
 
@@ -146,14 +186,23 @@ def entry_to_json(entry: Entry) -> bytes:
     """
     made: dict[str, Any] = {"space": entry.space, "commit": entry.commit, "time": entry.time}
     match entry.change:
-        case Create(name, format_id, derivation):
-            made["create"] = {"name": name, "format": format_id}
+        case Create(name, format_id, derivation, keep):
+            made["create"] = {"name": name, "format": format_id, "keep": keep}
             if derivation is not None:
                 made["create"]["derivation"] = derivation_to_json(derivation)
         case Change(channel, parameters):
             made["change"] = {"channel": channel, "parameters": dict(parameters)}
         case Drop(channel):
             made["drop"] = {"channel": channel}
+        case Trim(channel, before, end):
+            made["trim"] = {"channel": channel, "before": before, "end": str(end)}
+        case Compact(first, last, file, parts):
+            made["compact"] = {
+                "first": first,
+                "last": last,
+                "file": [file.path, file.bytes],
+                "parts": [list(part) for part in parts],
+            }
         case Data() as data:
             made["data"] = {
                 "control": data.control,
@@ -170,9 +219,9 @@ def entry_to_json(entry: Entry) -> bytes:
 def json_to_entry(data: bytes, version: int) -> Entry:
     """The commit of a JSON text that stands at a version. Raises PBIO_BAD_LOG."""
     made = parse(data)
-    kinds = made.keys() & {"create", "change", "drop", "data"}
+    kinds = made.keys() & _KINDS
     if len(kinds) != 1:
-        bad("a commit creates a channel, changes or drops one, or brings data: one of these")
+        bad(f"a commit is one of {', '.join(sorted(_KINDS))}")
     (kind,) = kinds
     body = an_object(made[kind])
     change: AnyChange
@@ -183,11 +232,22 @@ def json_to_entry(data: bytes, version: int) -> Entry:
                 a_name(body.get("name")),
                 a_format(body.get("format")),
                 None if derivation is None else json_to_derivation(derivation, version),
+                a_keep(body.get("keep")),
             )
         case "change":
             change = Change(a_number(body.get("channel"), most=version), _parameters(body.get("parameters")))
         case "drop":
             change = Drop(a_number(body.get("channel"), most=version))
+        case "trim":
+            before = a_number(body.get("before"), most=version)
+            change = Trim(a_number(body.get("channel"), most=version), before, a_position(body.get("end")))
+            if change.end.version >= before:
+                bad("events would be left out that are to be kept")
+        case "compact":
+            last = a_number(body.get("last"), most=version)
+            pairs = [a_list(pair, 2) for pair in a_list(body.get("parts"))]
+            parts = tuple((a_path(path), a_number(further)) for path, further in pairs)
+            change = Compact(a_number(body.get("first"), most=last), last, _file(body.get("file")), parts)
         case _:
             change = _data(body, version)
     return Entry(a_text(made.get("space")), a_text(made.get("commit")), a_number(made.get("time")), change)
@@ -251,10 +311,7 @@ def is_parameter(name: str, value: object) -> bool:
 
 def _file(said: Any) -> DataFile:
     path, size = a_list(said, 2)
-    # A path that leads out of the space must not be followed.
-    if not isinstance(path, str) or not DATA_NAME.fullmatch(path):
-        bad(f"{str(path)[:80]!r} is no data file of a space")
-    return DataFile(path, a_number(size))
+    return DataFile(a_path(path), a_number(size))
 
 
 def _group(said: Any) -> Group:
@@ -310,6 +367,26 @@ def a_number(said: Any, least: int = 0, most: int = MOST) -> int:
     if type(said) is not int or not least <= said <= most:
         bad(f"{str(said)[:40]} is not a whole number from {least} to {most}")
     return said
+
+
+def a_path(said: Any) -> str:
+    """The path of a data file. One that leads out of the space must not be followed."""
+    if not isinstance(said, str) or not DATA_NAME.fullmatch(said):
+        bad(f"{str(said)[:80]!r} is no data file of a space")
+    return said
+
+
+def a_position(said: Any) -> Position:
+    try:
+        return Position.parse(a_text(said))
+    except PbioError as error:
+        bad(error.reason)
+
+
+def a_keep(said: Any) -> Keep:
+    if said == "always":
+        return "always"
+    return "subscribed" if said == "subscribed" else a_number(said)
 
 
 def a_format(said: Any) -> str:

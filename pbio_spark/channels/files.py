@@ -82,13 +82,18 @@ class Folder:
         except FileNotFoundError:
             return None
 
-    def names(self, folder: str) -> list[str]:
-        """The names in a folder, sorted; hidden ones, which begin with a dot, are left out."""
+    def modified(self, name: str) -> float:
+        """When a file was written, in seconds since 1970 UTC. Raises FileNotFoundError."""
+        return float(self._fs.modified(self.path(name)).timestamp())
+
+    def names(self, folder: str, *, temporary: bool = False) -> list[str]:
+        """The names in a folder, sorted: of whole files, or of those that are still being written."""
         try:
             found = self._fs.ls(self.path(folder), detail=False)
         except FileNotFoundError:
             return []
-        return sorted(name for path in found if not (name := path.rstrip("/").rpartition("/")[2]).startswith("."))
+        names = (path.rstrip("/").rpartition("/")[2] for path in found)
+        return sorted(name for name in names if name.startswith(".") is temporary)
 
     def create(self, name: str, data: bytes) -> bool:
         """Create a file and bring it to the disk, unless it exists: False then, and nothing has changed.

@@ -7,7 +7,7 @@ import time
 import uuid
 from threading import RLock
 
-from pbio_spark.channels.entries import AnyChange, Entry, bad, entry_to_json, json_to_entry
+from pbio_spark.channels.entries import AnyChange, Compact, Entry, bad, entry_to_json, json_to_entry
 from pbio_spark.channels.log import Log, entry_name
 from pbio_spark.channels.state import State, json_to_state, state_to_json
 from pbio_spark.errors import PbioError
@@ -29,6 +29,7 @@ class History:
         self._log = log
         self._space = space
         self.lock = RLock()
+        self._compacted: dict[int, dict[str, tuple[str, int]]] = {}
         self.state = self._start()
 
     def entry(self, version: int) -> Entry | None:
@@ -53,6 +54,35 @@ class History:
                 except PbioError as error:
                     raise error.at(file=entry_name(self.state.version + 1)) from None
             return self.state
+
+    def first_since(self, time: int, first: int) -> int:
+        """The first version from `first` on that was published at a time or later."""
+        end = self.catch_up().version + 1
+        while first < end:
+            middle = (first + end) // 2
+            entry = self.entry(middle)
+            if entry is not None and entry.time < time:
+                first = middle + 1
+            else:
+                end = middle
+        return first
+
+    def locate(self, version: int, path: str) -> tuple[str, int] | None:
+        """Where a data file of a commit has gone: its new path, and how many bytes further on its items are there."""
+        with self.lock:
+            for first, last, compaction in reversed(self.catch_up().compactions):
+                if first <= version <= last and path in (parts := self._parts(compaction)):
+                    return parts[path]
+        return None
+
+    def _parts(self, compaction: int) -> dict[str, tuple[str, int]]:
+        if compaction not in self._compacted:
+            entry = self.entry(compaction)
+            if entry is None or not isinstance(entry.change, Compact):
+                bad(f"the commit {compaction} is no compaction any more")
+            file = entry.change.file.path
+            self._compacted = {compaction: {path: (file, further) for path, further in entry.change.parts}}
+        return self._compacted[compaction]
 
     def append(self, change: AnyChange) -> int | None:
         """Commit a change that was made for `state`: its version, or None if another commit was faster.

@@ -41,3 +41,7 @@ class Position:
 
     def __str__(self) -> str:
         return f"{self.version}.{self.file}.{self.ordinal}"
+
+
+NOWHERE = Position(0)
+"""In front of all events."""

@@ -13,7 +13,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, Self
 
 import pyarrow as pa
@@ -21,12 +21,13 @@ import pyarrow as pa
 from ecode.suggest import did_you_mean
 from ecode.types import Record
 from pbio_spark.channels.derivation import Deriver, check_parameters
-from pbio_spark.channels.entries import Change, Create, Derivation, Drop, a_number, a_text, bad, check_name, parse
+from pbio_spark.channels.entries import Change, Create, Derivation, Drop, Keep, a_number, a_text, bad, check_name, parse
 from pbio_spark.channels.files import Folder
 from pbio_spark.channels.history import History
 from pbio_spark.channels.log import FolderLog
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.publishing import Published, publish
+from pbio_spark.channels.retention import Removed, compact, vacuum
 from pbio_spark.channels.state import ChannelInfo, State
 from pbio_spark.channels.submission import Preparer, Rows, Submission, channel_format, type_to_format
 from pbio_spark.channels.subscription import Handlers, Start, Subscription, json_to_subscriber
@@ -88,14 +89,24 @@ class ChannelSpace:
             raise error.at(file=folder.path(SPACE)) from None
         return cls(folder, space, FolderStore(root, **storage_options))
 
-    def create_channel(self, name: str, type: Format | Record | pa.Schema) -> Channel:  # noqa: A002
+    def create_channel(
+        self,
+        name: str,
+        type: Format | Record | pa.Schema,  # noqa: A002
+        *,
+        keep: Literal["always", "subscribed"] | timedelta = "always",
+    ) -> Channel:
         """Begin a channel of events that have at least the fields of a type.
+
+        Args:
+            keep: which events `vacuum` may remove: none; those that every named subscriber has acknowledged, once there
+                is one; those that were published so long ago.
 
         Raises:
             PbioError: PBIO_CHANNEL_EXISTS; PBIO_BAD_OPTION for a name that cannot be one; what `record_to_format` and
                 `arrow_to_record` raise for the type.
         """
-        return self._create(name, type_to_format(type, name), None)
+        return self._create(name, type_to_format(type, name), None, keep)
 
     def derive_channel(
         self,
@@ -106,6 +117,7 @@ class ChannelSpace:
         transform: str | None = None,
         type: Format | Record | pa.Schema | None = None,  # noqa: A002
         parameters: Mapping[str, int | float] | None = None,
+        keep: Literal["always", "subscribed"] | timedelta = "always",
     ) -> Channel:
         """Begin a channel whose events are made of another's by whoever publishes those.
 
@@ -117,6 +129,7 @@ class ChannelSpace:
                 out. Without one, events stay as they are.
             type: of the channel's events; needed with `transform`, and only then.
             parameters: the fields of `param`, and what they are until `set_parameters`: whole numbers and doubles.
+            keep: as for `create_channel`.
 
         Raises:
             PbioError: PBIO_BAD_PROGRAM with all mistakes of a program; PBIO_CHANNEL_EXISTS, PBIO_UNKNOWN_CHANNEL,
@@ -128,9 +141,18 @@ class ChannelSpace:
         form = source.format if type is None else type_to_format(type, name)
         derivation = Derivation(source.info.id, filter, transform, check_parameters(parameters or {}))
         self._deriver.check(source.format, form, derivation)
-        return self._create(name, form, derivation)
+        return self._create(name, form, derivation, keep)
 
-    def _create(self, name: str, form: Format, derivation: Derivation | None) -> Channel:
+    def _create(
+        self,
+        name: str,
+        form: Format,
+        derivation: Derivation | None,
+        keep: Literal["always", "subscribed"] | timedelta,
+    ) -> Channel:
+        kept: Keep = keep if isinstance(keep, str) else keep // timedelta(microseconds=1)
+        if isinstance(kept, int) and kept < 0:
+            raise PbioError("PBIO_BAD_OPTION", f"events cannot be kept for {keep}")
         check_name(name, "channel")
         self.formats.put(form)
         with self.history.lock:
@@ -141,7 +163,7 @@ class ChannelSpace:
                     raise PbioError("PBIO_UNKNOWN_CHANNEL", "the parent has been dropped", file=self.root)
                 if name in state.names:
                     raise PbioError("PBIO_CHANNEL_EXISTS", f"there is a channel {name!r} already", file=self.root)
-                version = self.history.append(Create(name, form.id.hex(), derivation))
+                version = self.history.append(Create(name, form.id.hex(), derivation, kept))
             return Channel(self, self.history.state.channels[version])
 
     def channel(self, name: str) -> Channel:
@@ -204,6 +226,14 @@ class ChannelSpace:
             infos = [(one, self._info(one.channel, state)) for one in submissions]
         prepared = [self._preparer.prepare(submission, info) for submission, info in infos]
         return publish(self.history, self.folder, self._deriver, prepared, transaction)
+
+    def vacuum(self, *, grace: timedelta = timedelta(days=1), linger: timedelta = timedelta(days=1)) -> Removed:
+        """Remove what the `keep` of channels allows, and files that nothing needs; see `retention.vacuum`."""
+        return vacuum(self.history, self.folder, self.subscribers(), grace, linger)
+
+    def compact(self, *, small: int = 1 << 20, target: int = 64 << 20) -> int:
+        """Put small data files together; how many were. See `retention.compact`."""
+        return compact(self.history, self.folder, small, target)
 
     def subscribers(self) -> list[tuple[int, str, Position]]:
         """The named subscribers: a channel's ID, a name, and the position of the first event not acknowledged."""
@@ -275,6 +305,7 @@ class Channel:
         name: str | None = None,
         filter: str | None = None,  # noqa: A002
         on_reject: Literal["fail", "drop"] = "fail",
+        fail_on_loss: bool = True,
     ) -> Subscription:
         """Subscribe to the channel's events.
 
@@ -286,11 +317,21 @@ class Channel:
             name: under which the subscriber's position is kept.
             filter: E-code that says which events are wanted; its parameter `input` is of the wanted type.
             on_reject: what happens to events that reach no wanted type: an error, or nothing.
+            fail_on_loss: whether events that are not kept any more are an error, PBIO_EVENTS_GONE, or passed over.
 
         Raises:
             PbioError: PBIO_BAD_OPTION.
         """
         space = self.space
         return Subscription(
-            space.folder, space.history, space.formats, self.info, handlers, start, name, filter, on_reject
+            space.folder,
+            space.history,
+            space.formats,
+            self.info,
+            handlers,
+            start,
+            name,
+            filter,
+            on_reject,
+            fail_on_loss,
         )

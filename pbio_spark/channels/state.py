@@ -8,21 +8,27 @@ from typing import Any
 
 from pbio_spark.channels.entries import (
     Change,
+    Compact,
     Create,
     Data,
     Derivation,
     Drop,
     Entry,
+    Keep,
+    Trim,
     a_format,
+    a_keep,
     a_list,
     a_name,
     a_number,
+    a_position,
     a_text,
     bad,
     derivation_to_json,
     json_to_derivation,
     parse,
 )
+from pbio_spark.channels.position import NOWHERE, Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,9 @@ class ChannelInfo:
         derivation: of a derived channel.
         since: the version since which it is derived as it is now; of other channels 0.
         refused: why some writer could not make its events, if one could not since then.
+        keep: how long its events are kept.
+        first: events in commits of lower versions are not kept any more.
+        gone: the first position behind those.
     """
 
     id: int
@@ -51,6 +60,9 @@ class ChannelInfo:
     derivation: Derivation | None = None
     since: int = 0
     refused: str | None = None
+    keep: Keep = "always"
+    first: int = 0
+    gone: Position = NOWHERE
 
 
 class State:
@@ -60,10 +72,11 @@ class State:
         version: of the last commit.
         commit: the ID of that commit, by which a checkpoint of another history is found out.
         time: when it was published.
-        control: the version of the last control change.
+        control: the version of the last change of which channels there are, or how they are derived.
         channels: by ID, those that are there.
         sequences: the last sequence number of each (channel, producer).
         transactions: the last number of each application.
+        compactions: the first and the last version that each one put together, and its own.
     """
 
     def __init__(self, space: str) -> None:
@@ -77,6 +90,7 @@ class State:
         self._children: dict[int, list[int]] = {}
         self.sequences: dict[tuple[int, str], int] = {}
         self.transactions: dict[str, int] = {}
+        self.compactions: list[tuple[int, int, int]] = []
 
     def children(self, channel: int) -> list[ChannelInfo]:
         """The channels that are derived from one, the older ones first."""
@@ -121,6 +135,9 @@ class State:
             case Change(channel):
                 if self._known(channel).derivation is None:
                     bad(f"the channel {channel} is not derived, and has no parameters")
+            case Trim(channel, before):
+                if before < self._known(channel).first:
+                    bad(f"events of the channel {channel} would come back")
             case Drop(channel):
                 self._known(channel)
                 if self.children(channel):
@@ -133,19 +150,24 @@ class State:
         self.check(entry)
         version = self.version + 1
         match entry.change:
-            case Create(name, format_id, derivation):
+            case Create(name, format_id, derivation, keep):
                 since = 0 if derivation is None else version
-                self.add(ChannelInfo(version, name, format_id, entry.time, derivation=derivation, since=since))
+                info = ChannelInfo(version, name, format_id, entry.time, derivation=derivation, since=since, keep=keep)
+                self.add(replace(info, first=version + 1))
             case Change(channel, parameters):
                 info = self.channels[channel]
                 assert info.derivation is not None
                 derivation = replace(info.derivation, parameters=parameters)
                 self.channels[channel] = replace(info, derivation=derivation, since=version, refused=None)
+            case Trim(channel, before, end):
+                self.channels[channel] = replace(self.channels[channel], first=before, gone=end)
+            case Compact(first, last):
+                self.compactions.append((first, last, version))
             case Drop(channel):
                 self._remove(channel)
             case Data() as data:
                 self._add(version, data)
-        if not isinstance(entry.change, Data):
+        if isinstance(entry.change, Create | Change | Drop):
             self.control = version
         self.version, self.commit, self.time = version, entry.commit, entry.time
 
@@ -199,6 +221,7 @@ def state_to_json(state: State) -> bytes:
         "channels": [_info_to_json(info) for info in state.channels.values()],
         "sequences": [[channel, producer, last] for (channel, producer), last in state.sequences.items()],
         "transactions": state.transactions,
+        "compactions": state.compactions,
     }
     return json.dumps(made, separators=(",", ":")).encode()
 
@@ -214,7 +237,10 @@ def json_to_state(data: bytes, space: str, version: int) -> State:
     state.time = a_number(made.get("time"))
     state.control = a_number(made.get("control"), most=version)
     for said in a_list(made.get("channels")):
-        state.add(_json_to_info(a_list(said, 10), version))
+        state.add(_json_to_info(a_list(said, 13), version))
+    for said in a_list(made.get("compactions")):
+        first, last, own = (a_number(number, most=version) for number in a_list(said, 3))
+        state.compactions.append((first, last, own))
     for said in a_list(made.get("sequences")):
         channel, producer, last = a_list(said, 3)
         state.sequences[a_number(channel), a_text(producer)] = a_number(last)
@@ -228,21 +254,24 @@ def json_to_state(data: bytes, space: str, version: int) -> State:
 def _info_to_json(info: ChannelInfo) -> list[Any]:
     derivation = None if info.derivation is None else derivation_to_json(info.derivation)
     numbers = info.created, info.events, info.bytes, info.last
-    return [info.id, info.name, info.format, *numbers, derivation, info.since, info.refused]
+    kept = info.keep, info.first, str(info.gone)
+    return [info.id, info.name, info.format, *numbers, derivation, info.since, info.refused, *kept]
 
 
 def _json_to_info(said: Any, version: int) -> ChannelInfo:
-    number, name, format_id, *numbers, derivation, since, refused = said
-    created, events, size, last = map(a_number, numbers)
+    number, name, format_id, created, events, size, last, derivation, since, refused, keep, first, gone = said
     return ChannelInfo(
         a_number(number, most=version),
         a_name(name),
         a_format(format_id),
-        created,
-        events,
-        size,
-        last,
+        a_number(created),
+        a_number(events),
+        a_number(size),
+        a_number(last),
         None if derivation is None else json_to_derivation(derivation, version),
         a_number(since, most=version),
         None if refused is None else a_text(refused),
+        a_keep(keep),
+        a_number(first),
+        a_position(gone),
     )

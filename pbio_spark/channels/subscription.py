@@ -6,6 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
@@ -122,6 +123,7 @@ class Subscription:
         name: str | None,
         filter: str | None,  # noqa: A002 - the word of the option
         on_reject: Literal["fail", "drop"],
+        fail_on_loss: bool,
     ) -> None:
         if name is not None:
             check_name(name, "subscriber")
@@ -132,6 +134,7 @@ class Subscription:
         self._formats = formats
         self._filter = filter
         self._on_reject = on_reject
+        self._fail_on_loss = fail_on_loss
         self._types: dict[str, Record] = {}
         self._handlers: dict[str | None, Handler] = {}
         self._set_handlers(handlers)
@@ -241,20 +244,14 @@ class Subscription:
         """The first position of what a subscriber without a past wants."""
         if isinstance(start, Position):
             return start
-        first = self.channel.id + 1
+        with self._history.lock:
+            state = self._history.catch_up()
+            first, end = state.channels.get(self.channel.id, self.channel).first, state.version + 1
         if start == "earliest":
             return Position(first)
-        end = self._history.catch_up().version + 1
         if isinstance(start, datetime):
-            wanted = to_microseconds(start)
-            while first < end:
-                middle = (first + end) // 2
-                entry = self._history.entry(middle)
-                if entry is not None and entry.time < wanted:
-                    first = middle + 1
-                else:
-                    end = middle
-        elif start != "latest":
+            return Position(self._history.first_since(to_microseconds(start), first))
+        if start != "latest":
             raise PbioError(
                 "PBIO_BAD_OPTION", f"{start!r} is no place to start from", hint="earliest, latest, a Position or a time"
             )
@@ -280,13 +277,13 @@ class Subscription:
         self, answer: tuple[Wanted, str | None], path: str, group: Group, version: int, published: datetime
     ) -> Iterator[Delivery]:
         wanted, type_ = answer
-        part = Part(self._folder.path(path), group.start, group.end, group.ordinal)
+        opened = self._open(path, version)
+        if opened is None:
+            return
+        file, name, further = opened
+        part = Part(self._folder.path(name), group.start + further, group.end + further, group.ordinal)
         first = self.position.ordinal if self.position > Position(version, group.file) else 0
         found = 0
-        try:
-            file = self._folder.open(path)
-        except FileNotFoundError:
-            raise PbioError("PBIO_BAD_LOG", "a data file is missing that the log names", file=part.name) from None
         with file:
             for batch in read_batches(wanted, part, file):
                 ordinals = batch.column(batch.num_columns - 1).field(0).to_numpy(zero_copy_only=False)
@@ -306,6 +303,31 @@ class Subscription:
                 file=part.name,
                 offset=part.start,
             )
+
+    def _open(self, path: str, version: int) -> tuple[Any, str, int] | None:
+        """A data file, its present path, and how much further on it has what the log says; None if it may be lost."""
+        name, further = path, 0
+        try:
+            return self._folder.open(path), name, further
+        except FileNotFoundError:
+            located = self._history.locate(version, path)
+        if located is not None:
+            name, further = located
+            with suppress(FileNotFoundError):
+                return self._folder.open(name), name, further
+        with self._history.lock:
+            info = self._history.catch_up().channels.get(self.channel.id)
+        if info is None:
+            raise PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {self.channel.name!r} has been dropped")
+        if version >= info.first:
+            raise PbioError("PBIO_BAD_LOG", "a data file is missing that the log names", file=self._folder.path(name))
+        if self._fail_on_loss:
+            raise PbioError(
+                "PBIO_EVENTS_GONE",
+                f"the events of {self.channel.name!r} from {self.position} to {info.gone} are not kept any more",
+                hint="subscribe with fail_on_loss=False to go on behind them",
+            )
+        return None
 
     def _wanted_of(self, format_id: str) -> tuple[Wanted, str | None] | None:
         """How events of a format are read and as what; None if they are dropped. Raises PBIO_REJECTED."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -94,6 +94,33 @@ def tail(
     subscription = channel.subscribe(start=_start(start), filter=filter_)
     for event in subscription.events(timeout=None if follow else 0):
         print(json.dumps(_event_to_json(event), default=_plain), flush=follow)
+
+
+@app.command()
+def compact(
+    root: Root,
+    small: Annotated[int, typer.Option(metavar="BYTES", help="What is no small file any more.")] = 1 << 20,
+    target: Annotated[int, typer.Option(metavar="BYTES", help="How large the new files are.")] = 64 << 20,
+) -> None:
+    """Put small data files together; the old ones go with a later vacuum."""
+    from pbio_spark.channels import ChannelSpace
+
+    count = ChannelSpace.open(root).compact(small=small, target=target)
+    print(f"{printable(root)}: {count} files put together")
+
+
+@app.command()
+def vacuum(
+    root: Root,
+    grace: Annotated[float, typer.Option(metavar="HOURS", help="Files younger than that stay.")] = 24,
+) -> None:
+    """Remove events that need not be kept, and files that nothing needs."""
+    from pbio_spark.channels import ChannelSpace
+
+    removed = ChannelSpace.open(root).vacuum(grace=timedelta(hours=grace), linger=timedelta(hours=grace))
+    for name in removed.channels:
+        print(f"{printable(name)}: old events are not kept any more")
+    print(f"{printable(root)}: {removed.files} files removed ({removed.bytes} bytes)")
 
 
 @app.command()

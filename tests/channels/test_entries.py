@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbio_spark.channels import ChannelSpace
+from pbio_spark.channels import ChannelSpace, Position
 from pbio_spark.channels.entries import (
     Change,
+    Compact,
     Create,
     Data,
     DataFile,
@@ -21,6 +22,7 @@ from pbio_spark.channels.entries import (
     Drop,
     Entry,
     Group,
+    Trim,
     entry_to_json,
     json_to_entry,
 )
@@ -61,10 +63,16 @@ PARAMETERS = st.dictionaries(
     max_size=3,
 ).map(lambda made: tuple(made.items()))
 derivations = st.builds(Derivation, st.integers(0, 1000), st.none() | TEXT, st.none() | TEXT, PARAMETERS)
+KEEPS = st.sampled_from(["always", "subscribed"]) | NUMBERS
+PATHS = st.uuids().map(lambda made: f"data/{made.hex}.pbio")
+positions = st.builds(Position, st.integers(0, 99), NUMBERS, NUMBERS)
+parts = st.lists(st.tuples(PATHS, NUMBERS), max_size=3).map(tuple)
 changes = (
-    st.builds(Create, NAMES, HEX, st.none() | derivations)
+    st.builds(Create, NAMES, HEX, st.none() | derivations, KEEPS)
     | st.builds(Change, st.integers(0, 1000), PARAMETERS)
     | st.builds(Drop, st.integers(0, 1000))
+    | st.builds(Trim, st.integers(0, 1000), st.integers(100, 1000), positions)
+    | st.builds(Compact, st.integers(0, 500), st.integers(500, 1000), st.builds(DataFile, PATHS, NUMBERS), parts)
     | data_changes()
 )
 
@@ -151,10 +159,15 @@ LIES: dict[str, Callable[[dict[str, Any]], None]] = {
     "out of the space": file_at("data/../../outside.pbio"),
     "absolute": file_at("/etc/passwd"),
     "known sequence": group_with(8, 0),
-    "a child of nobody": instead(create={"name": "x", "format": "02" * 12, "derivation": CHILD}),
+    "a child of nobody": instead(create={"name": "x", "format": "02" * 12, "derivation": CHILD, "keep": "always"}),
     "parameters of a channel that has none": instead(change={"channel": 1, "parameters": {}}),
     "the end of a channel that never was": instead(drop={"channel": 2}),
-    "a channel of a known name": instead(create={"name": "counts", "format": "02" * 12}),
+    "a channel of a known name": instead(create={"name": "counts", "format": "02" * 12, "keep": "always"}),
+    "events lost that are kept": instead(trim={"channel": 1, "before": 2, "end": "2.0.1"}),
+    "a compaction of the future": instead(
+        compact={"first": 1, "last": 4, "file": [f"data/{'0' * 32}.pbio", 9], "parts": []}
+    ),
+    "a compaction out of the space": instead(compact={"first": 1, "last": 2, "file": ["../x", 9], "parts": []}),
     "two kinds": set_to("drop", {"channel": 1}),
     "an unknown kind": lambda made: made.__setitem__("other", made.pop("data")),
     "a control change that never was": lambda made: made["data"].__setitem__("control", 0),

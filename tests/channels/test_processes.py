@@ -48,7 +48,7 @@ def check(space: ChannelSpace, producers: list[str], count: int) -> None:
 
 def test_processes_publish_to_one_space_at_once(tmp_path: Path) -> None:
     space = space_with_channels(tmp_path)
-    count, size, writers = (1250, 10, 8) if LONG else (60, 3, 4)
+    count, size, writers = (1250, 10, 8) if LONG else (60, 3, 3)
     producers = [f"p{i}" for i in range(writers)]
     running = [start("producer", space.root, producer, 0, count, size) for producer in producers]
     for process in running:
@@ -61,7 +61,7 @@ def test_processes_publish_to_one_space_at_once(tmp_path: Path) -> None:
 
 def test_processes_that_are_killed_lose_and_double_nothing(tmp_path: Path) -> None:
     space = space_with_channels(tmp_path)
-    count, kills = (10_000, 100) if LONG else (300, 6)
+    count, kills = (10_000, 100) if LONG else (200, 4)
     chance = random.Random(7)
     producers = ["p0", "p1"]
     kept = {name: tmp_path / f"kept-{name}" for name in "ab"}

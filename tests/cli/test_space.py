@@ -82,3 +82,12 @@ def test_verify(pbio: Pbio, root: Path) -> None:
     assert damaged.code == 1
     assert path.name in damaged.err
     assert "PBIO_NO_SPACE" in pbio("space", "verify", root.parent).err
+
+
+def test_compact_and_vacuum(pbio: Pbio, root: Path) -> None:
+    ChannelSpace.open(str(root)).channel("notes").submit({"n": 9, "text": "another"})
+    assert pbio("space", "compact", root).out == f"{root}: 2 files put together\n"
+    assert pbio("space", "vacuum", root).out == f"{root}: 0 files removed (0 bytes)\n"
+    assert "2 files removed" in pbio("space", "vacuum", root, "--grace", "0").out
+    assert len(pbio("space", "tail", root, "notes").out.splitlines()) == 4
+    assert pbio("space", "verify", root).code == 0

@@ -1,0 +1,188 @@
+"""What a space need not keep: events that nobody is owed any more, and many small files where one would do.
+
+Neither changes a position or a commit, and both may run beside writers and readers. A reader that finds a file gone
+looks up where its events are now, or that they are not kept any more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import uuid4
+
+from pbio_spark.channels.entries import Compact, Data, DataFile, Entry, Trim, bad
+from pbio_spark.channels.files import Folder
+from pbio_spark.channels.history import History
+from pbio_spark.channels.position import Position
+from pbio_spark.channels.state import ChannelInfo, State
+from pbio_spark.wire import MAGIC
+
+_CHECKPOINTS = 2
+"""How many checkpoints stay: the newest might turn out to be damaged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What a vacuum did.
+
+    Attributes:
+        channels: the names of those whose oldest events are not kept any more.
+        files: how many files it removed.
+        bytes: that they had.
+    """
+
+    channels: tuple[str, ...]
+    files: int
+    bytes: int
+
+
+def vacuum(
+    history: History,
+    folder: Folder,
+    subscribers: Sequence[tuple[int, str, Position]],
+    grace: timedelta,
+    linger: timedelta,
+) -> Removed:
+    """Let go of events as channels' `keep` says, then remove files that hold none that are kept.
+
+    Args:
+        grace: files that no commit names stay as long, because a writer may be about to commit them: no commit may take
+            longer.
+        linger: files whose events are elsewhere, or not kept, stay as long, because a reader may be reading them. On a
+            local disk it does not matter to that.
+    """
+    state = history.catch_up()
+    trimmed = []
+    for info in list(state.channels.values()):
+        before = _before(history, state, info, [position for channel, _, position in subscribers if channel == info.id])
+        end = _last_end(history, info, before)
+        if end is not None:
+            trimmed += [info.name] if _trim(history, Trim(info.id, before, end)) else []
+    needed, named = _files(history)
+    unneeded = {f"data/{name}" for name in folder.names("data")} - needed
+    old = [(path, linger if path in named else grace) for path in sorted(unneeded)]
+    checkpoints = [f"_log/{name}" for name in folder.names("_log") if name.endswith(".checkpoint")]
+    old += [(path, linger) for path in checkpoints[:-_CHECKPOINTS]]
+    for sub in ("data", "_log", "_formats", "_subscribers"):
+        old += [(f"{sub}/{name}", grace) for name in folder.names(sub, temporary=True)]
+    removed = [size for path, age in old if (size := _remove_old(folder, path, age)) is not None]
+    return Removed(tuple(trimmed), len(removed), sum(removed))
+
+
+def compact(history: History, folder: Folder, small: int, target: int) -> int:
+    """Put data files of less than `small` bytes together in files of about `target` bytes; how many there were.
+
+    The old files stay until the next vacuum. Files that were put together before stay as they are.
+    """
+    batch: list[tuple[int, DataFile]] = []
+    size = count = 0
+    moved = {
+        path for _, entry in _entries(history) if isinstance(entry.change, Compact) for path, _ in entry.change.parts
+    }
+    state = history.state
+    for version, entry in _entries(history):
+        if not isinstance(entry.change, Data):
+            continue
+        for number, file in enumerate(entry.change.files):
+            if file.bytes < small and file.path not in moved and is_alive(entry.change, number, version, state):
+                batch.append((version, file))
+                size += file.bytes
+        if size >= target:
+            count += _put_together(history, folder, batch)
+            batch, size = [], 0
+    return count + _put_together(history, folder, batch)
+
+
+def _put_together(history: History, folder: Folder, files: Sequence[tuple[int, DataFile]]) -> int:
+    if len(files) < 2:
+        return 0
+    data = bytearray(MAGIC)
+    parts = []
+    for _, file in files:
+        old = folder.read(file.path)
+        if old is None or len(old) != file.bytes:
+            bad(f"the data file {file.path} is not the one that was committed")
+        parts.append((file.path, len(data) - len(MAGIC)))
+        data += old[len(MAGIC) :]
+    path = f"data/{uuid4().hex}.pbio"
+    folder.create(path, bytes(data))
+    with history.lock:
+        change = Compact(files[0][0], files[-1][0], DataFile(path, len(data)), tuple(parts))
+        while history.append(change) is None:
+            history.catch_up()
+    return len(files)
+
+
+def _trim(history: History, change: Trim) -> bool:
+    """Commit it, unless the channel was dropped, or trimmed as far by another vacuum."""
+    with history.lock:
+        while True:
+            info = history.catch_up().channels.get(change.channel)
+            if info is None or info.first >= change.before:
+                return False
+            if history.append(change) is not None:
+                return True
+
+
+def _before(history: History, state: State, info: ChannelInfo, acknowledged: Sequence[Position]) -> int:
+    """The first version whose events of a channel must be kept."""
+    if info.keep == "always" or (info.keep == "subscribed" and not acknowledged):
+        return info.first
+    if info.keep == "subscribed":
+        return max(info.first, min(position.version for position in acknowledged))
+    return history.first_since(time.time_ns() // 1000 - info.keep, info.first)
+
+
+def _last_end(history: History, info: ChannelInfo, before: int) -> Position | None:
+    """The position behind a channel's last kept event before a version; None if there is none."""
+    for version in range(min(before - 1, info.last), info.first - 1, -1):
+        entry = history.entry(version)
+        if entry is not None and isinstance(entry.change, Data):
+            ends = [Position(version, g.file, g.ordinal + g.count) for g in entry.change.groups if g.channel == info.id]
+            if ends:
+                return max(ends)
+    return None
+
+
+def _files(history: History) -> tuple[set[str], set[str]]:
+    """The paths of the data files that hold events which are kept, and of all that commits name."""
+    alive: set[str] = set()
+    named: set[str] = set()
+    places: dict[str, str] = {}
+    for version, entry in _entries(history):
+        match entry.change:
+            case Data() as data:
+                named.update(file.path for file in data.files)
+                alive.update(f.path for n, f in enumerate(data.files) if is_alive(data, n, version, history.state))
+            case Compact(_, _, file, parts):
+                named.add(file.path)
+                places.update((path, file.path) for path, _ in parts)
+    return {places.get(path, path) for path in alive}, named
+
+
+def is_alive(data: Data, file: int, version: int, state: State) -> bool:
+    """Whether a file of a commit holds events that are kept."""
+    channels = {group.channel for group in data.groups if group.file == file}
+    return any(channel in state.channels and version >= state.channels[channel].first for channel in channels)
+
+
+def _entries(history: History) -> Iterator[tuple[int, Entry]]:
+    for version in range(1, history.catch_up().version + 1):
+        entry = history.entry(version)
+        if entry is None:
+            bad(f"the commit {version} is missing")
+        yield version, entry
+
+
+def _remove_old(folder: Folder, name: str, grace: timedelta) -> int | None:
+    """Remove a file that is older than the grace; its bytes, None if it stays."""
+    try:
+        if time.time() - folder.modified(name) < grace.total_seconds():
+            return None
+    except FileNotFoundError:
+        return None
+    size = folder.size(name)
+    folder.remove(name)
+    return size

@@ -1,0 +1,233 @@
+"""Compaction and vacuum change no event and no position that is kept, whoever reads and writes meanwhile."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from ecode.types import FLOAT64, INT32, Field, record
+from pbio_spark.channels import ChannelSpace, Submission, history
+from pbio_spark.channels.check import problems
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.evolve import evolve
+from pbio_spark.formats.layout import record_to_format
+from tests.channels.spaces import COUNT, READING, again, everything, reading, values
+from tests.channels.test_failures import BrokenError, failing
+
+NOW = timedelta(0)
+
+
+def fill(space: ChannelSpace, first: int = 0, last: int = 10) -> None:
+    for n in range(first, last):
+        space.publish(
+            [
+                Submission("readings", [reading(n), reading(n + 1)]),
+                Submission("counts", [{"n": n}], producer="p", sequence=n),
+            ]
+        )
+
+
+@pytest.fixture
+def full(space: ChannelSpace) -> ChannelSpace:
+    space.create_channel("counts", COUNT)
+    space.create_channel("readings", READING)
+    fill(space)
+    return space
+
+
+def files(space: ChannelSpace) -> int:
+    return len(os.listdir(Path(space.root) / "data"))
+
+
+def all_events(space: ChannelSpace) -> list[Any]:
+    return [event for info in space.channels() for event in everything(space.channel(info.name))]
+
+
+def test_compaction_changes_no_event_and_no_position(full: ChannelSpace) -> None:
+    before = all_events(full)
+    late = full.channel("counts").subscribe(start="earliest")
+    events = late.events()
+    seen = [next(events).values["n"] for _ in range(3)]
+    assert full.compact() == 10
+    assert files(full) == 11
+    assert full.vacuum(linger=NOW).files == 10
+    assert files(full) == 1
+    assert all_events(full) == before
+    assert all_events(again(full)) == before
+    assert list(problems(full)) == []
+    assert seen + [event.values["n"] for event in events] == list(range(10))
+    assert full.channel("counts").submit({"n": 9}, producer="p", sequence=9).events == 0
+
+
+def test_compaction_goes_on_where_the_last_one_ended(full: ChannelSpace) -> None:
+    assert full.compact() == 10
+    assert full.compact() == 0
+    fill(full, 10, 15)
+    full.vacuum(linger=NOW)
+    assert again(full).compact() == 5
+    full.vacuum(linger=NOW)
+    assert files(full) == 2
+    assert values(again(full).channel("counts")) == [{"n": n} for n in range(15)]
+    assert list(problems(full)) == []
+
+
+def test_files_that_are_large_stay_and_new_ones_have_their_size(full: ChannelSpace) -> None:
+    assert full.compact(small=10) == 0
+    size = max(path.stat().st_size for path in (Path(full.root) / "data").iterdir())
+    assert full.compact(target=2 * size - 50) == 10
+    full.vacuum(linger=NOW)
+    assert files(full) == 5
+    assert list(problems(full)) == []
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_compaction_that_fails_anywhere_does_no_harm(tmp_path_factory: pytest.TempPathFactory, after: bool) -> None:
+    for number in range(60):
+        space = ChannelSpace.create(str(tmp_path_factory.mktemp("root") / "space"))
+        space.create_channel("counts", COUNT)
+        space.create_channel("readings", READING)
+        fill(space, 0, 3)
+        with failing(number, after=after) as calls, suppress(BrokenError):
+            space.compact()
+        for one in (space, again(space)):
+            one.compact()
+            one.vacuum(grace=NOW, linger=NOW)
+            assert values(one.channel("counts")) == [{"n": n} for n in range(3)]
+        assert list(problems(space)) == []
+        assert files(space) == 1
+        if len(calls) <= number:
+            return
+    pytest.fail("a compaction of three files takes more than 60 steps")
+
+
+def aged(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch, hours: float) -> None:
+    """Let time pass for whoever asks for it."""
+    now = time.time_ns() + int(hours * 3600e9)
+    monkeypatch.setattr("time.time_ns", lambda: now)
+
+
+def test_events_are_kept_as_long_as_their_channel_says(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
+    space.create_channel("counts", COUNT, keep=timedelta(hours=1))
+    space.create_channel("readings", READING)
+    left = space.channel("counts").subscribe(start="earliest", name="left behind")
+    fill(space)
+    space.channel("counts").submit({"n": 10})
+    assert space.vacuum(linger=NOW).channels == ()
+    aged(space, monkeypatch, 2)
+    space.channel("counts").submit({"n": 11})
+    removed = space.vacuum(linger=NOW)
+    assert (removed.channels, removed.files) == (("counts",), 1)  # the others hold readings too
+    assert values(again(space).channel("counts")) == [{"n": 11}]
+    assert len(values(space.channel("readings"))) == 20
+    assert list(problems(space)) == []
+    space.drop_channel("readings")
+    assert space.vacuum(linger=NOW).files == 10
+    assert list(problems(space)) == []
+    with pytest.raises(PbioError, match="PBIO_EVENTS_GONE"):
+        list(left.events())
+    with pytest.raises(PbioError, match="PBIO_EVENTS_GONE"):
+        list(again(space).channel("counts").subscribe(name="left behind").events())
+    behind = space.channel("counts").subscribe(name="left behind", fail_on_loss=False)
+    assert [event.values["n"] for event in behind.events()] == [11]
+
+
+def test_events_are_kept_until_every_subscriber_has_them(space: ChannelSpace) -> None:
+    counts = space.create_channel("counts", COUNT, keep="subscribed")
+    for n in range(6):
+        counts.submit({"n": n})
+    assert space.vacuum(linger=NOW).files == 0  # nobody has subscribed yet
+    fast, slow = (counts.subscribe(lambda event: None, start="earliest", name=name) for name in ("fast", "slow"))
+    fast.run()
+    assert space.vacuum(linger=NOW).files == 0
+    events = slow.events()
+    for _ in range(4):
+        next(events)
+    slow.acknowledge()
+    assert space.vacuum(linger=NOW).files == 3  # the fourth event's file is where the slow one stands
+    assert values(counts) == [{"n": n} for n in (3, 4, 5)]
+    assert [event.values["n"] for event in counts.subscribe(name="slow").events()] == [4, 5]
+
+
+def test_young_files_stay_and_old_ones_of_dead_writers_go(full: ChannelSpace) -> None:
+    data, log = (Path(full.root) / name for name in ("data", "_log"))
+    dead = [data / f"{'0' * 32}.pbio", data / ".dead.tmp", log / ".dead.tmp"]
+    for path in dead:
+        path.write_bytes(b"half")
+    full.compact()
+    assert full.vacuum().files == 0
+    for path in dead[1:]:
+        os.utime(path, (0, 0))
+    assert full.vacuum().files == 2
+    assert full.vacuum(linger=NOW).files == 10
+    assert full.vacuum(grace=NOW).files == 1
+    assert not any(path.exists() for path in dead)
+    assert list(problems(full)) == []
+
+
+def test_the_newest_checkpoints_stay(full: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "CHECKPOINT_EVERY", 2)
+    fill(full, 10, 20)
+    assert full.vacuum(linger=NOW).files == 3
+    left = sorted(path.name for path in (Path(full.root) / "_log").glob("*.checkpoint"))
+    assert left == [f"{version:020}.checkpoint" for version in (20, 22)]
+    assert values(again(full).channel("counts")) == [{"n": n} for n in range(20)]
+
+
+@pytest.mark.parametrize("keep", [timedelta(seconds=-1), timedelta(microseconds=-1)])
+def test_a_time_that_cannot_be_is_refused(space: ChannelSpace, keep: timedelta) -> None:
+    with pytest.raises(PbioError, match="PBIO_BAD_OPTION"):
+        space.create_channel("counts", COUNT, keep=keep)
+
+
+OLD = record_to_format(record("load", [Field("average", FLOAT64)]))
+NEW = evolve(
+    OLD,
+    record_to_format(record("load", [Field("total", FLOAT64), Field("cpus", INT32)])),
+    "{ old.average = new.total / new.cpus; }",
+)
+
+
+def test_old_and_new_readers_a_format_that_joins_and_compaction_at_once(space: ChannelSpace) -> None:
+    channel = space.create_channel("loads", OLD)
+    channel.submit({"average": -1.0})
+    old: list[float] = []
+    new: list[float] = []
+
+    def read(handlers: dict[Any, Any], seen: list[float], last: int) -> None:
+        subscription = again(space).channel("loads").subscribe(handlers, start="earliest", on_reject="drop")
+        while len(seen) < last:
+            subscription.run(timeout=0.01)
+
+    def maintain() -> None:
+        maintained = again(space)
+        while writing.is_alive():
+            maintained.compact()
+            maintained.vacuum(linger=NOW)
+
+    def write() -> None:
+        written = again(space).channel("loads")
+        for n in range(60):
+            rows = {"average": float(n)} if n % 2 == 0 else {"total": 2.0 * n, "cpus": 2}
+            written.submit(rows, format=None if n % 2 == 0 else NEW, producer="p", sequence=n)
+
+    writing = Thread(target=write)
+    threads = [
+        writing,
+        Thread(target=read, args=({OLD: lambda event: old.append(event.values["average"])}, old, 61)),
+        Thread(target=read, args=({NEW: lambda event: new.append(event.values["total"])}, new, 30)),
+    ]
+    for thread in threads:
+        thread.start()
+    maintain()
+    for thread in threads:
+        thread.join()
+    assert old == [-1.0, *map(float, range(60))]
+    assert new == [2.0 * n for n in range(1, 60, 2)]
+    assert list(problems(space)) == []

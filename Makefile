@@ -1,6 +1,6 @@
 # `make demo` and `make test` need nothing but Python 3.11 to 3.13 and make; the rest they set up by themselves.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test lint bench docs notebooks clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -31,6 +31,9 @@ bench: $(READY)  ## Benchmarks, two things side by side; ONLY="decode encode" pi
 
 docs: $(READY)  ## Write the pages of docs/ that are generated from code
 	@$(BIN)/python docs/generate.py
+
+notebooks: $(READY)  ## Run the notebooks, and store with them what they show
+	@$(SPARK) $(BIN)/python -m tests.test_notebooks
 
 clean:  ## Remove the environment and everything that can be made again
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log

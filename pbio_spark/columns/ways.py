@@ -7,6 +7,7 @@ one format to it. What comes out is a `Way`, programs in a row and the type at t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -33,7 +34,7 @@ class Request:
         policy: of MaxMatch, for targets.
         transforms: beside those that formats carry; keys are hexadecimal IDs.
         keep: E-code that says which records are kept; its parameter is `input`.
-        make: E-code that makes the columns, `output`, from `input`.
+        make: E-code that makes the columns, `output`, from `input`; one that returns 0 leaves the record out.
         records: types that `keep` and `make` may name.
         on_reject: what records do that reach no target: fail the query, be left out, or be bad records.
     """
@@ -108,7 +109,7 @@ def find_way(form: Format, request: Request, known: Iterable[Format], store: For
         keep = _program("filter", request.keep, [ecode.Param("input", seen)], request.records)
     if seen is not None and request.make is not None and request.columns is not None:
         output = ecode.Param("output", request.columns, ecode.Mode.OUT)
-        make = _program("transform", request.make, [ecode.Param("input", seen), output], request.records)
+        make = _program("transform", request.make, [ecode.Param("input", seen), output], request.records, optional=True)
     for name, program in (*programs, ("filter", keep), ("transform", make)):
         if program is not None and program.statics:
             raise PbioError(
@@ -127,7 +128,13 @@ def _mentioned(transforms: Iterable[Transform], store: FormatStore | None) -> It
             yield found
 
 
-def _program(what: str, source: str, params: list[ecode.Param], records: tuple[Record, ...]) -> ecode.Program:
+def _program(
+    what: str, source: str, params: list[ecode.Param], records: tuple[Record, ...], *, optional: bool = False
+) -> ecode.Program:
+    """A program of the caller's; where its result is optional, one without any passes every record."""
+    if optional:
+        with suppress(ecode.EcodeError):
+            return ecode.compile(source, params, None, records=records)
     try:
         return ecode.compile(source, params, records=records)
     except ecode.EcodeError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pbio_spark.explore.require import require
 
@@ -32,3 +32,12 @@ def short(key: str) -> str:
     ('…393441e7', 'old')
     """
     return key if len(key) <= 12 else f"…{key[-8:]}"
+
+
+def slant(labels: list[str]) -> dict[str, Any]:
+    """How labels stand below an axis: upright as long as they are short.
+
+    >>> slant(["1998", "2006"]), slant(["1998", "…393441e7"])
+    ({}, {'rotation': 30, 'ha': 'right'})
+    """
+    return {"rotation": 30, "ha": "right"} if any(len(label) > 6 for label in labels) else {}

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ecode.types import Field, Record, Type, references
-from pbio_spark.explore.axes import BLUE, INK, LIGHT_BLUE, ORANGE, PALE, axes_of, short
+from pbio_spark.explore.axes import BLUE, INK, LIGHT_BLUE, ORANGE, PALE, axes_of, short, slant
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +34,8 @@ def presence_timeline(versions: Mapping[str, Record], ax: Axes | None = None) ->
             if is_changed:
                 ax.plot(x - 0.5, y, marker="D", markersize=6, color=ORANGE)
                 ax.annotate(str(types[path]), (x, y), ha="center", va="center", fontsize=8, color=INK)
-    ax.set_xticks(range(len(versions)), [short(key) for key in versions], rotation=30, ha="right")
+    labels = [short(key) for key in versions]
+    ax.set_xticks(range(len(versions)), labels, **slant(labels))
     ax.set_yticks(range(len(paths)), paths)
     ax.set_xlim(-0.5, max(len(versions), 1) - 0.5)
     ax.set_ylim(max(len(paths), 1) - 0.5, -0.5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from morph import Scores
-from pbio_spark.explore.axes import INK, axes_of, short
+from pbio_spark.explore.axes import INK, axes_of, short, slant
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,8 @@ def score_map(scores: Scores, ax: Axes | None = None) -> Axes:
     rows, columns = len(scores.incoming), len(scores.wanted)
     ax = axes_of(ax, 1.6 + 0.7 * columns, 1.2 + 0.45 * rows)
     image = ax.imshow(scores.mismatch_ratios, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    ax.set_xticks(range(columns), [short(key) for key in scores.wanted], rotation=45, ha="right")
+    labels = [short(key) for key in scores.wanted]
+    ax.set_xticks(range(columns), labels, **slant(labels))
     ax.set_yticks(range(rows), [short(key) for key in scores.incoming])
     ax.set_xlabel("wanted")
     ax.set_ylabel("incoming")

@@ -237,8 +237,8 @@ class Options:
         text,
         None,
         *DECODES,
-        doc="E-code that makes the columns of `.schema()`, `output`, from a record, `input`; it returns 0 to leave the "
-        "record out.",
+        doc="E-code that makes the columns of `.schema()`, `output`, from a record, `input`; it may return 0 to "
+        "leave the record out.",
     )
     schema_inference: bool = _option(
         boolean,

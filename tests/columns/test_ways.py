@@ -118,6 +118,18 @@ def test_a_transform_makes_the_columns() -> None:
     assert rows(wanted, content(formats)) == [{"twice": 8, "who": "a"}, {"twice": 6, "who": "b"}]
 
 
+def test_a_transform_need_not_return_anything() -> None:
+    formats = generations("be64")
+    made = record("Made", [Field("twice", INT64)])
+    wanted = replace(
+        reading(REV0, formats, columns=made, make="{ output.twice = 2 * input.total; }"), schema=record_to_arrow(made)
+    )
+    assert rows(wanted, content(formats)) == [{"twice": 8}, {"twice": 6}, {"twice": 18}]
+    sometimes = "{ output.twice = 2 * input.total; if (input.total > 4) return 0; }"
+    with pytest.raises(PbioError, match="must end in a return"):
+        rows(replace(wanted, request=replace(wanted.request, make=sometimes)), content(formats))
+
+
 def test_a_schema_alone_takes_what_it_can_and_loses_no_row() -> None:
     formats = generations("be32")
     schema = pa.schema([("total", pa.float64()), ("at", pa.int64())])

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ecode.bindings import Binding, Sink
 from ecode.columns.binding import ColumnBinding, Source
+from ecode.columns.column import TARGET, Column, set_lengths
 from ecode.columns.column import Buffer as Array
-from ecode.columns.column import Column, set_lengths
 from ecode.columns.inputs import input_buffers
 from ecode.columns.sink import Buffer, ColumnSink
 from ecode.columns.state import pack, read_log, text_bytes, unpack
@@ -33,6 +33,14 @@ _RETURNED = "returned"
 _NO_MEMORY: Mapping[str, Entry] = MappingProxyType({})
 _FIRST_HEAP, _FIRST_TEXTS, _FIRST_LOG, _FIRST_PLACES = 1 << 16, 1 << 8, 1 << 12, 16
 _MOST_PLACES = 2**31 - 1
+
+
+Allocate: TypeAlias = "Callable[[int], Any]"
+"""Makes memory of so many bytes, with the buffer protocol."""
+
+
+def _own_memory(size: int) -> Array:
+    return np.empty(size, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +175,7 @@ class BatchProgram:
         budget: int | None = None,
         memory: Mapping[str, Entry] = _NO_MEMORY,
         room: dict[str, int] | None = None,
+        allocate: Allocate = _own_memory,
     ) -> BatchResult:
         """Runs the program on a batch.
 
@@ -178,12 +187,16 @@ class BatchProgram:
             budget: backward jumps allowed to each event.
             memory: the table entries of a binding of the caller's (see `in_row`).
             room: what earlier batches needed, so that this one need not grow; it is updated in place.
+            allocate: makes so many bytes of memory for the outputs, whose content does not matter. Where batches come
+                and go, memory that has been in use is faster than new memory.
 
         Raises:
             ParameterError: a column is missing, or its buffers contradict each other.
             ParameterError: also, the batch makes more output than a column can hold.
         """
-        return _Run(self, inputs, count, self.initial if statics is None else statics, budget, memory, room).run()
+        return _Run(
+            self, inputs, count, self.initial if statics is None else statics, budget, memory, room, allocate
+        ).run()
 
 
 def _made_by(program: Program) -> str:
@@ -203,9 +216,11 @@ class _Run:
         budget: int | None,
         memory: Mapping[str, Entry],
         room: dict[str, int] | None,
+        allocate: Allocate,
     ) -> None:
         self.program, self.count, self.statics = program, count, statics
         self.room = {} if room is None else room
+        self.allocate = allocate
         event = program.event
         self.places = {c: self.room.get(c, _FIRST_PLACES) for output in program.outputs for c in output.capacities}
         self.memory: dict[str, Any] = {
@@ -227,7 +242,7 @@ class _Run:
         self._pack_statics(statics)
         for output in program.outputs:
             for name, buffer in output.buffers.items():
-                self.memory[name] = np.zeros(self._size(buffer), buffer.dtype)
+                self.memory[name] = self._new(buffer)
 
     def run(self) -> BatchResult:
         program = self.program
@@ -257,6 +272,15 @@ class _Run:
         places = self.places[buffer.level] if buffer.level else self.count
         return places * buffer.per_place + (1 if buffer.opens else 0)
 
+    def _new(self, buffer: Buffer) -> Array:
+        size, dtype = self._size(buffer), np.dtype(buffer.dtype)
+        if TARGET in buffer.path:
+            return np.zeros(size, dtype)  # nobody writes what a null pointer would point to
+        made = np.frombuffer(self.allocate(size * dtype.itemsize + 1), dtype, size)
+        if buffer.opens:
+            made[0] = 0
+        return made
+
     def _grow(self, name: str, wanted: int) -> None:
         size = max(wanted, 2 * self.places.get(name, 0))
         if name in self.places:
@@ -266,7 +290,7 @@ class _Run:
             for output in self.program.outputs:
                 for entry, buffer in output.buffers.items():
                     if buffer.level == name:
-                        grown = np.zeros(self._size(buffer), buffer.dtype)
+                        grown = self._new(buffer)
                         grown[: len(self.memory[entry])] = self.memory[entry]
                         self.memory[entry] = grown
         elif name == "texts":

@@ -17,6 +17,7 @@ import pyarrow as pa
 import ecode
 from ecode import Mode, Param, TrapKind
 from ecode.columns.batch import BatchProgram, BatchResult
+from ecode.native.table import Entry
 from ecode.types import Default, Record
 from pbio_spark.columns.converter import Converter, Decoded, Decoder, is_ready, plan_to_converter
 from pbio_spark.columns.made import MadeColumns
@@ -40,7 +41,10 @@ def way_to_converter(
     *,
     fused: bool,
 ) -> AnyConverter:
-    """Compile a way; fused kernels also where they are in the cache. Raises what `format_to_plan` raises, and PBIO_BAD_PROGRAM."""
+    """Compile a way; fused kernels also where they are in the cache.
+
+    Raises what `format_to_plan` raises, and PBIO_BAD_PROGRAM.
+    """
     defaults = {**way.defaults, **defaults}
     try:
         if way.is_direct:
@@ -78,7 +82,8 @@ class Programs:
     def run(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], room: dict[str, int]) -> BatchResult:
         """Run over records that lie in memory; `room` is what earlier batches needed (see `BatchProgram.run`)."""
         texts = {name: np.frombuffer(text, np.uint8) for name, text in self.texts.items()}
-        return self.program.run({}, len(starts), memory={"starts": starts, "ends": ends, **texts}, room=room)
+        memory: dict[str, Entry] = {"starts": starts, "ends": ends, **texts}
+        return self.program.run({}, len(starts), memory=memory, room=room, allocate=pa.allocate_buffer)
 
     def traps(self, result: BatchResult) -> dict[int, PbioError | None]:
         """Why events ended; None where the record itself is bad, which the codec explains better."""

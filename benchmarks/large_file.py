@@ -17,37 +17,33 @@ from fsspec.implementations.local import LocalFileSystem
 
 from benchmarks import Row, side_by_side
 from benchmarks.readings import reading, readings, save
-from benchmarks.spark_scan import PARTITIONS, scan, session
+from benchmarks.spark_scan import scan, session
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.source.listing import list_files
 from pbio_spark.source.options import Options
 from pbio_spark.source.outlines import file_to_outline
 from pbio_spark.wire.sidecar import write_sidecar
 
-SIZE = int(float(os.environ.get("PBIO_BENCH_GB", "0.5")) * 1e9)
+SIZE = int(float(os.environ.get("PBIO_BENCH_GB", "2")) * 1e9)
 RECORD = 1000
 REPEATED = 8192
 """So many records are different."""
-WINDOW = 1 << 20
 
 
 def rows() -> Iterator[Row]:
     folder = Path(tempfile.mkdtemp())
-    small, large = (made(folder / name, size) for name, size in (("tenth.ffs", SIZE // 10), ("whole.ffs", SIZE)))
+    small, large = (made(folder / name, size) for name, size in (("quarter.ffs", SIZE // 4), ("whole.ffs", SIZE)))
     spark = session()
     try:
         reader = spark.read.format("pbio")
-        tenth, split = (reader.load(str(path)) for path in (small, large))
-        scan(lambda: tenth)()
+        quarter, split = (reader.load(str(path)) for path in (small, large))
+        scan(lambda: quarter)()
         memory = peak_memory()
-        single = spark.read.format("pbio").option("maxPartitionBytes", SIZE * 2).load(str(large))
+        single = spark.read.format("pbio").option("maxPartitionBytes", 2 * SIZE).load(str(large))
         size, count = large.stat().st_size, split.count()
-        what = f"{size / 1e9:.3g} GB, {count:,} records"
-        ours, theirs = side_by_side(scan(lambda: split), scan(lambda: single), 3)
-        yield Row(f"{what}, in {PARTITIONS} tasks", "in one task", ours, theirs, size, "B")
-        ours, theirs = side_by_side(scan(lambda: split), lambda: read(large), 3)
-        yield Row(f"{what}, in {PARTITIONS} tasks", "reading the bytes", ours, theirs, size, "B")
-        yield Row("memory of a worker", "for a tenth of the file", peak_memory(), memory, unit="memory", goal=0.9)
+        times = side_by_side(scan(lambda: split), scan(lambda: single), 3)
+        yield Row(f"{size / 1e9:.3g} GB, {count:,} records, split", "in one task", *times, size, "B")
+        yield Row("memory of a worker", "for a quarter of the file", peak_memory(), memory, unit="memory", goal=0.9)
     finally:
         spark.stop()
         shutil.rmtree(folder)
@@ -62,14 +58,6 @@ def made(path: Path, size: int) -> Path:
         outline, _ = file_to_outline(file, source)
     write_sidecar(LocalFileSystem(), str(path), outline)
     return path
-
-
-def read(path: Path) -> None:
-    """Read all bytes, and leave it at that."""
-    window = memoryview(bytearray(WINDOW))
-    with path.open("rb", buffering=0) as file:
-        while file.readinto(window):
-            pass
 
 
 def peak_memory() -> int:

@@ -1,7 +1,7 @@
-"""Evolution: records of a newer format read as an older type, by the transforms that they carry.
+"""Evolution: records of a newer format read as an older type, by the transforms that they carry; and selection
 
-The work is the same as in decoding them as they are: as many columns, of the same types. `PBIO_BENCH_ROWS` says how
-many rows the selection is from.
+Without evolution as many columns of the same types are decoded; the transform copies the array element by element.
+`PBIO_BENCH_ROWS` says how many rows the selection is from.
 """
 
 from __future__ import annotations
@@ -37,14 +37,19 @@ from pbio_spark.formats.store import MemoryStore
 from pbio_spark.wire import decode
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
 BYTES = 48 << 20
 BATCH = 32768
-TEXT_BYTES = 16 << 20
+TEXT_BYTES = {"json": 64 << 20, "xml": 4 << 20}
+"""How much of our records the text formats get, XML less because it takes so long."""
 HOPS = 10
-ROWS = int(os.environ.get("PBIO_BENCH_ROWS", "2_000_000"))
+ROWS = int(os.environ.get("PBIO_BENCH_ROWS", "4_000_000"))
+SELECTED = {
+    "trades": ["id", "concat('symbol ', id % 5000) symbol", "int(id % 97) size"],
+    "readings": ["int(id) id", "concat('host ', id % 1000) host", "transform(sequence(1, 4), i -> double(id + i)) v"],
+}
 
 OLD = reading("id", "at", "host", "n", "v")
 NEW = reading("number", "time", "machine", "count", "values")
@@ -77,7 +82,8 @@ def rows() -> Iterator[Row]:
     try:
         for size in SIZES[::2]:
             yield from texts(spark, (old, new), size, folder / str(size))
-        yield selection(spark, folder)
+        for what, columns in SELECTED.items():
+            yield selection(spark, what, columns, folder / what)
     finally:
         spark.stop()
         shutil.rmtree(folder)
@@ -194,30 +200,40 @@ def step(new: int, old: int) -> str:
 def texts(spark: SparkSession, formats: tuple[Format, Format], size: int, folder: Path) -> Iterator[Row]:
     """The same rows in Spark, from our files with evolution and from text."""
     old, new = formats
-    count = TEXT_BYTES // size
-    folder.mkdir()
-    for part in range(PARTITIONS):
-        save(folder / f"{part}.pbio", new, readings(NEW, size, count // PARTITIONS), describe=(old,))
-    reader = spark.read.format("pbio").option("readerFormat", record_to_json(OLD)).option("pathGlobFilter", "*.pbio")
-    ours = reader.load(str(folder))
-    for name in ("json", "xml"):
+    reader = spark.read.format("pbio").option("readerFormat", record_to_json(OLD))
+    for name, amount in TEXT_BYTES.items():
+        count, ours, theirs = amount // size, folder / f"{name}-pbio", folder / name
+        ours.mkdir(parents=True)
+        for part in range(PARTITIONS):
+            save(ours / str(part), new, readings(NEW, size, count // PARTITIONS), describe=(old,))
         options = {"rowTag": "row"} if name == "xml" else {}
-        ours.write.format(name).options(**options).save(f"{folder}/{name}")
-        text = spark.read.format(name).options(**options).schema(ours.schema).load(f"{folder}/{name}")
-        yield Row(f"{size:,} B, in Spark", name, *side_by_side(scan(lambda: ours), scan(lambda: text), 3), count)  # noqa: B023
+        records = reader.load(str(ours))
+        records.write.format(name).options(**options).save(str(theirs))
+        text = spark.read.format(name).options(**options).schema(records.schema).load(str(theirs))
+        times = side_by_side(read_all(records), read_all(text), 3)
+        yield Row(f"{size:,} B, in Spark", name, *times, count)
 
 
-def selection(spark: SparkSession, folder: Path) -> Row:
+def read_all(frame: DataFrame) -> Callable[[], object]:
+    return scan(lambda: frame)
+
+
+def selection(spark: SparkSession, what: str, columns: list[str], folder: Path) -> Row:
     """1 % of many rows: by a filter at our source, and by Spark's over Parquet."""
-    columns = ["id", "cast(hash(id) as double) / 1e6 price", "concat('symbol ', id % 5000) symbol", "int(id % 97) size"]
-    frame = spark.range(0, ROWS, 1, PARTITIONS).selectExpr(*columns)
-    frame.write.format("pbio").mode("append").option("index", "true").save(f"{folder}/trades")
+    frame = spark.range(0, ROWS, 1, PARTITIONS).selectExpr("cast(hash(id) as double) / 1e6 x", *columns)
+    frame.write.format("pbio").mode("append").save(f"{folder}/pbio")
     frame.write.parquet(f"{folder}/parquet")
-    least = frame.stat.approxQuantile("price", [0.99], 0.0001)[0]
-    ours = spark.read.format("pbio").schema(frame.schema).option("filter", f"{{ return input.price > {least}; }}")
-    theirs = spark.read.parquet(f"{folder}/parquet").filter(f"price > {least}D")
-    kept = ours.load(f"{folder}/trades").count()
-    if kept != theirs.count() or not 0.009 < kept / ROWS < 0.011:
+    least = frame.stat.approxQuantile("x", [0.99], 0.0001)[0]
+    reader = spark.read.format("pbio").schema(frame.schema).option("filter", f"{{ return input.x > {least}; }}")
+
+    def ours() -> DataFrame:
+        return reader.load(f"{folder}/pbio")
+
+    def theirs() -> DataFrame:
+        return spark.read.parquet(f"{folder}/parquet").filter(f"x > {least}D")
+
+    kept = ours().count()
+    if kept != theirs().count() or not 0.009 < kept / ROWS < 0.011:
         raise ValueError(f"{kept} of {ROWS} rows are left")
-    times = side_by_side(scan(lambda: ours.load(f"{folder}/trades")), scan(lambda: theirs))
-    return Row(f"1 % of {ROWS:,} rows, in Spark", "filtered Parquet", *times, ROWS, "rows", goal=1)
+    times = side_by_side(scan(ours), scan(theirs))
+    return Row(f"1 % of {ROWS:,} {what}, in Spark", "filtered Parquet", *times, ROWS, "rows", goal=1)

@@ -125,7 +125,7 @@ def test_a_transform_need_not_return_anything() -> None:
         reading(REV0, formats, columns=made, make="{ output.twice = 2 * input.total; }"), schema=record_to_arrow(made)
     )
     assert rows(wanted, content(formats)) == [{"twice": 8}, {"twice": 6}, {"twice": 18}]
-    sometimes = "{ output.twice = 2 * input.total; if (input.total > 4) return 0; }"
+    sometimes = "{ if (input.total > 4) return 0; output.twice = 2 * input.total; }"
     with pytest.raises(PbioError, match="must end in a return"):
         rows(replace(wanted, request=replace(wanted.request, make=sometimes)), content(formats))
 

@@ -84,6 +84,7 @@ class Preparer:
     def __init__(self, formats: FormatStore) -> None:
         self._formats = formats
         self._encoders: dict[tuple[Format, pa.Schema], Encoder] = {}
+        self._stored: set[Format] = set()
         self._wanted: dict[tuple[str, Format], Wanted] = {}
 
     def prepare(self, submission: Submission, info: ChannelInfo) -> Prepared:
@@ -102,7 +103,9 @@ class Preparer:
         encoded = self._encoders[key].encode(batch)
         if form != own:
             self._check_delivery(form, own, encoded)
-        self._formats.put(form)
+        if form not in self._stored:
+            self._formats.put(form)
+            self._stored.add(form)
         return Prepared(
             info.id, form, encoded, submission.producer, submission.sequence, _microseconds(submission.event_time)
         )

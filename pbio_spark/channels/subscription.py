@@ -194,6 +194,7 @@ class Subscription:
                 self.position = delivery.end
             finally:
                 self.acknowledge()
+        self.acknowledge()  # that what came since was for other channels
         return count
 
     def acknowledge(self) -> None:

@@ -1,0 +1,29 @@
+"""The page about channels: its examples and commands run, in their order."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Ran
+from tests.conftest import ROOT
+
+
+def test_every_example_and_every_command_of_the_page_runs(
+    pbio: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "channels.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    assert {language for language, _ in blocks} == {"python", "bash"}
+    names: dict[str, object] = {}
+    for language, block in blocks:
+        if language == "python":
+            exec(compile(block, "docs/channels.md", "exec"), names)
+            continue
+        for command in block.splitlines():
+            assert pbio(*shlex.split(command)[1:]).code == 0, command

@@ -6,7 +6,7 @@ way as one kernel, from record bytes to columns. Both travel compiled, as plain 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -19,7 +19,7 @@ from ecode import Mode, Param, TrapKind
 from ecode.columns.batch import BatchProgram, BatchResult
 from ecode.native.table import Entry
 from ecode.types import Default, Record
-from pbio_spark.columns.converter import Converter, Decoded, Decoder, is_ready, plan_to_converter
+from pbio_spark.columns.converter import Converter, Decoded, is_ready, plan_to_converter
 from pbio_spark.columns.made import MadeColumns
 from pbio_spark.columns.planner import format_to_plan
 from pbio_spark.columns.ways import Way
@@ -27,6 +27,8 @@ from pbio_spark.columns.wire_binding import WireBinding
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_schema import Presentation
+
+FILTER = "filter"
 
 AnyConverter: TypeAlias = "Converter | FilterConverter | MorphConverter"
 
@@ -46,28 +48,31 @@ def way_to_converter(
     Raises what `format_to_plan` raises, and PBIO_BAD_PROGRAM.
     """
     defaults = {**way.defaults, **defaults}
+    # A filter has a kernel of its own where the plain kernels follow, or transforms that go on from the same record.
+    is_apart = way.keep is not None and (way.is_direct or (way.keeps_first and bool(way.transforms)))
+    last = ((FILTER, None if is_apart else way.keep), ("transform", way.make))
+    steps = [*way.transforms, *((name, program) for name, program in last if program is not None)]
     try:
+        inner: Converter | MorphConverter
         if way.is_direct:
             plan = format_to_plan(form, schema, presentation, aliases=aliases, defaults=defaults)
-            plain = replace(plan_to_converter(plan, fused=fused or is_ready(plan, fused=True)), target=way.target)
-            if way.keep is None:
-                return plain
-            binding = WireBinding(form, _input(way.keep))
-            program = BatchProgram.in_row([way.keep], binding, has_output=False)
-            return FilterConverter(
-                plain, Programs(form, program, ("filter",), dict(binding.texts)), way.text, way.target
-            )
-        last = (("filter", way.keep), ("transform", way.make))
-        steps = [*way.transforms, *((name, program) for name, program in last if program is not None)]
-        binding = WireBinding(form, _input(steps[0][1]))
-        program = BatchProgram.in_row([step for _, step in steps], binding)
+            inner = replace(plan_to_converter(plan, fused=fused or is_ready(plan, fused=True)), target=way.target)
+        else:
+            made = MadeColumns(_output(steps[-1][1]), schema, presentation, aliases, defaults)
+            inner = MorphConverter(_programs(form, steps), made, way.text, way.target)
+        if way.keep is None or not is_apart:
+            return inner
+        return FilterConverter(inner, _programs(form, [(FILTER, way.keep)], has_output=False), way.text, way.target)
     except ecode.NotCompilable as error:
         raise PbioError(
             "PBIO_BAD_PROGRAM", f"the way {way.text} cannot be compiled: {error}", format=form.name
         ) from error
-    made = MadeColumns(_output(steps[-1][1]), schema, presentation, aliases, defaults)
-    programs = Programs(form, program, tuple(name for name, _ in steps), dict(binding.texts))
-    return MorphConverter(programs, made, way.text, way.target)
+
+
+def _programs(form: Format, steps: Sequence[tuple[str, ecode.Program]], *, has_output: bool = True) -> Programs:
+    binding = WireBinding(form, _input(steps[0][1]))
+    program = BatchProgram.in_row([step for _, step in steps], binding, has_output=has_output)
+    return Programs(form, program, tuple(name for name, _ in steps), dict(binding.texts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ class Programs:
 class FilterConverter:
     """Decodes the records that a filter keeps; the others are not looked at any further."""
 
-    plain: Converter
+    inner: Converter | MorphConverter
     programs: Programs
     way: str = "direct"
     target: str | None = None
@@ -116,7 +121,7 @@ class FilterConverter:
     @property
     def source(self) -> str:
         """The text of all kernels."""
-        return f"{self.programs.program.kernel.source}\n\n{self.plain.source}"
+        return f"{self.programs.program.kernel.source}\n\n{self.inner.source}"
 
     def decoder(self) -> FilterDecoder:
         return FilterDecoder(self)
@@ -127,16 +132,13 @@ class FilterDecoder:
 
     def __init__(self, converter: FilterConverter) -> None:
         self.converter = converter
-        self._plain = Decoder(converter.plain)
+        self._inner = converter.inner.decoder()
         self._room: dict[str, int] = {}
 
     def decode(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
         result = self.converter.programs.run(starts, ends, self._room)
         kept = np.flatnonzero(result.passed)
-        decoded = self._plain.decode(starts[kept], ends[kept])
-        status = np.zeros(len(starts), np.int32)
-        status[kept] = decoded.status
-        return _with_rows(decoded.batch, status, kept, self.converter.programs.traps(result))
+        return _with_rows(self._inner.decode(starts[kept], ends[kept]), kept, self.converter.programs, result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,27 +174,26 @@ class MorphDecoder:
         result = self.converter.programs.run(starts, ends, self._room)
         (output,) = result.outputs.values()
         batch, bad = self.converter.made.to_batch(output)
-        kept = np.flatnonzero(result.passed)
-        status = np.zeros(len(starts), np.int32)
-        status[kept[bad]] = 1
-        return _with_rows(batch, status, kept, self.converter.programs.traps(result))
+        status = np.zeros(batch.num_rows, np.int32)
+        status[bad] = 1
+        return _with_rows(Decoded(batch, status), np.flatnonzero(result.passed), self.converter.programs, result)
 
 
-def _with_rows(
-    batch: pa.RecordBatch,
-    status: npt.NDArray[np.int32],
-    kept: npt.NDArray[np.int64],
-    traps: Mapping[int, PbioError | None],
-) -> Decoded:
-    if len(kept) == len(status):
-        return Decoded(batch, status)
-    rows = np.full(len(status), -1, np.int64)
-    rows[kept] = np.arange(len(kept))
-    refused = rows < 0
-    for event in traps:
-        status[event] = -1
-        refused[event] = False
-    return Decoded(batch, status, rows, refused, {event: error for event, error in traps.items() if error is not None})
+def _with_rows(decoded: Decoded, kept: npt.NDArray[np.int64], programs: Programs, result: BatchResult) -> Decoded:
+    """What was decoded of the records that programs kept, and what became of the others."""
+    count = len(result.passed)
+    if len(kept) == count:
+        return decoded
+    status, rows, refused = np.zeros(count, np.int32), np.full(count, -1, np.int64), np.ones(count, np.bool_)
+    status[kept] = decoded.status
+    rows[kept] = np.arange(len(kept)) if decoded.rows is None else decoded.rows
+    refused[kept] = False if decoded.refused is None else decoded.refused
+    errors = {int(kept[event]): error for event, error in decoded.errors.items()}
+    for event, error in programs.traps(result).items():
+        status[event], refused[event] = -1, False
+        if error is not None:
+            errors[event] = error
+    return Decoded(decoded.batch, status, rows, refused, errors)
 
 
 def _input(program: ecode.Program) -> Record:

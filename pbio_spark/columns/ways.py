@@ -6,6 +6,7 @@ one format to it. What comes out is a `Way`, programs in a row and the type at t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.formats_to_graph import formats_to_graph
 from pbio_spark.formats.store import FormatStore
 
+log = logging.getLogger("pbio_spark.columns")
+
 PROJECTION = Policy(mismatch_threshold=1.0, same_name=False, prefer=(Criterion.MISMATCH_RATIO, Criterion.HOPS))
 """A schema alone never rejects: each format gives as much as it can, by as few transforms as it can (decision 4)."""
 
@@ -30,7 +33,8 @@ class Request:
     Attributes:
         targets: the wanted record types by name; without one, `columns` is a projection that rejects nothing.
         columns: the record type of the wanted columns; None if they were inferred from the formats themselves.
-        typed: the record type that `keep` and `make` are written for.
+        typed: what `keep` and `make` see where there are no targets, filled from the record as it came; without it,
+            `keep` sees `columns`.
         policy: of MaxMatch, for targets.
         transforms: beside those that formats carry; keys are hexadecimal IDs.
         keep: E-code that says which records are kept; its parameter is `input`.
@@ -59,6 +63,7 @@ class Way:
         target: the name of the wanted type that is reached; None without targets.
         transforms: programs in a row, each with a name for error messages.
         keep, make: the caller's programs, which come behind them in this order.
+        keeps_first: whether `keep` comes before the transforms instead.
         seen: the record type that `keep` and `make` see.
         defaults: of the fields that may be missing at the end, by path.
     """
@@ -68,6 +73,7 @@ class Way:
     transforms: tuple[tuple[str, ecode.Program], ...] = ()
     keep: ecode.Program | None = None
     make: ecode.Program | None = None
+    keeps_first: bool = False
     seen: Record | None = None
     defaults: Mapping[str, Default] = field(default_factory=dict)
 
@@ -87,7 +93,8 @@ def find_way(form: Format, request: Request, known: Iterable[Format], store: For
     """
     text, target, wanted = "direct", None, request.columns
     programs: tuple[tuple[str, ecode.Program], ...] = ()
-    if request.targets or (request.columns is not None and (form.transforms or request.transforms)):
+    is_projection = request.columns is not None and request.make is None
+    if request.targets or (is_projection and (form.transforms or request.transforms)):
         graph = formats_to_graph(dict.fromkeys((form, *known, *_mentioned(request.transforms, store))), store)
         for transform in request.transforms:
             graph.add_transform(transform)
@@ -99,11 +106,14 @@ def find_way(form: Format, request: Request, known: Iterable[Format], store: For
         if isinstance(answer, Rejection) and request.targets:
             return answer
         if not isinstance(answer, Rejection):
+            for problem in answer.problems:
+                log.warning("%s %s: %s", form.name, form.id.hex(), problem)
             programs = tuple((f"transform {hop}", graph.program(hop)) for hop in answer.route)
             text = f"via {', '.join(hop.target for hop in answer.route)}" if programs else "direct"
             if request.targets:
                 target, wanted = answer.wanted, targets[answer.wanted]
-    seen = wanted if request.targets else request.typed
+    as_it_came = request.typed is not None and not request.targets
+    seen = request.typed if as_it_came else wanted
     keep = make = None
     if seen is not None and request.keep is not None:
         keep = _program("filter", request.keep, [ecode.Param("input", seen)], request.records)
@@ -118,7 +128,7 @@ def find_way(form: Format, request: Request, known: Iterable[Format], store: For
                 format=form.name,
                 hint="keep state in Spark, or derive a channel",
             )
-    return Way(text, target, programs, keep, make, seen, _defaults(wanted) if wanted is not None else {})
+    return Way(text, target, programs, keep, make, as_it_came, seen, _defaults(wanted) if wanted is not None else {})
 
 
 def _mentioned(transforms: Iterable[Transform], store: FormatStore | None) -> Iterator[Format]:

@@ -30,9 +30,11 @@ def options_to_request(
 
     Args:
         columns: of records, if the user named them; they are a projection then.
-        formats: known to come. Programs without a `readerFormat` are written for their union, in streams for `columns`.
+        formats: known to come. Programs without a `readerFormat` are written for their union; in streams a filter is
+            written for `columns`, and a transform needs a `readerFormat`.
 
-    Raises PBIO_UNKNOWN_FORMAT for a name or an ID that nobody knows, PBIO_NO_SCHEMA, and what `merge` raises.
+    Raises PBIO_UNKNOWN_FORMAT for a name or an ID that nobody knows, PBIO_NO_SCHEMA, PBIO_BAD_OPTION, and what `merge`
+    raises.
     """
     if options.transform is not None and columns is None:
         raise PbioError(
@@ -44,10 +46,19 @@ def options_to_request(
     if not (is_request(options) or (columns is not None and carries)):
         return None
     targets = reader_types(options, formats)
-    wanted = None if columns is None else arrow_to_record(columns, "columns")
+    if options.transform is not None and is_stream and not targets:
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            "a stream's transform has no record type to be written for: what versions there will be is not known",
+            hint="name the type of its `input` with readerFormat",
+        )
+    wanted = None
+    if columns is not None:
+        # A program can fill a structure in place, but not lead a pointer to one.
+        wanted = arrow_to_record(_in_place(columns) if options.transform is not None else columns, "columns")
     typed = None
-    if not targets and (options.filter or options.transform):
-        typed = wanted if is_stream or not formats else merge([form.record for form in formats])
+    if not targets and (options.filter or options.transform) and formats and not is_stream:
+        typed = merge([form.record for form in formats])
     return Request(
         targets,
         wanted,
@@ -58,6 +69,22 @@ def options_to_request(
         options.transform,
         on_reject=options.on_reject,
     )
+
+
+def _in_place(schema: pa.Schema) -> pa.Schema:
+    """The columns, with no structure that may be null."""
+
+    def field(of: pa.Field) -> pa.Field:
+        return pa.field(of.name, type_(of.type), of.nullable and not pa.types.is_struct(of.type))
+
+    def type_(of: pa.DataType) -> pa.DataType:
+        if pa.types.is_struct(of):
+            return pa.struct([field(part) for part in of])
+        if pa.types.is_map(of):
+            return pa.map_(field(of.key_field), field(of.item_field))
+        return pa.list_(field(of.value_field)) if pa.types.is_list(of) else of
+
+    return pa.schema([field(column) for column in schema])
 
 
 def reader_types(options: Options, formats: Sequence[Format]) -> tuple[tuple[str, Record], ...]:

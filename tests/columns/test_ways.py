@@ -19,6 +19,7 @@ from pbio_spark.formats.arrow_schema import record_to_arrow
 from pbio_spark.formats.arrow_to_record import arrow_to_record
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.merge import merge
 from pbio_spark.formats.store import MemoryStore
 from pbio_spark.wire import FileWriter
 
@@ -138,6 +139,33 @@ def test_a_schema_alone_takes_what_it_can_and_loses_no_row() -> None:
     found = rows(wanted, content(formats))
     assert found[:2] == [{"total": 4.0, "at": None}, {"total": 3.0, "at": None}]
     assert found[2] in ({"total": None, "at": 99}, {"total": 9.0, "at": None})
+
+
+def test_without_a_target_programs_see_the_record_as_it_came() -> None:
+    formats = generations("be32")
+    union = merge([form.record for form in formats])
+    schema = pa.schema([("total", pa.float64()), ("host", pa.string())])
+    request = Request(columns=arrow_to_record(schema, "wanted"), typed=union, keep="{ return input.at == 99; }")
+    wanted = Wanted(schema, formats=formats, request=request)
+    values = [VALUES[0], VALUES[1], VALUES[2] | {"at": 1}, VALUES[2], VALUES[2] | {"machine": "d"}]
+    data = content((formats[0], formats[1], *[formats[2]] * 3), values)
+    assert rows(wanted, data) == [{"total": 9.0, "host": "c"}, {"total": 9.0, "host": "d"}]
+    divides = replace(request, keep="{ return 1 / (input.at - 1); }")
+    assert rows(replace(wanted, request=divides, mode="DROPMALFORMED"), data) == [
+        {"total": 4.0, "host": "a"},
+        {"total": 3.0, "host": "b"},
+    ]
+    made = pa.schema([("host", pa.string()), ("n", pa.int64())])
+    make = (
+        "{ output.host = present(input.host) ? input.host : input.machine; output.n = input.n; return input.at != 1; }"
+    )
+    request = Request(columns=arrow_to_record(made, "made"), typed=union, make=make)
+    assert rows(Wanted(made, formats=formats, request=request), data) == [
+        {"host": "a", "n": 0},
+        {"host": "b", "n": 2},
+        {"host": "c", "n": 3},
+        {"host": "d", "n": 3},
+    ]
 
 
 def test_what_reaches_no_target_is_refused_dropped_or_bad() -> None:

@@ -95,12 +95,21 @@ class History:
             now = max(time.time_ns() // 1000, self.state.time)
             entry = Entry(self._space, uuid.uuid4().hex, now, change)
             self.state.check(entry)
-            if not self._log.append(version, entry_to_json(entry)):
+            if self._is_behind(version) or not self._log.append(version, entry_to_json(entry)):
                 return None
             self.state.apply(entry)
             if version % CHECKPOINT_EVERY == 0:
                 self._checkpoint()
             return version
+
+    def _is_behind(self, version: int) -> bool:
+        """Whether there are further commits already. Raises PBIO_BAD_LOG if this one of them was lost: a new commit in
+        its place would be read as what those behind it were made on."""
+        if self._log.read(version + 1) is None:
+            return False
+        if self._log.read(version) is None:
+            bad(f"the commit {version} is missing, but there is {version + 1}")
+        return True
 
     def _checkpoint(self) -> None:
         try:

@@ -14,8 +14,8 @@ from typing import Protocol
 from pbio_spark.channels.files import Folder
 from pbio_spark.errors import PbioError
 
-LONGEST_ENTRY = 64 << 20
-"""The most bytes that a commit or a checkpoint may have."""
+LONGEST_ENTRY = 32 << 20
+"""The most bytes that a commit or a checkpoint may have: one request, even where larger files take several."""
 
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint")
 _COMMIT = re.compile(r"(\d{20})\.json")

@@ -30,7 +30,7 @@ from pbio_spark.channels.publishing import Published, publish
 from pbio_spark.channels.retention import Removed, compact, vacuum
 from pbio_spark.channels.state import ChannelInfo, State
 from pbio_spark.channels.submission import Preparer, Rows, Submission, channel_format, type_to_format
-from pbio_spark.channels.subscription import Handlers, Start, Subscription, json_to_subscriber
+from pbio_spark.channels.subscription import Handlers, Start, Subscription, json_to_subscriber, subscriber_path
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FolderStore
@@ -335,3 +335,7 @@ class Channel:
             on_reject,
             fail_on_loss,
         )
+
+    def unsubscribe(self, name: str) -> None:
+        """Forget a named subscriber, if there is one: nothing is kept for it any more."""
+        self.space.folder.remove(subscriber_path(self.info.id, name))

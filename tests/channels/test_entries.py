@@ -65,7 +65,8 @@ PARAMETERS = st.dictionaries(
 derivations = st.builds(Derivation, st.integers(0, 1000), st.none() | TEXT, st.none() | TEXT, PARAMETERS)
 KEEPS = st.sampled_from(["always", "subscribed"]) | NUMBERS
 PATHS = st.uuids().map(lambda made: f"data/{made.hex}.pbio")
-positions = st.builds(Position, st.integers(0, 99), NUMBERS, NUMBERS)
+COUNTS = st.integers(0, 10**18 - 1)
+positions = st.builds(Position, st.integers(0, 99), COUNTS, COUNTS)
 parts = st.lists(st.tuples(PATHS, NUMBERS), max_size=3).map(tuple)
 changes = (
     st.builds(Create, NAMES, HEX, st.none() | derivations, KEEPS)

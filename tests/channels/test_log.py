@@ -123,6 +123,18 @@ def test_a_checkpoint_that_is_not_of_this_log_is_left_aside(checkpointed: Channe
     assert [row["n"] for row in values(other.channel("counts"))] == list(range(9))
 
 
+def test_nothing_is_written_into_a_hole_of_the_log(space: ChannelSpace) -> None:
+    channel = space.create_channel("counts", COUNT)
+    for n in range(4):
+        channel.submit({"n": n})
+    (Path(space.root) / "_log" / f"{3:020}.json").unlink()
+    other = again(space).channel("counts")
+    with pytest.raises(PbioError, match="PBIO_BAD_LOG"):
+        other.submit({"n": 9})
+    assert values(other) == [{"n": 0}]
+    assert channel.submit({"n": 9}).version == 6  # who has seen the lost commit goes on
+
+
 def test_a_checkpoint_that_cannot_be_written_does_not_fail_the_commit(
     space: ChannelSpace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,6 +153,10 @@ def test_events_are_kept_until_every_subscriber_has_them(space: ChannelSpace) ->
     assert space.vacuum(linger=NOW).files == 3  # the fourth event's file is where the slow one stands
     assert values(counts) == [{"n": n} for n in (3, 4, 5)]
     assert [event.values["n"] for event in counts.subscribe(name="slow").events()] == [4, 5]
+    for _ in range(2):
+        counts.unsubscribe("slow")
+    assert space.subscribers() == [(counts.info.id, "fast", fast.position)]
+    assert space.vacuum(linger=NOW).files == 3
 
 
 def test_young_files_stay_and_old_ones_of_dead_writers_go(full: ChannelSpace) -> None:

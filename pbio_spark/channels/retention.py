@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import uuid4
 
-from pbio_spark.channels.entries import Compact, Data, DataFile, Entry, Trim, bad
+from pbio_spark.channels.entries import Compact, Data, DataFile, Drop, Entry, Trim, bad
 from pbio_spark.channels.files import Folder
 from pbio_spark.channels.history import History
 from pbio_spark.channels.position import Position
@@ -60,14 +60,18 @@ def vacuum(
         end = _last_end(history, info, before)
         if end is not None:
             trimmed += [info.name] if _trim(history, Trim(info.id, before, end)) else []
-    needed, named = _files(history)
-    unneeded = {f"data/{name}" for name in folder.names("data")} - needed
-    old = [(path, linger if path in named else grace) for path in sorted(unneeded)]
-    checkpoints = [f"_log/{name}" for name in folder.names("_log") if name.endswith(".checkpoint")]
-    old += [(path, linger) for path in checkpoints[:-_CHECKPOINTS]]
+    let_go = _let_go(history)
+    now = time.time_ns() // 1000
+    old = [path for path, since in let_go.items() if since is not None and now - since >= _microseconds(linger)]
+    unnamed = [path for name in folder.names("data") if (path := f"data/{name}") not in let_go]
     for sub in ("data", "_log", "_formats", "_subscribers"):
-        old += [(f"{sub}/{name}", grace) for name in folder.names(sub, temporary=True)]
-    removed = [size for path, age in old if (size := _remove_old(folder, path, age)) is not None]
+        unnamed += [f"{sub}/{name}" for name in folder.names(sub, temporary=True)]
+    checkpoints = [f"_log/{name}" for name in folder.names("_log") if name.endswith(".checkpoint")]
+    old += checkpoints[:-_CHECKPOINTS]
+    old += [path for path in unnamed if _age(folder, path) >= grace.total_seconds()]
+    removed = [size for path in old if (size := folder.size(path)) is not None]
+    for path in old:
+        folder.remove(path)
     return Removed(tuple(trimmed), len(removed), sum(removed))
 
 
@@ -146,20 +150,33 @@ def _last_end(history: History, info: ChannelInfo, before: int) -> Position | No
     return None
 
 
-def _files(history: History) -> tuple[set[str], set[str]]:
-    """The paths of the data files that hold events which are kept, and of all that commits name."""
-    alive: set[str] = set()
-    named: set[str] = set()
-    places: dict[str, str] = {}
+def _let_go(history: History) -> dict[str, int | None]:
+    """The data files that commits name, and since when nobody needs them, in microseconds; None if they are needed."""
+    state = history.catch_up()
+    channels: dict[int, int] = {}
+    files: dict[str, tuple[bool, set[int]]] = {}
+    places: dict[str, tuple[str, int]] = {}
     for version, entry in _entries(history):
         match entry.change:
-            case Data() as data:
-                named.update(file.path for file in data.files)
-                alive.update(f.path for n, f in enumerate(data.files) if is_alive(data, n, version, history.state))
+            case Trim(channel) | Drop(channel):
+                channels[channel] = entry.time
             case Compact(_, _, file, parts):
-                named.add(file.path)
-                places.update((path, file.path) for path, _ in parts)
-    return {places.get(path, path) for path in alive}, named
+                files[file.path] = False, set()
+                places |= {path: (file.path, entry.time) for path, _ in parts}
+            case Data() as data:
+                for n, file in enumerate(data.files):
+                    own = {group.channel for group in data.groups if group.file == n}
+                    files[file.path] = is_alive(data, n, version, state), own
+    let_go: dict[str, int | None] = {}
+    for path, (alive, own) in files.items():
+        place, moved = places.get(path, (path, 0))
+        let_go[path] = None if alive and place == path else max(moved, *(channels.get(one, 0) for one in own), 0)
+    for path, (place, _) in places.items():
+        since, so_far = let_go.get(path), let_go.get(place)
+        # The file of a compaction is needed as long as one of its parts is.
+        alive = path in files and files[path][0]
+        let_go[place] = None if alive or so_far is None or since is None else max(since, so_far)
+    return let_go
 
 
 def is_alive(data: Data, file: int, version: int, state: State) -> bool:
@@ -176,13 +193,13 @@ def _entries(history: History) -> Iterator[tuple[int, Entry]]:
         yield version, entry
 
 
-def _remove_old(folder: Folder, name: str, grace: timedelta) -> int | None:
-    """Remove a file that is older than the grace; its bytes, None if it stays."""
+def _age(folder: Folder, name: str) -> float:
+    """How long ago a file was written, in seconds; less than any grace if it is gone already."""
     try:
-        if time.time() - folder.modified(name) < grace.total_seconds():
-            return None
+        return time.time() - folder.modified(name)
     except FileNotFoundError:
-        return None
-    size = folder.size(name)
-    folder.remove(name)
-    return size
+        return -1
+
+
+def _microseconds(span: timedelta) -> int:
+    return span // timedelta(microseconds=1)

@@ -140,7 +140,8 @@ class Subscription:
         self._set_handlers(handlers)
         self._wanted: dict[str, tuple[Wanted, str | None] | None] = {}
         acknowledged = None if name is None else self._read_acknowledged()
-        self.position = acknowledged if acknowledged is not None else self._find(start)
+        position = acknowledged if acknowledged is not None else self._find(start)
+        self.position = max(position, Position(info.id))  # there is nothing to wait for in front of the channel
         if acknowledged is None:
             self.acknowledge()
 

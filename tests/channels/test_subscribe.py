@@ -51,6 +51,12 @@ def test_from_earliest_latest_a_position_and_a_time(counts: Channel) -> None:
     assert numbers(counts, start=datetime(2999, 1, 1, tzinfo=UTC)) == []
 
 
+def test_positions_in_front_of_a_channel_are_its_beginning(counts: Channel) -> None:
+    assert numbers(counts, start=Position(0)) == list(range(10))
+    counts.space.create_channel("later", COUNT).submit({"n": 1})
+    assert numbers(counts.space.channel("later"), start=Position(1)) == [1]
+
+
 def test_a_start_that_is_none_is_refused(counts: Channel) -> None:
     for start in ("first", datetime(2020, 1, 1)):
         with pytest.raises(PbioError, match="PBIO_BAD_OPTION"):

@@ -1,4 +1,4 @@
-"""A large file in Spark: the time to read it, and the memory that a worker needs
+"""A large file in Spark: the time to read it, and the memory that a worker needs.
 
 `PBIO_BENCH_GB` says how large. The file has an outline beside it, as `pbio index` makes it, so that every core reads a
 part. Memory is the most that any of Spark's Python processes ever had, as Linux counts it; a ratio near 1 says that it

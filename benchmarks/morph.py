@@ -1,4 +1,4 @@
-"""Evolution: records of a newer format read as an older type, by the transforms that they carry; and selection
+"""Evolution: records of a newer format read as an older type, by the transforms that they carry; and selection.
 
 Without evolution as many columns of the same types are decoded; the transform copies the array element by element.
 `PBIO_BENCH_ROWS` says how many rows the selection is from.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-COUNT = 4_000_000
+COUNT = 8_000_000
 FEW = COUNT // 16
 """How many rows the text formats get, which take so much longer."""
 PARTITIONS = 2

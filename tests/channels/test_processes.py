@@ -14,6 +14,8 @@ from tests.channels.spaces import COUNT, again, everything
 from tests.conftest import ROOT
 
 LONG = bool(os.environ.get("PBIO_LONG"))
+EVENTS, KILLS = (5_000, 100) if LONG else (200, 4)
+"""Of each of two producers on each of two channels; of the processes, by turns."""
 
 
 def start(module: str, *arguments: object) -> subprocess.Popen[bytes]:
@@ -61,19 +63,18 @@ def test_processes_publish_to_one_space_at_once(tmp_path: Path) -> None:
 
 def test_processes_that_are_killed_lose_and_double_nothing(tmp_path: Path) -> None:
     space = space_with_channels(tmp_path)
-    count, kills = (10_000, 100) if LONG else (200, 4)
     chance = random.Random(7)
     producers = ["p0", "p1"]
     kept = {name: tmp_path / f"kept-{name}" for name in "ab"}
 
     def begin(who: str) -> subprocess.Popen[bytes]:
         if who in producers:
-            return start("producer", space.root, who, 0, count, 2)
+            return start("producer", space.root, who, 0, EVENTS, 2)
         return start("consumer", space.root, who, kept[who])
 
     running = {who: begin(who) for who in (*producers, *kept)}
     try:
-        for number in range(kills):
+        for number in range(KILLS):
             who = [*running][number % len(running)]
             if who in producers:
                 for _ in range(chance.randint(1, 20)):  # it is at work, and does not stop for us
@@ -84,7 +85,7 @@ def test_processes_that_are_killed_lose_and_double_nothing(tmp_path: Path) -> No
         for producer in producers:
             running[producer].stdout.read()  # type: ignore[union-attr]
             assert running[producer].wait() == 0
-        check(space, producers, count)
+        check(space, producers, EVENTS)
         expected = {name: len(everything(space.channel(name))) for name in "ab"}
         while any(path.read_bytes().count(b"\n") < expected[name] for name, path in kept.items()):
             assert all(running[name].poll() is None for name in kept)

@@ -33,6 +33,8 @@ _RETURNED = "returned"
 _NO_MEMORY: Mapping[str, Entry] = MappingProxyType({})
 _FIRST_HEAP, _FIRST_TEXTS, _FIRST_LOG, _FIRST_PLACES = 1 << 16, 1 << 8, 1 << 12, 16
 _MOST_PLACES = 2**31 - 1
+_MOST_BYTES = 1 << 29
+"""What the elements of a column may take in a batch of more than one event."""
 
 
 Allocate: TypeAlias = "Callable[[int], Any]"
@@ -282,9 +284,9 @@ class _Run:
         return made
 
     def _grow(self, name: str, wanted: int) -> None:
-        size = max(wanted, 2 * self.places.get(name, 0))
         if name in self.places:
-            if size > _MOST_PLACES:
+            size = min(max(wanted, 2 * self.places[name]), _MOST_PLACES)
+            if wanted > _MOST_PLACES or (self.count > 1 and self._bytes(name, wanted) > _MOST_BYTES):
                 raise ParameterError(f"{name}: the batch makes more than a column can hold", "run smaller batches")
             self.places[name] = size
             for output in self.program.outputs:
@@ -299,6 +301,13 @@ class _Run:
             grown = np.empty(max(wanted, 2 * len(self.memory[name])), np.uint8)
             grown[: len(self.memory[name])] = self.memory[name]
             self.memory[name] = grown
+
+    def _bytes(self, level: str, places: int) -> int:
+        """How many bytes all buffers of a level take for so many places."""
+        buffers = (buffer for output in self.program.outputs for buffer in output.buffers.values())
+        return sum(
+            places * buffer.per_place * np.dtype(buffer.dtype).itemsize for buffer in buffers if buffer.level == level
+        )
 
     # Statics
 

@@ -85,10 +85,16 @@ class Programs:
     texts: Mapping[str, bytes]
 
     def run(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], room: dict[str, int]) -> BatchResult:
-        """Run over records that lie in memory; `room` is what earlier batches needed (see `BatchProgram.run`)."""
+        """Run over records that lie in memory; `room` is what earlier batches needed (see `BatchProgram.run`).
+
+        Raises OverflowError if that makes more than one batch should hold.
+        """
         texts = {name: np.frombuffer(text, np.uint8) for name, text in self.texts.items()}
         memory: dict[str, Entry] = {"starts": starts, "ends": ends, **texts}
-        return self.program.run({}, len(starts), memory=memory, room=room, allocate=pa.allocate_buffer)
+        try:
+            return self.program.run({}, len(starts), memory=memory, room=room, allocate=pa.allocate_buffer)
+        except ecode.ParameterError as error:
+            raise OverflowError(str(error)) from error
 
     def traps(self, result: BatchResult) -> dict[int, PbioError | None]:
         """Why events ended; None where the record itself is bad, which the codec explains better."""

@@ -65,8 +65,8 @@ def options_to_request(
         typed,
         Policy(options.diff_threshold, options.mismatch_threshold, tuple(options.field_weights.items())),
         tuple(_transform(*one, options, formats) for one in options.transforms),
-        options.filter,
-        options.transform,
+        options.filter or None,
+        options.transform or None,
         on_reject=options.on_reject,
     )
 

@@ -108,7 +108,7 @@ class Wanted:
     tail: Literal["error", "ignore"] = "error"
     ignore_corrupt_files: bool = False
     records_per_batch: int = 32768
-    max_batch_bytes: int = 64 << 20
+    max_batch_bytes: int = 16 << 20
     walk: Kernel | None = None
     request: Request | None = None
 

@@ -164,7 +164,7 @@ class Options:
         "first. What is left is not split, and only the formats at the head of such a file are known.",
     )
     records_per_batch: int = _option(positive, 32768, *READS, doc="The most records in one Arrow batch.")
-    max_batch_bytes: int = _option(size, 64 << 20, *READS, doc="The most bytes of records in one Arrow batch, about.")
+    max_batch_bytes: int = _option(size, 16 << 20, *READS, doc="The most bytes of records in one Arrow batch, about.")
     recursive_field_max_depth: int = _option(
         depth,
         -1,

@@ -54,6 +54,7 @@ CODES: dict[str, str] = {
     "PBIO_BAD_LOG": "A file of a channel space is damaged, missing, contradicts another, or belongs to another space.",
     "PBIO_CANNOT_CREATE": "The file system cannot create a file only if it is new, so it cannot hold a channel space.",
     "PBIO_CHANNEL_EXISTS": "There is a channel of that name already.",
+    "PBIO_EVENTS_GONE": "A subscriber was left behind: events that it has not seen are not kept any more.",
     "PBIO_NO_SPACE": "The folder is no channel space.",
     "PBIO_UNKNOWN_CHANNEL": "There is no channel of that name, or it has been dropped.",
     # source

@@ -37,9 +37,6 @@ class MadeColumns:
         record: the type of the output.
         schema: the columns wanted.
         presentation, aliases, defaults: see `format_to_plan`.
-
-    Raises:
-        PbioError: PBIO_INCOMPATIBLE_TYPE for columns that can never be.
     """
 
     def __init__(

@@ -60,6 +60,8 @@ def way_to_converter(
         else:
             made = MadeColumns(_output(steps[-1][1]), schema, presentation, aliases, defaults)
             inner = MorphConverter(_programs(form, steps), made, way.text, way.target)
+            # Columns that can never be are found here, by a batch of nothing.
+            inner.decoder().decode(np.empty(0, np.int64), np.empty(0, np.int64))
         if way.keep is None or not is_apart:
             return inner
         return FilterConverter(inner, _programs(form, [(FILTER, way.keep)], has_output=False), way.text, way.target)

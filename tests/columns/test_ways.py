@@ -232,3 +232,12 @@ def test_records_that_become_much_larger_come_in_smaller_batches(monkeypatch: py
     assert [(row["n"], len(row["v"]), row["v"][-1:]) for row in found] == [
         (k, k, [float(k)][: min(k, 1)]) for k in sizes
     ]
+
+
+def test_columns_that_can_never_be_are_refused_while_planning() -> None:
+    formats = generations("be32")
+    wanted = replace(reading(REV0, formats), schema=pa.schema([("host", pa.int32())]))
+    for form in formats:
+        with pytest.raises(PbioError, match="PBIO_INCOMPATIBLE_TYPE") as caught:
+            wanted.converter(form, fused=False)
+        assert caught.value.field == "$.host"

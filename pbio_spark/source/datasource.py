@@ -80,5 +80,6 @@ class PbioDataSource(DataSource):
         raise PbioError(
             "PBIO_USE_A_CHANNEL",
             "a stream cannot be written to a plain folder, where a retried batch would be there twice",
-            hint="write to a channel, whose log makes it exact; or to a folder batch by batch with foreachBatch",
+            hint="use foreachBatch: publish to a channel there, whose log makes each batch exact "
+            "(ChannelSpace.publish with transaction=), or write to a folder",
         )

@@ -106,7 +106,7 @@ class _Lister:
                 "PBIO_CHANNEL_SPACE",
                 "this folder is a channel space, whose log says which of its files hold published events",
                 file=folder,
-                hint="read one of its channels, with the option channel",
+                hint="subscribe to one of its channels in Python, with pbio_spark.channels",
             )
         for name, entry in sorted(entries.items()):
             if is_hidden(name):

@@ -62,7 +62,10 @@ class PbioWriter(DataSourceArrowWriter):
         fs, root = fsspec.url_to_fs(path)
         if fs.exists(f"{root}/{SPACE}"):
             raise PbioError(
-                "PBIO_CHANNEL_SPACE", "this folder is a channel space", file=path, hint="write to a channel"
+                "PBIO_CHANNEL_SPACE",
+                "this folder is a channel space",
+                file=path,
+                hint="publish to one of its channels in Python, with pbio_spark.channels",
             )
         record = arrow_to_record(self.folders.rest, name_of(options))
         self.format: Format = record_to_format(record, machine_of(options))

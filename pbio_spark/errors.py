@@ -70,7 +70,7 @@ CODES: dict[str, str] = {
     "PBIO_SEVERAL_FORMATS": "The files hold formats of several names, and nothing says which are wanted.",
     "PBIO_UNEXPECTED_NULL": "A column that the user's schema calls NOT NULL has no value in some record.",
     "PBIO_UNKNOWN_OPTION": "There is no option of that name.",
-    "PBIO_USE_A_CHANNEL": "A stream is not written to a plain folder, where a batch that is retried would be there twice.",
+    "PBIO_USE_A_CHANNEL": "A stream is not written to a plain folder, where a retried batch would be there twice.",
 }
 """Every code that an error of this package may have, with one line of meaning. A test finds codes missing here."""
 

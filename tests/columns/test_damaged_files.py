@@ -1,0 +1,59 @@
+"""Damaged files through the compiled kernels: sound batches or an error of ours, never a crash."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+from dataclasses import replace
+
+from pbio_spark.columns.read import Part, Wanted, read_batches
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
+from pbio_spark.wire import Scanner
+from tests.columns.test_read import DEPTH, content_of, mixed
+from tests.corpus import CORPUS
+
+FILES = 200_000 if os.environ.get("PBIO_LONG") else 4_000
+LARGEST = 50_000
+
+
+def contents() -> list[bytes]:
+    """Small files: our own, and those of the corpus where it is."""
+    files = sorted((CORPUS / "ffs").glob("generated/*.ffs")) + sorted((CORPUS / "ffs").glob("foreign/*.ffs"))
+    return [mixed()[0], *(content for path in files if 4 < len(content := content_of(path)) <= LARGEST)]
+
+
+def readers(content: bytes, presentation: Presentation = DEPTH) -> list[Wanted]:
+    """A reader, compiled, for each format of a file."""
+    scanner = Scanner(content)
+    list(scanner.items())
+    found = []
+    for form in scanner.formats.values():
+        wanted = Wanted(record_to_arrow(form.record, presentation), presentation, ids=(form.id,))
+        found.append(replace(wanted, converters={form.id: wanted.converter(form, fused=False)}))
+    return found
+
+
+def damaged(content: bytes, chance: random.Random) -> bytes:
+    changed = bytearray(content)
+    for _ in range(chance.choice((1, 1, 2, 4))):
+        changed[chance.randrange(len(changed))] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+    return bytes(changed[: chance.randrange(len(changed))] if chance.random() < 0.1 else changed)
+
+
+def test_damaged_files_end_in_batches_or_errors() -> None:
+    chance = random.Random(20)
+    files = [(content, wanted) for content in contents() for wanted in readers(content)]
+    outcomes = {"read": 0, "refused": 0}
+    for _ in range(FILES):
+        content, wanted = chance.choice(files)
+        wanted = replace(wanted, mode=chance.choice(("FAILFAST", "DROPMALFORMED")))
+        try:
+            for batch in read_batches(wanted, Part("damaged"), io.BytesIO(damaged(content, chance))):
+                batch.validate(full=True)
+        except PbioError:
+            outcomes["refused"] += 1
+        else:
+            outcomes["read"] += 1
+    assert min(outcomes.values()) > FILES // 10

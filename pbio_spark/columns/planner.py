@@ -7,7 +7,6 @@ with the path of the field. The wanted type also decides how far a recursive str
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -18,7 +17,21 @@ import pyarrow as pa
 
 from ecode.types import CHAR, Array, Basic, Default, Field, Kind, Notes, Pointer, Ref, Struct, Type
 from pbio_spark.columns.numbers import is_wider_decimal, number_to_store
-from pbio_spark.columns.plan import Absent, Chars, Deref, Group, Items, Load, Node, Plan, Scalar, Text, order_of
+from pbio_spark.columns.plan import (
+    Absent,
+    Chars,
+    Deref,
+    Group,
+    Items,
+    Load,
+    Node,
+    Plan,
+    Scalar,
+    Text,
+    number_at,
+    order_of,
+    slot_at,
+)
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow_schema import BINARY, DEFAULT, ITEM, Presentation, decimal_type, shown
 from pbio_spark.formats.format import Format
@@ -114,37 +127,32 @@ class _Planner:
             case Pointer(target):
                 number = next(self.numbers)
                 below = self.value(target, notes, want, place.below(), path)
-                return Deref(number, want, self._slot(place), self._size(target), below, _uses_home(target, below))
+                return Deref(
+                    number,
+                    want,
+                    slot_at(self.format, place.offset),
+                    self._size(target),
+                    below,
+                    _uses_home(target, below),
+                )
             case Array():
                 return self._array(type_, notes, want, place, path)
 
     def _text(self, want: pa.DataType, place: _Place, path: tuple[str, ...]) -> Node:
         if not (pa.types.is_string(want) or pa.types.is_binary(want)):
             _refuse(path, f"a string cannot become {want}")
-        return Text(next(self.numbers), want, self._slot(place), self._is_latin(want))
+        return Text(next(self.numbers), want, slot_at(self.format, place.offset), self._is_latin(want))
 
     def _scalar(self, basic: Basic, notes: Notes, want: pa.DataType, place: _Place, path: tuple[str, ...]) -> Scalar:
         store, reason = number_to_store(basic, notes, want, self.choice.unsigned_long_as)
         if not store:
             _refuse(path, reason)
         symbols = notes.symbols if store == "symbol" else ()
-        load = Load(place.offset, *self._load_type(basic))
+        load = number_at(self.format, basic, place.offset)
         return Scalar(next(self.numbers), want, load, "int64" if store == "symbol" else store, symbols)
 
-    def _load_type(self, basic: Basic) -> tuple[str, str]:
-        """The name of memory's load for a number, and its order."""
-        if basic.kind is not Kind.FLOAT:
-            sign = "" if basic.kind is Kind.INTEGER else "u"
-            return f"{sign}int{8 * basic.size}", self.order if basic.size > 1 else ""
-        match self.format.float_format:
-            case 3 if basic.size == 8:
-                return "float64", "_mixed"
-            case 1 | 2 as code:
-                return f"float{8 * basic.size}", "" if code == _native_floats() else "_swapped"
-        return f"float{8 * basic.size}", self.order
-
     def _array(self, array: Array, notes: Notes, want: pa.DataType, place: _Place, path: tuple[str, ...]) -> Node:
-        where: int | Load = self._slot(place) if array.is_dynamic else place.offset
+        where: int | Load = slot_at(self.format, place.offset) if array.is_dynamic else place.offset
         extents = tuple(dim if isinstance(dim, int) else self._control(dim, place) for dim in array.dims)
         if array.element == CHAR and not pa.types.is_list(want):
             return self._chars(notes, array, extents, where, want, path)
@@ -207,9 +215,6 @@ class _Planner:
         cut = notes.logical != BINARY and self.choice.char_arrays_as != "binary"
         return Chars(next(self.numbers), want, where, extents, cut, self._is_latin(want), apart)
 
-    def _slot(self, place: _Place) -> Load:
-        return Load(place.offset, f"uint{8 * self.format.pointer_size}", self.order)
-
     def _control(self, name: str, place: _Place) -> Load:
         control = next(f for f in place.struct.fields if f.name == name)
         assert isinstance(control.type, Basic)
@@ -243,10 +248,6 @@ def _uses_home(type_: Type, node: Node) -> bool:
 
 def _depth(type_: pa.DataType) -> int:
     return 1 + _depth(type_.value_type) if pa.types.is_list(type_) else 0
-
-
-def _native_floats() -> int:
-    return 2 if sys.byteorder == "little" else 1
 
 
 def find_field(struct: Struct, wanted: str, aliases: Mapping[str, str], path: tuple[str, ...]) -> Field | None:

@@ -12,7 +12,7 @@ from ecode.arithmetic import plain
 from ecode.errors import TrapKind
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.types import STRING, Array, Basic, Field, Kind, Pointer, Record, Ref, Struct, Type
-from pbio_spark.columns.plan import order_of
+from pbio_spark.columns.plan import number_at, order_of
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.slots import slot_size
@@ -104,7 +104,7 @@ class WireBinding:
         if not is_plain or (self.form.column_major and len(site.extents) > 1):
             return None
         assert isinstance(element, Basic)
-        if self._suffix(element) != "":
+        if number_at(self.form, element, 0).order != "":
             return None
         return site.address
 
@@ -136,7 +136,7 @@ class WireBinding:
         found, wanted = plain(site.found), plain(type_)
         assert found is not None
         assert wanted is not None
-        load = f"load_{found}{self._suffix(site.found)}({site.address})"
+        load = f"load_{found}{number_at(self.form, site.found, 0).order}({site.address})"
         if wanted.kind is Kind.FLOAT:
             return f"as_{wanted}({load})"
         number = f"as_int64({load})"
@@ -252,18 +252,6 @@ class WireBinding:
             return exact
         near = [f for f in struct.fields if f.name.casefold() == name.casefold()]
         return near[0] if len(near) == 1 else None
-
-    def _suffix(self, basic: Basic) -> str:
-        if basic.size == 1:
-            return ""
-        if basic.kind is Kind.FLOAT:
-            if self.form.float_format == 3 and basic.size == 8:
-                return "_mixed"
-            if self.form.float_format in (1, 2):
-                is_little = self.form.float_format == 2
-                native_little = order_of(self.form) == ("" if self.form.byte_order == "little" else "_swapped")
-                return "" if is_little == native_little else "_swapped"
-        return self._order
 
     def _default(self, site: WireSite, type_: Basic) -> str:
         default = site.default if isinstance(site.default, int | float) else 0

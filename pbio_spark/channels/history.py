@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from collections.abc import Container
 from threading import RLock
 
-from pbio_spark.channels.entries import AnyChange, Compact, Entry, bad, entry_to_json, json_to_entry
+from pbio_spark.channels.entries import AnyChange, Compact, Data, Entry, Group, bad, entry_to_json, json_to_entry
 from pbio_spark.channels.log import Log, entry_name
 from pbio_spark.channels.state import State, json_to_state, state_to_json
 from pbio_spark.errors import PbioError
@@ -44,6 +45,10 @@ class History:
         except PbioError as error:
             raise error.at(file=entry_name(version)) from None
         return entry
+
+    def groups(self, data: Data, channels: Container[int] | None = None) -> list[Group]:
+        """Where the events of a commit lie: of all channels, or of some, in the order of their positions."""
+        return [group for group in data.groups if channels is None or group.channel in channels]
 
     def catch_up(self) -> State:
         """The state after the last commit that there is. Raises PBIO_BAD_LOG."""

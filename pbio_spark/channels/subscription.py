@@ -264,11 +264,8 @@ class Subscription:
             raise PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {self.channel.name!r} has been dropped")
         if not isinstance(entry.change, Data):
             return
-        for group in entry.change.groups:
-            if (
-                group.channel != self.channel.id
-                or Position(version, group.file, group.ordinal + group.count) <= self.position
-            ):
+        for group in self._history.groups(entry.change, {self.channel.id}):
+            if Position(version, group.file, group.ordinal + group.count) <= self.position:
                 continue
             answer = self._wanted_of(group.format)
             if answer is not None:

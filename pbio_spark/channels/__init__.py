@@ -2,7 +2,8 @@
 
     files         whole files that appear once: what a log is made of, on any file system that can do it
     log           `Log`, the small interface; `FolderLog`, the embedded default
-    entries       what a commit says, and its JSON, which nobody trusts
+    checked       values of JSON that nobody trusts
+    entries       what a commit says, and its JSON
     state         what all commits up to one add up to; checkpoints of it
     position      where an event stands in a space
     submission    a producer's events, encoded once

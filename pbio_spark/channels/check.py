@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pbio_spark.channels.entries import Compact, Create, Data, Group, bad
+from pbio_spark.channels.checked import bad
+from pbio_spark.channels.entries import Compact, Create, Data, Group
 from pbio_spark.channels.log import FolderLog, entry_name
 from pbio_spark.channels.retention import is_alive
 from pbio_spark.channels.space import ChannelSpace

@@ -8,7 +8,8 @@ import uuid
 from collections.abc import Container
 from threading import RLock
 
-from pbio_spark.channels.entries import AnyChange, Compact, Data, Entry, Group, bad, entry_to_json, json_to_entry
+from pbio_spark.channels.checked import bad
+from pbio_spark.channels.entries import AnyChange, Compact, Data, Entry, Group, entry_to_json, json_to_entry
 from pbio_spark.channels.log import Log, entry_name
 from pbio_spark.channels.state import State, json_to_state, state_to_json
 from pbio_spark.errors import PbioError

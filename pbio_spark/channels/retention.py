@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import uuid4
 
-from pbio_spark.channels.entries import Compact, Data, DataFile, Drop, Entry, Trim, bad
+from pbio_spark.channels.checked import bad
+from pbio_spark.channels.entries import Compact, Data, DataFile, Drop, Entry, Trim
 from pbio_spark.channels.files import Folder
 from pbio_spark.channels.history import History
 from pbio_spark.channels.position import Position

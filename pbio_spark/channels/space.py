@@ -20,8 +20,9 @@ import pyarrow as pa
 
 from ecode.suggest import did_you_mean
 from ecode.types import Record
+from pbio_spark.channels.checked import Keep, a_number, a_text, bad, check_name, parse
 from pbio_spark.channels.derivation import Deriver, check_parameters
-from pbio_spark.channels.entries import Change, Create, Derivation, Drop, Keep, a_number, a_text, bad, check_name, parse
+from pbio_spark.channels.entries import Change, Create, Derivation, Drop
 from pbio_spark.channels.files import Folder
 from pbio_spark.channels.history import History
 from pbio_spark.channels.log import FolderLog

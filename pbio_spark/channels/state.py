@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pbio_spark.channels.checked import Keep, a_format, a_keep, a_list, a_name, a_number, a_position, a_text, bad, parse
 from pbio_spark.channels.entries import (
     Change,
     Compact,
@@ -14,19 +15,9 @@ from pbio_spark.channels.entries import (
     Derivation,
     Drop,
     Entry,
-    Keep,
     Trim,
-    a_format,
-    a_keep,
-    a_list,
-    a_name,
-    a_number,
-    a_position,
-    a_text,
-    bad,
     derivation_to_json,
     json_to_derivation,
-    parse,
 )
 from pbio_spark.channels.position import NOWHERE, Position
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ecode.suggest import did_you_mean
 from morph import Policy, Rejection
-from pbio_spark.channels.entries import check_name
+from pbio_spark.channels.checked import check_name
 from pbio_spark.channels.state import ChannelInfo
 from pbio_spark.columns.encoder import Encoded, Encoder, format_to_encoder
 from pbio_spark.columns.read import Part, Wanted, read_batches

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from ecode.types import Record
 from morph import Policy, Rejection
-from pbio_spark.channels.entries import Data, Drop, Entry, Group, a_name, a_number, a_text, bad, check_name, parse
+from pbio_spark.channels.checked import a_name, a_number, a_text, bad, check_name, parse
+from pbio_spark.channels.entries import Data, Drop, Entry, Group
 from pbio_spark.channels.files import Folder
 from pbio_spark.channels.history import History
 from pbio_spark.channels.position import Position

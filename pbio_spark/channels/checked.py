@@ -1,0 +1,101 @@
+"""JSON from strangers -> values, each checked: a log entry may have been written by anyone.
+
+All functions raise PBIO_BAD_LOG for what is not as it should be, but for `is_name` and `check_name`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Literal, NoReturn, TypeAlias
+
+from pbio_spark.channels.position import Position
+from pbio_spark.errors import PbioError
+
+MOST = 2**63 - 1
+_DATA_NAME = re.compile(r"data/[0-9a-f]{32}\.pbio")
+_LONGEST_NAME = 200
+
+Keep: TypeAlias = "Literal['always', 'subscribed'] | int"
+"""How long events are kept: for ever, until every named subscriber has them, or for so many microseconds."""
+
+
+def parse(data: bytes) -> dict[str, Any]:
+    """The object of a JSON text."""
+    try:
+        made = json.loads(data)
+    except (ValueError, RecursionError):
+        bad("it is no JSON, or only a part of it")
+    return an_object(made)
+
+
+def an_object(said: Any) -> dict[str, Any]:
+    if not isinstance(said, dict):
+        bad("something is no object that should be one")
+    return said
+
+
+def a_list(said: Any, length: int | None = None) -> Sequence[Any]:
+    if not isinstance(said, list) or length not in (None, len(said)):
+        bad("something is no list of its length")
+    return said
+
+
+def a_text(said: Any) -> str:
+    if not isinstance(said, str):
+        bad("something is no text that should be one")
+    return said
+
+
+def a_name(said: Any) -> str:
+    if not isinstance(said, str) or not is_name(said):
+        bad(f"{str(said)[:80]!r} is no name")
+    return said
+
+
+def a_number(said: Any, least: int = 0, most: int = MOST) -> int:
+    if type(said) is not int or not least <= said <= most:
+        bad(f"{str(said)[:40]} is not a whole number from {least} to {most}")
+    return said
+
+
+def a_path(said: Any) -> str:
+    """The path of a data file. One that leads out of the space must not be followed."""
+    if not isinstance(said, str) or not _DATA_NAME.fullmatch(said):
+        bad(f"{str(said)[:80]!r} is no data file of a space")
+    return said
+
+
+def a_position(said: Any) -> Position:
+    try:
+        return Position.parse(a_text(said))
+    except PbioError as error:
+        bad(error.reason)
+
+
+def a_keep(said: Any) -> Keep:
+    if said == "always":
+        return "always"
+    return "subscribed" if said == "subscribed" else a_number(said)
+
+
+def a_format(said: Any) -> str:
+    if not isinstance(said, str) or not re.fullmatch(r"(?:[0-9a-f]{2}){8,12}", said):
+        bad(f"{str(said)[:40]!r} is no ID of a format")
+    return said
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be the name of a channel, a producer or a subscriber."""
+    return text.isprintable() and 0 < len(text) <= _LONGEST_NAME
+
+
+def check_name(text: str, what: str) -> None:
+    """Raise PBIO_BAD_OPTION for what a caller cannot call a channel, a producer or a subscriber."""
+    if not is_name(text):
+        raise PbioError("PBIO_BAD_OPTION", f"{text[:80]!r} cannot be the name of a {what}")
+
+
+def bad(reason: str) -> NoReturn:
+    raise PbioError("PBIO_BAD_LOG", reason, hint="`pbio space verify` says what else is wrong with the space")

@@ -124,6 +124,34 @@ def one_of(*words: str) -> Callable[[str], str]:
     return parse
 
 
+def pattern(value: str) -> str:
+    """a regular expression, for whole names"""
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(error) from None
+    return value
+
+
+def starting_place(value: str) -> str | tuple[int, ...]:
+    """`earliest`, `latest`, a position such as `12.0.7`, or a version of the log such as `12`"""
+    return "earliest" if value.casefold() == "earliest" else ending_place(value)
+
+
+def ending_place(value: str) -> str | tuple[int, ...]:
+    """`latest`, a position such as `12.0.7`, or a version of the log such as `12`"""
+    if value.casefold() == "latest":
+        return "latest"
+    if not re.fullmatch(r"\d{1,18}(\.\d{1,18}){2}|\d{1,18}", value, re.ASCII):
+        raise ValueError("it is no position")
+    return tuple(map(int, value.split(".")))
+
+
+def published_since(value: str) -> int:
+    """a time such as `2026-01-31T12:00:00`, in UTC if it names no offset, or milliseconds since 1970"""
+    return 1000 * int(value) if re.fullmatch(r"-?\d{1,15}", value, re.ASCII) else round(1e6 * instant(value))
+
+
 TransformText: TypeAlias = tuple[str, str, str]
 """The formats that a transform leads from (empty: the one that is written) and to, by ID or name, and its program."""
 

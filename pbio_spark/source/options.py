@@ -30,17 +30,21 @@ from pbio_spark.source.option_values import (
     boolean,
     count,
     depth,
+    ending_place,
     format_ids,
     instant,
     names,
     number,
     one_of,
+    pattern,
     positive,
+    published_since,
     ratio,
     reader_formats,
     scalars,
     seconds,
     size,
+    starting_place,
     text,
     transforms,
     weights,
@@ -74,6 +78,17 @@ TOLERATED = frozenset(
     ]
 )
 """What Spark itself adds to the options of a source, in the second line when it makes a table."""
+
+OF_CHANNELS = frozenset(
+    {"starting_offsets", "starting_timestamp", "ending_offsets", "max_records_per_trigger"}
+    | {"fail_on_data_loss", "subscriber"}
+)
+OF_FILES = frozenset(
+    {"format_store", "path_glob_filter", "recursive_file_lookup", "modified_before", "modified_after"}
+    | {"ignore_missing_files", "ignore_corrupt_files", "truncated_tail", "scan_limit", "schema_inference"}
+    | {"max_files_per_trigger", "max_file_age", "merge_schema"}
+)
+"""The options that mean something only where channels are read, or only where files are."""
 
 OPTION_AGAIN = "option."
 """What stands before an option's name where Spark hands the properties of a table over beside the options."""
@@ -265,6 +280,40 @@ class Options:
         Scope.STREAM,
         doc="What happens when a format appears that is new to the stream; but for `fail`, its records are read.",
     )
+    channel: str | None = _option(text, None, *READS, doc="The channel to read, if the path is a channel space.")
+    channels: tuple[str, ...] = _option(names, (), *READS, doc="Several channels to read, as one union.")
+    channel_pattern: str | None = _option(
+        pattern,
+        None,
+        *READS,
+        doc="The channels to read by their names; in a stream also those that come to be while it runs.",
+    )
+    starting_offsets: str | tuple[int, ...] | None = _option(
+        starting_place,
+        None,
+        *READS,
+        doc="The first event to read: `earliest` (the default in batches), what comes from now on (`latest`, the "
+        "default in streams), or the one at a position. A stream with a checkpoint goes on from there.",
+    )
+    starting_timestamp: int | None = _option(
+        published_since, None, *READS, doc="Read the events published at this time and later."
+    )
+    ending_offsets: str | tuple[int, ...] = _option(
+        ending_place, "latest", Scope.READ, doc="The position behind the last event to read."
+    )
+    max_records_per_trigger: int | None = _option(
+        positive, None, Scope.STREAM, doc="The most events of channels that one micro-batch reads."
+    )
+    fail_on_data_loss: bool = _option(
+        boolean, True, *READS, doc="Whether events that are not kept any more are an error, or passed over."
+    )
+    subscriber: str | None = _option(
+        text,
+        None,
+        Scope.STREAM,
+        doc="A name under which the space keeps how far the stream came: a query without a checkpoint goes on from "
+        "there, and `keep=subscribed` keeps what it has not read. One query at a time may have it.",
+    )
     machine: str = _option(one_of(*MACHINES), "native", *ENCODES, doc="The machine to lay records out for.")
     byte_order: str | None = _option(one_of("little", "big"), None, *ENCODES, doc="Instead of the machine's.")
     pointer_size: str | None = _option(one_of("4", "8"), None, *ENCODES, doc="Instead of the machine's, in bytes.")
@@ -321,7 +370,25 @@ def parse_options(given: Mapping[str, str], *scopes: Scope) -> Options:
                 f"option {option_name(entry.name)!r} cannot be {value!r}",
                 hint=f"it is {entry.metadata['parse'].__doc__}" + (f" ({error})" if type(error) is ValueError else ""),
             ) from None
+    if set(scopes) <= set(READS):
+        _check_place(parsed)
     return Options(**parsed)  # type: ignore[arg-type]
+
+
+def _check_place(parsed: Mapping[str, object]) -> None:
+    """Channels are named in one way, and options of channels and of files do not go together."""
+    ways = [name for name in ("channel", "channels", "channel_pattern") if parsed.get(name)]
+    starts = [name for name in ("starting_offsets", "starting_timestamp") if name in parsed]
+    for given in (ways, starts):
+        if len(given) > 1:
+            raise PbioError("PBIO_BAD_OPTION", f"of the options {' and '.join(map(option_name, given))}, one is enough")
+    for name in parsed:
+        if name in (OF_FILES if ways else OF_CHANNELS):
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"option {option_name(name)!r} means nothing " + ("to channels" if ways else "to files"),
+                hint="" if ways else "name what to read of a channel space with channel, channels or channelPattern",
+            )
 
 
 def _unknown(key: str, scopes: tuple[Scope, ...], known: list[str], exists: bool) -> PbioError:

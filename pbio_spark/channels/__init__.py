@@ -9,6 +9,7 @@
     submission    a producer's events, encoded once
     derivation    events of one channel -> those of channels derived from it
     publishing    submissions -> one data file and one commit, exactly once
+    subscribers   who has a name: how far each one came
     subscription  commits -> events of the type that a subscriber wants
     retention     what need not be kept, and small files made into larger ones
     space         `ChannelSpace` and `Channel`: create, open, list, drop, submit, subscribe
@@ -31,6 +32,7 @@ Nothing here knows Spark.
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.space import Channel, ChannelSpace
 from pbio_spark.channels.submission import Submission
+from pbio_spark.channels.subscribers import Subscriber
 from pbio_spark.channels.subscription import Delivery, Event, Subscription
 
-__all__ = ["ChannelSpace", "Channel", "Submission", "Subscription", "Delivery", "Event", "Position"]
+__all__ = ["ChannelSpace", "Channel", "Submission", "Subscriber", "Subscription", "Delivery", "Event", "Position"]

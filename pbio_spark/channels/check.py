@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from pbio_spark.channels import subscribers
 from pbio_spark.channels.checked import bad
 from pbio_spark.channels.entries import Compact, Create, Data, Group
 from pbio_spark.channels.log import FolderLog, entry_name
@@ -11,7 +12,6 @@ from pbio_spark.channels.retention import is_alive
 from pbio_spark.channels.space import ChannelSpace
 from pbio_spark.channels.state import State, state_to_json
 from pbio_spark.channels.submission import stored_format
-from pbio_spark.channels.subscription import json_to_subscriber
 from pbio_spark.errors import PbioError
 from pbio_spark.wire import MAGIC, Item, Kind, Scanner, decode
 
@@ -42,12 +42,11 @@ def problems(space: ChannelSpace) -> Iterator[PbioError]:
             yield PbioError("PBIO_BAD_LOG", f"there is a checkpoint of version {version}, but no such commit")
     for version in range(1, state.version + 1):
         yield from _entry_problems(space, version, state, places)
-    for name in space.folder.names("_subscribers"):
-        path = f"_subscribers/{name}"
+    for path in subscribers.files(space.folder):
         try:
-            json_to_subscriber(space.folder.read(path) or b"")
+            subscribers.read_file(space.folder, path)
         except PbioError as error:
-            yield error.at(file=path)
+            yield error
 
 
 def leftovers(space: ChannelSpace) -> list[str]:

@@ -18,6 +18,7 @@ from pbio_spark.channels.files import Folder
 from pbio_spark.channels.history import History
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.state import ChannelInfo, State
+from pbio_spark.channels.subscribers import Subscriber
 from pbio_spark.wire import MAGIC
 
 _CHECKPOINTS = 2
@@ -42,7 +43,7 @@ class Removed:
 def vacuum(
     history: History,
     folder: Folder,
-    subscribers: Sequence[tuple[int, str, Position]],
+    subscribers: Sequence[Subscriber],
     grace: timedelta,
     linger: timedelta,
 ) -> Removed:
@@ -57,7 +58,7 @@ def vacuum(
     state = history.catch_up()
     trimmed = []
     for info in list(state.channels.values()):
-        before = _before(history, state, info, [position for channel, _, position in subscribers if channel == info.id])
+        before = _before(history, state, info, [one.position for one in subscribers if one.channel == info.id])
         end = _last_end(history, info, before)
         if end is not None:
             trimmed += [info.name] if _trim(history, Trim(info.id, before, end)) else []

@@ -20,18 +20,19 @@ import pyarrow as pa
 
 from ecode.suggest import did_you_mean
 from ecode.types import Record
+from pbio_spark.channels import subscribers
 from pbio_spark.channels.checked import Keep, a_number, a_text, bad, check_name, parse
 from pbio_spark.channels.derivation import Deriver, check_parameters
 from pbio_spark.channels.entries import Change, Create, Derivation, Drop
 from pbio_spark.channels.files import Folder
 from pbio_spark.channels.history import History
 from pbio_spark.channels.log import FolderLog
-from pbio_spark.channels.position import Position
 from pbio_spark.channels.publishing import Published, publish
 from pbio_spark.channels.retention import Removed, compact, vacuum
 from pbio_spark.channels.state import ChannelInfo, State
 from pbio_spark.channels.submission import Preparer, Rows, Submission, channel_format, type_to_format
-from pbio_spark.channels.subscription import Handlers, Start, Subscription, json_to_subscriber, subscriber_path
+from pbio_spark.channels.subscribers import EXPIRE_AFTER, Subscriber
+from pbio_spark.channels.subscription import Handlers, Start, Subscription
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FolderStore
@@ -236,17 +237,9 @@ class ChannelSpace:
         """Put small data files together; how many were. See `retention.compact`."""
         return compact(self.history, self.folder, small, target)
 
-    def subscribers(self) -> list[tuple[int, str, Position]]:
-        """The named subscribers: a channel's ID, a name, and the position of the first event not acknowledged."""
-        found = []
-        for name in self.folder.names("_subscribers"):
-            path = f"_subscribers/{name}"
-            data = self.folder.read(path, 10_000)
-            try:
-                found += [] if data is None else [json_to_subscriber(data)]
-            except PbioError as error:
-                raise error.at(file=path) from None
-        return sorted(found)
+    def subscribers(self) -> list[Subscriber]:
+        """The named subscribers, by channel and name. Raises PBIO_BAD_LOG."""
+        return subscribers.read_all(self.folder)
 
 
 class Channel:
@@ -307,6 +300,7 @@ class Channel:
         filter: str | None = None,  # noqa: A002
         on_reject: Literal["fail", "drop"] = "fail",
         fail_on_loss: bool = True,
+        expire_after: timedelta = EXPIRE_AFTER,
     ) -> Subscription:
         """Subscribe to the channel's events.
 
@@ -319,9 +313,10 @@ class Channel:
             filter: E-code that says which events are wanted; its parameter `input` is of the wanted type.
             on_reject: what happens to events that reach no wanted type: an error, or nothing.
             fail_on_loss: whether events that are not kept any more are an error, PBIO_EVENTS_GONE, or passed over.
+            expire_after: how long a named subscriber may stay away before nothing is kept for it any more.
 
         Raises:
-            PbioError: PBIO_BAD_OPTION.
+            PbioError: PBIO_BAD_OPTION; PBIO_BAD_LOG if the named subscriber's file is damaged.
         """
         space = self.space
         return Subscription(
@@ -335,8 +330,9 @@ class Channel:
             filter,
             on_reject,
             fail_on_loss,
+            expire_after,
         )
 
     def unsubscribe(self, name: str) -> None:
         """Forget a named subscriber, if there is one: nothing is kept for it any more."""
-        self.space.folder.remove(subscriber_path(self.info.id, name))
+        subscribers.forget(self.space.folder, self.info.id, name)

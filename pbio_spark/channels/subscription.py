@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -17,7 +15,7 @@ import pyarrow as pa
 
 from ecode.types import Record
 from morph import Policy, Rejection
-from pbio_spark.channels.checked import a_name, a_number, a_text, bad, check_name, parse
+from pbio_spark.channels import subscribers
 from pbio_spark.channels.entries import Data, Drop, Entry, Group
 from pbio_spark.channels.files import Folder
 from pbio_spark.channels.history import History
@@ -125,9 +123,8 @@ class Subscription:
         filter: str | None,  # noqa: A002 - the word of the option
         on_reject: Literal["fail", "drop"],
         fail_on_loss: bool,
+        expire_after: timedelta,
     ) -> None:
-        if name is not None:
-            check_name(name, "subscriber")
         self.channel = info
         self.name = name
         self._folder = folder
@@ -136,15 +133,15 @@ class Subscription:
         self._filter = filter
         self._on_reject = on_reject
         self._fail_on_loss = fail_on_loss
+        self._expire_after = expire_after
         self._types: dict[str, Record] = {}
         self._handlers: dict[str | None, Handler] = {}
         self._set_handlers(handlers)
         self._wanted: dict[str, tuple[Wanted, str | None] | None] = {}
-        acknowledged = None if name is None else self._read_acknowledged()
-        position = acknowledged if acknowledged is not None else self._find(start)
+        known = None if name is None else subscribers.read(folder, info.id, name)
+        position = known.position if known is not None else self._find(start)
         self.position = max(position, Position(info.id))  # there is nothing to wait for in front of the channel
-        if acknowledged is None:
-            self.acknowledge()
+        self.acknowledge()
 
     def deliveries(self, timeout: float | None = 0) -> Iterator[Delivery]:
         """The events from `position` on, in batches; each is behind `position` when it is handed out.
@@ -201,26 +198,8 @@ class Subscription:
 
     def acknowledge(self) -> None:
         """Keep `position` under the subscriber's name, durably: it goes on from there. Without a name, do nothing."""
-        if self.name is None:
-            return
-        known = self._read_acknowledged()
-        if known is None or known < self.position:
-            made = {"channel": self.channel.id, "name": self.name, "position": str(self.position)}
-            self._folder.replace(subscriber_path(self.channel.id, self.name), json.dumps(made).encode())
-
-    def _read_acknowledged(self) -> Position | None:
-        assert self.name is not None
-        path = subscriber_path(self.channel.id, self.name)
-        data = self._folder.read(path, 10_000)
-        if data is None:
-            return None
-        try:
-            channel, name, position = json_to_subscriber(data)
-            if (channel, name) != (self.channel.id, self.name):
-                bad("the file belongs to another subscriber")
-        except PbioError as error:
-            raise error.at(file=path) from None
-        return position
+        if self.name is not None:
+            subscribers.acknowledge(self._folder, self.channel.id, self.name, self.position, self._expire_after)
 
     def _set_handlers(self, handlers: Handlers | None) -> None:
         by_type = handlers if isinstance(handlers, Mapping) else {} if handlers is None else {None: handlers}
@@ -356,14 +335,3 @@ class Subscription:
             request=request,
         )
         return replace(wanted, converters={form.id: wanted.converter(form, fused=False)}), type_
-
-
-def subscriber_path(channel: int, name: str) -> str:
-    """The file that keeps how far a subscriber came."""
-    return f"_subscribers/{channel}-{hashlib.sha256(name.encode()).hexdigest()[:32]}.json"
-
-
-def json_to_subscriber(data: bytes) -> tuple[int, str, Position]:
-    """A subscriber's channel, name and position. Raises PBIO_BAD_LOG, PBIO_BAD_OFFSET."""
-    made = parse(data)
-    return a_number(made.get("channel")), a_name(made.get("name")), Position.parse(a_text(made.get("position")))

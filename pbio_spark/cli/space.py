@@ -69,9 +69,9 @@ def describe(root: Root, name: Name) -> None:
                 print(f"{what}: {printable_lines(text)}")
         for parameter, value in info.derivation.parameters:
             print(f"param.{parameter}: {value}")
-    for number, subscriber, position in space.subscribers():
-        if number == info.id:
-            print(f"subscriber {printable(subscriber)}: at {position}")
+    for subscriber in space.subscribers():
+        if subscriber.channel == info.id:
+            print(f"subscriber {printable(subscriber.name)}: at {subscriber.position}")
     print(printable_lines(str(channel.format)))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ecode.types import FLOAT64, INT32, INT64, STRING, Field, record
-from pbio_spark.channels import Channel, ChannelSpace, Event, Position, Submission
+from pbio_spark.channels import Channel, ChannelSpace, Event, Position, Submission, subscribers
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
@@ -109,8 +109,11 @@ def test_a_named_subscriber_goes_on_behind_what_it_acknowledged(counts: Channel)
     next(events)  # this one was not acknowledged
     assert numbers(again(counts.space).channel("counts"), start="latest", name="reader") == list(range(3, 10))
     assert numbers(counts, start="earliest", name="another") == list(range(10))
-    ((channel, name, position), *_) = sorted(counts.space.subscribers(), key=lambda s: s[1], reverse=True)
-    assert (channel, name, position) == (counts.info.id, "reader", everything(counts)[2].position.next)
+    reader = subscribers.read(counts.space.folder, counts.info.id, "reader")
+    assert reader is not None
+    assert reader.position == everything(counts)[2].position.next
+    assert [one.name for one in counts.space.subscribers()] == ["another", "reader"]
+    assert reader in counts.space.subscribers()
 
 
 def test_an_acknowledgement_never_goes_back(counts: Channel) -> None:

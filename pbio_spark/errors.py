@@ -55,6 +55,8 @@ CODES: dict[str, str] = {
     "PBIO_CANNOT_CREATE": "The file system cannot create a file only if it is new, so it cannot hold a channel space.",
     "PBIO_CHANNEL_EXISTS": "There is a channel of that name already.",
     "PBIO_EVENTS_GONE": "A subscriber was left behind: events that it has not seen are not kept any more.",
+    "PBIO_OUT_OF_ORDER": "Events of one producer are published in another order than their sequence numbers say.",
+    "PBIO_NOT_DELIVERED": "Events are published, but not all who should have them acknowledged them in time.",
     "PBIO_NO_SPACE": "The folder is no channel space.",
     "PBIO_UNKNOWN_CHANNEL": "There is no channel of that name, or it has been dropped.",
     # source

@@ -4,12 +4,17 @@
     log           `Log`, the small interface; `FolderLog`, the embedded default
     checked       values of JSON that nobody trusts
     entries       what a commit says, and its JSON
+    groups        where the events of a commit lie, as columns
     state         what all commits up to one add up to; checkpoints of it
     position      where an event stands in a space
-    submission    a producer's events, encoded once
+    submission    a producer's events, as it hands them over
+    concentrate   rows of any channels and producers -> their groups
+    prepare       submissions -> encoded events
     derivation    events of one channel -> those of channels derived from it
-    publishing    submissions -> one data file and one commit, exactly once
+    publishing    encoded events -> data files and one commit, exactly once
     subscribers   who has a name: how far each one came
+    expiry        which of them are still there
+    delivery      a publication -> the moment when they have it
     subscription  commits -> events of the type that a subscriber wants
     retention     what need not be kept, and small files made into larger ones
     space         `ChannelSpace` and `Channel`: create, open, list, drop, submit, subscribe
@@ -31,8 +36,18 @@ Nothing here knows Spark.
 
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.space import Channel, ChannelSpace
-from pbio_spark.channels.submission import Submission
+from pbio_spark.channels.submission import Columns, Submission
 from pbio_spark.channels.subscribers import Subscriber
 from pbio_spark.channels.subscription import Delivery, Event, Subscription
 
-__all__ = ["ChannelSpace", "Channel", "Submission", "Subscriber", "Subscription", "Delivery", "Event", "Position"]
+__all__ = [
+    "ChannelSpace",
+    "Channel",
+    "Submission",
+    "Columns",
+    "Subscriber",
+    "Subscription",
+    "Delivery",
+    "Event",
+    "Position",
+]

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from pbio_spark.channels import subscribers
 from pbio_spark.channels.checked import bad
-from pbio_spark.channels.entries import Compact, Create, Data, Group
+from pbio_spark.channels.entries import Compact, Create, Data
+from pbio_spark.channels.groups import Group
 from pbio_spark.channels.log import FolderLog, entry_name
 from pbio_spark.channels.retention import is_alive
 from pbio_spark.channels.space import ChannelSpace
@@ -26,7 +27,7 @@ def problems(space: ChannelSpace) -> Iterator[PbioError]:
     places: dict[str, tuple[str, int]] = {}
     try:
         while (entry := space.history.entry(state.version + 1)) is not None:
-            state.apply(entry)
+            state.apply(space.history.filled(entry))
             if isinstance(entry.change, Compact):
                 places |= {path: (entry.change.file.path, further) for path, further in entry.change.parts}
             if checkpoints.pop(state.version, None) not in (None, state_to_json(state)):
@@ -74,8 +75,8 @@ def _entry_problems(
                 yield error
         case Data() as data:
             for number, file in enumerate(data.files):
-                groups = [group for group in data.groups if group.file == number]
-                if not is_alive(data, number, version, state):
+                groups = [group for group in space.history.groups(data) if group.file == number]
+                if not is_alive({group.channel for group in groups}, version, state):
                     continue
                 path, further = places.get(file.path, (file.path, None))
                 try:

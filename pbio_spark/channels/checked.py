@@ -15,6 +15,7 @@ from pbio_spark.errors import PbioError
 
 MOST = 2**63 - 1
 _DATA_NAME = re.compile(r"data/[0-9a-f]{32}\.pbio")
+_DIRECTORY_NAME = re.compile(r"_log/[0-9a-f]{32}\.groups")
 _LONGEST_NAME = 200
 
 Keep: TypeAlias = "Literal['always', 'subscribed'] | int"
@@ -64,6 +65,13 @@ def a_path(said: Any) -> str:
     """The path of a data file. One that leads out of the space must not be followed."""
     if not isinstance(said, str) or not _DATA_NAME.fullmatch(said):
         bad(f"{str(said)[:80]!r} is no data file of a space")
+    return said
+
+
+def a_directory(said: Any) -> str:
+    """The path of a directory of groups."""
+    if not isinstance(said, str) or not _DIRECTORY_NAME.fullmatch(said):
+        bad(f"{str(said)[:80]!r} is no directory of a space")
     return said
 
 

@@ -5,25 +5,30 @@ Values of parameters are compiled into the programs, so that a change costs one 
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
 import ecode
 from ecode.suggest import did_you_mean
 from ecode.types import FLOAT64, INT64, Field, Record, record
 from pbio_spark.channels.entries import Derivation, is_parameter
+from pbio_spark.channels.groups import NO_NUMBER, Groups, Int64s
+from pbio_spark.channels.prepare import Prepared, read_encoded
 from pbio_spark.channels.state import ChannelInfo, State
-from pbio_spark.channels.submission import WHOLE, Prepared, channel_format
-from pbio_spark.columns.encoder import Encoder, format_to_encoder
-from pbio_spark.columns.read import Part, Wanted, read_batches
+from pbio_spark.channels.submission import WHOLE, channel_format
+from pbio_spark.columns.encoder import Encoded, Encoder, format_to_encoder
+from pbio_spark.columns.read import Wanted
 from pbio_spark.columns.ways import Request
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_schema import record_to_arrow
 from pbio_spark.formats.store import FormatStore
+
+PLACE = pa.field("\0place", pa.struct([("ordinal", pa.int64())]))
+"""The column that says which event a row was."""
 
 _BLOCK = "parameters"
 """The name of the type of parameter blocks."""
@@ -46,17 +51,19 @@ class Deriver:
         """
         made: list[Prepared] = []
         refused: dict[int, str] = {}
-        waiting = [(one, child) for one in events for child in state.children(one.channel)]
-        for one, child in waiting:  # grows while it is walked
-            assert child.derivation is not None
-            parent = state.channels[child.derivation.parent]
-            try:
-                found = self._made(one, parent, child, child.derivation)
-            except PbioError as error:
-                refused[child.id] = str(error)
-                continue
-            made += found
-            waiting += [(each, grandchild) for each in found for grandchild in state.children(child.id)]
+        waiting = list(events)
+        for one in waiting:  # grows while it is walked
+            for channel in set(one.groups.rows["channel"].tolist()) & state.parents:
+                parent = state.channels[channel]
+                own = one.groups.take(np.flatnonzero(one.groups.rows["channel"] == channel))
+                for child in state.children(channel):
+                    try:
+                        found = self._made(replace(one, groups=own), parent, child)
+                    except PbioError as error:
+                        refused[child.id] = str(error)
+                        continue
+                    made += found
+                    waiting += found
         return made, tuple(refused.items())
 
     def check(self, parent: Format, own: Format, derivation: Derivation) -> None:
@@ -80,16 +87,21 @@ class Deriver:
                 )
         self._way(parent, own, derivation, parent)
 
-    def _made(self, events: Prepared, parent: ChannelInfo, child: ChannelInfo, how: Derivation) -> list[Prepared]:
+    def _made(self, events: Prepared, parent: ChannelInfo, child: ChannelInfo) -> list[Prepared]:
+        """The events of a channel, made of those of its parent, which lie together."""
+        assert child.derivation is not None
         own = channel_format(child, self._formats)
-        wanted, encoder = self._way(channel_format(parent, self._formats), own, how, events.format)
-        # A part never begins at offset 0, where a file has its magic.
-        data = b"\0" + events.encoded.buffer.to_pybytes()
-        batches = read_batches(wanted, Part(f"channel {child.name}", 1, len(data)), io.BytesIO(data))
-        return [
-            replace(events, channel=child.id, format=own, encoded=encoder.encode(batch), sequence=None)
-            for batch in batches
-        ]
+        wanted, encoder = self._way(channel_format(parent, self._formats), own, child.derivation, events.format)
+        rows = events.groups.rows
+        start = int(rows["start"][0])
+        items = events.encoded.buffer.slice(start, int(rows["end"][-1]) - start)
+        made = []
+        for batch in read_encoded(wanted, items, f"channel {child.name}"):
+            ordinals = _ordinals(batch) + rows["ordinal"][0]
+            encoded = encoder.encode(batch.select(batch.schema.names[:-1]))
+            groups = _groups_of(events.groups, ordinals, encoded, child.id, own)
+            made.append(Prepared(own, encoded, groups))
+        return made
 
     def _way(self, parent: Format, own: Format, how: Derivation, form: Format) -> tuple[Wanted, Encoder]:
         key = parent.id.hex(), own.id.hex(), how, form
@@ -105,12 +117,43 @@ class Deriver:
                 records=(parameters_to_record(how.parameters),) if how.parameters else (),
             )
             schema: pa.Schema = record_to_arrow(own.record)
-            wanted = Wanted(schema, formats=(form, parent), store=self._formats, mode="DROPMALFORMED", request=request)
+            wanted = Wanted(
+                schema.append(PLACE),
+                formats=(form, parent),
+                store=self._formats,
+                mode="DROPMALFORMED",
+                metadata_column=PLACE.name,
+                request=request,
+            )
             converter = wanted.converter(form, fused=False)
             # What a transform never writes is zero, as it is for the program itself.
             encoder = format_to_encoder(own, schema, null_value=0, wrap=True)
             self._ways[key] = replace(wanted, converters={form.id: converter}), encoder
         return self._ways[key]
+
+
+def _ordinals(batch: pa.RecordBatch) -> Int64s:
+    """Which events the rows of a batch were."""
+    return batch.column(batch.num_columns - 1).field(0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def _groups_of(parent: Groups, ordinals: Int64s, encoded: Encoded, channel: int, own: Format) -> Groups:
+    """Whose some derived events are: those of the events that they were made of."""
+    first = np.searchsorted(ordinals, parent.rows["ordinal"])
+    end = np.searchsorted(ordinals, parent.rows["ordinal"] + parent.rows["count"])
+    kept = np.flatnonzero(first < end)
+    first, end = first[kept], end[kept]
+    groups = parent.take(kept)
+    times = {
+        i: known[ordinals[first[i] : end[i]] - groups.rows["ordinal"][i]] for i, known in groups.event_times.items()
+    }
+    rows = groups.rows
+    rows["channel"], rows["format"], rows["sequence"] = channel, 0, NO_NUMBER
+    rows["ordinal"], rows["count"] = first, end - first
+    rows["start"], rows["end"] = encoded.offsets[first], encoded.offsets[end]
+    for i, known in times.items():
+        rows["event_time"][i] = known[0]
+    return Groups(rows, (own.id.hex(),), groups.producers, {}, times)
 
 
 def check_parameters(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pbio_spark.channels.checked import (
-    MOST,
     Keep,
+    a_directory,
     a_format,
     a_keep,
     a_list,
@@ -23,9 +23,8 @@ from pbio_spark.channels.checked import (
     bad,
     parse,
 )
+from pbio_spark.channels.groups import Groups, groups_to_json, json_to_groups
 from pbio_spark.channels.position import Position
-
-_GROUP = ("channel", "file", "start", "end", "ordinal", "count", "format", "producer", "sequence", "event_time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,49 +100,23 @@ class DataFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Events of one channel from one producer, all of one format, one after the other in a data file.
-
-    Attributes:
-        channel: its ID.
-        file: which of the commit's files.
-        start, end: byte offsets of item boundaries.
-        ordinal: of the first event among all records of the file.
-        count: of events.
-        format: the ID of their format, in hexadecimal.
-        producer: who made them; None if nobody said.
-        sequence: the first event's number of its producer's; the others follow it.
-        event_time: microseconds since 1970 UTC.
-    """
-
-    channel: int
-    file: int
-    start: int
-    end: int
-    ordinal: int
-    count: int
-    format: str
-    producer: str | None = None
-    sequence: int | None = None
-    event_time: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Data:
     """Events of one batch, for any number of channels.
 
     Attributes:
         control: the version of the last control change that the writer knew of.
-        files, groups: where the events lie, by file and ordinal.
+        files, groups: where the events lie.
         transaction: an application's name and its batch's number: none of a lower number comes again.
         refused: derived channels for which the writer could not make the events of this batch, and why.
+        directory: the file that has the groups, if they are many; `groups` are none then.
     """
 
     control: int
     files: tuple[DataFile, ...]
-    groups: tuple[Group, ...]
+    groups: Groups
     transaction: tuple[str, int] | None = None
     refused: tuple[tuple[int, str], ...] = ()
+    directory: DataFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +186,11 @@ def entry_to_json(entry: Entry) -> bytes:
             made["data"] = {
                 "control": data.control,
                 "files": [[file.path, file.bytes] for file in data.files],
-                "groups": [[getattr(group, name) for name in _GROUP] for group in data.groups],
             }
+            if data.directory is None:
+                made["data"]["groups"] = groups_to_json(data.groups)
+            else:
+                made["data"]["directory"] = [data.directory.path, data.directory.bytes]
             if data.transaction is not None:
                 made["data"]["transaction"] = list(data.transaction)
             if data.refused:
@@ -261,19 +237,11 @@ def json_to_entry(data: bytes, version: int) -> Entry:
 
 def _data(body: Mapping[str, Any], version: int) -> Data:
     files = tuple(_file(file) for file in a_list(body.get("files")))
-    groups = tuple(_group(group) for group in a_list(body.get("groups")))
-    ends: dict[int, tuple[int, int]] = {}
-    for group in groups:
-        end, ordinal = ends.get(group.file, (4, 0))
-        if not (group.file < len(files) and end <= group.start < group.end <= files[group.file].bytes):
-            bad(f"the bytes {group.start} to {group.end} of file {group.file} are not free for events")
-        if group.ordinal != ordinal or not 0 < group.count <= group.end - group.start or group.channel > version:
-            bad("the events of a group contradict their numbers")
-        if (group.sequence is not None) and (group.producer is None or group.sequence + group.count > MOST):
-            bad("events have sequence numbers that nobody can have given them")
-        ends[group.file] = group.end, ordinal + group.count
-    if list(groups) != sorted(groups, key=lambda group: group.file):
-        bad("the groups of a file are not together")
+    directory = None
+    if "directory" in body:
+        path, size = a_list(body["directory"], 2)
+        directory = DataFile(a_directory(path), a_number(size))
+    groups = Groups() if directory is not None else json_to_groups(body.get("groups"), sizes_of(files), version)
     said = body.get("transaction")
     transaction = None
     if said is not None:
@@ -281,7 +249,11 @@ def _data(body: Mapping[str, Any], version: int) -> Data:
         transaction = a_text(application), a_number(number)
     pairs = [a_list(pair, 2) for pair in a_list(body.get("refused", []))]
     refused = tuple((a_number(channel, most=version), a_text(reason)) for channel, reason in pairs)
-    return Data(a_number(body.get("control"), most=version), files, groups, transaction, refused)
+    return Data(a_number(body.get("control"), most=version), files, groups, transaction, refused, directory)
+
+
+def sizes_of(files: Iterable[DataFile]) -> list[int]:
+    return [file.bytes for file in files]
 
 
 def derivation_to_json(derivation: Derivation) -> dict[str, Any]:
@@ -318,19 +290,3 @@ def is_parameter(name: str, value: object) -> bool:
 def _file(said: Any) -> DataFile:
     path, size = a_list(said, 2)
     return DataFile(a_path(path), a_number(size))
-
-
-def _group(said: Any) -> Group:
-    channel, file, start, end, ordinal, count, format_id, producer, sequence, event_time = a_list(said, len(_GROUP))
-    return Group(
-        a_number(channel),
-        a_number(file),
-        a_number(start),
-        a_number(end),
-        a_number(ordinal),
-        a_number(count),
-        a_format(format_id),
-        None if producer is None else a_text(producer),
-        None if sequence is None else a_number(sequence),
-        None if event_time is None else a_number(event_time, least=-MOST),
-    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -95,19 +96,23 @@ class Folder:
         names = (path.rstrip("/").rpartition("/")[2] for path in found)
         return sorted(name for name in names if name.startswith(".") is temporary)
 
-    def create(self, name: str, data: bytes) -> bool:
+    def create(self, name: str, data: bytes | Sequence[Any]) -> bool:
         """Create a file and bring it to the disk, unless it exists: False then, and nothing has changed.
+
+        Args:
+            data: bytes, or buffers, one after the other.
 
         An error leaves open whether the file was created, as a lost reply does.
         """
         path = self.path(name)
+        pieces: Sequence[Any] = [data] if isinstance(data, bytes) else data
         if not self.is_local:
             try:
-                self._fs.pipe_file(path, data, mode="create")
+                self._fs.pipe_file(path, b"".join(pieces), mode="create")
             except FileExistsError:
                 return False
             return True
-        temporary = self._write_temporary(path, data)
+        temporary = self._write_temporary(path, pieces)
         try:
             os.link(temporary, path)
         except FileExistsError:
@@ -124,7 +129,7 @@ class Folder:
         if not self.is_local:
             self._fs.pipe_file(path, data)
             return
-        temporary = self._write_temporary(path, data)
+        temporary = self._write_temporary(path, [data])
         try:
             os.replace(temporary, path)
         except BaseException:
@@ -137,11 +142,11 @@ class Folder:
         with suppress(FileNotFoundError):
             self._fs.rm_file(self.path(name))
 
-    def _write_temporary(self, path: str, data: bytes) -> str:
+    def _write_temporary(self, path: str, pieces: Sequence[Any]) -> str:
         temporary = f"{os.path.dirname(path)}/.{uuid.uuid4().hex}.tmp"
         try:
             with open(temporary, "xb") as file:
-                file.write(data)
+                file.writelines(pieces)
                 file.flush()
                 os.fsync(file.fileno())
         except BaseException:

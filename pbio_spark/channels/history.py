@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 import uuid
 from collections.abc import Container
+from dataclasses import replace
 from threading import RLock
 
-from pbio_spark.channels.checked import bad
-from pbio_spark.channels.entries import AnyChange, Compact, Data, Entry, Group, entry_to_json, json_to_entry
+from pbio_spark.channels.checked import MOST, bad, parse
+from pbio_spark.channels.entries import (
+    AnyChange,
+    Compact,
+    Data,
+    DataFile,
+    Entry,
+    entry_to_json,
+    json_to_entry,
+    sizes_of,
+)
+from pbio_spark.channels.groups import Group, Groups, groups_to_json, json_to_groups
 from pbio_spark.channels.log import Log, entry_name
 from pbio_spark.channels.state import State, json_to_state, state_to_json
 from pbio_spark.errors import PbioError
 
 log = logging.getLogger("pbio_spark.channels")
+
+LONGEST_GROUPS = 64 << 10
+"""The most bytes of groups in a commit itself: who waits for events of one channel reads it anyhow."""
 
 CHECKPOINT_EVERY = 100
 """Commits between two checkpoints: what a new reader reads at most, unless a writer died before it made one."""
@@ -31,6 +46,7 @@ class History:
         self._log = log
         self._space = space
         self.lock = RLock()
+        self._directory: tuple[str, Groups] = "", Groups()
         self._compacted: dict[int, dict[str, tuple[str, int]]] = {}
         self.state = self._start()
 
@@ -49,14 +65,46 @@ class History:
 
     def groups(self, data: Data, channels: Container[int] | None = None) -> list[Group]:
         """Where the events of a commit lie: of all channels, or of some, in the order of their positions."""
-        return [group for group in data.groups if channels is None or group.channel in channels]
+        groups = self.all_groups(data)
+        return list(groups) if channels is None else groups.having(channels)
+
+    def all_groups(self, data: Data) -> Groups:
+        """Where the events of a commit lie, from its directory if there is one. Raises PBIO_BAD_LOG."""
+        if data.directory is None or len(data.groups):
+            return data.groups
+        path, size = data.directory.path, data.directory.bytes
+        with self.lock:
+            if self._directory[0] != path:
+                said = self._log.attachment(path)
+                if said is None or len(said) != size:
+                    bad(f"the directory {path} is not the one that was committed")
+                try:
+                    self._directory = path, json_to_groups(parse(said), sizes_of(data.files), MOST)
+                except PbioError as error:
+                    raise error.at(file=path) from None
+            return self._directory[1]
+
+    def filled(self, entry: Entry) -> Entry:
+        """A commit with its groups, wherever they are."""
+        if not isinstance(entry.change, Data):
+            return entry
+        return replace(entry, change=replace(entry.change, groups=self.all_groups(entry.change)))
+
+    def with_directory(self, data: Data) -> Data:
+        """A commit that is to be appended, its groups kept beside it if they are many."""
+        said = json.dumps(groups_to_json(data.groups), separators=(",", ":")).encode()
+        if len(said) <= LONGEST_GROUPS:
+            return data
+        path = f"_log/{uuid.uuid4().hex}.groups"
+        self._log.attach(path, said)
+        return replace(data, directory=DataFile(path, len(said)))
 
     def catch_up(self) -> State:
         """The state after the last commit that there is. Raises PBIO_BAD_LOG."""
         with self.lock:
             while (entry := self.entry(self.state.version + 1)) is not None:
                 try:
-                    self.state.apply(entry)
+                    self.state.apply(self.filled(entry))
                 except PbioError as error:
                     raise error.at(file=entry_name(self.state.version + 1)) from None
             return self.state
@@ -76,7 +124,13 @@ class History:
     def locate(self, version: int, path: str) -> tuple[str, int] | None:
         """Where a data file of a commit has gone: its new path, and how many bytes further on its items are there."""
         with self.lock:
-            for first, last, compaction in reversed(self.catch_up().compactions):
+            self.catch_up()
+            return self.located(version, path)
+
+    def located(self, version: int, path: str) -> tuple[str, int] | None:
+        """The same, as far as is known without looking into the log again."""
+        with self.lock:
+            for first, last, compaction in reversed(self.state.compactions):
                 if first <= version <= last and path in (parts := self._parts(compaction)):
                     return parts[path]
         return None

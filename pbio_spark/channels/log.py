@@ -2,6 +2,7 @@
 
 _log/00000000000000000012.json         one commit
 _log/00000000000000000100.checkpoint   the state after a commit
+_log/<ID>.groups                       where the events of a commit lie, if that is long
 _log/_newest                           the number of some late checkpoint: a hint, which may be old or missing
 """
 
@@ -16,6 +17,8 @@ from pbio_spark.errors import PbioError
 
 LONGEST_ENTRY = 32 << 20
 """The most bytes that a commit or a checkpoint may have: one request, even where larger files take several."""
+
+LONGEST_ATTACHMENT = 256 << 20
 
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint")
 _COMMIT = re.compile(r"(\d{20})\.json")
@@ -32,6 +35,12 @@ class Log(Protocol):
 
     def versions(self) -> list[int]:
         """All versions that have entries, ascending. It may be slow: for maintenance, not for reading."""
+
+    def attach(self, name: str, data: bytes) -> None:
+        """Keep, durably, what is too long for an entry that is about to name it."""
+
+    def attachment(self, name: str) -> bytes | None:
+        """What was kept under a name; None if there is nothing."""
 
     def checkpoint(self, version: int, state: bytes) -> None:
         """Keep the state after a version, to start from."""
@@ -54,6 +63,14 @@ class FolderLog:
 
     def read(self, version: int) -> bytes | None:
         return self._checked(entry_name(version))
+
+    def attach(self, name: str, data: bytes) -> None:
+        if len(data) > LONGEST_ATTACHMENT:
+            raise PbioError("PBIO_BAD_VALUE", f"a directory of {len(data)} bytes", hint="publish fewer events at once")
+        self._folder.create(name, data)
+
+    def attachment(self, name: str) -> bytes | None:
+        return self._folder.read(name, LONGEST_ATTACHMENT)
 
     def versions(self) -> list[int]:
         return self._numbers(_COMMIT)

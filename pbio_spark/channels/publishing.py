@@ -1,29 +1,40 @@
-"""Submissions -> one data file and one commit.
+"""Prepared events -> data files and one commit.
 
 The steps of a commit, each safe to die between:
 
 1. Catch up with the log, and leave out what it has already.
-2. Write the data file, and bring it to the disk. Nobody knows of it yet.
+2. Write the data files, and bring them to the disk. Nobody knows of them yet. A task of a cluster has done that before.
 3. Append the commit at the next version. From here on all of it is published.
 
-Whoever loses the race for a version starts again; the data file stays if the same events are still to be published.
+Whoever loses the race for a version starts again; data files stay if the same events are still to be published, and
+derived as they were.
 """
 
 from __future__ import annotations
 
 import io
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
+import pyarrow as pa
+
+from pbio_spark.channels.checked import bad
 from pbio_spark.channels.derivation import Deriver
-from pbio_spark.channels.entries import Data, DataFile, Group
+from pbio_spark.channels.entries import Data, DataFile
 from pbio_spark.channels.files import Folder
+from pbio_spark.channels.groups import Groups, Int64s
 from pbio_spark.channels.history import History
+from pbio_spark.channels.prepare import Prepared
 from pbio_spark.channels.state import State
-from pbio_spark.channels.submission import Prepared
+from pbio_spark.channels.submission import stored_format
+from pbio_spark.columns.chunks import Chunker
+from pbio_spark.columns.encoder import Encoded
 from pbio_spark.errors import PbioError
-from pbio_spark.wire import FileWriter
+from pbio_spark.formats.store import FormatStore
+from pbio_spark.wire import MAGIC
+from pbio_spark.wire.writer import format_to_item
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,74 +52,198 @@ class Published:
     known: int
 
 
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A data file that waits for its commit.
+
+    Attributes:
+        own: the groups of the events that were submitted.
+        derived: those of events made of them.
+        refused: derived channels whose events could not be made, and why.
+        descendants: what was derived: see `State.descendants`.
+    """
+
+    file: DataFile
+    own: Groups
+    derived: Groups
+    refused: tuple[tuple[int, str], ...]
+    descendants: tuple[tuple[int, int], ...]
+
+
+def pack(folder: Folder, deriver: Deriver, events: Sequence[Prepared], state: State) -> Packed:
+    """Write events, and those of the channels that are derived from theirs, to one data file."""
+    derived, refused = deriver.derive(events, state)
+    pieces: list[object] = [MAGIC]
+    size, ordinal = len(MAGIC), 0
+    described = set()
+    placed = []
+    for one in (*events, *derived):
+        if one.format not in described:
+            pieces.append(item := format_to_item(one.format))
+            described.add(one.format)
+            size += len(item)
+        placed.append(one.groups.moved(0, size, ordinal))
+        pieces.append(one.encoded.buffer)
+        size += one.encoded.buffer.size
+        ordinal += len(one.encoded.offsets) - 1
+    path = f"data/{uuid.uuid4().hex}.pbio"
+    folder.create(path, pieces)
+    own, made = (Groups.together(part) for part in (placed[: len(events)], placed[len(events) :]))
+    return Packed(DataFile(path, size), own, made, refused, state.descendants(own.rows["channel"].tolist()))
+
+
+def unpack(folder: Folder, formats: FormatStore, packed: Packed) -> list[Prepared]:
+    """The events that were submitted, read back from their data file. Raises PBIO_BAD_LOG if it is not what it was."""
+    data = folder.read(packed.file.path)
+    if data is None or len(data) != packed.file.bytes:
+        bad(f"the data file {packed.file.path} is not the one that was written")
+    own = packed.own
+    made = []
+    # Groups lie together if they are of one format and one submission.
+    changes = (own.rows["start"][1:] != own.rows["end"][:-1]) | (np.diff(own.rows["format"]) != 0)
+    for run in np.split(np.arange(len(own)), np.flatnonzero(changes) + 1):
+        rows = own.rows[run]
+        start, end, ordinal = int(rows["start"][0]), int(rows["end"][-1]), int(rows["ordinal"][0])
+        form = stored_format(own.formats[rows["format"][0]], formats)
+        chunks = Chunker(io.BytesIO(data), packed.file.path, [form], formats.get, 1 << 20, 1 << 26)
+        offsets = [chunk.offset + chunk.positions for chunk in chunks.chunks(start, end, ordinal)]
+        encoded = Encoded(pa.py_buffer(data).slice(start, end - start), np.concatenate([*offsets, [end]]) - start)
+        groups = replace(own.take(run).moved(0, -start, -ordinal), formats=own.formats)
+        made.append(Prepared(form, encoded, groups))
+    return made
+
+
+class _Parcel:
+    """Events on their way into the log, in memory or in a data file that a task wrote."""
+
+    def __init__(self, events: Sequence[Prepared] | Packed) -> None:
+        self.packed = events if isinstance(events, Packed) else None
+        self._prepared = None if isinstance(events, Packed) else list(events)
+
+    @property
+    def own(self) -> Groups:
+        """The groups of what is still to be published."""
+        if self.packed is not None:
+            return self.packed.own
+        assert self._prepared is not None
+        return Groups.together(one.groups for one in self._prepared)
+
+    def pack(
+        self, folder: Folder, deriver: Deriver, formats: FormatStore, state: State, known: Mapping[int, int]
+    ) -> Packed | None:
+        """The data file as it is to be committed, without what is known; None if nothing is left."""
+        packed = self.packed
+        if packed is not None:
+            channels = packed.own.rows["channel"].tolist()
+            if not known and packed.descendants == state.descendants(channels):
+                return packed
+            self._prepared = self._prepared or unpack(folder, formats, packed)
+            self.discard(folder)
+        assert self._prepared is not None
+        self._prepared = _without(self._prepared, known)
+        if self._prepared:
+            self.packed = pack(folder, deriver, self._prepared, state)
+        return self.packed
+
+    def discard(self, folder: Folder) -> None:
+        """Remove the data file: nobody knows of it."""
+        if self.packed is not None:
+            folder.remove(self.packed.file.path)
+        self.packed = None
+
+
 def publish(
     history: History,
     folder: Folder,
     deriver: Deriver,
-    submissions: Sequence[Prepared],
+    formats: FormatStore,
+    events: Sequence[Sequence[Prepared] | Packed],
     transaction: tuple[str, int] | None,
 ) -> Published:
-    """Publish what is new of the submissions, and what channels derive from it: all of it or nothing.
+    """Publish what is new of some events, and what channels derive from them: all of it or nothing.
+
+    Args:
+        events: those of one data file, each, or such files as tasks have written them.
 
     Raises:
-        PbioError: PBIO_UNKNOWN_CHANNEL if a channel has been dropped in the meantime.
+        PbioError: PBIO_UNKNOWN_CHANNEL if a channel has been dropped in the meantime; PBIO_OUT_OF_ORDER if a producer's
+            events come in another order than their numbers say.
         OSError: the file system failed, and it is not known whether the events are published. To publish them again
             with the same producer and sequence numbers, or the same transaction, is safe.
     """
-    total = sum(submission.count for submission in submissions)
-    written: tuple[list[int], Data] | None = None
+    parcels = [_Parcel(one) for one in events]
+    total = sum(parcel.own.events for parcel in parcels)
+    data: Data | None = None
     with history.lock:
         while True:
             state = history.catch_up()
-            firsts = _firsts(submissions, state, transaction)
-            new = [s.without(first) for s, first in zip(submissions, firsts, strict=True) if first < s.count]
-            if written is not None and (written[0] != firsts or written[1].control != state.control):
-                folder.remove(written[1].files[0].path)
-                written = None
-            if not new:
+            is_known = transaction is not None and transaction[1] <= state.transactions.get(transaction[0], -1)
+            if is_known:
+                for parcel in parcels:
+                    parcel.discard(folder)
                 return Published(None, 0, total)
-            if written is None:
-                derived, refused = deriver.derive(new, state)
-                files, groups = _write(folder, [*new, *derived])
-                written = firsts, Data(state.control, files, groups, transaction, refused)
-            version = history.append(written[1])
+            known = _known([parcel.own for parcel in parcels], state)
+            was = [parcel.packed for parcel in parcels]
+            made = [
+                parcel.pack(folder, deriver, formats, state, own) for parcel, own in zip(parcels, known, strict=True)
+            ]
+            packed = [one for one in made if one is not None]
+            if not packed:
+                return Published(None, 0, total)
+            if data is None or any(one is not old for one, old in zip(made, was, strict=True)):
+                data = history.with_directory(_data(packed, state.control, transaction))
+            data = replace(data, control=state.control)
+            version = history.append(data)
             if version is not None:
-                events = sum(one.count for one in new)
-                return Published(version, events, total - events)
+                new = sum(one.own.events for one in packed)
+                return Published(version, new, total - new)
 
 
-def _firsts(submissions: Sequence[Prepared], state: State, transaction: tuple[str, int] | None) -> list[int]:
-    """The index of the first event of each submission that is not yet published."""
-    if transaction is not None and transaction[1] <= state.transactions.get(transaction[0], -1):
-        return [submission.count for submission in submissions]
-    firsts = []
-    last: dict[tuple[int, str], int] = {}
-    for submission in submissions:
-        if submission.channel not in state.channels:
+def _data(packed: Sequence[Packed], control: int, transaction: tuple[str, int] | None) -> Data:
+    groups = Groups.together(
+        part.moved(number, 0, 0) for number, one in enumerate(packed) for part in (one.own, one.derived)
+    )
+    refused = dict(pair for one in packed for pair in one.refused)
+    return Data(control, tuple(one.file for one in packed), groups, transaction, tuple(refused.items()))
+
+
+def _without(events: Sequence[Prepared], known: Mapping[int, int]) -> list[Prepared]:
+    """What is new of some events, and of their groups, counted through."""
+    new, first = [], 0
+    for one in events:
+        count = len(one.groups)
+        left = one.without({i - first: known[i] for i in range(first, first + count) if i in known})
+        new += [left] if len(left.groups) else []
+        first += count
+    return new
+
+
+def _known(parts: Sequence[Groups], state: State) -> list[dict[int, int]]:
+    """How many of the first events of groups have been published before, or stand before them already."""
+    for channel in {channel for part in parts for channel in part.rows["channel"].tolist()}:
+        if channel not in state.channels:
             raise PbioError("PBIO_UNKNOWN_CHANNEL", "the channel has been dropped")
-        first = 0
-        if submission.producer is not None and submission.sequence is not None:
-            key = submission.channel, submission.producer
-            done = last.get(key, state.sequences.get(key, -1))
-            first = min(max(done + 1 - submission.sequence, 0), submission.count)
-            last[key] = max(done, submission.sequence + submission.count - 1)
-        firsts.append(first)
-    return firsts
-
-
-def _write(folder: Folder, events: Sequence[Prepared]) -> tuple[tuple[DataFile, ...], tuple[Group, ...]]:
-    """Write the data file, its events grouped by channel."""
-    file = io.BytesIO()
-    writer = FileWriter(file)
-    groups: list[Group] = []
-    ordinal = 0
-    for one in sorted(events, key=lambda one: one.channel):
-        writer.describe(one.format)
-        start = file.tell()
-        file.write(one.encoded.buffer)
-        made = one.format.id.hex(), one.producer, one.sequence, one.event_time
-        groups.append(Group(one.channel, 0, start, file.tell(), ordinal, one.count, *made))
-        ordinal += one.count
-    path = f"data/{uuid.uuid4().hex}.pbio"
-    folder.create(path, file.getvalue())
-    return (DataFile(path, file.tell()),), tuple(groups)
+    found: list[dict[int, int]] = []
+    seen: dict[tuple[int, str], list[Int64s]] = {}
+    for part in parts:
+        known = {}
+        for i, channel, producer, first, _ in part.numbered():
+            before = seen.setdefault((channel, producer), [])
+            done = state.sequences.get((channel, producer), -1)
+            latest = max((int(numbers[-1]) for numbers in before), default=-1)
+            numbers = part.numbers(i)
+            if first <= latest:
+                late = numbers[(numbers > done) & (numbers <= latest)]
+                missed = late[~np.isin(late, np.concatenate(before))]
+                if len(missed):
+                    raise PbioError(
+                        "PBIO_OUT_OF_ORDER",
+                        f"event {missed[0]} of producer {producer[:80]!r} comes behind its event {latest}",
+                        hint="sort the events of each producer by their numbers; in Spark, "
+                        "df.repartition(producer).sortWithinPartitions(producer, sequence)",
+                    )
+            if first <= max(done, latest):
+                known[i] = int(np.searchsorted(numbers, max(done, latest), "right"))
+            before.append(numbers)
+        found.append(known)
+    return found

@@ -6,20 +6,26 @@ looks up where its events are now, or that they are not kept any more.
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import uuid4
 
+from pbio_spark.channels import subscribers
 from pbio_spark.channels.checked import bad
 from pbio_spark.channels.entries import Compact, Data, DataFile, Drop, Entry, Trim
+from pbio_spark.channels.expiry import expired
 from pbio_spark.channels.files import Folder
 from pbio_spark.channels.history import History
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.state import ChannelInfo, State
+from pbio_spark.channels.submission import to_datetime
 from pbio_spark.channels.subscribers import Subscriber
 from pbio_spark.wire import MAGIC
+
+log = logging.getLogger("pbio_spark.channels")
 
 _CHECKPOINTS = 2
 """How many checkpoints stay: the newest might turn out to be damaged."""
@@ -33,21 +39,18 @@ class Removed:
         channels: the names of those whose oldest events are not kept any more.
         files: how many files it removed.
         bytes: that they had.
+        subscribers: those that had expired, and are forgotten.
     """
 
     channels: tuple[str, ...]
     files: int
     bytes: int
+    subscribers: tuple[Subscriber, ...] = ()
 
 
-def vacuum(
-    history: History,
-    folder: Folder,
-    subscribers: Sequence[Subscriber],
-    grace: timedelta,
-    linger: timedelta,
-) -> Removed:
-    """Let go of events as channels' `keep` says, then remove files that hold none that are kept.
+def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta) -> Removed:
+    """Forget subscribers that have expired, let go of events as channels' `keep` says, then remove files that hold none
+    that are kept.
 
     Args:
         grace: files that no commit names stay as long, because a writer may be about to commit them: no commit may take
@@ -56,9 +59,14 @@ def vacuum(
             local disk it does not matter to that.
     """
     state = history.catch_up()
+    everyone = subscribers.read_all(folder)
+    gone = expired(folder, everyone, time.time_ns() // 1000)
     trimmed = []
     for info in list(state.channels.values()):
-        before = _before(history, state, info, [one.position for one in subscribers if one.channel == info.id])
+        own = [one for one in everyone if one.channel == info.id]
+        # If all have expired, their word still counts: that nobody is left is no reason to remove what nobody has seen.
+        present = [one for one in own if one not in gone] or own
+        before = _before(history, state, info, [one.position for one in present])
         end = _last_end(history, info, before)
         if end is not None:
             trimmed += [info.name] if _trim(history, Trim(info.id, before, end)) else []
@@ -66,6 +74,8 @@ def vacuum(
     now = time.time_ns() // 1000
     old = [path for path, since in let_go.items() if since is not None and now - since >= _microseconds(linger)]
     unnamed = [path for name in folder.names("data") if (path := f"data/{name}") not in let_go]
+    directories = [f"_log/{name}" for name in folder.names("_log") if name.endswith(".groups")]
+    unnamed += [path for path in directories if path not in let_go]
     for sub in ("data", "_log", "_formats", "_subscribers"):
         unnamed += [f"{sub}/{name}" for name in folder.names(sub, temporary=True)]
     checkpoints = [f"_log/{name}" for name in folder.names("_log") if name.endswith(".checkpoint")]
@@ -74,7 +84,12 @@ def vacuum(
     removed = [size for path in old if (size := folder.size(path)) is not None]
     for path in old:
         folder.remove(path)
-    return Removed(tuple(trimmed), len(removed), sum(removed))
+    # One that came back meanwhile stays.
+    forgotten = [one for one in gone if subscribers.read(folder, one.channel, one.name) == one]
+    for one in forgotten:
+        log.warning("the subscriber %r, last seen %s, has expired", one.name, to_datetime(one.seen).isoformat())
+        subscribers.forget(folder, one.channel, one.name)
+    return Removed(tuple(trimmed), len(removed), sum(removed), tuple(forgotten))
 
 
 def compact(history: History, folder: Folder, small: int, target: int) -> int:
@@ -91,8 +106,10 @@ def compact(history: History, folder: Folder, small: int, target: int) -> int:
     for version, entry in _entries(history):
         if not isinstance(entry.change, Data):
             continue
+        groups = history.all_groups(entry.change)
         for number, file in enumerate(entry.change.files):
-            if file.bytes < small and file.path not in moved and is_alive(entry.change, number, version, state):
+            own = groups.channels(number)
+            if file.bytes < small and file.path not in moved and is_alive(own, version, state):
                 batch.append((version, file))
                 size += file.bytes
         if size >= target:
@@ -146,16 +163,18 @@ def _last_end(history: History, info: ChannelInfo, before: int) -> Position | No
     for version in range(min(before - 1, info.last), info.first - 1, -1):
         entry = history.entry(version)
         if entry is not None and isinstance(entry.change, Data):
-            ends = [Position(version, g.file, g.ordinal + g.count) for g in entry.change.groups if g.channel == info.id]
+            groups = history.groups(entry.change, {info.id})
+            ends = [Position(version, group.file, group.ordinal + group.count) for group in groups]
             if ends:
                 return max(ends)
     return None
 
 
 def _let_go(history: History) -> dict[str, int | None]:
-    """The data files that commits name, and since when nobody needs them, in microseconds; None if they are needed."""
+    """The files that commits name, and since when nobody needs them, in microseconds; None if they are needed."""
     state = history.catch_up()
     channels: dict[int, int] = {}
+    needed: dict[str, int | None] = {}
     files: dict[str, tuple[bool, set[int]]] = {}
     places: dict[str, tuple[str, int]] = {}
     for version, entry in _entries(history):
@@ -166,10 +185,13 @@ def _let_go(history: History) -> dict[str, int | None]:
                 files[file.path] = False, set()
                 places |= {path: (file.path, entry.time) for path, _ in parts}
             case Data() as data:
+                if data.directory is not None:
+                    needed[data.directory.path] = None  # whoever reads the log from its start needs it
+                groups = history.all_groups(data)
                 for n, file in enumerate(data.files):
-                    own = {group.channel for group in data.groups if group.file == n}
-                    files[file.path] = is_alive(data, n, version, state), own
-    let_go: dict[str, int | None] = {}
+                    own = groups.channels(n)
+                    files[file.path] = is_alive(own, version, state), own
+    let_go = needed
     for path, (alive, own) in files.items():
         place, moved = places.get(path, (path, 0))
         let_go[path] = None if alive and place == path else max(moved, *(channels.get(one, 0) for one in own), 0)
@@ -181,9 +203,8 @@ def _let_go(history: History) -> dict[str, int | None]:
     return let_go
 
 
-def is_alive(data: Data, file: int, version: int, state: State) -> bool:
-    """Whether a file of a commit holds events that are kept."""
-    channels = {group.channel for group in data.groups if group.file == file}
+def is_alive(channels: Iterable[int], version: int, state: State) -> bool:
+    """Whether the events of some channels in a commit are kept."""
     return any(channel in state.channels and version >= state.channels[channel].first for channel in channels)
 
 

@@ -27,10 +27,11 @@ from pbio_spark.channels.entries import Change, Create, Derivation, Drop
 from pbio_spark.channels.files import Folder
 from pbio_spark.channels.history import History
 from pbio_spark.channels.log import FolderLog
+from pbio_spark.channels.prepare import Preparer
 from pbio_spark.channels.publishing import Published, publish
 from pbio_spark.channels.retention import Removed, compact, vacuum
 from pbio_spark.channels.state import ChannelInfo, State
-from pbio_spark.channels.submission import Preparer, Rows, Submission, channel_format, type_to_format
+from pbio_spark.channels.submission import Columns, Rows, Submission, channel_format, type_to_format
 from pbio_spark.channels.subscribers import EXPIRE_AFTER, Subscriber
 from pbio_spark.channels.subscription import Handlers, Start, Subscription
 from pbio_spark.errors import PbioError
@@ -223,15 +224,19 @@ class ChannelSpace:
 
         Raises what `Channel.submit` raises.
         """
+        self.history.catch_up()
+        prepared = [one for submission in submissions for one in self._preparer.prepare(submission, self.find)]
+        prepared.sort(key=lambda one: int(one.groups.rows["channel"][0]))
+        return publish(self.history, self.folder, self._deriver, self.formats, [prepared], transaction)
+
+    def find(self, name: str) -> ChannelInfo:
+        """What is known of a channel, without a look at the log. Raises PBIO_UNKNOWN_CHANNEL."""
         with self.history.lock:
-            state = self.history.catch_up()
-            infos = [(one, self._info(one.channel, state)) for one in submissions]
-        prepared = [self._preparer.prepare(submission, info) for submission, info in infos]
-        return publish(self.history, self.folder, self._deriver, prepared, transaction)
+            return self._info(name, self.history.state)
 
     def vacuum(self, *, grace: timedelta = timedelta(days=1), linger: timedelta = timedelta(days=1)) -> Removed:
         """Remove what the `keep` of channels allows, and files that nothing needs; see `retention.vacuum`."""
-        return vacuum(self.history, self.folder, self.subscribers(), grace, linger)
+        return vacuum(self.history, self.folder, grace, linger)
 
     def compact(self, *, small: int = 1 << 20, target: int = 64 << 20) -> int:
         """Put small data files together; how many were. See `retention.compact`."""
@@ -277,6 +282,7 @@ class Channel:
         producer: str | None = None,
         sequence: int | None = None,
         event_time: datetime | None = None,
+        columns: Columns = Columns(),  # noqa: B008 - it never changes
     ) -> Published:
         """Publish events: when this returns, they are durable, and subscribers see all of them.
 
@@ -289,7 +295,7 @@ class Channel:
             OSError: it is not known whether they are; see `publish`.
         """
         rows: Rows = [events] if isinstance(events, Mapping) else events
-        return self.space.publish([Submission(self.name, rows, format, producer, sequence, event_time)])
+        return self.space.publish([Submission(self.name, rows, format, producer, sequence, event_time, columns)])
 
     def subscribe(
         self,

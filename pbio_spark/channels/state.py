@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from pbio_spark.channels.checked import Keep, a_format, a_keep, a_list, a_name, a_number, a_position, a_text, bad, parse
 from pbio_spark.channels.entries import (
@@ -19,6 +22,7 @@ from pbio_spark.channels.entries import (
     derivation_to_json,
     json_to_derivation,
 )
+from pbio_spark.channels.groups import Groups
 from pbio_spark.channels.position import NOWHERE, Position
 
 
@@ -86,6 +90,21 @@ class State:
     def children(self, channel: int) -> list[ChannelInfo]:
         """The channels that are derived from one, the older ones first."""
         return [self.channels[child] for child in self._children.get(channel, ())]
+
+    @property
+    def parents(self) -> set[int]:
+        """The channels from which others are derived."""
+        return {parent for parent, children in self._children.items() if children}
+
+    def descendants(self, channels: Iterable[int]) -> tuple[tuple[int, int], ...]:
+        """All channels that are derived from some, and since when as they are now."""
+        waiting = sorted(self.parents.intersection(channels))
+        found = []
+        for channel in waiting:
+            for child in self.children(channel):
+                found.append((child.id, child.since))
+                waiting += [child.id]
+        return tuple(found)
 
     def status(self, channel: int) -> str:
         """Whether the writers make the events of a derived channel: `pending` until one has, `accepted`, or `refused`
@@ -165,14 +184,14 @@ class State:
     def _check_data(self, data: Data) -> None:
         if data.control != self.control:
             bad(f"the commit was made under control version {data.control}, not {self.control}")
-        last: dict[tuple[int, str], int] = {}
-        for group in data.groups:
-            self._known(group.channel)
-            if group.producer is not None and group.sequence is not None:
-                key = group.channel, group.producer
-                if group.sequence <= last.get(key, self.sequences.get(key, -1)):
-                    bad(f"producer {group.producer[:80]!r} publishes event {group.sequence} once more")
-                last[key] = group.sequence + group.count - 1
+        for channel in set(data.groups.rows["channel"].tolist()):
+            self._known(channel)
+        done: dict[tuple[int, str], int] = {}
+        for _, channel, producer, first, last in data.groups.numbered():
+            key = channel, producer
+            if first <= done.get(key, self.sequences.get(key, -1)):
+                bad(f"producer {producer[:80]!r} publishes event {first} once more")
+            done[key] = last
         for channel, _ in data.refused:
             self._known(channel)
         if data.transaction is not None:
@@ -186,19 +205,23 @@ class State:
             self.transactions[application] = number
         for channel, reason in data.refused:
             self.channels[channel] = replace(self.channels[channel], refused=reason)
-        for group in data.groups:
-            if group.producer is not None and group.sequence is not None:
-                self.sequences[group.channel, group.producer] = group.sequence + group.count - 1
-            info = self.channels[group.channel]
-            self.channels[group.channel] = replace(
-                info,
-                events=info.events + group.count,
-                bytes=info.bytes + group.end - group.start,
-                last=version,
-            )
+        for _, channel, producer, _, last in data.groups.numbered():
+            self.sequences[channel, producer] = last
+        for channel, events, size in _totals(data.groups):
+            info = self.channels[channel]
+            self.channels[channel] = replace(info, events=info.events + events, bytes=info.bytes + size, last=version)
 
     def _known(self, channel: int) -> ChannelInfo:
         return self.channels.get(channel) or bad(f"there is no channel {channel}")
+
+
+def _totals(groups: Groups) -> Iterator[tuple[int, int, int]]:
+    """The channels of some groups, and how many events and bytes each has there."""
+    channels, places = np.unique(groups.rows["channel"], return_inverse=True)
+    totals = np.zeros((2, len(channels)), np.int64)
+    np.add.at(totals[0], places, groups.rows["count"])
+    np.add.at(totals[1], places, groups.rows["end"] - groups.rows["start"])
+    yield from zip(channels.tolist(), *totals.tolist(), strict=True)
 
 
 def state_to_json(state: State) -> bytes:

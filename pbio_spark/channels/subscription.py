@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
@@ -16,10 +15,12 @@ import pyarrow as pa
 from ecode.types import Record
 from morph import Policy, Rejection
 from pbio_spark.channels import subscribers
-from pbio_spark.channels.entries import Data, Drop, Entry, Group
+from pbio_spark.channels.entries import Data, Drop, Entry
 from pbio_spark.channels.files import Folder
+from pbio_spark.channels.groups import Group
 from pbio_spark.channels.history import History
 from pbio_spark.channels.position import Position
+from pbio_spark.channels.reading import find_moved, loss_to_error
 from pbio_spark.channels.state import ChannelInfo
 from pbio_spark.channels.submission import channel_format, stored_format, to_datetime, to_microseconds
 from pbio_spark.columns.read import Part, Wanted, read_batches
@@ -138,9 +139,11 @@ class Subscription:
         self._handlers: dict[str | None, Handler] = {}
         self._set_handlers(handlers)
         self._wanted: dict[str, tuple[Wanted, str | None] | None] = {}
-        known = None if name is None else subscribers.read(folder, info.id, name)
-        position = known.position if known is not None else self._find(start)
+        self._known = None if name is None else subscribers.read(folder, info.id, name)
+        position = self._find(start) if self._known is None else self._known.position
+        self._check_end(position)
         self.position = max(position, Position(info.id))  # there is nothing to wait for in front of the channel
+        self._given = self._passed = self.position  # behind the last event handed out, and the last one looked at
         self.acknowledge()
 
     def deliveries(self, timeout: float | None = 0) -> Iterator[Delivery]:
@@ -155,14 +158,16 @@ class Subscription:
         """
         pause, waited = _PAUSE, 0.0
         while True:
+            self._stay()
             entry = self._history.entry(self.position.version)
             if entry is not None:
                 pause, waited = _PAUSE, 0.0
                 yield from self._deliver(entry, self.position.version)
                 self.position = Position(self.position.version + 1)
-            elif timeout is not None and waited >= timeout:
-                return
             else:
+                self._pass_over()
+                if timeout is not None and waited >= timeout:
+                    return
                 time.sleep(pause)
                 waited += pause
                 pause = min(2 * pause, _LONGEST_PAUSE[self._folder.is_local])
@@ -199,7 +204,32 @@ class Subscription:
     def acknowledge(self) -> None:
         """Keep `position` under the subscriber's name, durably: it goes on from there. Without a name, do nothing."""
         if self.name is not None:
-            subscribers.acknowledge(self._folder, self.channel.id, self.name, self.position, self._expire_after)
+            self._acknowledge(self.name, self.position)
+
+    def _acknowledge(self, name: str, position: Position) -> None:
+        self._known = subscribers.acknowledge(self._folder, self.channel.id, name, position, self._expire_after)
+
+    def _stay(self) -> None:
+        """Say, when it is time to, that the subscriber is there, whatever it does with its events."""
+        if self._known is not None and subscribers.is_due(self._known, time.time_ns() // 1000):
+            self._acknowledge(self._known.name, self._known.position)
+
+    def _pass_over(self) -> None:
+        """Acknowledge the events behind those handed out that the subscriber does not want: it will not do so itself,
+        and whoever waits for it would wait in vain."""
+        if self._known is not None and self._given <= self._known.position < self._passed:
+            self.acknowledge()
+
+    def _check_end(self, position: Position) -> None:
+        """Raise PBIO_BAD_OFFSET for a position behind what there will be next."""
+        end = self._history.state.version + 1
+        if position.version > end and position.version > (end := self._history.catch_up().version + 1):
+            raise PbioError(
+                "PBIO_BAD_OFFSET",
+                f"{position} is behind the end of the space, {Position(end)}",
+                file=self._folder.root,
+                hint="it may be of another space; `unsubscribe` forgets the position of a named subscriber",
+            )
 
     def _set_handlers(self, handlers: Handlers | None) -> None:
         by_type = handlers if isinstance(handlers, Mapping) else {} if handlers is None else {None: handlers}
@@ -251,6 +281,7 @@ class Subscription:
             if answer is not None:
                 path = entry.change.files[group.file].path
                 yield from self._read(answer, path, group, version, to_datetime(entry.time))
+            self._passed = Position(version, group.file, group.ordinal + group.count)
 
     def _read(
         self, answer: tuple[Wanted, str | None], path: str, group: Group, version: int, published: datetime
@@ -273,7 +304,7 @@ class Subscription:
                     data, ordinals = data.filter(pa.array(keep)), ordinals[keep]
                 if len(ordinals):
                     delivery = Delivery(data, type_, version, ordinals, group, published)
-                    self.position = delivery.end
+                    self.position = self._given = delivery.end
                     yield delivery
         if found > group.count or (found < group.count and self._filter is None):
             raise PbioError(
@@ -285,28 +316,15 @@ class Subscription:
 
     def _open(self, path: str, version: int) -> tuple[Any, str, int] | None:
         """A data file, its present path, and how much further on it has what the log says; None if it may be lost."""
-        name, further = path, 0
         try:
-            return self._folder.open(path), name, further
+            return self._folder.open(path), path, 0
         except FileNotFoundError:
-            located = self._history.locate(version, path)
-        if located is not None:
-            name, further = located
-            with suppress(FileNotFoundError):
-                return self._folder.open(name), name, further
-        with self._history.lock:
-            info = self._history.catch_up().channels.get(self.channel.id)
-        if info is None:
-            raise PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {self.channel.name!r} has been dropped")
-        if version >= info.first:
-            raise PbioError("PBIO_BAD_LOG", "a data file is missing that the log names", file=self._folder.path(name))
-        if self._fail_on_loss:
-            raise PbioError(
-                "PBIO_EVENTS_GONE",
-                f"the events of {self.channel.name!r} from {self.position} to {info.gone} are not kept any more",
-                hint="subscribe with fail_on_loss=False to go on behind them",
-            )
-        return None
+            moved = find_moved(self._folder, self._history, path, version)
+        if moved is None:
+            loss = loss_to_error(self._history, self.channel.id, self.channel.name, version, self._folder.path(path))
+            if self._fail_on_loss or loss.code != "PBIO_EVENTS_GONE":
+                raise loss
+        return moved
 
     def _wanted_of(self, format_id: str) -> tuple[Wanted, str | None] | None:
         """How events of a format are read and as what; None if they are dropped. Raises PBIO_REJECTED."""

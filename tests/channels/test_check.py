@@ -61,7 +61,7 @@ def flip_last(path: Path) -> None:
 
 def lie(path: Path) -> None:
     made = json.loads(path.read_bytes())
-    made["data"]["groups"][1][5] += 1
+    made["data"]["groups"]["count"][1] += 1
     path.write_text(json.dumps(made))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,11 +22,11 @@ from pbio_spark.channels.entries import (
     Derivation,
     Drop,
     Entry,
-    Group,
     Trim,
     entry_to_json,
     json_to_entry,
 )
+from pbio_spark.channels.groups import Group, Groups
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, again, everything
 
@@ -33,6 +34,7 @@ HEX = st.binary(min_size=12, max_size=12).map(bytes.hex)
 TEXT = st.text(min_size=1, max_size=20)
 NAMES = TEXT.filter(str.isprintable)
 NUMBERS = st.integers(0, 2**60)
+STEPS = st.lists(st.integers(1, 9), min_size=8, max_size=8)
 
 
 @st.composite
@@ -49,12 +51,20 @@ def data_changes(draw: st.DrawFn) -> Data:
             sequence = None if producer is None else draw(st.none() | NUMBERS)
             channel = draw(st.integers(0, 1000))
             event_time = draw(st.none() | st.integers(-(2**60), 2**60))
-            groups.append(Group(channel, number, start, end, ordinal, count, draw(HEX), producer, sequence, event_time))
-            ordinal += count
+            sequences = times = None
+            if sequence is not None and draw(st.booleans()):
+                sequences = (
+                    sequence + np.cumsum([0, *draw(st.lists(st.integers(1, 9), min_size=8, max_size=8))])[:count]
+                )
+            if event_time is not None and draw(st.booleans()):
+                times = event_time + np.array([0, *draw(st.lists(NUMBERS, min_size=8, max_size=8))])[:count]
+            said = draw(HEX), producer, sequence, event_time, sequences, times
+            groups.append(Group(channel, number, start, end, ordinal, count, *said))
+            ordinal += count + draw(st.integers(0, 2))
         files.append(DataFile(f"data/{draw(st.uuids()).hex}.pbio", end))
     transaction = draw(st.none() | st.tuples(TEXT, NUMBERS))
     refused = draw(st.lists(st.tuples(st.integers(0, 1000), TEXT), max_size=2).map(tuple))
-    return Data(draw(st.integers(0, 1000)), tuple(files), tuple(groups), transaction, refused)
+    return Data(draw(st.integers(0, 1000)), tuple(files), Groups.of(groups), transaction, refused)
 
 
 PARAMETERS = st.dictionaries(
@@ -123,9 +133,9 @@ def test_nesting_without_end_is_refused() -> None:
         json_to_entry(b'{"data":' + b"[" * 100_000, 1)
 
 
-def group_with(number: int, value: Any) -> Callable[[dict[str, Any]], None]:
+def group_with(column: str, value: Any) -> Callable[[dict[str, Any]], None]:
     def change(made: dict[str, Any]) -> None:
-        made["data"]["groups"][0][number] = value
+        made["data"]["groups"][column][0] = value
 
     return change
 
@@ -150,16 +160,16 @@ CHILD: dict[str, Any] = {"parent": 2, "filter": None, "transform": None, "parame
 LIES: dict[str, Callable[[dict[str, Any]], None]] = {
     "another space": set_to("space", "another"),
     "older than the one before": set_to("time", 0),
-    "no such channel": group_with(0, 2),
-    "a channel of the future": group_with(0, 99),
-    "no such file": group_with(1, 1),
-    "before the start": group_with(2, 0),
-    "behind the end": group_with(3, 10**6),
-    "another ordinal": group_with(4, 7),
-    "no events": group_with(5, 0),
+    "no such channel": group_with("channel", 2),
+    "a channel of the future": group_with("channel", 99),
+    "no such file": group_with("file", 1),
+    "before the start": group_with("start", 0),
+    "behind the end": group_with("end", 10**6),
+    "another ordinal": group_with("ordinal", 10**6),
+    "no events": group_with("count", 0),
     "out of the space": file_at("data/../../outside.pbio"),
     "absolute": file_at("/etc/passwd"),
-    "known sequence": group_with(8, 0),
+    "known sequence": group_with("sequence", 0),
     "a child of nobody": instead(create={"name": "x", "format": "02" * 12, "derivation": CHILD, "keep": "always"}),
     "parameters of a channel that has none": instead(change={"channel": 1, "parameters": {}}),
     "the end of a channel that never was": instead(drop={"channel": 2}),
@@ -203,10 +213,16 @@ def test_events_that_are_not_where_a_commit_says_are_an_error(space: ChannelSpac
     channel.submit([{"n": n} for n in range(5)])
     path = Path(space.root) / "_log" / f"{2:020}.json"
     sound = json.loads(path.read_bytes())
-    (group,) = sound["data"]["groups"]
-    for number, value in ((5, 4), (5, 6), (2, group[2] + 1), (3, group[3] - 1), (6, "0200001a053080b115ed568f")):
+    groups = sound["data"]["groups"]
+    for column, value in (
+        ("count", 4),
+        ("count", 6),
+        ("start", groups["start"][0] + 1),
+        ("end", groups["end"][0] - 1),
+        ("formats", "0200001a053080b115ed568f"),
+    ):
         made = json.loads(json.dumps(sound))
-        made["data"]["groups"][0][number] = value
+        made["data"]["groups"][column][0] = value
         path.write_text(json.dumps(made))
         with pytest.raises(PbioError):
             everything(again(space).channel("counts"))

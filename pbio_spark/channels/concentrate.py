@@ -1,0 +1,147 @@
+"""Rows of any channels and producers -> each channel's together, and in them each producer's, in order.
+
+JECho's concentrator: events for thousands of channels travel as one batch, and only their groups are told apart.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ecode.suggest import did_you_mean
+from pbio_spark.channels.checked import check_name
+from pbio_spark.channels.groups import NO_NUMBER, NO_TIME, ROW, Groups, Int64s
+from pbio_spark.channels.submission import Columns, Submission, to_microseconds
+from pbio_spark.errors import PbioError
+
+
+def concentrate(batch: pa.RecordBatch, channels: Int64s, submission: Submission) -> tuple[pa.RecordBatch, Groups]:
+    """The rows in order, and their groups; where those lie as bytes, and of which format, is not known yet.
+
+    An event whose number is that of another one of its channel and producer is the same, and left out.
+
+    Args:
+        channels: the channel's ID of each row.
+
+    Raises:
+        PbioError: PBIO_UNKNOWN_COLUMN, PBIO_INCOMPATIBLE_TYPE, PBIO_CANNOT_BE_NULL and PBIO_BAD_VALUE for what columns
+            say; PBIO_BAD_OPTION for what cannot be the name of a producer.
+    """
+    columns = submission.columns
+    event_time = NO_TIME if submission.event_time is None else to_microseconds(submission.event_time)
+    if columns == Columns():
+        return batch, _one(batch.num_rows, channels, submission, event_time)
+    producers, names = _producers(batch, submission)
+    numbers = None if columns.sequence is None else _numbers(batch, columns.sequence)
+    times = None if columns.event_time is None else _times(batch, columns.event_time)
+    keys = [key for key in (numbers, producers, channels) if key is not None]
+    order = np.lexsort(keys)
+    if numbers is not None:
+        order = order[~_same(keys, order)]
+    if (np.diff(order) != 1).any() or len(order) != batch.num_rows:
+        batch = batch.take(pa.array(order))
+    channels, producers = channels[order], producers[order]
+    changes = (np.diff(channels) != 0) | (np.diff(producers) != 0)
+    starts = np.concatenate([np.zeros(min(len(order), 1), np.int64), np.flatnonzero(changes) + 1])
+    rows = np.zeros(len(starts), ROW)
+    rows["channel"], rows["producer"] = channels[starts], producers[starts]
+    rows["ordinal"], rows["count"] = starts, np.diff(starts, append=len(order))
+    rows["sequence"], rows["event_time"] = NO_NUMBER, event_time
+    sequences, event_times = {}, {}
+    if numbers is not None and len(starts):
+        rows["sequence"] = (numbers := numbers[order])[starts]
+        last = numbers[starts + rows["count"] - 1]
+        sequences = _apart(numbers, rows, last - rows["sequence"] >= rows["count"])
+    if times is not None and len(starts):
+        rows["event_time"] = (times := times[order])[starts]
+        differ = np.minimum.reduceat(times, starts) != np.maximum.reduceat(times, starts)
+        event_times = _apart(times, rows, differ)
+    return batch, Groups(rows, (), names, sequences, event_times)
+
+
+def _one(count: int, channels: Int64s, submission: Submission, event_time: int) -> Groups:
+    """The group of all rows."""
+    rows = np.zeros(min(count, 1), ROW)
+    rows["channel"], rows["count"] = channels[:1], count
+    rows["producer"] = NO_NUMBER if submission.producer is None else 0
+    rows["sequence"] = NO_NUMBER if submission.sequence is None else submission.sequence
+    rows["event_time"] = event_time
+    return Groups(rows, (), () if submission.producer is None else (submission.producer,))
+
+
+def _apart(values: Int64s, rows: npt.NDArray[np.void], which: npt.NDArray[np.bool_]) -> dict[int, Int64s]:
+    """The values of the events of some groups."""
+    return {
+        i: values[rows["ordinal"][i] : rows["ordinal"][i] + rows["count"][i]] for i in np.flatnonzero(which).tolist()
+    }
+
+
+def _same(keys: list[Int64s], order: Int64s) -> npt.NDArray[np.bool_]:
+    """Of the rows in an order, which have all keys of the one before."""
+    alike = np.all([np.diff(key[order]) == 0 for key in keys], axis=0)
+    return np.concatenate([np.zeros(min(len(order), 1), np.bool_), alike])
+
+
+def column_of(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """A column by its name. Raises PBIO_UNKNOWN_COLUMN."""
+    if name not in batch.schema.names:
+        raise PbioError(
+            "PBIO_UNKNOWN_COLUMN",
+            f"there is no column {name!r}",
+            hint=did_you_mean(name, batch.schema.names) or f"there are {', '.join(batch.schema.names)}",
+        )
+    return batch.column(name)
+
+
+def names_of(column: pa.Array, name: str, what: str, absent: str | None = None) -> tuple[Int64s, list[str | None]]:
+    """The number of each row's name in a column, and the names, which may be None. Raises PBIO_INCOMPATIBLE_TYPE."""
+    try:
+        texts = column.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise _unfit(column, name, f"names of {what}s") from None
+    coded = (texts if absent is None else pc.fill_null(texts, absent)).dictionary_encode("encode")
+    return coded.indices.to_numpy().astype(np.int64), coded.dictionary.to_pylist()
+
+
+def _producers(batch: pa.RecordBatch, submission: Submission) -> tuple[Int64s, tuple[str, ...]]:
+    column = submission.columns.producer
+    if column is None:
+        own = () if submission.producer is None else (submission.producer,)
+        return np.full(batch.num_rows, len(own) - 1), own
+    codes, names = names_of(column_of(batch, column), column, "producer", submission.producer)
+    known = [name for name in names if name is not None]
+    for name in known:
+        check_name(name, "producer")
+    numbers = np.cumsum([name is not None for name in names], dtype=np.int64) - 1
+    numbers[[name is None for name in names]] = NO_NUMBER
+    return numbers[codes], tuple(known)
+
+
+def _numbers(batch: pa.RecordBatch, name: str) -> Int64s:
+    column = column_of(batch, name)
+    if not pa.types.is_integer(column.type):
+        raise _unfit(column, name, "sequence numbers")
+    made = _filled(column, name).cast(pa.int64(), safe=False).to_numpy()
+    if (made < 0).any() or (made >= 2**62).any():
+        raise PbioError("PBIO_BAD_VALUE", f"the column {name!r} has numbers that are negative or too large")
+    return made  # type: ignore[no-any-return]
+
+
+def _times(batch: pa.RecordBatch, name: str) -> Int64s:
+    column = column_of(batch, name)
+    if not pa.types.is_timestamp(column.type) or column.type.tz is None:
+        raise _unfit(column, name, "times with a time zone")
+    return _filled(column, name).cast(pa.timestamp("us", "UTC"), safe=False).cast(pa.int64()).to_numpy()  # type: ignore[no-any-return]
+
+
+def _filled(column: pa.Array, name: str) -> pa.Array:
+    if column.null_count:
+        row = pc.index(column.is_null(), True).as_py()
+        raise PbioError("PBIO_CANNOT_BE_NULL", f"row {row}: the column {name!r} is null")
+    return column
+
+
+def _unfit(column: pa.Array, name: str, what: str) -> PbioError:
+    return PbioError("PBIO_INCOMPATIBLE_TYPE", f"the column {name!r} is {column.type}, and cannot hold {what}")

@@ -1,0 +1,306 @@
+"""Where the events of a commit lie, and whose they are: as columns, because one may reach thousands of channels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pbio_spark.channels.checked import MOST, a_format, a_list, a_text, an_object, bad
+
+Int64s: TypeAlias = npt.NDArray[np.int64]
+
+NO_NUMBER = -1
+NO_TIME = -(2**63)
+_LARGEST = 2**61
+_PLACES = ("channel", "file", "start", "end", "ordinal", "count")
+_ABSENT = {"producer": NO_NUMBER, "sequence": NO_NUMBER, "event_time": NO_TIME}
+"""What stands in the columns that need not have a value."""
+
+ROW = np.dtype([(name, np.int64) for name in (*_PLACES, "format", *_ABSENT)])
+"""A group as a row: its format and its producer by their numbers among those of the commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Events of one channel from one producer, all of one format, one after the other in a data file.
+
+    Attributes:
+        channel: its ID.
+        file: which of the commit's files.
+        start, end: byte offsets of item boundaries.
+        ordinal: of the first event among all records of the file.
+        count: of events.
+        format: the ID of their format, in hexadecimal.
+        producer: who made them; None if nobody said.
+        sequence: the first event's number of its producer's; the others follow it, if there are no `sequences`.
+        event_time: of the first event, microseconds since 1970 UTC, and of the others, if there are no `event_times`.
+        sequences, event_times: int64, of each event.
+    """
+
+    channel: int
+    file: int
+    start: int
+    end: int
+    ordinal: int
+    count: int
+    format: str
+    producer: str | None = None
+    sequence: int | None = None
+    event_time: int | None = None
+    sequences: Int64s | None = field(default=None, compare=False)
+    event_times: Int64s | None = field(default=None, compare=False)
+
+    def sequence_of(self, ordinals: Int64s) -> Int64s | None:
+        """The sequence numbers of events, by their ordinals; None if they have none."""
+        if self.sequence is None:
+            return None
+        return (
+            ordinals - self.ordinal + self.sequence
+            if self.sequences is None
+            else self.sequences[ordinals - self.ordinal]
+        )
+
+    def event_times_of(self, ordinals: Int64s) -> Int64s | None:
+        """The event times of events, by their ordinals; None if they have none."""
+        if self.event_time is None:
+            return None
+        known = self.event_times
+        return np.full(len(ordinals), self.event_time) if known is None else known[ordinals - self.ordinal]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """The groups of a commit, in the order of their positions; `Group` says what the columns mean.
+
+    Attributes:
+        rows: of ROW.
+        formats, producers: what the numbers in the rows mean.
+        sequences, event_times: of each event, by the index of the group.
+    """
+
+    rows: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, ROW))
+    formats: tuple[str, ...] = ()
+    producers: tuple[str, ...] = ()
+    sequences: Mapping[int, Int64s] = field(default_factory=dict)
+    event_times: Mapping[int, Int64s] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, groups: Iterable[Group]) -> Self:
+        """Some groups, as they are."""
+        made = list(groups)
+        formats, producers = _Numbers(), _Numbers()
+        rows = [
+            (
+                *(getattr(one, name) for name in _PLACES),
+                formats.number(one.format),
+                NO_NUMBER if one.producer is None else producers.number(one.producer),
+                NO_NUMBER if one.sequence is None else one.sequence,
+                NO_TIME if one.event_time is None else one.event_time,
+            )
+            for one in made
+        ]
+        sequences = {i: one.sequences for i, one in enumerate(made) if one.sequences is not None}
+        times = {i: one.event_times for i, one in enumerate(made) if one.event_times is not None}
+        return cls(np.array(rows, ROW), formats.names, producers.names, sequences, times)
+
+    @classmethod
+    def together(cls, parts: Iterable[Groups]) -> Self:
+        """The groups of several, one after the other."""
+        formats, producers = _Numbers(), _Numbers()
+        rows = []
+        sequences: dict[int, Int64s] = {}
+        times: dict[int, Int64s] = {}
+        first = 0
+        for part in parts:
+            own = part.rows.copy()
+            own["format"] = formats.translate(part.formats)[own["format"]]
+            # The last one is the number of nobody.
+            own["producer"] = np.append(producers.translate(part.producers), NO_NUMBER)[own["producer"]]
+            sequences |= {first + i: known for i, known in part.sequences.items()}
+            times |= {first + i: known for i, known in part.event_times.items()}
+            rows.append(own)
+            first += len(own)
+        return cls(np.concatenate([np.empty(0, ROW), *rows]), formats.names, producers.names, sequences, times)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Group]:
+        return map(self.group, range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Groups) and groups_to_json(self) == groups_to_json(other)
+
+    def group(self, index: int) -> Group:
+        """One of them."""
+        channel, file, start, end, ordinal, count, form, producer, sequence, event_time = self.rows[index].tolist()
+        return Group(
+            channel,
+            file,
+            start,
+            end,
+            ordinal,
+            count,
+            self.formats[form],
+            None if producer == NO_NUMBER else self.producers[producer],
+            None if sequence == NO_NUMBER else sequence,
+            None if event_time == NO_TIME else event_time,
+            self.sequences.get(index),
+            self.event_times.get(index),
+        )
+
+    def having(self, channels: Container[int]) -> list[Group]:
+        """Those of some channels."""
+        return [self.group(i) for i, one in enumerate(self.rows["channel"].tolist()) if one in channels]
+
+    def take(self, indexes: Int64s) -> Groups:
+        """Some of them, by index."""
+        at = {int(old): new for new, old in enumerate(indexes)}
+        sequences = {at[i]: known for i, known in self.sequences.items() if i in at}
+        times = {at[i]: known for i, known in self.event_times.items() if i in at}
+        return Groups(self.rows[indexes], self.formats, self.producers, sequences, times)
+
+    def moved(self, file: int, further: int, ordinals: int) -> Groups:
+        """The same as those of another file, in which they are so many bytes and records further on."""
+        rows = self.rows.copy()
+        rows["file"] = file
+        rows["start"] += further
+        rows["end"] += further
+        rows["ordinal"] += ordinals
+        return Groups(rows, self.formats, self.producers, self.sequences, self.event_times)
+
+    def channels(self, file: int) -> set[int]:
+        """The channels of the events in one of the commit's files."""
+        return set(self.rows["channel"][self.rows["file"] == file].tolist())
+
+    @property
+    def events(self) -> int:
+        """How many events there are."""
+        return int(self.rows["count"].sum())
+
+    def numbered(self) -> Iterator[tuple[int, int, str, int, int]]:
+        """Of the groups whose events have sequence numbers: index, channel, producer, the first number and the last."""
+        for i in np.flatnonzero(self.rows["sequence"] != NO_NUMBER).tolist():
+            row = self.rows[i]
+            first = int(row["sequence"])
+            last = int(self.sequences[i][-1]) if i in self.sequences else first + int(row["count"]) - 1
+            yield i, int(row["channel"]), self.producers[row["producer"]], first, last
+
+    def numbers(self, index: int) -> Int64s:
+        """The sequence numbers of the events of one group, which has some."""
+        row = self.rows[index]
+        return self.sequences[index] if index in self.sequences else np.arange(row["count"]) + row["sequence"]
+
+
+class _Numbers:
+    """Names by number, each once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, name: str) -> int:
+        return self._numbers.setdefault(name, len(self._numbers))
+
+    def translate(self, names: Sequence[str]) -> Int64s:
+        return np.array([self.number(name) for name in names], np.int64)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._numbers)
+
+
+def groups_to_json(groups: Groups) -> dict[str, Any]:
+    """Groups as what JSON holds: a list for each column, and none for one that has no values.
+
+    >>> groups_to_json(Groups.of([Group(1, 0, 32, 64, 0, 2, "02" * 12, "p", 7)]))["sequence"]
+    [7]
+    """
+    made: dict[str, Any] = {name: groups.rows[name].tolist() for name in (*_PLACES, "format")}
+    made["formats"] = list(groups.formats)
+    for name, absent in _ABSENT.items():
+        if (groups.rows[name] != absent).any():
+            made[name] = [None if value == absent else value for value in groups.rows[name].tolist()]
+    if groups.producers:
+        made["producers"] = list(groups.producers)
+    for name, known in (("sequences", groups.sequences), ("event_times", groups.event_times)):
+        if known:
+            made[name] = [[i, values.tolist()] for i, values in known.items()]
+    return made
+
+
+def json_to_groups(said: Any, sizes: Sequence[int], version: int) -> Groups:
+    """The groups of a commit at a version, whose files have these sizes. Raises PBIO_BAD_LOG."""
+    made = an_object(said)
+    formats = tuple(a_format(one) for one in a_list(made.get("formats")))
+    producers = tuple(a_text(one) for one in a_list(made.get("producers", [])))
+    count = len(a_list(made.get("count")))
+    rows = np.empty(count, ROW)
+    for name in (*_PLACES, "format"):
+        rows[name] = _numbers(made.get(name), count)
+    for name, absent in _ABSENT.items():
+        column = made.get(name)
+        rows[name] = absent
+        if column is not None:
+            filled = [absent if value is None else value for value in a_list(column, count)]
+            rows[name] = _numbers(filled, count, least=absent)
+    _check(rows, formats, producers, np.array(sizes, np.int64), version)
+    sequences = _of_events(made.get("sequences", []), rows, "sequence", lambda own: bool((np.diff(own) > 0).all()))
+    times = _of_events(made.get("event_times", []), rows, "event_time", lambda own: True)
+    return Groups(rows, formats, producers, sequences, times)
+
+
+def _check(
+    rows: npt.NDArray[np.void], formats: Sequence[str], producers: Sequence[str], sizes: Int64s, version: int
+) -> None:
+    if any((rows[name] > _LARGEST).any() for name in _PLACES):
+        bad("a group is where nothing can be")
+    count, file = rows["count"], rows["file"]
+    if (rows["format"] >= len(formats)).any() or (rows["producer"] >= len(producers)).any():
+        bad("a group is of a format or a producer that the commit does not name")
+    if (rows["channel"] > version).any():
+        bad("a group is of a channel of the future")
+    if (file >= len(sizes)).any() or (np.diff(file) < 0).any():
+        bad("the groups of a file are not together, or there is no such file")
+    is_first = np.diff(file, prepend=-1) > 0
+    # What lies between the groups of a file are descriptions of formats, and events that were given up.
+    free = np.where(is_first, 4, np.roll(rows["end"], 1))
+    if not ((free <= rows["start"]) & (rows["start"] < rows["end"]) & (rows["end"] <= sizes[file])).all():
+        bad("the bytes of a group are not free for its events")
+    ordinals = np.where(is_first, 0, np.roll(rows["ordinal"] + count, 1))
+    is_counted = (rows["ordinal"] >= ordinals) & (count > 0) & (count <= rows["end"] - rows["start"])
+    if not (is_counted & (rows["ordinal"] <= rows["end"])).all():
+        bad("the events of a group contradict their numbers")
+    has_numbers = rows["sequence"] != NO_NUMBER
+    if (has_numbers & ((rows["producer"] == NO_NUMBER) | (rows["sequence"] >= MOST - count))).any():
+        bad("events have sequence numbers that nobody can have given them")
+
+
+def _of_events(
+    said: Any, rows: npt.NDArray[np.void], name: str, is_right: Callable[[Int64s], bool]
+) -> dict[int, Int64s]:
+    """Values of single events, the first of which the group has."""
+    made: dict[int, Int64s] = {}
+    for pair in a_list(said):
+        index, values = a_list(pair, 2)
+        if type(index) is not int or not 0 <= index < len(rows):
+            bad("values of events belong to no group")
+        own = _numbers(values, int(rows["count"][index]), least=_ABSENT[name])
+        if own[0] != rows[name][index] or own[0] == _ABSENT[name] or not is_right(own):
+            bad(f"the {name} of events contradicts their group's")
+        made[index] = own
+    return made
+
+
+def _numbers(said: Any, length: int, least: int = 0) -> Int64s:
+    """A list of whole numbers."""
+    try:
+        made = np.array(a_list(said, length) or np.empty(0, np.int64))
+    except ValueError:
+        made = np.empty(0, object)
+    if made.dtype != np.int64 or made.ndim != 1 or (made < least).any():
+        bad("something is no list of whole numbers that should be one")
+    return made

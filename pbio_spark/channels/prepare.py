@@ -1,0 +1,225 @@
+"""Submissions -> events encoded once, and refused here if their channels cannot deliver them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from ecode.suggest import did_you_mean
+from morph import Rejection
+from pbio_spark.channels.checked import check_name
+from pbio_spark.channels.concentrate import column_of, concentrate, names_of
+from pbio_spark.channels.groups import Groups, Int64s
+from pbio_spark.channels.state import ChannelInfo
+from pbio_spark.channels.submission import WHOLE, Columns, Rows, Submission, channel_format
+from pbio_spark.columns.encoder import Encoded, Encoder, format_to_encoder
+from pbio_spark.columns.read import Part, Wanted, read_batches
+from pbio_spark.columns.ways import Request, find_way
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow_schema import record_to_arrow
+from pbio_spark.formats.arrow_to_record import arrow_to_record
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.store import FormatStore
+
+Find: TypeAlias = "Callable[[str], ChannelInfo]"
+"""The channel of a name. Raises PBIO_UNKNOWN_CHANNEL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Events of one format as items of a file, and whose they are.
+
+    Attributes:
+        groups: where they lie, as if `encoded` was the file.
+    """
+
+    format: Format
+    encoded: Encoded
+    groups: Groups
+
+    def without(self, firsts: Mapping[int, int]) -> Prepared:
+        """Leave out the first events of some groups: of that at an index, so many."""
+        if not firsts:
+            return self
+        rows = self.groups.rows.copy()
+        sequences, times = dict(self.groups.sequences), dict(self.groups.event_times)
+        for i, count in firsts.items():
+            row = rows[i]
+            row["count"] -= count
+            row["ordinal"] += count
+            row["start"] = self.encoded.offsets[row["ordinal"]]
+            row["sequence"] += count
+            if row["count"]:
+                for name, known in (("sequence", sequences), ("event_time", times)):
+                    if i in known:
+                        known[i] = known[i][count:]
+                        row[name] = known[i][0]
+        groups = replace(self.groups, rows=rows, sequences=sequences, event_times=times)
+        return replace(self, groups=groups.take(np.flatnonzero(rows["count"])))
+
+
+class Preparer:
+    """Encodes submissions; remembers encoders, and which formats a channel accepts. Pickles with what it compiled."""
+
+    def __init__(self, formats: FormatStore) -> None:
+        self._formats = formats
+        self._encoders: dict[tuple[Format, pa.Schema, float | None], Encoder] = {}
+        self._made: dict[tuple[Format, pa.Schema, tuple[str, ...]], Format] = {}
+        self._stored: set[Format] = set()
+        self._wanted: dict[tuple[str, Format], Wanted] = {}
+
+    def prepare(self, submission: Submission, find: Find, null_value: float | None = None) -> list[Prepared]:
+        """Encode the events of a submission, those of all channels of one type together.
+
+        Args:
+            null_value: what a null number becomes, as for `format_to_encoder`.
+
+        Raises:
+            PbioError: PBIO_UNKNOWN_CHANNEL; PBIO_REJECTED if the events do not reach a channel's type;
+                PBIO_UNKNOWN_COLUMN, PBIO_CANNOT_BE_NULL, PBIO_BAD_VALUE for values, and what else `concentrate`,
+                `format_to_encoder` and `Encoder.encode` raise.
+        """
+        _check(submission)
+        made = []
+        for own, rows, channels in self._by_type(submission, find):
+            if not rows.num_rows:
+                continue
+            form = submission.format or self.format_of(rows.schema, own, submission.columns)
+            batch, groups = concentrate(rows, channels, submission)
+            events = batch.select(_fields(batch.schema, form, submission.columns))
+            encoded = self.encoder(form, events.schema, null_value).encode(events)
+            groups.rows["start"] = encoded.offsets[groups.rows["ordinal"]]
+            groups.rows["end"] = encoded.offsets[groups.rows["ordinal"] + groups.rows["count"]]
+            if form != own:
+                self._check_delivery(form, own, encoded)
+            self.store(form)
+            made.append(Prepared(form, encoded, replace(groups, formats=(form.id.hex(),))))
+        return made
+
+    def format_of(self, schema: pa.Schema, own: Format, columns: Columns) -> Format:
+        """The format for events of a channel: its own, or for columns that are others than its fields, one of those."""
+        key = own, schema, columns.names
+        if key not in self._made:
+            names = record_to_arrow(own.record).names
+            fields = [field for field in schema if field.name in names or field.name not in columns.names]
+            is_own = {field.name for field in fields} == set(names)
+            self._made[key] = own if is_own else record_to_format(arrow_to_record(pa.schema(fields), own.name))
+        return self._made[key]
+
+    def encoder(self, form: Format, schema: pa.Schema, null_value: float | None) -> Encoder:
+        """The encoder of events. Raises what `format_to_encoder` raises."""
+        key = form, schema, null_value
+        if key not in self._encoders:
+            self._encoders[key] = format_to_encoder(form, schema, null_value=null_value, wrap=True)
+        return self._encoders[key]
+
+    def store(self, form: Format) -> None:
+        """Put a format where readers find it, before its first event."""
+        if form not in self._stored:
+            self._formats.put(form)
+            self._stored.add(form)
+
+    def _by_type(self, submission: Submission, find: Find) -> Iterator[tuple[Format, pa.RecordBatch, Int64s]]:
+        """The rows for channels of one type, and the channel of each row, type by type."""
+        columns = submission.columns
+        if columns.channel is None:
+            info = find(submission.channel or "")
+            own = channel_format(info, self._formats)
+            batch = _batch(submission, submission.format or own)
+            yield own, batch, np.full(batch.num_rows, info.id)
+            return
+        batch = _batch(submission, None)
+        column = column_of(batch, columns.channel)
+        codes, names = names_of(column, columns.channel, "channel", submission.channel)
+        if None in names:
+            row = int(np.flatnonzero(codes == names.index(None))[0])
+            raise PbioError("PBIO_CANNOT_BE_NULL", f"row {row}: the column {columns.channel!r} names no channel")
+        infos = [find(str(name)) for name in names]
+        channels = np.array([info.id for info in infos], np.int64)[codes]
+        types = np.array([info.format for info in infos])
+        for format_id in np.unique(types).tolist():
+            info = next(info for info in infos if info.format == format_id)
+            is_of = (types == format_id)[codes]
+            rows = batch if is_of.all() else batch.filter(pa.array(is_of))
+            yield channel_format(info, self._formats), rows, channels[is_of]
+
+    def _check_delivery(self, form: Format, own: Format, encoded: Encoded) -> None:
+        """Read the events as the channel's type, as its subscribers will: nothing that fails there is published."""
+        key = own.id.hex(), form
+        if key not in self._wanted:
+            request = Request(((own.name, own.record),), policy=WHOLE)
+            way = find_way(form, request, (own,), self._formats)
+            if isinstance(way, Rejection):
+                raise PbioError(
+                    "PBIO_REJECTED",
+                    f"these events do not have all that the channel's type has: {way.explain()}",
+                    format=f"{form.name} ({form.id.hex()})",
+                    hint="add the missing fields, or a transform to the channel's format (pbio_spark.formats.evolve)",
+                )
+            wanted = Wanted(record_to_arrow(own.record), formats=(form, own), store=self._formats, request=request)
+            self._wanted[key] = replace(wanted, converters={form.id: wanted.converter(form, fused=False)})
+        for _ in read_encoded(self._wanted[key], encoded.buffer, "the events"):
+            pass
+
+
+def read_encoded(wanted: Wanted, items: pa.Buffer, name: str) -> Iterator[pa.RecordBatch]:
+    """Events that are not in a file yet, as batches. Raises what `read_batches` raises."""
+    # A part never begins at offset 0, where a file has its magic.
+    data = b"".join((b"\0", items))
+    yield from read_batches(wanted, Part(name, 1, len(data)), io.BytesIO(data))
+
+
+def _check(submission: Submission) -> None:
+    columns = submission.columns
+    if submission.producer is not None:
+        check_name(submission.producer, "producer")
+    if columns != Columns() and not isinstance(submission.events, pa.RecordBatch | pa.Table):
+        raise PbioError("PBIO_BAD_OPTION", "columns of rows", hint="hand over a pyarrow.RecordBatch or Table")
+    if columns.channel is None and submission.channel is None:
+        raise PbioError("PBIO_BAD_OPTION", "events for no channel", hint="name it, or a column of channels")
+    if submission.sequence is not None:
+        if columns.names:
+            raise PbioError("PBIO_BAD_OPTION", "one sequence number for events that columns tell apart")
+        if not 0 <= submission.sequence < 2**62:
+            raise PbioError("PBIO_BAD_OPTION", f"{submission.sequence} cannot be a sequence number")
+    has_numbers = submission.sequence is not None or columns.sequence is not None
+    if has_numbers and submission.producer is None and columns.producer is None:
+        raise PbioError("PBIO_BAD_OPTION", "a sequence number without a producer, whose it would be")
+
+
+def _fields(schema: pa.Schema, form: Format, columns: Columns) -> list[str]:
+    """The columns that are fields of events, and do not only say something of them."""
+    if not columns.names:
+        return list(schema.names)
+    own = set(record_to_arrow(form.record).names)
+    return [name for name in schema.names if name in own or name not in columns.names]
+
+
+def _batch(submission: Submission, form: Format | None) -> pa.RecordBatch:
+    events: Rows = submission.events
+    if isinstance(events, pa.RecordBatch):
+        return events
+    if isinstance(events, pa.Table):
+        return pa.RecordBatch.from_struct_array(events.to_struct_array().combine_chunks())
+    assert form is not None
+    schema = record_to_arrow(form.record)
+    for number, row in enumerate(events):
+        for name in row:
+            if name not in schema.names:
+                raise PbioError(
+                    "PBIO_UNKNOWN_COLUMN",
+                    f"row {number}: there is no field {name!r}",
+                    format=form.name,
+                    hint=did_you_mean(str(name), schema.names)
+                    or "events may have more than the channel's type: say with format= in which format",
+                )
+    try:
+        return pa.RecordBatch.from_pylist(list(events), schema=schema)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise PbioError("PBIO_BAD_VALUE", f"a row does not fit the type: {error}", format=form.name) from error

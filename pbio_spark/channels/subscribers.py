@@ -1,13 +1,16 @@
 """Named subscribers: how far each one came, and when it was last there, in a file of its own.
 
 _subscribers/<channel>-<digest of the name>.json
+_subscribers/<channel>-<digest of the name>.missing    of one that was not there for long; see `expiry`
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
+from collections.abc import Container
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 
@@ -19,7 +22,10 @@ from pbio_spark.errors import PbioError
 EXPIRE_AFTER = timedelta(days=7)
 
 _FOLDER = "_subscribers"
+_NAME = re.compile(r"(\d+)-[0-9a-f]{32}\.json")
 _LONGEST = 10_000
+_LATEST = 253_402_300_799_999_999
+"""The end of the year 9999, behind which there are no dates."""
 _RENEWALS = 4
 """How often a subscriber that is there, but has nothing to acknowledge, says so until it would expire."""
 
@@ -79,7 +85,9 @@ def is_due(subscriber: Subscriber, now: int) -> bool:
 
 def forget(folder: Folder, channel: int, name: str) -> None:
     """Remove a subscriber, if there is one."""
-    folder.remove(_path(channel, name))
+    path = _path(channel, name)
+    folder.remove(path)
+    folder.remove(_note_of(path))
 
 
 def read_all(folder: Folder) -> list[Subscriber]:
@@ -87,9 +95,13 @@ def read_all(folder: Folder) -> list[Subscriber]:
     return sorted(found for path in files(folder) if (found := read_file(folder, path)) is not None)
 
 
-def files(folder: Folder) -> list[str]:
-    """The files of all subscribers."""
-    return [f"{_FOLDER}/{name}" for name in folder.names(_FOLDER)]
+def files(folder: Folder, channels: Container[int] | None = None) -> list[str]:
+    """The files of the subscribers of all channels, or of some."""
+    return [
+        f"{_FOLDER}/{name}"
+        for name in folder.names(_FOLDER)
+        if (parts := _NAME.fullmatch(name)) and (channels is None or int(parts[1]) in channels)
+    ]
 
 
 def read_file(folder: Folder, path: str) -> Subscriber | None:
@@ -107,12 +119,21 @@ def _json_to_subscriber(data: bytes, path: str) -> Subscriber:
         a_number(made.get("channel")),
         a_name(made.get("name")),
         a_position(made.get("position")),
-        a_number(made.get("seen")),
+        a_number(made.get("seen"), most=_LATEST),
         a_number(made.get("expires_after"), least=1),
     )
     if path != _path(subscriber.channel, subscriber.name):
         bad("the file belongs to another subscriber")
     return subscriber
+
+
+def note_path(subscriber: Subscriber) -> str:
+    """The file that says since when a subscriber is missing."""
+    return _note_of(_path(subscriber.channel, subscriber.name))
+
+
+def _note_of(path: str) -> str:
+    return f"{path.removesuffix('.json')}.missing"
 
 
 def _path(channel: int, name: str) -> str:

@@ -10,26 +10,7 @@ import pytest
 from pbio_spark.channels import ChannelSpace, Position, Subscriber, subscribers
 from pbio_spark.channels.files import Folder
 from pbio_spark.errors import PbioError
-
-NOW = 1_700_000_000_000_000
-DAY = 86_400_000_000
-
-
-class Clock:
-    """A clock that goes, or jumps, when it is told to."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = NOW
-        monkeypatch.setattr("time.time_ns", lambda: self.now * 1000)
-
-    def go(self, **span: float) -> None:
-        self.now += timedelta(**span) // timedelta(microseconds=1)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
-
+from tests.channels.clock import DAY, NOW, Clock
 
 @pytest.fixture
 def folder(space: ChannelSpace) -> Folder:

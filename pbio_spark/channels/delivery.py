@@ -1,0 +1,146 @@
+"""Synchronous delivery: a publication -> the moment when all who should have its events have acknowledged them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+
+from ecode.suggest import did_you_mean
+from pbio_spark.channels import subscribers
+from pbio_spark.channels.checked import bad
+from pbio_spark.channels.entries import Data
+from pbio_spark.channels.expiry import expired
+from pbio_spark.channels.files import Folder
+from pbio_spark.channels.history import History
+from pbio_spark.channels.position import Position
+from pbio_spark.channels.subscribers import Subscriber
+from pbio_spark.errors import PbioError
+
+_WAYS = ("async", "sync")
+_PAUSE = 0.001
+_LONGEST_PAUSE = {True: 0.02, False: 0.5}
+"""The longest wait between two looks at who has acknowledged: on a local disk, and elsewhere."""
+_MOST_NAMES = 10
+
+
+class NotDeliveredError(PbioError):
+    """PBIO_NOT_DELIVERED: events are published, but not all who should have them acknowledged them in time.
+
+    Attributes:
+        version: of the commit that published them; None if all of them had been published before.
+    """
+
+    version: int | None
+
+
+def seconds_to_wait(delivery: str, timeout: float | timedelta) -> float | None:
+    """How long a publication waits for its subscribers; None, not at all, for `async`.
+
+    Raises PBIO_BAD_OPTION for what is neither `async` nor `sync`, and for a time that nobody can wait.
+
+    >>> seconds_to_wait("sync", timedelta(minutes=1))
+    60.0
+    """
+    if delivery not in _WAYS:
+        hint = did_you_mean(delivery, _WAYS) or "it is async or sync"
+        raise PbioError("PBIO_BAD_OPTION", f"there is no delivery {delivery!r}", hint=hint)
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
+    if not (0 <= seconds < math.inf):
+        raise PbioError("PBIO_BAD_OPTION", f"{timeout} is no time to wait for subscribers")
+    return seconds if delivery == "sync" else None
+
+
+def wait_for_subscribers(
+    folder: Folder, history: History, channels: Iterable[int], version: int | None, seconds: float
+) -> None:
+    """Wait until every named subscriber that has not expired has acknowledged a publication.
+
+    Who subscribes while this waits is not waited for, nor who is forgotten meanwhile.
+
+    Args:
+        channels: the IDs of those to which something was published directly. If the commit has nothing for one of them,
+            because it was all known, then what was last published there, and on channels derived from it, counts.
+        version: of the commit; None if all was known.
+        seconds: after which it is too late.
+
+    Raises:
+        NotDeliveredError: PBIO_NOT_DELIVERED, with who is late, and where each one stands.
+    """
+    ends = _ends(history, channels, version)
+    deadline = time.monotonic() + seconds
+    late = _late(folder, subscribers.files(folder, ends), ends)
+    pause = _PAUSE
+    while late:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise _not_delivered(history, version, seconds, late)
+        time.sleep(min(pause, left))
+        pause = min(2 * pause, _LONGEST_PAUSE[folder.is_local])
+        late = _late(folder, late, ends)
+
+
+def _late(folder: Folder, paths: Iterable[str], ends: Mapping[int, Position]) -> dict[str, Subscriber | PbioError]:
+    """Those of some subscribers' files that say that the subscriber is not there yet, or nothing that can be read."""
+    late: dict[str, Subscriber | PbioError] = {}
+    for path in paths:
+        try:
+            found = subscribers.read_file(folder, path)
+        except PbioError as error:
+            late[path] = error
+            continue
+        if found is None or found.position >= ends[found.channel]:
+            continue
+        if not expired(folder, [found], time.time_ns() // 1000):
+            late[path] = found
+    return late
+
+
+def _ends(history: History, channels: Iterable[int], version: int | None) -> dict[int, Position]:
+    """The position that a channel's subscribers must have reached, by channel."""
+    ends = {} if version is None else _ends_of(history, version)
+    with history.lock:
+        state = history.catch_up()
+        known = [channel for channel in channels if channel not in ends]
+        while known:
+            channel = known.pop()
+            info = state.channels.get(channel)
+            if info is not None and info.last:
+                ends[channel] = _ends_of(history, info.last)[channel]
+            known += [child.id for child in state.children(channel) if child.id not in ends]
+    return ends
+
+
+def _ends_of(history: History, version: int) -> dict[int, Position]:
+    """The position behind the last event of each channel in a commit."""
+    entry = history.entry(version)
+    if entry is None or not isinstance(entry.change, Data):
+        bad(f"the commit {version} has no events any more")
+    return {
+        group.channel: Position(version, group.file, group.ordinal + group.count)
+        for group in history.groups(entry.change)
+    }
+
+
+def _not_delivered(
+    history: History, version: int | None, seconds: float, late: Mapping[str, Subscriber | PbioError]
+) -> NotDeliveredError:
+    texts = []
+    for path, one in sorted(late.items()):
+        if isinstance(one, PbioError):
+            texts.append(f"that of {path}, where {one.reason}")
+        else:
+            info = history.state.channels.get(one.channel)
+            texts.append(
+                f"{one.name!r} of {'a dropped channel' if info is None else repr(info.name)}, at {one.position}"
+            )
+    more = f", and {len(texts) - _MOST_NAMES} more" if len(texts) > _MOST_NAMES else ""
+    error = NotDeliveredError(
+        "PBIO_NOT_DELIVERED",
+        f"the events {'had been published before' if version is None else f'are published in commit {version}'}, but "
+        f"after {seconds:g} s these subscribers have not acknowledged them: {'; '.join(texts[:_MOST_NAMES])}{more}",
+        hint="to submit them again with the same sequence numbers, or the same transaction, is safe, and waits again",
+    )
+    error.version = version
+    return error

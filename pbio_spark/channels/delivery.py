@@ -18,6 +18,9 @@ from pbio_spark.channels.position import Position
 from pbio_spark.channels.subscribers import Subscriber
 from pbio_spark.errors import PbioError
 
+SYNC_TIMEOUT = 60.0
+"""Seconds."""
+
 _WAYS = ("async", "sync")
 _PAUSE = 0.001
 _LONGEST_PAUSE = {True: 0.02, False: 0.5}
@@ -100,15 +103,16 @@ def _late(folder: Folder, paths: Iterable[str], ends: Mapping[int, Position]) ->
 def _ends(history: History, channels: Iterable[int], version: int | None) -> dict[int, Position]:
     """The position that a channel's subscribers must have reached, by channel."""
     ends = {} if version is None else _ends_of(history, version)
+    known = set(channels) - ends.keys()
+    if not known:
+        return ends
     with history.lock:
         state = history.catch_up()
-        known = [channel for channel in channels if channel not in ends]
-        while known:
-            channel = known.pop()
-            info = state.channels.get(channel)
-            if info is not None and info.last:
-                ends[channel] = _ends_of(history, info.last)[channel]
-            known += [child.id for child in state.children(channel) if child.id not in ends]
+        known |= {child for child, _ in state.descendants(known)} - ends.keys()
+        lasts = {channel: state.channels[channel].last for channel in known & state.channels.keys()}
+    for last in set(lasts.values()) - {0}:
+        found = _ends_of(history, last)
+        ends |= {channel: found[channel] for channel in known if lasts.get(channel) == last}
     return ends
 
 

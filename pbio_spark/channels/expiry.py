@@ -10,8 +10,8 @@ is ahead takes the log with it for good. So it takes two looks, with real time b
 
 A subscriber that is there says so several times in that half (`subscribers.acknowledge`); a note is about what it said
 last, and then about nothing any more, whatever the clocks show. Nor does a clock that was once ahead keep one that has
-gone: what it said is off as well, and a note from the future is made anew. Where clocks agree, nobody expires before its
-time.
+gone: what it said is off as well, and a note from the future is made anew. Where clocks agree, nobody expires before
+its time.
 """
 
 from __future__ import annotations

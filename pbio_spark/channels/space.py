@@ -22,6 +22,7 @@ from ecode.suggest import did_you_mean
 from ecode.types import Record
 from pbio_spark.channels import subscribers
 from pbio_spark.channels.checked import Keep, a_number, a_text, bad, check_name, parse
+from pbio_spark.channels.delivery import SYNC_TIMEOUT, seconds_to_wait, wait_for_subscribers
 from pbio_spark.channels.derivation import Deriver, check_parameters
 from pbio_spark.channels.entries import Change, Create, Derivation, Drop
 from pbio_spark.channels.files import Folder
@@ -215,19 +216,34 @@ class ChannelSpace:
                 known = () if info.derivation is None else info.derivation.parameters
                 version = self.history.append(Change(info.id, check_parameters(values, known)))
 
-    def publish(self, submissions: Iterable[Submission], *, transaction: tuple[str, int] | None = None) -> Published:
+    def publish(
+        self,
+        submissions: Iterable[Submission],
+        *,
+        transaction: tuple[str, int] | None = None,
+        delivery: Literal["async", "sync"] = "async",
+        sync_timeout: float | timedelta = SYNC_TIMEOUT,
+    ) -> Published:
         """Publish events to any number of channels: all of them in one commit, or none.
 
         Args:
             transaction: an application's name and the number of its batch; a number that is not above the last one
                 published is known, and nothing is published.
+            delivery: `async` returns when the events are durable; `sync` when every named subscriber of a channel that
+                has some of them, derived channels too, has acknowledged them.
+            sync_timeout: how long `sync` waits for that, in seconds.
 
         Raises what `Channel.submit` raises.
         """
+        seconds = seconds_to_wait(delivery, sync_timeout)
         self.history.catch_up()
         prepared = [one for submission in submissions for one in self._preparer.prepare(submission, self.find)]
         prepared.sort(key=lambda one: int(one.groups.rows["channel"][0]))
-        return publish(self.history, self.folder, self._deriver, self.formats, [prepared], transaction)
+        published = publish(self.history, self.folder, self._deriver, self.formats, [prepared], transaction)
+        if seconds is not None:
+            channels = {channel for one in prepared for channel in one.groups.rows["channel"].tolist()}
+            wait_for_subscribers(self.folder, self.history, channels, published.version, seconds)
+        return published
 
     def find(self, name: str) -> ChannelInfo:
         """What is known of a channel, without a look at the log. Raises PBIO_UNKNOWN_CHANNEL."""
@@ -283,19 +299,23 @@ class Channel:
         sequence: int | None = None,
         event_time: datetime | None = None,
         columns: Columns = Columns(),  # noqa: B008 - it never changes
+        delivery: Literal["async", "sync"] = "async",
+        sync_timeout: float | timedelta = SYNC_TIMEOUT,
     ) -> Published:
         """Publish events: when this returns, they are durable, and subscribers see all of them.
 
-        Args: as the attributes of `Submission`; a mapping is one event.
+        Args: as the attributes of `Submission`, and of `ChannelSpace.publish`; a mapping is one event.
 
         Raises:
+            NotDeliveredError: PBIO_NOT_DELIVERED; the events are published.
             PbioError: nothing is published. PBIO_REJECTED if the events lack fields of the channel's type;
                 PBIO_UNKNOWN_COLUMN, PBIO_CANNOT_BE_NULL, PBIO_BAD_VALUE for values; PBIO_UNKNOWN_CHANNEL if the channel
                 is gone.
             OSError: it is not known whether they are; see `publish`.
         """
         rows: Rows = [events] if isinstance(events, Mapping) else events
-        return self.space.publish([Submission(self.name, rows, format, producer, sequence, event_time, columns)])
+        submission = Submission(self.name, rows, format, producer, sequence, event_time, columns)
+        return self.space.publish([submission], delivery=delivery, sync_timeout=sync_timeout)
 
     def subscribe(
         self,

@@ -12,6 +12,7 @@ from pbio_spark.channels.files import Folder
 from pbio_spark.errors import PbioError
 from tests.channels.clock import DAY, NOW, Clock
 
+
 @pytest.fixture
 def folder(space: ChannelSpace) -> Folder:
     return space.folder

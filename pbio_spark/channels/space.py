@@ -24,10 +24,11 @@ from pbio_spark.channels import subscribers
 from pbio_spark.channels.checked import Keep, a_number, a_text, bad, check_name, parse
 from pbio_spark.channels.delivery import SYNC_TIMEOUT, seconds_to_wait, wait_for_subscribers
 from pbio_spark.channels.derivation import Deriver, check_parameters
-from pbio_spark.channels.entries import Change, Create, Derivation, Drop
+from pbio_spark.channels.entries import Change, Create, Data, Derivation, Drop
 from pbio_spark.channels.files import Folder
 from pbio_spark.channels.history import History
 from pbio_spark.channels.log import FolderLog
+from pbio_spark.channels.position import Position
 from pbio_spark.channels.prepare import Preparer
 from pbio_spark.channels.publishing import Published, publish
 from pbio_spark.channels.retention import Removed, compact, vacuum
@@ -261,6 +262,27 @@ class ChannelSpace:
     def subscribers(self) -> list[Subscriber]:
         """The named subscribers, by channel and name. Raises PBIO_BAD_LOG."""
         return subscribers.read_all(self.folder)
+
+    def backlog(self, subscriber: Subscriber) -> tuple[int, int]:
+        """What a subscriber has not acknowledged: how many commits with events for it, and how many events.
+
+        It reads every commit since.
+        """
+        with self.history.lock:
+            info = self.history.catch_up().channels.get(subscriber.channel)
+        commits = events = 0
+        first, end = (0, 0) if info is None else (max(info.first, subscriber.position.version), info.last + 1)
+        for version in range(first, end):
+            entry = self.history.entry(version)
+            if entry is None or not isinstance(entry.change, Data):
+                continue
+            left = 0
+            for group in self.history.groups(entry.change, {subscriber.channel}):
+                place = max(Position(version, group.file, group.ordinal), subscriber.position)
+                left += max(0, group.ordinal + group.count - place.ordinal) if place.file == group.file else 0
+            commits += left > 0
+            events += left
+        return commits, events
 
 
 class Channel:

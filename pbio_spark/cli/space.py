@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,6 +37,7 @@ def ls(root: Root) -> None:
 
     space = ChannelSpace.open(root)
     infos = space.channels()
+    subscribers = Counter(subscriber.channel for subscriber in space.subscribers())
     rows = [
         (
             printable(info.name),
@@ -42,16 +45,19 @@ def ls(root: Root) -> None:
             str(info.bytes),
             str(info.last or ""),
             printable(space.history.state.status(info.id).partition(":")[0]),
+            str(subscribers[info.id]),
         )
         for info in infos
     ]
-    print(table(("channel", "events", "bytes", "last", "status"), rows, right="events bytes last"))
+    header = ("channel", "events", "bytes", "last", "status", "subscribers")
+    print(table(header, rows, right="events bytes last subscribers"))
 
 
 @app.command()
 def describe(root: Root, name: Name) -> None:
     """Tell all about a channel: its type, what it is derived from, who subscribes."""
     from pbio_spark.channels import ChannelSpace
+    from pbio_spark.channels.expiry import expired
     from pbio_spark.channels.submission import to_datetime
 
     space = ChannelSpace.open(root)
@@ -69,10 +75,23 @@ def describe(root: Root, name: Name) -> None:
                 print(f"{what}: {printable_lines(text)}")
         for parameter, value in info.derivation.parameters:
             print(f"param.{parameter}: {value}")
-    for subscriber in space.subscribers():
-        if subscriber.channel == info.id:
-            print(f"subscriber {printable(subscriber.name)}: at {subscriber.position}")
     print(printable_lines(str(channel.format)))
+    own = [subscriber for subscriber in space.subscribers() if subscriber.channel == info.id]
+    gone = expired(space.folder, own, time.time_ns() // 1000, note=False)
+    rows = [
+        (
+            printable(subscriber.name),
+            str(subscriber.position),
+            *map(str, space.backlog(subscriber)),
+            to_datetime(subscriber.seen).isoformat(timespec="seconds"),
+            "expired" if subscriber in gone else "there",
+        )
+        for subscriber in own
+    ]
+    if rows:
+        print("subscribers, and what they have not acknowledged:")
+        header = ("subscriber", "at", "commits", "events", "seen", "status")
+        print(table(header, rows, right="commits events"))
 
 
 @app.command()
@@ -114,12 +133,14 @@ def vacuum(
     root: Root,
     grace: Annotated[float, typer.Option(metavar="HOURS", help="Files younger than that stay.")] = 24,
 ) -> None:
-    """Remove events that need not be kept, and files that nothing needs."""
+    """Forget subscribers that have expired, and remove events that need not be kept, and files that nothing needs."""
     from pbio_spark.channels import ChannelSpace
 
     removed = ChannelSpace.open(root).vacuum(grace=timedelta(hours=grace), linger=timedelta(hours=grace))
     for name in removed.channels:
         print(f"{printable(name)}: old events are not kept any more")
+    for subscriber in removed.subscribers:
+        print(f"{printable(subscriber.name)}: a subscriber that had expired is forgotten")
     print(f"{printable(root)}: {removed.files} files removed ({removed.bytes} bytes)")
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from ecode.types import INT32, STRING, Field, record
 from pbio_spark.channels import ChannelSpace
+from tests.channels.clock import Clock
 from tests.cli.conftest import Ran
 
 Pbio: TypeAlias = Callable[..., Ran]
@@ -36,16 +37,16 @@ def test_init_and_ls(pbio: Pbio, tmp_path: Path, root: Path) -> None:
     again = pbio("space", "init", tmp_path / "new")
     assert (again.code, again.err.partition("]")[0]) == (1, "[PBIO_CHANNEL_SPACE")
     lines = [line.split() for line in pbio("space", "ls", root).out.splitlines()]
-    assert lines[0] == ["channel", "events", "bytes", "last", "status"]
-    assert [(line[0], line[1], line[3], line[4]) for line in lines[1:]] == [
-        ("few", "1", "3", "accepted"),
-        ("notes", "3", "3", "direct"),
+    assert lines[0] == ["channel", "events", "bytes", "last", "status", "subscribers"]
+    assert [(line[0], line[1], *line[3:]) for line in lines[1:]] == [
+        ("few", "1", "3", "accepted", "0"),
+        ("notes", "3", "3", "direct", "1"),
     ]
 
 
 def test_describe(pbio: Pbio, root: Path) -> None:
     notes = pbio("space", "describe", root, "notes").out
-    assert "subscriber reader: at 2.0.0" in notes
+    assert "subscribers" not in pbio("space", "describe", root, "few").out
     assert "events: 3" in notes
     assert "text  string" in notes
     few = pbio("space", "describe", root, "few").out
@@ -57,6 +58,37 @@ def test_describe(pbio: Pbio, root: Path) -> None:
     ):
         assert line in few.splitlines()
     assert "did you mean 'notes'" in pbio("space", "describe", root, "note").err
+
+
+def test_describe_tells_who_is_behind_and_who_has_expired(
+    pbio: Pbio, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+
+    def subscribers() -> list[list[str]]:
+        lines = pbio("space", "describe", root, "notes").out.splitlines()
+        return [line.split() for line in lines[lines.index("subscribers, and what they have not acknowledged:") + 1 :]]
+
+    notes = ChannelSpace.open(str(root)).channel("notes")
+    notes.subscribe(name="reader")
+    some = notes.subscribe(name="some", start="earliest")
+    next(some.events())
+    some.acknowledge()
+    notes.submit([{"n": 4, "text": ""}, {"n": 5, "text": ""}])
+    notes.subscribe(lambda event: None, name="all", start="earliest").run()
+    assert subscribers()[0] == ["subscriber", "at", "commits", "events", "seen", "status"]
+    assert [(*line[:4], line[5]) for line in subscribers()[1:]] == [
+        ("all", "5.0.0", "0", "0", "there"),
+        ("reader", "2.0.0", "2", "5", "there"),
+        ("some", "3.0.1", "2", "4", "there"),
+    ]
+    assert subscribers()[1][4] == "2023-11-14T22:13:20+00:00"
+    for _ in range(2):
+        assert "forgotten" not in pbio("space", "vacuum", root).out
+        clock.go(days=4)
+    assert {line[0]: line[5] for line in subscribers()[1:]} == dict.fromkeys(("all", "reader", "some"), "expired")
+    assert "some: a subscriber that had expired is forgotten" in pbio("space", "vacuum", root).out
+    assert "subscribers" not in pbio("space", "describe", root, "notes").out
 
 
 def test_tail(pbio: Pbio, root: Path) -> None:

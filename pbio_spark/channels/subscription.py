@@ -88,12 +88,15 @@ class Delivery:
 
     def events(self) -> Iterator[Event]:
         """The same, one by one."""
-        group = self.group
-        event_time = None if group.event_time is None else to_datetime(group.event_time)
-        for ordinal, values in zip(self.ordinals.tolist(), self.batch.to_pylist(), strict=True):
-            sequence = None if group.sequence is None else group.sequence + ordinal - group.ordinal
+        group, count = self.group, len(self.ordinals)
+        sequences, times = group.sequence_of(self.ordinals), group.event_times_of(self.ordinals)
+        numbers = [None] * count if sequences is None else sequences.tolist()
+        instants = [None] * count if times is None else [to_datetime(time) for time in times.tolist()]
+        for ordinal, values, number, instant in zip(
+            self.ordinals.tolist(), self.batch.to_pylist(), numbers, instants, strict=True
+        ):
             position = Position(self.version, group.file, ordinal)
-            yield Event(position, values, self.type, group.producer, sequence, event_time, self.published)
+            yield Event(position, values, self.type, group.producer, number, instant, self.published)
 
     @property
     def end(self) -> Position:

@@ -370,6 +370,13 @@ class BatchMaker:
         }
 
     def _metadata(self, chunk: Chunk, kept: npt.NDArray[np.int64]) -> pa.Array:
+        assert self.wanted.metadata_column is not None
+        makers = self._facts(chunk, kept)
+        parts = list(self.wanted.schema.field(self.wanted.metadata_column).type)
+        return pa.StructArray.from_arrays([makers[part.name]() for part in parts], fields=parts)
+
+    def _facts(self, chunk: Chunk, kept: npt.NDArray[np.int64]) -> dict[str, Callable[[], pa.Array]]:
+        """What makes the parts of the metadata column, for some entries of a chunk."""
         n = len(kept)
         numbers = chunk.formats[kept]
         address = chunk.data.__array_interface__["data"][0]
@@ -378,7 +385,7 @@ class BatchMaker:
         def of_format(texts: Sequence[str | None]) -> pa.Array:
             return pa.DictionaryArray.from_arrays(known, pa.array(texts, pa.string())).cast(pa.string())
 
-        makers: dict[str, Callable[[], pa.Array]] = {
+        return {
             "file_path": lambda: pa.repeat(pa.scalar(self.part.name), n),
             "offset": lambda: pa.array(chunk.offset + chunk.positions[kept]),
             "length": lambda: pa.array(chunk.ends[kept] - address - chunk.positions[kept]),
@@ -389,8 +396,6 @@ class BatchMaker:
             "way": lambda: of_format([self._said(number, "way") for number in range(len(self.formats))]),
             "target": lambda: of_format([self._said(number, "target") for number in range(len(self.formats))]),
         }
-        parts = list(self.wanted.schema.field(self.wanted.metadata_column).type)
-        return pa.StructArray.from_arrays([makers[part.name]() for part in parts], fields=parts)
 
     def _said(self, number: int, what: str) -> str | None:
         """What the converter of a format says of its records; None before there is one."""

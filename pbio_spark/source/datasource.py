@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Never
 from pyspark.sql.datasource import DataSource
 
 from pbio_spark.errors import PbioError
-from pbio_spark.source.options import Scope, parse_options, paths_of
+from pbio_spark.source.options import Scope, parse_options, paths_of, space_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from pbio_spark.source.channel_reader import ChannelReader
+    from pbio_spark.source.channel_stream import ChannelStreamReader
     from pbio_spark.source.planning import Scan
     from pbio_spark.source.reader import PbioReader
     from pbio_spark.source.stream import PbioStreamReader
@@ -29,7 +31,10 @@ class PbioDataSource(DataSource):
     """
 
     _scan: Scan | None = None
-    """What `schema()` found out about the files; None if the user gave a schema."""
+    """What `schema()` found out about the files; None if the user gave a schema, or channels are read."""
+
+    _is_inferred = False
+    """Whether `schema()` was asked: the user gave none."""
 
     @classmethod
     def name(cls) -> str:
@@ -43,24 +48,44 @@ class PbioDataSource(DataSource):
         from pbio_spark.source.planning import scan_files, scan_to_schema
 
         options = parse_options(self.options, Scope.READ, Scope.STREAM)
-        self._scan = scan_files(paths_of(self.options), options, all_formats=True)
-        return StructType.fromJson(json.loads(arrow_to_spark_json(scan_to_schema(self._scan))))
+        self._is_inferred = True
+        if options.reads_channels:
+            from pbio_spark.source.channel_log import ChannelLog
+            from pbio_spark.source.channel_plan import channels_to_schema
 
-    def reader(self, schema: StructType) -> PbioReader:
+            columns = channels_to_schema(ChannelLog(space_of(self.options), options), options)
+        else:
+            self._scan = scan_files(paths_of(self.options), options, all_formats=True)
+            columns = scan_to_schema(self._scan)
+        return StructType.fromJson(json.loads(arrow_to_spark_json(columns)))
+
+    def reader(self, schema: StructType) -> PbioReader | ChannelReader:
         from pbio_spark.source.arrow import spark_to_arrow
         from pbio_spark.source.planning import scan_files
         from pbio_spark.source.reader import PbioReader
         from pbio_spark.source.request import is_request
 
         options = parse_options(self.options, Scope.READ)
+        if options.reads_channels:
+            from pbio_spark.source.channel_reader import ChannelReader
+
+            return ChannelReader(
+                space_of(self.options), options, spark_to_arrow(schema), is_projection=not self._is_inferred
+            )
         scan = self._scan or scan_files(paths_of(self.options), options, all_formats=is_request(options))
         return PbioReader(scan, spark_to_arrow(schema), is_projection=self._scan is None)
 
-    def streamReader(self, schema: StructType) -> PbioStreamReader:  # noqa: N802 - Spark's name
+    def streamReader(self, schema: StructType) -> PbioStreamReader | ChannelStreamReader:  # noqa: N802 - Spark's name
         from pbio_spark.source.arrow import spark_to_arrow
         from pbio_spark.source.stream import PbioStreamReader
 
         options = parse_options(self.options, Scope.STREAM)
+        if options.reads_channels:
+            from pbio_spark.source.channel_stream import ChannelStreamReader
+
+            return ChannelStreamReader(
+                space_of(self.options), options, spark_to_arrow(schema), is_projection=not self._is_inferred
+            )
         if self._scan is not None and not options.schema_inference:
             raise PbioError(
                 "PBIO_NO_SCHEMA",

@@ -10,13 +10,12 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.source.advance import Advance, advance, formats_before, is_still
 from pbio_spark.source.listing import DataFile, list_files
 from pbio_spark.source.options import Options
 from pbio_spark.source.progress import FileProgress, Progress
-from pbio_spark.source.schema import is_wanted, several_formats
+from pbio_spark.source.schema import announce, is_wanted, several_formats
 from pbio_spark.wire.sidecar import Point
 
 IDLE = 20.0
@@ -149,7 +148,7 @@ class Follower:
             used |= dict.fromkeys(form for form in part.used if is_wanted(form, self._options))
         if self._met:
             for new in used.keys() - self._met:
-                self._announce(new)
+                announce(new, self._options)
         self._met |= used.keys()
         if self._options.format_name or self._options.format_id:
             return ()
@@ -157,18 +156,6 @@ class Follower:
         if len(names) > 1:
             raise several_formats(names)
         return names
-
-    def _announce(self, format: Format) -> None:  # noqa: A002 - the project's word for the thing
-        match self._options.on_new_format:
-            case "log":
-                log.warning("a new format appeared in the stream: %s", format)
-            case "fail":
-                raise PbioError(
-                    "PBIO_NEW_FORMAT",
-                    "a format came that the stream has not met before",
-                    format=f"{format.name} ({format.id.hex()})",
-                    hint="look whether the stream's columns still suit; when it is started again, it reads on",
-                )
 
 
 def _progress(file: DataFile, origin: FileProgress | None, part: Advance | None) -> FileProgress | None:

@@ -102,12 +102,7 @@ class _Lister:
         entries = {entry["name"].rstrip("/").rpartition("/")[2]: entry for entry in self.fs.ls(folder, detail=True)}
         refuse_bp_folder(folder, entries)
         if SPACE in entries:
-            raise PbioError(
-                "PBIO_CHANNEL_SPACE",
-                "this folder is a channel space, whose log says which of its files hold published events",
-                file=folder,
-                hint="subscribe to one of its channels in Python, with pbio_spark.channels",
-            )
+            raise _space_to_error(folder if _is_local(self.fs) else self.fs.unstrip_protocol(folder))
         for name, entry in sorted(entries.items()):
             if is_hidden(name):
                 continue
@@ -133,6 +128,22 @@ class _Lister:
             return None
         full = path if _is_local(self.fs) else self.fs.unstrip_protocol(path)
         return DataFile(full, info["size"], modified, partition, has_sidecar)
+
+
+def _space_to_error(root: str) -> PbioError:
+    from pbio_spark.channels import ChannelSpace
+    from pbio_spark.source.channel_log import channels_hint
+
+    try:
+        known = channels_hint([info.name for info in ChannelSpace.open(root).channels()])
+    except PbioError as error:
+        known = f"but it cannot be read: {error}"
+    return PbioError(
+        "PBIO_CHANNEL_SPACE",
+        "this folder is a channel space, whose log says which of its files hold published events",
+        file=root,
+        hint=f"name what to read with the option channel, channels or channelPattern; {known}",
+    )
 
 
 def _file_system(path: str) -> tuple[AbstractFileSystem, str]:

@@ -335,6 +335,11 @@ class Options:
         "it, both are refused.",
     )
 
+    @property
+    def reads_channels(self) -> bool:
+        """Whether the path is a channel space, and what is to be read are channels of it."""
+        return bool(self.channel or self.channels or self.channel_pattern)
+
 
 def option_name(attribute: str) -> str:
     """
@@ -413,6 +418,14 @@ def paths_of(given: Mapping[str, str]) -> tuple[str, ...]:
             "options in Spark: use CREATE TEMPORARY VIEW, or SELECT * FROM t WITH (path = '...')",
         )
     return paths
+
+
+def space_of(given: Mapping[str, str]) -> str:
+    """The root of the channel space that Spark was told to load. Raises PBIO_NO_PATH; PBIO_BAD_OPTION for several."""
+    paths = paths_of(given)
+    if len(paths) > 1:
+        raise PbioError("PBIO_BAD_OPTION", f"channels are read from one space, not from {len(paths)}")
+    return paths[0]
 
 
 def name_of(options: Options) -> str:

@@ -108,12 +108,17 @@ def scan_to_schema(scan: Scan) -> pa.Schema:
     Raises what `infer_schema` and `check_names` raise.
     """
     options = scan.options
-    schema = infer_schema(scan.formats, options)
-    columns = [*schema, *partition_schema(scan.files)]
+    columns = [*infer_schema(scan.formats, options), *partition_schema(scan.files)]
+    return with_special_columns(columns, options, METADATA_TYPE)
+
+
+def with_special_columns(columns: Iterable[pa.Field], options: Options, metadata_type: pa.StructType) -> pa.Schema:
+    """The schema of columns and of those that options ask for. Raises what `check_names` raises."""
+    columns = list(columns)
     if options.mode == "PERMISSIVE":
         columns.append(pa.field(options.column_name_of_corrupt_record, CORRUPT_TYPE))
     if options.metadata_column is not None:
-        columns.append(pa.field(options.metadata_column, METADATA_TYPE))
+        columns.append(pa.field(options.metadata_column, metadata_type))
     schema = pa.schema(columns)
     check_names(schema)
     return schema

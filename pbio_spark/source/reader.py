@@ -78,8 +78,7 @@ def read_splits(wanted: Wanted, splits: Sequence[Split], options: Options) -> It
     Raises what `read_batches` raises; PBIO_PATH_NOT_FOUND for a file that has vanished; PBIO_UNEXPECTED_NULL.
     """
     began, rows = time.monotonic(), 0
-    for batch in _gather((batch for split in splits for batch in _read_split(wanted, split, options)), wanted):
-        _check_nulls(batch)
+    for batch in gather((batch for split in splits for batch in _read_split(wanted, split, options)), wanted):
         rows += batch.num_rows
         yield batch
     log.info(
@@ -117,11 +116,12 @@ def _read_split(wanted: Wanted, split: Split, options: Options) -> Iterator[pa.R
         log.warning("%s", error)
 
 
-def _gather(batches: Iterable[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """Small batches put together, as many small files make them."""
+def gather(batches: Iterable[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """Small batches put together, as many small files make them. Raises PBIO_UNEXPECTED_NULL."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
+        _check_nulls(batch)
         if waiting and (
             rows + batch.num_rows > wanted.records_per_batch or size + batch.nbytes > wanted.max_batch_bytes
         ):

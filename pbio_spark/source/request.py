@@ -24,7 +24,12 @@ def is_request(options: Options) -> bool:
 
 
 def options_to_request(
-    options: Options, columns: pa.Schema | None, formats: Sequence[Format], *, is_stream: bool = False
+    options: Options,
+    columns: pa.Schema | None,
+    formats: Sequence[Format],
+    *,
+    is_stream: bool = False,
+    channel: Record | None = None,
 ) -> Request | None:
     """What a reader asks of MaxMatch.
 
@@ -32,6 +37,8 @@ def options_to_request(
         columns: of records, if the user named them; they are a projection then.
         formats: known to come. Programs without a `readerFormat` are written for their union; in streams a filter is
             written for `columns`, and a transform needs a `readerFormat`.
+        channel: the type of the channel that the records come from: what is wanted if neither `readerFormat` nor
+            columns say it, and what programs are written for. Formats may come that are not known.
 
     Raises PBIO_UNKNOWN_FORMAT for a name or an ID that nobody knows, PBIO_NO_SCHEMA, PBIO_BAD_OPTION, and what `merge`
     raises.
@@ -42,10 +49,12 @@ def options_to_request(
             "the option transform makes columns, and nothing says which",
             hint="name them with .schema(...)",
         )
-    carries = any(form.transforms for form in formats)
-    if not (is_request(options) or (columns is not None and carries)):
-        return None
+    carries = channel is not None or any(form.transforms for form in formats)
     targets = reader_types(options, formats)
+    if channel is not None and not targets and (columns is None or options.filter or options.transform):
+        targets = ((channel.name, channel),)
+    if not (is_request(options) or targets or (columns is not None and carries)):
+        return None
     if options.transform is not None and is_stream and not targets:
         raise PbioError(
             "PBIO_BAD_OPTION",
@@ -63,7 +72,12 @@ def options_to_request(
         targets,
         wanted,
         typed,
-        Policy(options.diff_threshold, options.mismatch_threshold, tuple(options.field_weights.items())),
+        Policy(
+            options.diff_threshold,
+            options.mismatch_threshold,
+            tuple(options.field_weights.items()),
+            same_name=channel is None,  # on a channel, the channel has the name
+        ),
         tuple(_transform(*one, options, formats) for one in options.transforms),
         options.filter or None,
         options.transform or None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
@@ -14,6 +15,8 @@ from pbio_spark.formats.merge import merge
 from pbio_spark.source.options import Options
 from pbio_spark.source.request import union_of_targets
 from pbio_spark.wire.sidecar import Outline
+
+log = logging.getLogger("pbio_spark.source")
 
 
 def wanted_formats(outlines: Sequence[Outline], options: Options) -> list[Format]:
@@ -58,6 +61,20 @@ def several_formats(found: Iterable[str]) -> PbioError:
         f"the files hold formats of several names: {', '.join(found)}",
         hint="say which to read with the option formatName; several names, with commas between, are read as one union",
     )
+
+
+def announce(format: Format, options: Options) -> None:  # noqa: A002
+    """Do what `onNewFormat` says where a format appears in a stream. Raises PBIO_NEW_FORMAT."""
+    match options.on_new_format:
+        case "log":
+            log.warning("a new format appeared in the stream: %s", format)
+        case "fail":
+            raise PbioError(
+                "PBIO_NEW_FORMAT",
+                "a format came that the stream has not met before",
+                format=f"{format.name} ({format.id.hex()})",
+                hint="look whether the stream's columns still suit; when it is started again, it reads on",
+            )
 
 
 def infer_schema(formats: Sequence[Format], options: Options) -> pa.Schema:

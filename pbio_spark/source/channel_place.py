@@ -1,0 +1,78 @@
+"""How far channels have been read: the offsets of a stream. Plain JSON that people can read.
+
+    {"version": 1, "space": "5ac1e0...", "position": "12.0.7"}
+
+All channels of a space have one order, so one position is enough, however many channels are read. Only where a stream
+begins to read some channels later than others does it say so, until it is there: `"from": {"5": "14.0.0"}`, by the
+channel's ID.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pbio_spark.channels.position import Position
+from pbio_spark.errors import PbioError
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a channel space.
+
+    Attributes:
+        position: of the next event to be read.
+        starts: by the ID of a channel, where reading it begins, if that is behind `position`.
+    """
+
+    position: Position
+    starts: Mapping[int, Position] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, starts: Mapping[int, Position], end: Position) -> Place:
+        """The place where channels are read from those positions on; `end` if there are none."""
+        first = min(starts.values(), default=end)
+        return cls(first, starts).at(first)
+
+    def at(self, position: Position) -> Place:
+        """The place further on."""
+        return Place(position, {channel: start for channel, start in self.starts.items() if start > position})
+
+    def start(self, channel: int) -> Position:
+        """Where reading a channel goes on."""
+        return max(self.position, self.starts.get(channel, self.position))
+
+
+def place_to_json(place: Place, space: str) -> dict[str, Any]:
+    """
+    >>> place = Place(Position(12, 0, 7), {3: Position(15)})
+    >>> place_from_json(place_to_json(place, "5ac1e0"), "5ac1e0") == place
+    True
+    """
+    made: dict[str, Any] = {"version": VERSION, "space": space, "position": str(place.position)}
+    if place.starts:
+        made["from"] = {str(channel): str(start) for channel, start in place.starts.items()}
+    return made
+
+
+def place_from_json(said: Mapping[str, Any], space: str) -> Place:
+    """Raises PBIO_BAD_OFFSET for an offset that is none of this version, or of another space."""
+    try:
+        if said["version"] != VERSION:
+            raise ValueError(f"version {said['version']}")
+        starts = {int(channel): Position.parse(start) for channel, start in said.get("from", {}).items()}
+        place, other = Place(Position.parse(said["position"]), starts), str(said["space"])
+    except (LookupError, TypeError, ValueError, AttributeError, PbioError) as error:
+        raise PbioError(
+            "PBIO_BAD_OFFSET", f"the checkpoint's offset {str(said)[:200]} is not one of channels: {error}"
+        ) from None
+    if other != space:
+        raise PbioError(
+            "PBIO_BAD_OFFSET",
+            f"the checkpoint is of the space {other[:40]}, and this one is {space}: two spaces are mixed up",
+            hint="give the query its own checkpoint, or the path of its space",
+        )
+    return place

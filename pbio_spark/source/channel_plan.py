@@ -1,0 +1,156 @@
+"""Pieces of a log -> partitions: stretches of files, and what reading them needs to know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from pbio_spark.channels.reading import EVENT_TYPE, Piece, Stretch
+from pbio_spark.channels.state import ChannelInfo
+from pbio_spark.channels.submission import channel_format, stored_format
+from pbio_spark.columns.read import Wanted
+from pbio_spark.source.channel_log import ChannelLog
+from pbio_spark.source.options import Options
+from pbio_spark.source.planning import OPEN_COST, with_special_columns
+from pbio_spark.source.request import options_to_request
+from pbio_spark.source.schema import announce, infer_schema
+from pbio_spark.source.wanted import options_to_wanted, with_converters
+
+NEAR = 64 << 10
+"""How many bytes between two groups are rather read than passed over."""
+
+LOCAL_OPEN_COST = 256 << 10
+"""What opening a file on a local disk costs, in bytes that could be read meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one task reads: stretches in the order of the log, each with the number of what is wanted of it."""
+
+    stretches: tuple[tuple[int, Stretch], ...] = ()
+
+    @property
+    def numbers(self) -> set[int]:
+        """Of all that is wanted."""
+        return {number for number, _ in self.stretches}
+
+
+class ChannelPlanner:
+    """Plans the reading of channels, and remembers what it compiled: a stream's next batch needs it again."""
+
+    def __init__(self, log: ChannelLog, options: Options, schema: pa.Schema, *, is_projection: bool) -> None:
+        """
+        Args:
+            is_projection: the user named the columns.
+
+        Raises what `options_to_wanted` and `options_to_request` raise.
+        """
+        self._log = log
+        self._options = replace(options, format_store=log.space.root)
+        self._is_projection = is_projection
+        self._base = replace(options_to_wanted(self._options, schema, (), EVENT_TYPE), store=log.space.formats)
+        self._met: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        """By the format of a channel, the number of what is wanted of its events."""
+        self.wanted: list[Wanted] = []
+        for info in log.infos.values():
+            self._number(info)
+
+    def partitions(self, pieces: Iterable[Piece], *, is_stream: bool = False) -> list[Reading]:
+        """What tasks read; in a stream, all that one producer made in one task.
+
+        Raises PBIO_NEW_FORMAT, PBIO_REJECTED, and what else `with_converters` raises.
+        """
+        found = list(pieces)
+        self._learn(found, is_stream)
+        local = self._log.space.folder.is_local
+        packed = _pack(found, self._options.max_partition_bytes, LOCAL_OPEN_COST if local else OPEN_COST, is_stream)
+        return [Reading(tuple(self._stretches(part))) for part in packed]
+
+    def _learn(self, pieces: Sequence[Piece], is_stream: bool) -> None:
+        """Compile what the events need that has not been met before."""
+        formats: dict[int, dict[str, int]] = {}
+        for piece in pieces:
+            sizes = formats.setdefault(self._number(self._log.infos[piece.group.channel]), {})
+            sizes[piece.group.format] = sizes.get(piece.group.format, 0) + piece.bytes
+        for number, sizes in formats.items():
+            store = self._log.space.formats
+            known = [stored_format(format_id, store) for format_id in sizes]
+            if self._met and is_stream:
+                for form in known:
+                    if form.id.hex() not in self._met:
+                        announce(form, self._options)
+            wanted = self.wanted[number]
+            if any(form.id not in wanted.converters for form in known):
+                wanted = replace(wanted, formats=tuple(dict.fromkeys((*wanted.formats, *known))))
+                self.wanted[number] = with_converters(wanted, known, sum(sizes.values()))
+        self._met |= {format_id for sizes in formats.values() for format_id in sizes}
+
+    def _number(self, info: ChannelInfo) -> int:
+        """The number of what is wanted of a channel's events."""
+        if info.format not in self._numbers:
+            own = channel_format(info, self._log.space.formats)
+            columns = self._base.data_schema if self._is_projection else None
+            request = options_to_request(self._options, columns, (own,), channel=own.record)
+            # What is wanted may be the same, whatever the channel.
+            if self.wanted and self.wanted[0].request == request:
+                self._numbers[info.format] = 0
+            else:
+                self._numbers[info.format] = len(self.wanted)
+                self.wanted.append(replace(self._base, request=request))
+        return self._numbers[info.format]
+
+    def _stretches(self, pieces: Sequence[Piece]) -> Iterator[tuple[int, Stretch]]:
+        names = {info.id: info.name for info in self._log.infos.values()}
+        together: list[Piece] = []
+        last = -1
+        for piece in pieces:
+            number = self._numbers[self._log.infos[piece.group.channel].format]
+            if together and not (
+                number == last and piece.path == together[-1].path and 0 <= piece.start - together[-1].end <= NEAR
+            ):
+                yield last, Stretch.of(together, names)
+                together = []
+            together.append(piece)
+            last = number
+        if together:
+            yield last, Stretch.of(together, names)
+
+
+def channels_to_schema(log: ChannelLog, options: Options) -> pa.Schema:
+    """The columns of the channels' types or of `readerFormat`, and those that options ask for.
+
+    Raises PBIO_NO_SCHEMA if there are no channels, PBIO_CANNOT_MERGE, and what `check_names` raises.
+    """
+    options = replace(options, format_store=log.space.root)
+    formats = [channel_format(info, log.space.formats) for info in log.infos.values()]
+    return with_special_columns(infer_schema(formats, options), options, EVENT_TYPE)
+
+
+def _pack(pieces: Sequence[Piece], most: int, cost: int, is_stream: bool) -> list[list[Piece]]:
+    """Pieces in their order, put together to partitions of about `most` bytes.
+
+    In a stream a producer's pieces stay together (DESIGN decision 19). Events of which nobody said who made them have
+    no order to keep.
+    """
+    partitions: list[list[Piece]] = []
+    places: dict[str, int] = {}
+    room, path = 0, ""
+    for piece in pieces:
+        size = piece.bytes + (0 if piece.path == path else cost)
+        path = piece.path
+        producer = piece.group.producer
+        if is_stream and producer is not None and producer in places:
+            partitions[places[producer]].append(piece)
+            room -= size if places[producer] == len(partitions) - 1 else 0
+            continue
+        if size > room or not partitions:
+            partitions.append([])
+            room = most + cost
+        room -= size
+        partitions[-1].append(piece)
+        if producer is not None:
+            places[producer] = len(partitions) - 1
+    return partitions

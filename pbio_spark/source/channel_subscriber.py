@@ -1,0 +1,71 @@
+"""A stream under a subscriber's name: where it goes on, and what it has finished."""
+
+from __future__ import annotations
+
+import time
+
+from pbio_spark.channels import Position, subscribers
+from pbio_spark.channels.subscribers import Subscriber
+from pbio_spark.source.channel_log import ChannelLog
+from pbio_spark.source.channel_place import Place
+
+DUE_EVERY = 1.0
+"""How often, in seconds, a stream looks whether it is time to say that it is still there."""
+
+
+class StreamSubscriber:
+    """Keeps for each channel how far a stream came, under one name.
+
+    A channel without new events has nothing to be acknowledged, so a stream over thousands of channels writes only what
+    its batches had events of.
+    """
+
+    def __init__(self, name: str, log: ChannelLog) -> None:
+        self._name = name
+        self._log = log
+        self._known: dict[int, Subscriber] = {}
+        self._finished: Place | None = None
+        self._looked = 0.0
+
+    def start(self, otherwise: Place) -> Place:
+        """Where a new query goes on: each channel where it was left; `otherwise` if the name is new.
+
+        A channel that came to be since the name was last there is read from its beginning.
+        """
+        found = {channel: self._read(channel) for channel in self._log.infos}
+        positions = {channel: known.position for channel, known in found.items() if known is not None}
+        if not positions:
+            return otherwise
+        last = max(positions.values())
+        for channel in found.keys() - positions.keys():
+            positions[channel] = Position(channel) if channel > last.version else otherwise.start(channel)
+        return Place.of(positions, self._log.end)
+
+    def finish(self, place: Place) -> None:
+        """Keep, durably, that all events in front of a place have been dealt with."""
+        if place != self._finished:
+            is_first = self._finished is None
+            channels = self._unfinished() if is_first else self._log.channels_in(place.position)
+            channels |= self._log.infos.keys() - self._known.keys()
+            self._finished = place
+        elif time.monotonic() - self._looked < DUE_EVERY:
+            return
+        else:
+            self._looked = time.monotonic()
+            now = time.time_ns() // 1000
+            channels = {channel for channel, known in self._known.items() if subscribers.is_due(known, now)}
+        for channel in channels:
+            self._known[channel] = subscribers.acknowledge(
+                self._log.space.folder, channel, self._name, place.start(channel)
+            )
+
+    def _unfinished(self) -> set[int]:
+        """The channels that had events since what is known to have been acknowledged."""
+        found = {channel: self._read(channel) for channel in self._log.infos}
+        self._known = {channel: known for channel, known in found.items() if known is not None}
+        return {
+            channel for channel, known in self._known.items() if self._log.infos[channel].last >= known.position.version
+        }
+
+    def _read(self, channel: int) -> Subscriber | None:
+        return subscribers.read(self._log.space.folder, channel, self._name)

@@ -16,6 +16,7 @@ LAYERS = (
     "ecode",
     "morph",
     "pbio_spark.errors",
+    "pbio_spark.refusals",
     "pbio_spark.formats",
     "pbio_spark.wire",
     "pbio_spark.columns",

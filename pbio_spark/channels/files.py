@@ -17,6 +17,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from pbio_spark.errors import PbioError
+from pbio_spark.refusals import refusals
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -29,7 +30,9 @@ of one process."""
 class Folder:
     """A folder on some file system; all paths below are relative to it.
 
-    Raises PBIO_CANNOT_CREATE for a file system that cannot create exclusively.
+    Raises PBIO_CANNOT_CREATE for a file system that cannot create exclusively. All methods raise PBIO_NO_PERMISSION and
+    PBIO_NO_ROOM for what has not been done because the file system refuses it; any other OSError leaves open whether a
+    file was written, as a lost reply does.
     """
 
     def __init__(self, root: str, **storage_options: Any) -> None:
@@ -57,31 +60,31 @@ class Folder:
     def make(self, *names: str) -> None:
         """Make folders, where the file system has such a thing."""
         for name in names:
-            self._fs.makedirs(self.path(name), exist_ok=True)
+            with refusals(self.path(name)):
+                self._fs.makedirs(self.path(name), exist_ok=True)
             if self.is_local:
                 _sync_folder(self._path)
 
     def read(self, name: str, most: int | None = None) -> bytes | None:
         """The bytes of a file, at most `most` and one more; None if there is no such file."""
-        try:
+        with suppress(FileNotFoundError), refusals(self.path(name)):
             if self.is_local:
                 with open(self.path(name), "rb") as file:
                     return file.read() if most is None else file.read(most + 1)
             data: bytes = self._fs.cat_file(self.path(name), end=None if most is None else most + 1)
-        except FileNotFoundError:
-            return None
-        return data
+            return data
+        return None
 
     def open(self, name: str) -> Any:
         """A binary file to read. Raises FileNotFoundError."""
-        return open(self.path(name), "rb") if self.is_local else self._fs.open(self.path(name), "rb")
+        with refusals(self.path(name)):
+            return open(self.path(name), "rb") if self.is_local else self._fs.open(self.path(name), "rb")
 
     def size(self, name: str) -> int | None:
         """The bytes of a file; None if there is no such file."""
-        try:
+        with suppress(FileNotFoundError), refusals(self.path(name)):
             return int(self._fs.info(self.path(name))["size"])
-        except FileNotFoundError:
-            return None
+        return None
 
     def modified(self, name: str) -> float:
         """When a file was written, in seconds since 1970 UTC. Raises FileNotFoundError."""
@@ -89,10 +92,9 @@ class Folder:
 
     def names(self, folder: str, *, temporary: bool = False) -> list[str]:
         """The names in a folder, sorted: of whole files, or of those that are still being written."""
-        try:
+        found: list[str] = []
+        with suppress(FileNotFoundError), refusals(self.path(folder)):
             found = self._fs.ls(self.path(folder), detail=False)
-        except FileNotFoundError:
-            return []
         names = (path.rstrip("/").rpartition("/")[2] for path in found)
         return sorted(name for name in names if name.startswith(".") is temporary)
 
@@ -101,20 +103,20 @@ class Folder:
 
         Args:
             data: bytes, or buffers, one after the other.
-
-        An error leaves open whether the file was created, as a lost reply does.
         """
         path = self.path(name)
         pieces: Sequence[Any] = [data] if isinstance(data, bytes) else data
         if not self.is_local:
             try:
-                self._fs.pipe_file(path, b"".join(pieces), mode="create")
+                with refusals(path):
+                    self._fs.pipe_file(path, b"".join(pieces), mode="create")
             except FileExistsError:
                 return False
             return True
         temporary = self._write_temporary(path, pieces)
         try:
-            os.link(temporary, path)
+            with refusals(path):
+                os.link(temporary, path)
         except FileExistsError:
             return False
         finally:
@@ -127,11 +129,13 @@ class Folder:
         """Create a file or replace it as a whole."""
         path = self.path(name)
         if not self.is_local:
-            self._fs.pipe_file(path, data)
+            with refusals(path):
+                self._fs.pipe_file(path, data)
             return
         temporary = self._write_temporary(path, [data])
         try:
-            os.replace(temporary, path)
+            with refusals(path):
+                os.replace(temporary, path)
         except BaseException:
             os.unlink(temporary)
             raise
@@ -139,13 +143,13 @@ class Folder:
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError), refusals(self.path(name)):
             self._fs.rm_file(self.path(name))
 
     def _write_temporary(self, path: str, pieces: Sequence[Any]) -> str:
         temporary = f"{os.path.dirname(path)}/.{uuid.uuid4().hex}.tmp"
         try:
-            with open(temporary, "xb") as file:
+            with refusals(path), open(temporary, "xb") as file:
                 file.writelines(pieces)
                 file.flush()
                 os.fsync(file.fileno())

@@ -174,7 +174,7 @@ class History:
     def _checkpoint(self) -> None:
         try:
             self._log.checkpoint(self.state.version, state_to_json(self.state))
-        except OSError as error:
+        except (OSError, PbioError) as error:
             # The commit stands; only those who start later have more to read.
             log.warning("no checkpoint of version %d: %s", self.state.version, error)
 

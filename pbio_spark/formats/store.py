@@ -15,6 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.body import MAX_BODY
 from pbio_spark.formats.format import Format
+from pbio_spark.refusals import refusals
 
 _NAME = re.compile(r"(?:[0-9a-f]{2}){8}|(?:[0-9a-f]{2}){10}|(?:[0-9a-f]{2}){12}")
 
@@ -101,7 +102,7 @@ class FolderStore:
     def _load(self, format_id: bytes) -> Format | None:
         path = self._path(format_id)
         try:
-            with self._fs.open(path, "rb") as file:
+            with refusals(path), self._fs.open(path, "rb") as file:
                 body = file.read(MAX_BODY + 1)
         except FileNotFoundError:
             return None
@@ -113,14 +114,15 @@ class FolderStore:
         return loaded
 
     def _create(self, path: str, body: bytes) -> None:
-        self._fs.makedirs(self._folder, exist_ok=True)
         temporary = f"{self._folder}/.{uuid.uuid4().hex}.tmp"
-        if isinstance(self._fs, LocalFileSystem):
-            _create_local(temporary, path, body)
-            _sync_folder(self._folder)
-        else:
-            self._fs.pipe_file(temporary, body)
-            self._fs.mv(temporary, path)
+        with refusals(path):
+            self._fs.makedirs(self._folder, exist_ok=True)
+            if isinstance(self._fs, LocalFileSystem):
+                _create_local(temporary, path, body)
+                _sync_folder(self._folder)
+            else:
+                self._fs.pipe_file(temporary, body)
+                self._fs.mv(temporary, path)
 
 
 def _create_local(temporary: str, path: str, body: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,9 +10,12 @@ from typing import Any
 
 import pytest
 
-from pbio_spark.channels import ChannelSpace, Submission, history
+from pbio_spark.channels import ChannelSpace, Submission, files, history
+from pbio_spark.channels.check import problems
 from pbio_spark.channels.log import FolderLog
-from tests.channels.spaces import COUNT, again, everything
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import store
+from tests.channels.spaces import COUNT, READING, again, everything
 
 STEPS = ("open", "fsync", "link", "unlink", "replace")
 """The calls by which a commit touches a local disk."""
@@ -22,7 +26,7 @@ class BrokenError(OSError):
 
 
 @contextmanager
-def failing(number: int, *, after: bool) -> Iterator[list[str]]:
+def failing(number: int, *, after: bool, error: Callable[[str], OSError] = BrokenError) -> Iterator[list[str]]:
     """Let the call of that number fail, before or after it does its work. Yields the names of the calls made."""
     calls: list[str] = []
 
@@ -30,12 +34,12 @@ def failing(number: int, *, after: bool) -> Iterator[list[str]]:
         def call(*args: Any, **options: Any) -> Any:
             calls.append(name)
             if len(calls) - 1 == number and not after:
-                raise BrokenError(name)
+                raise error(name)
             result = original(*args, **options)
             if len(calls) - 1 == number:
                 if name == "open":
                     os.close(result)
-                raise BrokenError(name)
+                raise error(name)
             return result
 
         return call
@@ -44,6 +48,13 @@ def failing(number: int, *, after: bool) -> Iterator[list[str]]:
         for name in STEPS:
             patch.setattr(os, name, breaking(name, getattr(os, name)))
         yield calls
+
+
+def fresh(folders: pytest.TempPathFactory) -> ChannelSpace:
+    space = ChannelSpace.create(str(folders.mktemp("root") / "space"))
+    for name in ("counts", "others"):
+        space.create_channel(name, COUNT)
+    return space
 
 
 def publish(space: ChannelSpace) -> int:
@@ -77,17 +88,11 @@ def test_a_commit_that_fails_anywhere_can_be_repeated(
 ) -> None:
     monkeypatch.setattr(history, "CHECKPOINT_EVERY", 3 if with_checkpoint else 100)
 
-    def fresh() -> ChannelSpace:
-        space = ChannelSpace.create(str(tmp_path_factory.mktemp("root") / "space"))
-        for name in ("counts", "others"):
-            space.create_channel(name, COUNT)
-        return space
-
-    steps = count_of_steps(fresh())
+    steps = count_of_steps(fresh(tmp_path_factory))
     assert steps > 8
     committed = []
     for number in range(steps):
-        space = fresh()
+        space = fresh(tmp_path_factory)
         with failing(number, after=after) as calls:
             try:
                 publish(space)
@@ -105,6 +110,87 @@ def test_a_commit_that_fails_anywhere_can_be_repeated(
     assert committed == sorted(committed)
     assert not committed[0]
     assert committed[-1]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS])
+def test_a_full_or_closed_disk_is_told_and_nothing_is_published(
+    tmp_path_factory: pytest.TempPathFactory, number: int
+) -> None:
+    def error(name: str) -> OSError:
+        return OSError(number, os.strerror(number))
+
+    code = "PBIO_NO_ROOM" if number in (errno.ENOSPC, errno.EDQUOT) else "PBIO_NO_PERMISSION"
+    told: dict[int, PbioError] = {}
+    failed = []
+    for step in range(count_of_steps(fresh(tmp_path_factory))):
+        space = fresh(tmp_path_factory)
+        with failing(step, after=False, error=error) as calls:
+            try:
+                publish(space)
+            except PbioError as caught:
+                told[step] = caught
+                failed.append(calls[step])
+            except OSError:
+                assert calls[step] in (
+                    "open",
+                    "fsync",
+                    "unlink",
+                )  # of a folder, when the name is there, or of tidying up
+        if step in told:
+            assert (told[step].file or "").startswith(space.root)
+            assert seen(space) == ([], [])
+        publish(space)
+        assert seen(again(space)) == ALL
+    assert failed == ["fsync", "link"] * 2  # of the data file, then of the commit
+    for one in told.values():
+        assert one.code == code
+        assert os.strerror(number) in one.reason
+        assert one.hint is not None
+
+
+def test_in_a_folder_that_is_read_only_all_can_be_read_and_what_cannot_be_done_is_told(
+    space: ChannelSpace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = space.create_channel("counts", COUNT)
+    counts.subscribe(name="known")
+    counts.submit({"n": 1})
+    root = space.root
+
+    def read_only(path: str, mode: str) -> Any:
+        if mode != "rb":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return open(path, mode)
+
+    for module in (files, store):
+        monkeypatch.setattr(module, "open", read_only, raising=False)
+    closed = again(space)
+    assert [event.values["n"] for event in everything(closed.channel("counts"))] == [1]
+    assert [one.name for one in closed.subscribers()] == ["known"]
+    assert list(problems(closed)) == []
+    attempts: list[Callable[[], object]] = [
+        lambda: closed.channel("counts").submit({"n": 2}),
+        lambda: closed.channel("counts").subscribe(name="new"),
+        lambda: closed.channel("counts").subscribe(lambda event: None, name="known").run(),
+        lambda: closed.create_channel("readings", READING),
+        lambda: ChannelSpace.create(f"{root}-another"),
+    ]
+    for attempt in attempts:
+        with pytest.raises(PbioError, match="PBIO_NO_PERMISSION") as caught:
+            attempt()
+        assert caught.value.file is not None
+        assert caught.value.file.startswith(root)
+    monkeypatch.undo()
+    assert [event.values["n"] for event in everything(counts)] == [1]
+    assert [channel.name for channel in space.channels()] == ["counts"]
+
+
+def test_a_folder_that_may_not_be_read_is_told(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(path: str, mode: str) -> Any:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    monkeypatch.setattr(files, "open", closed, raising=False)
+    with pytest.raises(PbioError, match="PBIO_NO_PERMISSION"):
+        again(space)
 
 
 def test_a_commit_whose_reply_was_lost_is_known_as_ones_own(

@@ -5,6 +5,7 @@ JECho's concentrator: events for thousands of channels travel as one batch, and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,17 @@ from pbio_spark.channels.submission import Columns, Submission, to_microseconds
 from pbio_spark.errors import PbioError
 
 
-def concentrate(batch: pa.RecordBatch, channels: Int64s, submission: Submission) -> tuple[pa.RecordBatch, Groups]:
-    """The rows in order, and their groups; where those lie as bytes, and of which format, is not known yet.
+def concentrate(
+    batch: pa.RecordBatch, channels: Int64s, fields: Sequence[str], submission: Submission
+) -> tuple[pa.RecordBatch, Groups]:
+    """Some columns of the rows, in order, and their groups: where those lie as bytes, and of which format, is not
+    known yet.
 
     An event whose number is that of another one of its channel and producer is the same, and left out.
 
     Args:
         channels: the channel's ID of each row.
+        fields: the columns that are fields of events.
 
     Raises:
         PbioError: PBIO_UNKNOWN_COLUMN, PBIO_INCOMPATIBLE_TYPE, PBIO_CANNOT_BE_NULL and PBIO_BAD_VALUE for what columns
@@ -34,20 +39,23 @@ def concentrate(batch: pa.RecordBatch, channels: Int64s, submission: Submission)
     columns = submission.columns
     event_time = NO_TIME if submission.event_time is None else to_microseconds(submission.event_time)
     if columns == Columns():
-        return batch, _one(batch.num_rows, channels, submission, event_time)
+        return batch.select(fields), _one(batch.num_rows, channels, submission, event_time)
     producers, names = _producers(batch, submission)
     numbers = None if columns.sequence is None else _numbers(batch, columns.sequence)
     times = None if columns.event_time is None else _times(batch, columns.event_time)
     owners = _owners(channels, producers, len(names))
     order = _order(owners, numbers)
+    events = batch.select(fields)
     if order is not None:
-        batch = batch.take(pa.array(order))
-        channels, producers, owners = channels[order], producers[order], owners[order]
+        taken = pa.array(order)
+        events = pa.RecordBatch.from_arrays([column.take(taken) for column in events.columns], schema=events.schema)
+        owners = owners[order]
         numbers = None if numbers is None else numbers[order]
         times = None if times is None else times[order]
     starts = np.flatnonzero(np.concatenate([np.ones(min(len(owners), 1), np.bool_), owners[1:] != owners[:-1]]))
     rows = np.zeros(len(starts), ROW)
-    rows["channel"], rows["producer"] = channels[starts], producers[starts]
+    firsts = starts if order is None else order[starts]
+    rows["channel"], rows["producer"] = channels[firsts], producers[firsts]
     rows["ordinal"], rows["count"] = starts, np.diff(starts, append=len(owners))
     rows["sequence"], rows["event_time"] = NO_NUMBER, event_time
     sequences, event_times = {}, {}
@@ -59,7 +67,7 @@ def concentrate(batch: pa.RecordBatch, channels: Int64s, submission: Submission)
         rows["event_time"] = times[starts]
         differ = np.minimum.reduceat(times, starts) != np.maximum.reduceat(times, starts)
         event_times = _apart(times, rows, differ)
-    return batch, Groups(rows, (), names, sequences, event_times)
+    return events, Groups(rows, (), names, sequences, event_times)
 
 
 def _one(count: int, channels: Int64s, submission: Submission, event_time: int) -> Groups:

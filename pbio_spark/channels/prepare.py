@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -19,11 +19,13 @@ from pbio_spark.channels.state import ChannelInfo
 from pbio_spark.channels.submission import WHOLE, Columns, Rows, Submission, channel_format
 from pbio_spark.columns.encoder import Encoded, Encoder, format_to_encoder
 from pbio_spark.columns.read import Part, Wanted, read_batches
+from pbio_spark.columns.walk import walk_kernel
 from pbio_spark.columns.ways import Request, find_way
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_schema import record_to_arrow
 from pbio_spark.formats.arrow_to_record import arrow_to_record
+from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.store import FormatStore
 
@@ -67,8 +69,21 @@ class Prepared:
 class Preparer:
     """Encodes submissions; remembers encoders, and which formats a channel accepts. Pickles with what it compiled."""
 
-    def __init__(self, formats: FormatStore) -> None:
+    def __init__(
+        self,
+        formats: FormatStore,
+        *,
+        machine: str = "native",
+        transforms: Sequence[tuple[Format, str]] = (),
+    ) -> None:
+        """
+        Args:
+            machine: that events are laid out for; `native` is that of the channel's own format.
+            transforms: which the format of events carries: the older format, and the program that leads there.
+        """
         self._formats = formats
+        self._machine = machine
+        self._transforms = tuple(transforms)
         self._encoders: dict[tuple[Format, pa.Schema, float | None], Encoder] = {}
         self._made: dict[tuple[Format, pa.Schema, tuple[str, ...]], Format] = {}
         self._stored: set[Format] = set()
@@ -88,28 +103,47 @@ class Preparer:
         _check(submission)
         made = []
         for own, rows, channels in self._by_type(submission, find):
-            if not rows.num_rows:
-                continue
-            form = submission.format or self.format_of(rows.schema, own, submission.columns)
-            batch, groups = concentrate(rows, channels, submission)
-            events = batch.select(_fields(batch.schema, form, submission.columns))
-            encoded = self.encoder(form, events.schema, null_value).encode(events)
-            groups.rows["start"] = encoded.offsets[groups.rows["ordinal"]]
-            groups.rows["end"] = encoded.offsets[groups.rows["ordinal"] + groups.rows["count"]]
-            if form != own:
-                self._check_delivery(form, own, encoded)
-            self.store(form)
-            made.append(Prepared(form, encoded, replace(groups, formats=(form.id.hex(),))))
+            if rows.num_rows:
+                made.append(self._prepare(own, rows, channels, submission, null_value))
         return made
 
+    def warm(self, info: ChannelInfo, submission: Submission, null_value: float | None = None) -> Format:
+        """Compile what a submission of such columns to a channel needs, and check all that can be without its events.
+
+        Returns the format that the events will have. Raises what `prepare` raises.
+        """
+        own = channel_format(info, self._formats)
+        rows = _batch(submission, submission.format or own).slice(0, 0)
+        return self._prepare(own, rows, np.empty(0, np.int64), submission, null_value).format
+
+    def _prepare(
+        self, own: Format, rows: pa.RecordBatch, channels: Int64s, submission: Submission, null_value: float | None
+    ) -> Prepared:
+        """Encode events for channels of one type."""
+        form = submission.format or self.format_of(rows.schema, own, submission.columns)
+        fields = _fields(rows.schema, form, submission.columns)
+        events, groups = concentrate(rows, channels, fields, submission)
+        encoded = self.encoder(form, events.schema, null_value).encode(events)
+        groups.rows["start"] = encoded.offsets[groups.rows["ordinal"]]
+        groups.rows["end"] = encoded.offsets[groups.rows["ordinal"] + groups.rows["count"]]
+        if form != own:
+            self._check_delivery(form, own, encoded)
+        self.store(form)
+        return Prepared(form, encoded, replace(groups, formats=(form.id.hex(),)))
+
     def format_of(self, schema: pa.Schema, own: Format, columns: Columns) -> Format:
-        """The format for events of a channel: its own, or for columns that are others than its fields, one of those."""
+        """The format for events of a channel: its own, or one for columns that are others than its fields, for another
+        machine, or with transforms."""
         key = own, schema, columns.names
         if key not in self._made:
             names = record_to_arrow(own.record).names
             fields = [field for field in schema if field.name in names or field.name not in columns.names]
-            is_own = {field.name for field in fields} == set(names)
-            self._made[key] = own if is_own else record_to_format(arrow_to_record(pa.schema(fields), own.name))
+            is_own = {field.name for field in fields} == set(names) and not self._transforms
+            record = own.record if is_own else arrow_to_record(pa.schema(fields), own.name)
+            form = own if is_own and self._machine == "native" else record_to_format(record, self._machine)
+            for prior, program in self._transforms:
+                form = evolve(prior, form, program)
+            self._made[key] = form
         return self._made[key]
 
     def encoder(self, form: Format, schema: pa.Schema, null_value: float | None) -> Encoder:
@@ -162,7 +196,13 @@ class Preparer:
                     format=f"{form.name} ({form.id.hex()})",
                     hint="add the missing fields, or a transform to the channel's format (pbio_spark.formats.evolve)",
                 )
-            wanted = Wanted(record_to_arrow(own.record), formats=(form, own), store=self._formats, request=request)
+            wanted = Wanted(
+                record_to_arrow(own.record),
+                formats=(form, own),
+                store=self._formats,
+                walk=walk_kernel(),
+                request=request,
+            )
             self._wanted[key] = replace(wanted, converters={form.id: wanted.converter(form, fused=False)})
         for _ in read_encoded(self._wanted[key], encoded.buffer, "the events"):
             pass

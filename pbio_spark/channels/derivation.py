@@ -6,6 +6,7 @@ Values of parameters are compiled into the programs, so that a change costs one 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from pbio_spark.channels.state import ChannelInfo, State
 from pbio_spark.channels.submission import WHOLE, channel_format
 from pbio_spark.columns.encoder import Encoded, Encoder, format_to_encoder
 from pbio_spark.columns.read import Wanted
+from pbio_spark.columns.walk import walk_kernel
 from pbio_spark.columns.ways import Request
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -65,6 +67,16 @@ class Deriver:
                     made += found
                     waiting += found
         return made, tuple(refused.items())
+
+    def warm(self, channel: int, form: Format, state: State) -> None:
+        """Compile what events of a channel and a format become. What cannot be made of them is told by `derive`."""
+        parent = state.channels[channel]
+        for child in state.children(channel):
+            assert child.derivation is not None
+            own = channel_format(child, self._formats)
+            with suppress(PbioError):
+                self._way(channel_format(parent, self._formats), own, child.derivation, form)
+                self.warm(child.id, own, state)
 
     def check(self, parent: Format, own: Format, derivation: Derivation) -> None:
         """Raise PBIO_BAD_PROGRAM, or what else keeps the parent's own events from becoming those of a channel."""
@@ -123,6 +135,7 @@ class Deriver:
                 store=self._formats,
                 mode="DROPMALFORMED",
                 metadata_column=PLACE.name,
+                walk=walk_kernel(),
                 request=request,
             )
             converter = wanted.converter(form, fused=False)

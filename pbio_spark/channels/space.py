@@ -18,7 +18,6 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 
-from ecode.suggest import did_you_mean
 from ecode.types import Record
 from pbio_spark.channels import subscribers
 from pbio_spark.channels.checked import Keep, a_number, a_text, bad, check_name, parse
@@ -80,19 +79,17 @@ class ChannelSpace:
     def open(cls, root: str, **storage_options: Any) -> Self:
         """Open a channel space. Raises PBIO_NO_SPACE, PBIO_CANNOT_CREATE, and PBIO_BAD_LOG if it is damaged."""
         folder = Folder(root, **storage_options)
-        data = folder.read(SPACE, 10_000)
-        if data is None:
+        space = _read_id(folder)
+        if space is None:
             raise PbioError(
                 "PBIO_NO_SPACE", "the folder is no channel space", file=root, hint="`pbio space init` makes one"
             )
-        try:
-            made = parse(data)
-            if a_number(made.get("version")) != 1:
-                bad(f"the space is of version {made['version']}, which this program does not know")
-            space = a_text(made.get("id"))
-        except PbioError as error:
-            raise error.at(file=folder.path(SPACE)) from None
         return cls(folder, space, FolderStore(root, **storage_options))
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the folder is still this space; it may have been removed, and another one made in its place."""
+        return _read_id(self.folder) == self.id
 
     def create_channel(
         self,
@@ -177,14 +174,10 @@ class ChannelSpace:
             return Channel(self, self._info(name, self.history.catch_up()))
 
     def _info(self, name: str, state: State) -> ChannelInfo:
-        if name not in state.names:
-            raise PbioError(
-                "PBIO_UNKNOWN_CHANNEL",
-                f"there is no channel {name!r}",
-                file=self.root,
-                hint=did_you_mean(name, state.names) or "`pbio space ls` lists them",
-            )
-        return state.channels[state.names[name]]
+        try:
+            return state.named(name)
+        except PbioError as error:
+            raise error.at(file=self.root) from None
 
     def channels(self) -> list[ChannelInfo]:
         """All channels, by name."""
@@ -384,3 +377,17 @@ class Channel:
     def unsubscribe(self, name: str) -> None:
         """Forget a named subscriber, if there is one: nothing is kept for it any more."""
         subscribers.forget(self.space.folder, self.info.id, name)
+
+
+def _read_id(folder: Folder) -> str | None:
+    """The ID of the channel space in a folder; None if there is none. Raises PBIO_BAD_LOG."""
+    data = folder.read(SPACE, 10_000)
+    if data is None:
+        return None
+    try:
+        made = parse(data)
+        if a_number(made.get("version")) != 1:
+            bad(f"the space is of version {made['version']}, which this program does not know")
+        return a_text(made.get("id"))
+    except PbioError as error:
+        raise error.at(file=folder.path(SPACE)) from None

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ecode.suggest import did_you_mean
 from pbio_spark.channels.checked import Keep, a_format, a_keep, a_list, a_name, a_number, a_position, a_text, bad, parse
 from pbio_spark.channels.entries import (
     Change,
@@ -24,6 +25,7 @@ from pbio_spark.channels.entries import (
 )
 from pbio_spark.channels.groups import Groups
 from pbio_spark.channels.position import NOWHERE, Position
+from pbio_spark.errors import PbioError
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,13 @@ class State:
         self.transactions: dict[str, int] = {}
         self.compactions: list[tuple[int, int, int]] = []
 
+    def named(self, name: str) -> ChannelInfo:
+        """The channel of a name. Raises PBIO_UNKNOWN_CHANNEL."""
+        if name not in self.names:
+            hint = did_you_mean(name, self.names) or "`pbio space ls` lists them"
+            raise PbioError("PBIO_UNKNOWN_CHANNEL", f"there is no channel {name!r}", hint=hint)
+        return self.channels[self.names[name]]
+
     def children(self, channel: int) -> list[ChannelInfo]:
         """The channels that are derived from one, the older ones first."""
         return [self.channels[child] for child in self._children.get(channel, ())]
@@ -105,6 +114,14 @@ class State:
                 found.append((child.id, child.since))
                 waiting += [child.id]
         return tuple(found)
+
+    def outline(self) -> State:
+        """A copy of which channels there are, and no more: what it takes to prepare events for them."""
+        made = State(self.space)
+        made.control = self.control
+        for info in self.channels.values():
+            made.add(info)
+        return made
 
     def status(self, channel: int) -> str:
         """Whether the writers make the events of a derived channel: `pending` until one has, `accepted`, or `refused`

@@ -24,3 +24,11 @@ def spark_to_arrow(schema: StructType) -> pa.Schema:
                 hint="cast the column, or leave it out",
             ) from None
     return pa.schema(fields)
+
+
+def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch as it was planned: Spark sends instants in the session's time zone."""
+    if batch.schema.equals(schema):
+        return batch
+    columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -6,7 +6,7 @@ Light to import, since Spark imports it in processes that may never use it; the 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pbio_spark.source.channel_reader import ChannelReader
     from pbio_spark.source.channel_stream import ChannelStreamReader
+    from pbio_spark.source.channel_writer import ChannelStreamWriter, ChannelWriter
     from pbio_spark.source.planning import Scan
     from pbio_spark.source.reader import PbioReader
     from pbio_spark.source.stream import PbioStreamReader
@@ -94,17 +95,34 @@ class PbioDataSource(DataSource):
             )
         return PbioStreamReader(paths_of(self.options), options, spark_to_arrow(schema))
 
-    def writer(self, schema: StructType, overwrite: bool) -> PbioWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> PbioWriter | ChannelWriter:
         from pbio_spark.source.arrow import spark_to_arrow
         from pbio_spark.source.writer import PbioWriter
 
         (path,) = paths_of(self.options)
-        return PbioWriter(path, parse_options(self.options, Scope.WRITE), spark_to_arrow(schema), overwrite)
+        options = parse_options(self.options, Scope.WRITE)
+        if options.writes_channels:
+            from pbio_spark.source.channel_writer import ChannelWriter
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> Never:  # noqa: N802 - Spark's name
-        raise PbioError(
-            "PBIO_USE_A_CHANNEL",
-            "a stream cannot be written to a plain folder, where a retried batch would be there twice",
-            hint="use foreachBatch: publish to a channel there, whose log makes each batch exact "
-            "(ChannelSpace.publish with transaction=), or write to a folder",
-        )
+            return ChannelWriter(path, options, spark_to_arrow(schema), overwrite)
+        return PbioWriter(path, options, spark_to_arrow(schema), overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> ChannelStreamWriter:  # noqa: N802 - Spark's name
+        from pbio_spark.source.arrow import spark_to_arrow
+
+        (path,) = paths_of(self.options)
+        options = parse_options(self.options, Scope.WRITE_STREAM)
+        if not options.writes_channels:
+            from pbio_spark.source.writer import refuse_space
+
+            refuse_space(path)
+            raise PbioError(
+                "PBIO_USE_A_CHANNEL",
+                "a stream cannot be written to a plain folder, where a retried batch would be there twice",
+                file=path,
+                hint="write to a channel space, whose log makes each batch exact, with the option channel or "
+                "channelColumn; `pbio space init` makes one",
+            )
+        from pbio_spark.source.channel_writer import ChannelStreamWriter
+
+        return ChannelStreamWriter(path, options, spark_to_arrow(schema), overwrite)

@@ -59,6 +59,13 @@ def positive(value: str) -> int:
     return number
 
 
+def whole(value: str) -> int:
+    """a whole number from 0"""
+    if not 0 <= (number := int(value)) < 1 << 63:
+        raise ValueError(f"{number} is negative, or too large")
+    return number
+
+
 def depth(value: str) -> int:
     """a whole number up to 15"""
     if (number := int(value)) > 15:

@@ -48,6 +48,7 @@ from pbio_spark.source.option_values import (
     text,
     transforms,
     weights,
+    whole,
 )
 
 
@@ -57,6 +58,7 @@ class Scope(StrEnum):
     READ = "read"
     STREAM = "readStream"
     WRITE = "write"
+    WRITE_STREAM = "writeStream"
     FROM = "from_pbio"
     TO = "to_pbio"
 
@@ -81,22 +83,25 @@ TOLERATED = frozenset(
 
 OF_CHANNELS = frozenset(
     {"starting_offsets", "starting_timestamp", "ending_offsets", "max_records_per_trigger"}
-    | {"fail_on_data_loss", "subscriber"}
+    | {"fail_on_data_loss", "subscriber", "producer", "producer_column", "sequence_column", "event_time_column"}
+    | {"txn_app_id", "txn_version", "delivery", "sync_timeout"}
 )
 OF_FILES = frozenset(
     {"format_store", "path_glob_filter", "recursive_file_lookup", "modified_before", "modified_after"}
     | {"ignore_missing_files", "ignore_corrupt_files", "truncated_tail", "scan_limit", "schema_inference"}
     | {"max_files_per_trigger", "max_file_age", "merge_schema"}
+    | {"format_name", "max_records_per_file", "partition_columns", "index"}
 )
-"""The options that mean something only where channels are read, or only where files are."""
+"""The options that mean something only where channels are read or written, or only where files are."""
 
 OPTION_AGAIN = "option."
 """What stands before an option's name where Spark hands the properties of a table over beside the options."""
 
 DEFAULT_NAME = "record"
 READS = (Scope.READ, Scope.STREAM)
+WRITES = (Scope.WRITE, Scope.WRITE_STREAM)
 DECODES = (*READS, Scope.FROM)
-ENCODES = (Scope.WRITE, Scope.TO)
+ENCODES = (*WRITES, Scope.TO)
 
 
 def _option(parse: Callable[[str], object], default: object, *scopes: Scope, doc: str, since: str = "0.1") -> Any:
@@ -114,7 +119,8 @@ class Options:
         names,
         (),
         *DECODES,
-        *ENCODES,
+        Scope.WRITE,
+        Scope.TO,
         doc="The names of the formats to read; the records of others are left out. In writing, the name of the format, "
         "`record` if none is given.",
     )
@@ -125,7 +131,8 @@ class Options:
         text,
         None,
         *DECODES,
-        *ENCODES,
+        Scope.WRITE,
+        Scope.TO,
         doc="A format store (the folder that holds `_formats`) for records whose formats the files "
         "lack; `to_pbio` puts its format there.",
     )
@@ -231,9 +238,9 @@ class Options:
         transforms,
         (),
         *DECODES,
-        Scope.WRITE,
+        *WRITES,
         doc="E-code that fills one format (`old`) from another (`new`). In reading, beside what formats carry; in "
-        "writing, what the format carries, to formats in `formatStore`.",
+        "writing, what the format carries, to formats in `formatStore` or, in a channel space, in the space.",
     )
     on_reject: Literal["fail", "drop", "corrupt"] = _option(
         one_of("fail", "drop", "corrupt"),
@@ -280,7 +287,9 @@ class Options:
         Scope.STREAM,
         doc="What happens when a format appears that is new to the stream; but for `fail`, its records are read.",
     )
-    channel: str | None = _option(text, None, *READS, doc="The channel to read, if the path is a channel space.")
+    channel: str | None = _option(
+        text, None, *READS, *WRITES, doc="The channel to read or to publish to, if the path is a channel space."
+    )
     channels: tuple[str, ...] = _option(names, (), *READS, doc="Several channels to read, as one union.")
     channel_pattern: str | None = _option(
         pattern,
@@ -314,7 +323,60 @@ class Options:
         doc="A name under which the space keeps how far the stream came: a query without a checkpoint goes on from "
         "there, and `keep=subscribed` keeps what it has not read. One query at a time may have it.",
     )
-    machine: str = _option(one_of(*MACHINES), "native", *ENCODES, doc="The machine to lay records out for.")
+    channel_column: str | None = _option(
+        text,
+        None,
+        *WRITES,
+        doc="The column that names the channel of each row; where it is null, `channel` does. Like the three columns "
+        "below it is a field of the events only if the channel's type has one of its name.",
+    )
+    producer: str | None = _option(
+        text, None, *WRITES, doc="Who made the events, where `producerColumn` is not set or null."
+    )
+    producer_column: str | None = _option(text, None, *WRITES, doc="The column that names the producer of each event.")
+    sequence_column: str | None = _option(
+        text,
+        None,
+        *WRITES,
+        doc="The column of whole numbers that rise with each producer's events: those that were published before are "
+        "left out. The rows of a producer must lie in one partition, in order: "
+        "`df.repartition(producer).sortWithinPartitions(producer, sequence)`.",
+    )
+    event_time_column: str | None = _option(
+        text, None, *WRITES, doc="The column of timestamps that tell when what an event tells of happened."
+    )
+    txn_app_id: str | None = _option(
+        text,
+        None,
+        Scope.WRITE,
+        doc="With `txnVersion`: a name under which numbered writes are published once, however often they are tried.",
+    )
+    txn_version: int | None = _option(
+        whole,
+        None,
+        Scope.WRITE,
+        doc="The number of this write, which rises from write to write; in `foreachBatch`, the batch's.",
+    )
+    delivery: Literal["async", "sync"] = _option(
+        one_of("async", "sync"),
+        "async",
+        *WRITES,
+        doc="Whether a write is done when its events are durable, or when every named subscriber of their channels has "
+        "acknowledged them.",
+    )
+    sync_timeout: float = _option(
+        seconds,
+        60.0,
+        *WRITES,
+        doc="How long a `sync` write waits before it fails. Its events are published nevertheless; to try again is "
+        "safe with `sequenceColumn` or `txnAppId`, and waits again.",
+    )
+    machine: str = _option(
+        one_of(*MACHINES),
+        "native",
+        *ENCODES,
+        doc="The machine to lay records out for. On a channel, `native` is the machine of the channel's own format.",
+    )
     byte_order: str | None = _option(one_of("little", "big"), None, *ENCODES, doc="Instead of the machine's.")
     pointer_size: str | None = _option(one_of("4", "8"), None, *ENCODES, doc="Instead of the machine's, in bytes.")
     max_records_per_file: int | None = _option(positive, None, Scope.WRITE, doc="The most records in one file.")
@@ -339,6 +401,11 @@ class Options:
     def reads_channels(self) -> bool:
         """Whether the path is a channel space, and what is to be read are channels of it."""
         return bool(self.channel or self.channels or self.channel_pattern)
+
+    @property
+    def writes_channels(self) -> bool:
+        """Whether the path is a channel space, and the rows are published to channels of it."""
+        return bool(self.channel or self.channel_column)
 
 
 def option_name(attribute: str) -> str:
@@ -375,25 +442,31 @@ def parse_options(given: Mapping[str, str], *scopes: Scope) -> Options:
                 f"option {option_name(entry.name)!r} cannot be {value!r}",
                 hint=f"it is {entry.metadata['parse'].__doc__}" + (f" ({error})" if type(error) is ValueError else ""),
             ) from None
-    if set(scopes) <= set(READS):
-        _check_place(parsed)
+    if set(scopes) <= {*READS, *WRITES}:
+        _check_place(parsed, is_read=set(scopes) <= set(READS))
     return Options(**parsed)  # type: ignore[arg-type]
 
 
-def _check_place(parsed: Mapping[str, object]) -> None:
+def _check_place(parsed: Mapping[str, object], *, is_read: bool) -> None:
     """Channels are named in one way, and options of channels and of files do not go together."""
     ways = [name for name in ("channel", "channels", "channel_pattern") if parsed.get(name)]
     starts = [name for name in ("starting_offsets", "starting_timestamp") if name in parsed]
     for given in (ways, starts):
         if len(given) > 1:
             raise PbioError("PBIO_BAD_OPTION", f"of the options {' and '.join(map(option_name, given))}, one is enough")
+    is_channels = bool(ways or parsed.get("channel_column"))
     for name in parsed:
-        if name in (OF_FILES if ways else OF_CHANNELS):
+        if name in (OF_FILES if is_channels else OF_CHANNELS):
+            hint = "name what to read of a channel space with channel, channels or channelPattern"
+            if not is_read:
+                hint = "name where to publish with channel, or for each row with channelColumn"
             raise PbioError(
                 "PBIO_BAD_OPTION",
-                f"option {option_name(name)!r} means nothing " + ("to channels" if ways else "to files"),
-                hint="" if ways else "name what to read of a channel space with channel, channels or channelPattern",
+                f"option {option_name(name)!r} means nothing " + ("to channels" if is_channels else "to files"),
+                hint="" if is_channels else hint,
             )
+    if ("txn_app_id" in parsed) != ("txn_version" in parsed):
+        raise PbioError("PBIO_BAD_OPTION", "txnAppId and txnVersion name a write together", hint="give both, or none")
 
 
 def _unknown(key: str, scopes: tuple[Scope, ...], known: list[str], exists: bool) -> PbioError:

@@ -24,6 +24,7 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_to_record import arrow_to_record
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.source.arrow import with_schema
 from pbio_spark.source.folders import FolderColumns
 from pbio_spark.source.listing import SPACE, is_hidden, modified_of
 from pbio_spark.source.options import Options, machine_of, name_of
@@ -45,6 +46,19 @@ class TaskOutput(WriterCommitMessage):
     files: tuple[Written, ...]
 
 
+def refuse_space(path: str) -> None:
+    """Raise PBIO_CHANNEL_SPACE if files are to be written where a channel space is."""
+    fs, root = fsspec.url_to_fs(path)
+    if fs.exists(f"{root}/{SPACE}"):
+        raise PbioError(
+            "PBIO_CHANNEL_SPACE",
+            "this folder is a channel space",
+            file=path,
+            hint="name a channel of it with the option channel, or for each row with channelColumn; `pbio space ls` "
+            "lists them",
+        )
+
+
 class PbioWriter(DataSourceArrowWriter):
     """Writes record batches of one schema to a folder. Made on the driver; a copy writes in each task."""
 
@@ -59,14 +73,7 @@ class PbioWriter(DataSourceArrowWriter):
         self.options = options
         self.overwrite = overwrite
         self.folders = FolderColumns.of(schema, options.partition_columns)
-        fs, root = fsspec.url_to_fs(path)
-        if fs.exists(f"{root}/{SPACE}"):
-            raise PbioError(
-                "PBIO_CHANNEL_SPACE",
-                "this folder is a channel space",
-                file=path,
-                hint="publish to one of its channels in Python, with pbio_spark.channels",
-            )
+        refuse_space(path)
         record = arrow_to_record(self.folders.rest, name_of(options))
         self.format: Format = record_to_format(record, machine_of(options))
         priors: list[Format] = []
@@ -168,7 +175,7 @@ class _Task:
     def _add(self, batch: pa.RecordBatch) -> None:
         most = self._writer.options.max_records_per_file
         for folder, rows in self._writer.folders.divide(batch):
-            rows = _as(rows, self._writer.folders.rest)
+            rows = with_schema(rows, self._writer.folders.rest)
             start = 0
             while start < rows.num_rows:
                 file = self._file(folder)
@@ -197,11 +204,3 @@ class _Task:
     def discard(self) -> None:
         for file in self._open.values():
             file.discard()
-
-
-def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch as the encoder was made for: Spark sends instants in the session's time zone."""
-    if batch.schema.equals(schema):
-        return batch
-    columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

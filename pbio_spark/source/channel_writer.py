@@ -1,0 +1,268 @@
+"""Writing to channels: tasks write data files, of which nobody knows yet; the driver publishes them all in one commit.
+
+What tasks need is made on the driver, which also refuses what can be refused: encoders and derivations are compiled
+there, and tasks neither compile nor open the log. A task that fails removes its files; those of a task whose job fails
+while others run are removed by the abort; what still is left is found by `vacuum`.
+
+A stream's batch is known by its query's ID and its number, which come from the checkpoint: a batch that is tried again
+after its commit is not published again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from pbio_spark.channels import ChannelSpace, Columns, Submission
+from pbio_spark.channels.concentrate import column_of, concentrate, names_of
+from pbio_spark.channels.delivery import seconds_to_wait, wait_for_subscribers
+from pbio_spark.channels.derivation import Deriver
+from pbio_spark.channels.prepare import Preparer
+from pbio_spark.channels.publishing import Packed, pack, publish
+from pbio_spark.channels.state import ChannelInfo
+from pbio_spark.channels.submission import stored_format
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.source.arrow import with_schema
+from pbio_spark.source.options import Options, machine_of
+from pbio_spark.source.request import find_format
+
+log = logging.getLogger("pbio_spark.source")
+
+PIECE = 32 << 20
+"""How many bytes of Arrow columns a task gathers for one data file: enough that a file is worth its request and its
+fsync, little enough that columns, records and what is derived from them fit into a worker's memory."""
+
+WARM_TYPES = 64
+"""For how many types of channels encoders are made on the driver, where each row names its channel: those that were
+published to last. Tasks make the others."""
+
+_KEPT = 16
+"""How many channel spaces and sets of compiled tools a driver's process remembers: Spark makes a writer anew for every
+micro-batch, and once more for its commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvents(WriterCommitMessage):
+    """What one task wrote.
+
+    Attributes:
+        query: the ID of the stream; None in batches.
+        packed: its data files.
+    """
+
+    query: str | None
+    packed: tuple[Packed, ...]
+
+
+class _Writer:
+    """Publishes batches of one schema. Made on the driver; a copy writes in each task."""
+
+    def __init__(self, root: str, options: Options, schema: pa.Schema, overwrite: bool) -> None:
+        """
+        Raises:
+            PbioError: PBIO_NO_SPACE, PBIO_UNKNOWN_CHANNEL, PBIO_REJECTED, and what else `Preparer.prepare` raises, as
+                far as it can be known without the rows; PBIO_BAD_OPTION for an overwrite, and for options that
+                contradict each other; PBIO_UNKNOWN_FORMAT and what `evolve` raises for transforms.
+        """
+        if overwrite:
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                "events of a channel are not overwritten: its log only grows",
+                file=root,
+                hint='mode("append"), in streams outputMode("append"); `keep` and vacuum let old events go',
+            )
+        self.root = root
+        self.schema = schema
+        self._null_value = options.null_value
+        self._seconds = seconds_to_wait(options.delivery, options.sync_timeout)
+        columns = Columns(
+            options.channel_column, options.producer_column, options.sequence_column, options.event_time_column
+        )
+        empty = schema.empty_table()
+        self._submission = Submission(options.channel, empty, producer=options.producer, columns=columns)
+        space = _opened(root)
+        with space.history.lock:
+            self._state = space.history.catch_up().outline()
+        self.space = space.id
+        self._folder = space.folder
+        try:
+            infos = self._channels()
+            self._preparer, self._deriver = _tools(space, options, schema, infos)
+            self._warm(infos)
+        except PbioError as error:
+            raise error.at(file=root) from None
+
+    def _channels(self) -> list[ChannelInfo]:
+        """The channels to which it may publish: the one that is named, else one of each type."""
+        name, column = self._submission.channel, self._submission.columns.channel
+        named = None if name is None else self._state.named(name)
+        if column is None:
+            assert named is not None
+            return [named]
+        latest = sorted(self._state.channels.values(), key=lambda info: info.last)
+        return list({info.format: info for info in latest}.values())[::-1]
+
+    def _warm(self, infos: Sequence[ChannelInfo]) -> None:
+        """Compile what tasks need, and refuse what no row can mend."""
+        if self._submission.columns.channel is None:
+            form = self._preparer.warm(infos[0], self._submission, self._null_value)
+            self._deriver.warm(infos[0].id, form, self._state)
+            return
+        (batch,) = self.schema.empty_table().to_batches() or [pa.RecordBatch.from_pylist([], self.schema)]
+        names_of(column_of(batch, self._submission.columns.channel), self._submission.columns.channel, "channel")
+        concentrate(batch, np.empty(0, np.int64), (), self._submission)
+        for info in infos[:WARM_TYPES]:
+            # Whether a row names a channel that its columns do not suit, the row will tell.
+            with suppress(PbioError):
+                form = self._preparer.warm(info, self._submission, self._null_value)
+                self._deriver.warm(info.id, form, self._state)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskEvents:
+        context = TaskContext.get()
+        assert context is not None
+        packed: list[Packed] = []
+        first = 0
+        try:
+            for rows in _pieces(iterator, self.schema):
+                end = first + rows.num_rows
+                try:
+                    packed += self._pack(rows)
+                except PbioError as error:
+                    place = f"{self.root}, rows {first} to {end - 1} of partition {context.partitionId()}"
+                    raise error.at(file=place) from None
+                first = end
+        except BaseException:
+            self._remove(packed)
+            raise
+        return TaskEvents(context.getLocalProperty("sql.streaming.queryId"), tuple(packed))
+
+    def _pack(self, rows: pa.RecordBatch) -> list[Packed]:
+        submission = replace(self._submission, events=rows)
+        prepared = self._preparer.prepare(submission, self._state.named, self._null_value)
+        return [pack(self._folder, self._deriver, prepared, self._state)] if prepared else []
+
+    def _publish(self, packed: Sequence[Packed], transaction: tuple[str, int] | None) -> None:
+        if not packed:
+            return
+        space = _opened(self.root)
+        if space.id != self.space:
+            raise PbioError("PBIO_NO_SPACE", "another channel space is here than when the write began", file=self.root)
+        published = publish(space.history, space.folder, self._deriver, space.formats, packed, transaction)
+        if published.known:
+            log.info("%s: %d of the events had been published before", self.root, published.known)
+        if self._seconds is not None:
+            channels = {channel for one in packed for channel in one.own.rows["channel"].tolist()}
+            wait_for_subscribers(space.folder, space.history, channels, published.version, self._seconds)
+
+    def _discard(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Remove the files of a job that failed before its commit; after it they may be published."""
+        if None in messages:
+            self._remove(_packed(messages))
+
+    def _remove(self, packed: Iterable[Packed]) -> None:
+        for one in packed:
+            with suppress(OSError):
+                self._folder.remove(one.file.path)
+
+
+class ChannelWriter(_Writer, DataSourceArrowWriter):
+    """`df.write`: one commit for all rows."""
+
+    def __init__(self, root: str, options: Options, schema: pa.Schema, overwrite: bool) -> None:
+        super().__init__(root, options, schema, overwrite)
+        name, number = options.txn_app_id, options.txn_version
+        self._transaction = None if name is None or number is None else (name, number)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        self._publish(_packed(messages), self._transaction)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        self._discard(messages)
+
+
+class ChannelStreamWriter(_Writer, DataSourceStreamArrowWriter):
+    """`df.writeStream`: one commit for each micro-batch, and none for one without rows."""
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:
+        queries = [message.query for message in messages if isinstance(message, TaskEvents)]
+        if queries:
+            assert queries[0] is not None
+            self._publish(_packed(messages), (queries[0], batch_id))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:
+        self._discard(messages)
+
+
+def _packed(messages: Iterable[WriterCommitMessage | None]) -> list[Packed]:
+    return [one for message in messages if isinstance(message, TaskEvents) for one in message.packed]
+
+
+def _pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Batches put together to about PIECE bytes."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        waiting.append(with_schema(batch, schema))
+        size += batch.nbytes
+        if size >= PIECE:
+            yield pa.concat_batches(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+_lock = Lock()
+_spaces: dict[str, ChannelSpace] = {}
+_compiled: dict[object, tuple[Preparer, Deriver]] = {}
+
+
+def _opened(root: str) -> ChannelSpace:
+    """A channel space, which this process may have open already. Raises what `ChannelSpace.open` raises."""
+    with _lock:
+        space = _spaces.pop(root, None)
+        if space is None or not space.is_there:
+            space = ChannelSpace.open(root)
+        _keep(_spaces, root, space)
+        return space
+
+
+def _tools(
+    space: ChannelSpace, options: Options, schema: pa.Schema, infos: Sequence[ChannelInfo]
+) -> tuple[Preparer, Deriver]:
+    """A preparer and a deriver that may know the columns already."""
+    transforms = tuple(
+        (find_format(target, options, _targets(target, space, infos)), program)
+        for _, target, program in options.transforms
+    )
+    machine = machine_of(options)
+    columns = options.channel_column, options.producer_column, options.sequence_column, options.event_time_column
+    key = space.root, space.id, machine, transforms, schema, columns, options.null_value
+    with _lock:
+        tools = _compiled.pop(key, None)
+        if tools is None:
+            tools = Preparer(space.formats, machine=machine, transforms=transforms), Deriver(space.formats)
+        _keep(_compiled, key, tools)
+        return tools
+
+
+def _targets(said: str, space: ChannelSpace, infos: Sequence[ChannelInfo]) -> Iterable[Format]:
+    """The formats among which that of a transform is looked for: first those of the channels, then all."""
+    own = [stored_format(info.format, space.formats) for info in infos]
+    return own if any(said in (form.name, form.id.hex()) for form in own) else space.formats
+
+
+def _keep(kept: dict[Any, Any], key: object, value: object) -> None:
+    """Remember the newest values."""
+    kept[key] = value
+    if len(kept) > _KEPT:
+        del kept[next(iter(kept))]

@@ -9,6 +9,7 @@ from pbio_spark.channels.checked import bad
 from pbio_spark.channels.entries import Compact, Create, Data
 from pbio_spark.channels.groups import Group
 from pbio_spark.channels.log import FolderLog, entry_name
+from pbio_spark.channels.position import Position
 from pbio_spark.channels.retention import is_alive
 from pbio_spark.channels.space import ChannelSpace
 from pbio_spark.channels.state import State, state_to_json
@@ -25,6 +26,7 @@ def problems(space: ChannelSpace) -> Iterator[PbioError]:
     checkpoints = dict(FolderLog(space.folder).checkpoints())
     state = State(space.id)
     places: dict[str, tuple[str, int]] = {}
+    is_whole = False
     try:
         while (entry := space.history.entry(state.version + 1)) is not None:
             state.apply(space.history.filled(entry))
@@ -36,6 +38,7 @@ def problems(space: ChannelSpace) -> Iterator[PbioError]:
     except PbioError as error:
         yield error.at(file=entry_name(state.version + 1))
     else:
+        is_whole = True
         lost = [found for found in FolderLog(space.folder).versions() if found > state.version]
         if lost:
             yield PbioError("PBIO_BAD_LOG", f"the commit {state.version + 1} is missing, but there is {lost[0]}")
@@ -45,14 +48,16 @@ def problems(space: ChannelSpace) -> Iterator[PbioError]:
         yield from _entry_problems(space, version, state, places)
     for path in subscribers.files(space.folder):
         try:
-            subscribers.read_file(space.folder, path)
+            found = subscribers.read_file(space.folder, path)
+            if is_whole and found is not None and found.position > Position(state.version + 1):
+                bad(f"{found.name!r} is said to have seen all in front of {found.position}, behind the last commit")
         except PbioError as error:
-            yield error
+            yield error.at(file=path)
 
 
 def leftovers(space: ChannelSpace) -> list[str]:
     """The data files that no commit names: of writers that are still at work, or that died."""
-    found = {f"data/{name}" for name in space.folder.names("data")}
+    found = {f"data/{name}" for name in space.folder.names("data")}.difference(space.folder.strangers())
     for version in range(1, space.history.catch_up().version + 1):
         entry = space.history.entry(version)
         match None if entry is None else entry.change:

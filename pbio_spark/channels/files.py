@@ -8,6 +8,7 @@ there, two writers could both believe that they were first.
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,6 +26,14 @@ if TYPE_CHECKING:
 CONDITIONAL = {"s3", "s3a", "memory"}
 """Protocols whose file systems create a file only if there is none, in one step. That of memory does so for the threads
 of one process."""
+
+_OWN = {
+    "data": re.compile(r"[0-9a-f]{32}\.pbio"),
+    "_log": re.compile(r"\d{20}\.(json|checkpoint)|[0-9a-f]{32}\.groups|_newest"),
+    "_formats": re.compile(r"([0-9a-f]{2}){8,12}"),
+    "_subscribers": re.compile(r"\d+-[0-9a-f]{32}\.(json|missing)"),
+}
+"""The names that programs give to files, by the folder of a space that they are in."""
 
 
 class Folder:
@@ -89,6 +98,19 @@ class Folder:
     def modified(self, name: str) -> float:
         """When a file was written, in seconds since 1970 UTC. Raises FileNotFoundError."""
         return float(self._fs.modified(self.path(name)).timestamp())
+
+    def now(self) -> float:
+        """The time that a file written now has: the store's own, which need not be that of this machine's clock."""
+        name = f"_log/.{uuid.uuid4().hex}.tmp"
+        self.replace(name, b"")
+        try:
+            return self.modified(name)
+        finally:
+            self.remove(name)
+
+    def strangers(self) -> list[str]:
+        """The files in the folders of a space that are no part of it: nobody reads or removes them."""
+        return [f"{sub}/{name}" for sub, own in _OWN.items() for name in self.names(sub) if not own.fullmatch(name)]
 
     def names(self, folder: str, *, temporary: bool = False) -> list[str]:
         """The names in a folder, sorted: of whole files, or of those that are still being written."""

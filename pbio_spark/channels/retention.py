@@ -63,9 +63,9 @@ def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta
     gone = expired(folder, everyone, time.time_ns() // 1000)
     trimmed = []
     for info in list(state.channels.values()):
-        own = [one for one in everyone if one.channel == info.id]
+        those = [one for one in everyone if one.channel == info.id]
         # If all have expired, their word still counts: that nobody is left is no reason to remove what nobody has seen.
-        present = [one for one in own if one not in gone] or own
+        present = [one for one in those if one not in gone] or those
         before = _before(history, state, info, [one.position for one in present])
         end = _last_end(history, info, before)
         if end is not None:
@@ -73,14 +73,15 @@ def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta
     let_go = _let_go(history)
     now = time.time_ns() // 1000
     old = [path for path, since in let_go.items() if since is not None and now - since >= _microseconds(linger)]
-    unnamed = [path for name in folder.names("data") if (path := f"data/{name}") not in let_go]
-    directories = [f"_log/{name}" for name in folder.names("_log") if name.endswith(".groups")]
-    unnamed += [path for path in directories if path not in let_go]
+    strangers = folder.strangers()
+    own = [path for sub in ("data", "_log") for name in folder.names(sub) if (path := f"{sub}/{name}") not in strangers]
+    unnamed = [path for path in own if path.endswith((".pbio", ".groups")) and path not in let_go]
     for sub in ("data", "_log", "_formats", "_subscribers"):
         unnamed += [f"{sub}/{name}" for name in folder.names(sub, temporary=True)]
-    checkpoints = [f"_log/{name}" for name in folder.names("_log") if name.endswith(".checkpoint")]
-    old += checkpoints[:-_CHECKPOINTS]
-    old += [path for path in unnamed if _age(folder, path) >= grace.total_seconds()]
+    old += [path for path in own if path.endswith(".checkpoint")][:-_CHECKPOINTS]
+    # By the clock that dates them: if this machine's was ahead, a file whose commit is about to come would be removed.
+    store_time = folder.now()
+    old += [path for path in unnamed if _age(folder, path, store_time) >= grace.total_seconds()]
     removed = [size for path in old if (size := folder.size(path)) is not None]
     for path in old:
         folder.remove(path)
@@ -216,10 +217,10 @@ def _entries(history: History) -> Iterator[tuple[int, Entry]]:
         yield version, entry
 
 
-def _age(folder: Folder, name: str) -> float:
+def _age(folder: Folder, name: str, now: float) -> float:
     """How long ago a file was written, in seconds; less than any grace if it is gone already."""
     try:
-        return time.time() - folder.modified(name)
+        return now - folder.modified(name)
     except FileNotFoundError:
         return -1
 

@@ -162,6 +162,8 @@ def verify(root: Root) -> None:
     print(f"{printable(root)}: sound (commits: {state.version}, channels: {len(state.channels)}, events: {events})")
     if left := leftovers(space):
         print(f"data files that no commit names, of writers at work or that died: {len(left)}")
+    for path in space.folder.strangers():
+        print(f"{printable(path)}: no file of a channel space")
 
 
 def _start(text: str) -> Start:

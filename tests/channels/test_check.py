@@ -11,6 +11,7 @@ import pytest
 
 from pbio_spark.channels import ChannelSpace, Submission, history
 from pbio_spark.channels.check import leftovers, problems
+from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, READING, again, reading
 
 
@@ -78,6 +79,37 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "a format damaged": ("_formats/*", cut),
     "a subscriber torn": ("_subscribers/*", cut),
 }
+
+
+@pytest.mark.parametrize("mixed", ["_log", "_subscribers", "_space.json"])
+def test_two_spaces_that_were_mixed_up_are_told_apart(full: ChannelSpace, tmp_path: Path, mixed: str) -> None:
+    other = ChannelSpace.create(str(tmp_path / "other"))
+    channel = other.create_channel("counts", COUNT)
+    for n in range(20):
+        channel.submit({"n": n})
+    channel.subscribe(lambda event: None, name="reader").run()
+    replaced, source = (Path(space.root) / mixed for space in (full, other))
+    if replaced.is_dir():
+        shutil.rmtree(replaced)
+        shutil.copytree(source, replaced)
+    else:
+        shutil.copy(source, replaced)
+    found = [str(problem) for problem in problems(ChannelSpace.open(full.root))]
+    attempts: list[Callable[[], object]] = [
+        lambda: again(full).channel("counts"),
+        lambda: again(full).create_channel("new", COUNT),
+    ]
+    if mixed == "_subscribers":
+        assert len(found) == 1
+        assert "'reader' is said to have seen all in front of 22.0.0" in found[0]
+        assert "at: _subscribers/" in found[0]
+        attempts = [lambda: again(full).channel("counts").subscribe(name="reader")]
+    else:
+        assert "the commit belongs to another space" in found[0]
+        assert f"at: _log/{1:020}.json" in found[0]
+    for attempt in attempts:
+        with pytest.raises(PbioError, match=r"PBIO_BAD_LOG|PBIO_BAD_OFFSET"):
+            attempt()
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

@@ -15,6 +15,7 @@ import pytest
 from ecode.types import FLOAT64, INT32, Field, record
 from pbio_spark.channels import ChannelSpace, Submission, history
 from pbio_spark.channels.check import problems
+from pbio_spark.channels.log import FolderLog
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
@@ -173,6 +174,39 @@ def test_young_files_stay_and_old_ones_of_dead_writers_go(full: ChannelSpace) ->
     assert full.vacuum(grace=NOW).files == 1
     assert not any(path.exists() for path in dead)
     assert list(problems(full)) == []
+
+
+def test_a_clock_that_is_ahead_removes_no_file_whose_commit_is_about_to_come(
+    full: ChannelSpace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = FolderLog.append
+
+    def late(self: FolderLog, version: int, entry: bytes) -> bool:
+        monkeypatch.undo()
+        aged(full, monkeypatch, 24 * 365)
+        monkeypatch.setattr("time.time", lambda: time.time_ns() / 1e9)
+        assert again(full).vacuum().files == 0
+        return append(self, version, entry)
+
+    monkeypatch.setattr(FolderLog, "append", late)
+    full.channel("counts").submit({"n": 10})
+    monkeypatch.undo()
+    assert values(again(full).channel("counts")) == [{"n": n} for n in range(11)]
+
+
+def test_files_that_are_none_of_the_spaces_stay(full: ChannelSpace) -> None:
+    strangers = [
+        Path(full.root) / name
+        for name in ("data/README", "data/a.pbio", "_log/z.checkpoint", "_log/a.groups", "_subscribers/copy of 3.json")
+    ]
+    for path in strangers:
+        path.write_text("a stranger's")
+        os.utime(path, (0, 0))
+    assert full.vacuum(grace=NOW, linger=NOW).files == 0
+    assert all(path.exists() for path in strangers)
+    assert full.subscribers() == []
+    assert list(problems(full)) == []
+    assert sorted(full.folder.strangers()) == sorted(str(path.relative_to(full.root)) for path in strangers)
 
 
 def test_the_newest_checkpoints_stay(full: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:

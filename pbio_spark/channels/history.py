@@ -159,7 +159,7 @@ class History:
                 return None
             self.state.apply(entry)
             if version % CHECKPOINT_EVERY == 0:
-                self._checkpoint()
+                self.checkpoint()
             return version
 
     def _is_behind(self, version: int) -> bool:
@@ -171,7 +171,8 @@ class History:
             bad(f"the commit {version} is missing, but there is {version + 1}")
         return True
 
-    def _checkpoint(self) -> None:
+    def checkpoint(self) -> None:
+        """Keep the state as it is, for who starts later."""
         try:
             self._log.checkpoint(self.state.version, state_to_json(self.state))
         except (OSError, PbioError) as error:

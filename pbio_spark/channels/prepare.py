@@ -107,10 +107,19 @@ class Preparer:
                 made.append(self._prepare(own, rows, channels, submission, null_value))
         return made
 
-    def warm(self, info: ChannelInfo, submission: Submission, null_value: float | None = None) -> Format:
-        """Compile what a submission of such columns to a channel needs, and check all that can be without its events.
+    def check(self, submission: Submission) -> None:
+        """Raise what `prepare` raises for any events of such columns, whatever their channels."""
+        _check(submission)
+        rows = _batch(submission, None).slice(0, 0)
+        column = submission.columns.channel
+        if column is not None:
+            names_of(column_of(rows, column), column, "channel")
+        concentrate(rows, np.empty(0, np.int64), (), submission)
 
-        Returns the format that the events will have. Raises what `prepare` raises.
+    def warm(self, info: ChannelInfo, submission: Submission, null_value: float | None = None) -> Format:
+        """Compile what events of such columns need on their way to a channel; the format that they will have.
+
+        Raises what `prepare` raises for any of them.
         """
         own = channel_format(info, self._formats)
         rows = _batch(submission, submission.format or own).slice(0, 0)

@@ -14,16 +14,13 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from threading import Lock
-from typing import Any
+from typing import TypeVar
 
-import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from pbio_spark.channels import ChannelSpace, Columns, Submission
-from pbio_spark.channels.concentrate import column_of, concentrate, names_of
 from pbio_spark.channels.delivery import seconds_to_wait, wait_for_subscribers
 from pbio_spark.channels.derivation import Deriver
 from pbio_spark.channels.prepare import Preparer
@@ -37,6 +34,9 @@ from pbio_spark.source.options import Options, machine_of
 from pbio_spark.source.request import find_format
 
 log = logging.getLogger("pbio_spark.source")
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 PIECE = 32 << 20
 """How many bytes of Arrow columns a task gathers for one data file: enough that a file is worth its request and its
@@ -114,16 +114,11 @@ class _Writer:
 
     def _warm(self, infos: Sequence[ChannelInfo]) -> None:
         """Compile what tasks need, and refuse what no row can mend."""
-        if self._submission.columns.channel is None:
-            form = self._preparer.warm(infos[0], self._submission, self._null_value)
-            self._deriver.warm(infos[0].id, form, self._state)
-            return
-        (batch,) = self.schema.empty_table().to_batches() or [pa.RecordBatch.from_pylist([], self.schema)]
-        names_of(column_of(batch, self._submission.columns.channel), self._submission.columns.channel, "channel")
-        concentrate(batch, np.empty(0, np.int64), (), self._submission)
+        self._preparer.check(self._submission)
+        # Whether a row names a channel that its columns do not suit, the row will tell.
+        doubtful = () if self._submission.columns.channel is None else (PbioError,)
         for info in infos[:WARM_TYPES]:
-            # Whether a row names a channel that its columns do not suit, the row will tell.
-            with suppress(PbioError):
+            with suppress(*doubtful):
                 form = self._preparer.warm(info, self._submission, self._null_value)
                 self._deriver.warm(info.id, form, self._state)
 
@@ -221,38 +216,33 @@ def _pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
         yield pa.concat_batches(waiting)
 
 
-_lock = Lock()
 _spaces: dict[str, ChannelSpace] = {}
 _compiled: dict[object, tuple[Preparer, Deriver]] = {}
 
 
 def _opened(root: str) -> ChannelSpace:
     """A channel space, which this process may have open already. Raises what `ChannelSpace.open` raises."""
-    with _lock:
-        space = _spaces.pop(root, None)
-        if space is None or not space.is_there:
-            space = ChannelSpace.open(root)
-        _keep(_spaces, root, space)
-        return space
+    space = _spaces.pop(root, None)
+    if space is None or not space.is_there:
+        space = ChannelSpace.open(root)
+    return _kept(_spaces, root, space)
 
 
 def _tools(
     space: ChannelSpace, options: Options, schema: pa.Schema, infos: Sequence[ChannelInfo]
 ) -> tuple[Preparer, Deriver]:
-    """A preparer and a deriver that may know the columns already."""
+    """A preparer and a deriver, which may know the columns already."""
     transforms = tuple(
         (find_format(target, options, _targets(target, space, infos)), program)
         for _, target, program in options.transforms
     )
     machine = machine_of(options)
     columns = options.channel_column, options.producer_column, options.sequence_column, options.event_time_column
-    key = space.root, space.id, machine, transforms, schema, columns, options.null_value
-    with _lock:
-        tools = _compiled.pop(key, None)
-        if tools is None:
-            tools = Preparer(space.formats, machine=machine, transforms=transforms), Deriver(space.formats)
-        _keep(_compiled, key, tools)
-        return tools
+    key = space.id, machine, transforms, schema, columns, options.null_value
+    tools = _compiled.pop(key, None)
+    if tools is None:
+        tools = Preparer(space.formats, machine=machine, transforms=transforms), Deriver(space.formats)
+    return _kept(_compiled, key, tools)
 
 
 def _targets(said: str, space: ChannelSpace, infos: Sequence[ChannelInfo]) -> Iterable[Format]:
@@ -261,8 +251,9 @@ def _targets(said: str, space: ChannelSpace, infos: Sequence[ChannelInfo]) -> It
     return own if any(said in (form.name, form.id.hex()) for form in own) else space.formats
 
 
-def _keep(kept: dict[Any, Any], key: object, value: object) -> None:
-    """Remember the newest values."""
-    kept[key] = value
-    if len(kept) > _KEPT:
-        del kept[next(iter(kept))]
+def _kept(known: dict[K, V], key: K, value: V) -> V:
+    """Remember a value as the newest, and forget the oldest if there are too many."""
+    known[key] = value
+    if len(known) > _KEPT:
+        del known[next(iter(known))]
+    return value

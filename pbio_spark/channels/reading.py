@@ -160,7 +160,7 @@ def read_stretch(
             break
     maker.check()
     if maker.dropped:
-        log.warning("%s: %d bad events dropped", name, maker.dropped)
+        log.warning("%s: %d bad records dropped", name, maker.dropped)
 
 
 class EventMaker(BatchMaker):
@@ -191,7 +191,7 @@ class EventMaker(BatchMaker):
         inside = np.flatnonzero((run >= 0) & (offsets < self._ends[run]))
         run = run[inside]
         ordinals = runs["ordinal"][run] + self._counted[run] + np.arange(len(run)) - np.searchsorted(run, run)
-        self._counted += np.bincount(run, minlength=len(runs))
+        np.add.at(self._counted, run, 1)
         is_wanted = (ordinals >= runs["first"][run]) & (ordinals < runs["stop"][run])
         self._run, self._ordinals = run[is_wanted], ordinals[is_wanted]
         kept = inside[is_wanted]
@@ -224,10 +224,10 @@ class EventMaker(BatchMaker):
         run, ordinals = self._run[kept], self._ordinals[kept]
 
         def position() -> pa.Array:
-            fronts = [f"{version}.{file}." for version, file in runs[["version", "file"]].tolist()]
-            return pc.binary_join_element_wise(
-                pa.array(fronts).take(pa.array(run)), pa.array(ordinals).cast(pa.string()), ""
-            )
+            first, last = (run[0], run[-1]) if len(run) else (0, -1)
+            fronts = [f"{version}.{file}." for version, file in runs[["version", "file"]][first : last + 1].tolist()]
+            front = pa.array(fronts, pa.string()).take(pa.array(run - first))
+            return pc.binary_join_element_wise(front, pa.array(ordinals).cast(pa.string()), "")
 
         def named(texts: Sequence[str], numbers: npt.NDArray[np.int64]) -> pa.Array:
             return pa.array(texts, pa.string()).take(pa.array(numbers, mask=numbers == NO_NUMBER))

@@ -11,7 +11,8 @@ from pbio_spark.channels.reading import EVENT_TYPE, Piece, Stretch
 from pbio_spark.channels.state import ChannelInfo
 from pbio_spark.channels.submission import channel_format, stored_format
 from pbio_spark.columns.read import Wanted
-from pbio_spark.source.channel_log import ChannelLog
+from pbio_spark.errors import PbioError
+from pbio_spark.source.channel_log import ChannelLog, channels_hint
 from pbio_spark.source.options import Options
 from pbio_spark.source.planning import OPEN_COST, with_special_columns
 from pbio_spark.source.request import options_to_request
@@ -124,6 +125,14 @@ def channels_to_schema(log: ChannelLog, options: Options) -> pa.Schema:
 
     Raises PBIO_NO_SCHEMA if there are no channels, PBIO_CANNOT_MERGE, and what `check_names` raises.
     """
+    if not log.infos and not options.reader_format:
+        raise PbioError(
+            "PBIO_NO_SCHEMA",
+            f"no channel has a name such as {options.channel_pattern!r}",
+            file=log.space.root,
+            hint="say which columns there will be with .schema(...) or readerFormat; or "
+            + channels_hint([info.name for info in log.space.channels()]),
+        )
     options = replace(options, format_store=log.space.root)
     formats = [channel_format(info, log.space.formats) for info in log.infos.values()]
     return with_special_columns(infer_schema(formats, options), options, EVENT_TYPE)

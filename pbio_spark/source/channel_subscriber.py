@@ -38,7 +38,7 @@ class StreamSubscriber:
             return otherwise
         last = max(positions.values())
         for channel in found.keys() - positions.keys():
-            positions[channel] = Position(channel) if channel > last.version else otherwise.start(channel)
+            positions[channel] = Position(channel) if channel >= last.version else otherwise.start(channel)
         return Place.of(positions, self._log.end)
 
     def finish(self, place: Place) -> None:

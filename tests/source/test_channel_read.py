@@ -1,0 +1,356 @@
+"""Batches of channels: they hold what Python subscribers get, wherever it lies by now."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ecode.types import FLOAT64, INT32, Field, record
+from pbio_spark.channels import ChannelSpace, Submission
+from pbio_spark.channels.submission import Columns
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.evolve import evolve
+from pbio_spark.formats.layout import record_to_format
+from tests.channels.spaces import COUNT, READING, everything, reading
+from tests.source.channel_query import columns
+from tests.source.local import batches, load, plan, source
+
+NOW = timedelta(0)
+OLD = record_to_format(record("load", [Field("average", FLOAT64)]))
+NEW = evolve(
+    OLD,
+    record_to_format(record("load", [Field("total", FLOAT64), Field("cpus", INT32)]), "be32"),
+    "{ old.average = new.total / new.cpus; }",
+)
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> ChannelSpace:
+    """Two channels; commits 3, 5, 7 have 3 events of the first, 4, 6, 8 one of the other."""
+    space = ChannelSpace.create(str(tmp_path / "space"))
+    space.create_channel("counts", COUNT)
+    space.create_channel("readings", READING)
+    for n in range(3):
+        events = [{"n": 10 * n + i} for i in range(3)]
+        space.channel("counts").submit(
+            events, producer=f"p{n % 2}", sequence=10 * n, event_time=datetime(2026, 1, n + 1, tzinfo=UTC)
+        )
+        space.channel("readings").submit([reading(n)])
+    return space
+
+
+def numbers(space: ChannelSpace, **options: Any) -> list[int]:
+    return [row["n"] for row in load(space.root, **{"channel": "counts", **options})]
+
+
+def code_of(space: ChannelSpace, **options: Any) -> str:
+    with pytest.raises(PbioError) as caught:
+        load(space.root, **options)
+    return f"{caught.value}"
+
+
+ALL = [0, 1, 2, 10, 11, 12, 20, 21, 22]
+
+
+def test_a_channel_has_the_columns_of_its_type_and_all_its_events_in_order(space: ChannelSpace) -> None:
+    assert numbers(space) == ALL
+    assert load(space.root, channel="readings") == [reading(n) for n in range(3)]
+
+
+def test_several_channels_are_one_union_in_the_order_of_the_log(space: ChannelSpace) -> None:
+    rows = load(space.root, channels="counts, readings")
+    assert set(rows[0]) == {"n", "id", "name", "k", "v"}
+    assert [row["n"] if row["id"] is None else row["name"] for row in rows] == [
+        *(0, 1, 2, "reading 0"),
+        *(10, 11, 12, "reading 1"),
+        *(20, 21, 22, "reading 2"),
+    ]
+    assert load(space.root, channelPattern="read.*") == load(space.root, channel="readings")
+    assert load(space.root, channelPattern=".*") == rows
+
+
+def test_channels_must_be_named_and_be_there(space: ChannelSpace, tmp_path: Path) -> None:
+    said = code_of(space)
+    assert said.startswith("[PBIO_CHANNEL_SPACE]")
+    assert "there are channels counts, readings" in said
+    assert "did you mean 'counts'" in code_of(space, channel="count")
+    assert "no channel has a name such as 'count'" in code_of(space, channelPattern="count")
+    assert code_of(space, channel="counts", channels="readings").startswith("[PBIO_BAD_OPTION]")
+    assert code_of(space, channelPattern="(").startswith("[PBIO_BAD_OPTION]")
+    with pytest.raises(PbioError, match="PBIO_NO_SPACE"):
+        load(tmp_path, channel="counts")
+    with pytest.raises(PbioError, match="one space, not from 2"):
+        load(tmp_path, space.root, channel="counts")
+
+
+def test_options_of_files_and_of_channels_do_not_mix(space: ChannelSpace) -> None:
+    assert "'pathGlobFilter' means nothing to channels" in code_of(space, channel="counts", pathGlobFilter="*")
+    assert "'failOnDataLoss' means nothing to files" in code_of(space, failOnDataLoss=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"startingOffsets": "earliest", "endingOffsets": "latest"}, ALL),
+        ({"startingOffsets": "latest"}, []),
+        ({"startingOffsets": "5"}, ALL[3:]),
+        ({"startingOffsets": "5.0.1"}, ALL[4:]),
+        ({"startingOffsets": "5.0.3"}, ALL[6:]),
+        ({"startingOffsets": "3.1.0"}, ALL[3:]),
+        ({"endingOffsets": "5"}, ALL[:3]),
+        ({"endingOffsets": "5.0.1"}, ALL[:4]),
+        ({"startingOffsets": "5.0.1", "endingOffsets": "5.0.2"}, [11]),
+        ({"startingOffsets": "7", "endingOffsets": "5"}, []),
+        ({"startingTimestamp": "2000-01-01"}, ALL),
+        ({"startingTimestamp": "4102444800000"}, []),
+    ],
+)
+def test_a_batch_may_begin_and_end_anywhere(space: ChannelSpace, options: dict[str, str], expected: list[int]) -> None:
+    assert numbers(space, **options) == expected
+
+
+def test_a_batch_may_begin_at_a_time_of_publication(space: ChannelSpace) -> None:
+    published = everything(space.channel("counts"))[3].published
+    assert numbers(space, startingTimestamp=published.isoformat()) == ALL[3:]
+    assert "one is enough" in code_of(space, channel="counts", startingTimestamp="0", startingOffsets="1")
+
+
+def test_a_place_that_is_none_is_an_error(space: ChannelSpace) -> None:
+    for said in ("first", "1.2", "-1"):
+        assert code_of(space, channel="counts", startingOffsets=said).startswith("[PBIO_BAD_OPTION]")
+    assert code_of(space, channel="counts", startingOffsets="10").startswith("[PBIO_BAD_OFFSET]")
+    assert code_of(space, channel="counts", endingOffsets="9.0.1").startswith("[PBIO_BAD_OFFSET]")
+    assert code_of(space, channel="counts", endingOffsets="earliest").startswith("[PBIO_BAD_OPTION]")
+
+
+def test_metadata_says_what_the_log_says(space: ChannelSpace) -> None:
+    wide = [row.pop("m") for row in load(space.root, channels="counts,readings", metadataColumn="m")]
+    events = everything(space.channel("counts"))
+    assert [m["position"] for m in wide if m["channel"] == "counts"] == [str(event.position) for event in events]
+    assert {m["channel"] for m in wide} == {"counts", "readings"}
+    mine = [m for m in wide if m["channel"] == "counts"]
+    assert [(m["producer"], m["sequence"], m["event_time"], m["published"]) for m in mine] == [
+        (event.producer, event.sequence, event.event_time, event.published) for event in events
+    ]
+    assert [m["ordinal"] for m in mine] == [0, 1, 2] * 3
+    assert {(m["format_name"], m["way"], m["target"]) for m in mine} == {("count", "direct", "count")}
+    assert all(Path(m["file_path"]).is_file() and m["offset"] > 0 for m in wide)
+    others = [m for m in wide if m["channel"] == "readings"]
+    assert {(m["producer"], m["sequence"], m["event_time"]) for m in others} == {(None, None, None)}
+
+
+def test_any_part_of_the_metadata_will_do(space: ChannelSpace) -> None:
+    schema = columns(("m", pa.struct([("sequence", pa.int64()), ("position", pa.string())])))
+    rows = load(space.root, schema=schema, channel="counts", metadataColumn="m", endingOffsets="4")
+    assert [tuple(row["m"].values()) for row in rows] == [(0, "3.0.0"), (1, "3.0.1"), (2, "3.0.2")]
+    with pytest.raises(PbioError, match="PBIO_INCOMPATIBLE_TYPE"):
+        load(
+            space.root,
+            schema=columns(("m", pa.struct([("offsets", pa.int64())]))),
+            channel="counts",
+            metadataColumn="m",
+        )
+
+
+def test_events_that_say_each_for_themselves(space: ChannelSpace) -> None:
+    when = [datetime(2026, 2, day, tzinfo=UTC) for day in range(1, 6)]
+    rows = [{"n": n, "s": s, "t": t} for n, s, t in zip(range(5), (3, 5, 6, 9, 20), when, strict=True)]
+    table = pa.RecordBatch.from_pylist(
+        rows, schema=pa.schema([("n", pa.int32()), ("s", pa.int64()), ("t", pa.timestamp("us", tz="UTC"))])
+    )
+    space.publish([Submission("counts", table, producer="p9", columns=Columns(sequence="s", event_time="t"))])
+    for options in ({}, {"startingOffsets": "9.0.2"}):
+        read = load(space.root, channel="counts", metadataColumn="m", **options)[-3:]
+        assert [(row["n"], row["m"]["sequence"], row["m"]["event_time"]) for row in read] == [
+            (2, 6, when[2]),
+            (3, 9, when[3]),
+            (4, 20, when[4]),
+        ]
+
+
+def test_old_and_new_readers_of_one_channel_each_get_their_own_version(space: ChannelSpace) -> None:
+    loads = space.create_channel("loads", OLD)
+    loads.submit({"average": 1.0})
+    loads.submit({"total": 6.0, "cpus": 2}, format=NEW)
+    read = {"channel": "loads"}
+    assert load(space.root, **read) == [{"average": 1.0}, {"average": 3.0}]
+    wide = columns(("total", pa.float64()), ("cpus", pa.int32()), ("average", pa.float64()))
+    assert load(space.root, schema=wide, **read) == [
+        {"total": None, "cpus": None, "average": 1.0},
+        {"total": 6.0, "cpus": 2, "average": None},
+    ]
+    new = {**read, "readerFormat": NEW.id.hex()}
+    assert "PBIO_REJECTED" in code_of(space, **new)
+    assert load(space.root, **new, onReject="drop") == [{"total": 6.0, "cpus": 2}]
+    assert load(space.root, **new, onReject="corrupt", mode="dropmalformed") == [{"total": 6.0, "cpus": 2}]
+    other = '{"wish": {"average": "float64", "cpus": "int32"}}'  # on a channel, names of formats do not matter
+    assert load(space.root, **read, readerFormat=other)[0] == {"average": 1.0, "cpus": None}
+    ways = [row["m"]["way"] for row in load(space.root, **read, metadataColumn="m")]
+    assert ways == ["direct", f"via {OLD.id.hex()}"]
+
+
+def test_a_filter_is_written_for_the_type_of_the_channel_or_the_one_that_is_wanted(space: ChannelSpace) -> None:
+    loads = space.create_channel("loads", OLD)
+    loads.submit([{"average": float(n)} for n in range(4)])
+    loads.submit([{"total": 2.0 * n, "cpus": 2} for n in range(4)], format=NEW)
+    dear = "{ return input.average > 1.5; }"
+    assert [row["average"] for row in load(space.root, channel="loads", filter=dear)] == [2.0, 3.0, 2.0, 3.0]
+    named = load(space.root, schema=columns(("average", pa.float64())), channel="loads", filter=dear)
+    assert [row["average"] for row in named] == [2.0, 3.0, 2.0, 3.0]
+    new = {"readerFormat": NEW.id.hex(), "onReject": "drop", "filter": "{ return input.total >= 4.0; }"}
+    assert [row["total"] for row in load(space.root, channel="loads", **new)] == [4.0, 6.0]
+    made = load(
+        space.root,
+        schema=columns(("twice", pa.float64())),
+        channel="loads",
+        transform="{ output.twice = 2 * input.average; }",
+        startingOffsets="11",
+    )
+    assert [row["twice"] for row in made] == [0.0, 2.0, 4.0, 6.0]
+    assert "PBIO_BAD_PROGRAM" in code_of(space, channel="loads", filter="{ return input.total; }")
+
+
+def test_columns_are_as_for_files(space: ChannelSpace) -> None:
+    schema = columns(("number", pa.int64()), ("more", pa.string()))
+    rows = load(space.root, schema=schema, channel="counts", fieldAliases='{"number": "n"}', defaults='{"more": "?"}')
+    assert rows[4] == {"number": 11, "more": "?"}
+    space.channel("counts").submit(
+        {"n": 1, "m": 2}, format=record_to_format(record("x", [Field("m", INT32), Field("n", INT32)]))
+    )
+    assert load(space.root, channel="counts")[-1] == {"n": 1}
+    assert load(space.root, schema=columns(("m", pa.int32())), channel="counts")[-1] == {"m": 2}
+
+
+def test_small_groups_are_read_in_one_go_by_one_task(space: ChannelSpace) -> None:
+    assert [len(part.reading.stretches) for part in plan(space.root, channel="counts").partitions()] == [3]
+    space.compact()
+    assert [len(part.reading.stretches) for part in plan(space.root, channel="counts").partitions()] == [1]
+    assert numbers(space) == ALL
+    assert load(space.root, channels="counts,readings", startingOffsets="5.0.1")[0]["n"] == 11
+
+
+def test_groups_are_packed_in_the_order_of_the_log(space: ChannelSpace) -> None:
+    space.compact()
+    parts = plan(space.root, channel="counts", maxPartitionBytes=150).partitions()
+    assert len(parts) > 1
+    assert numbers(space, maxPartitionBytes=150) == ALL
+
+
+def test_files_may_move_between_planning_and_reading(space: ChannelSpace) -> None:
+    reader = plan(space.root, channel="counts")
+    space.compact()
+    assert space.vacuum(grace=NOW, linger=NOW).files == 6
+    rows = [row["n"] for batch in batches(reader) for row in batch.to_pylist()]
+    assert rows == ALL
+
+
+def test_events_that_are_gone(space: ChannelSpace, caplog: pytest.LogCaptureFixture) -> None:
+    keep = space.create_channel("kept", COUNT, keep=NOW)
+    keep.submit([{"n": 1}])
+    planned = [plan(space.root, channel="kept", failOnDataLoss=fail) for fail in (True, False)]
+    assert space.vacuum(grace=NOW, linger=NOW).channels == ("kept",)
+    keep.submit([{"n": 2}])
+    with pytest.raises(PbioError, match="PBIO_EVENTS_GONE"):
+        batches(planned[0])
+    assert batches(planned[1]) == []
+    assert "PBIO_EVENTS_GONE" in caplog.text
+    assert load(space.root, channel="kept") == [{"n": 2}]
+    assert load(space.root, channel="kept", startingTimestamp="0") == [{"n": 2}]
+    assert code_of(space, channel="kept", startingOffsets="1").startswith("[PBIO_EVENTS_GONE]")
+    assert load(space.root, channel="kept", startingOffsets="1", failOnDataLoss=False) == [{"n": 2}]
+    assert numbers(space) == ALL
+
+
+def test_a_lost_or_lying_file_is_an_error(space: ChannelSpace) -> None:
+    paths = sorted(Path(space.root, "data").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    whole = paths[0].read_bytes()
+    paths[0].write_bytes(whole[:-28] + b"\1\0\0\x18" + b"\0" * 24)  # its last event became a comment
+    assert "2 events where the log promises 3" in code_of(space, channel="counts")
+    paths[0].write_bytes(whole[:-28] + b"\xee" * 28)
+    assert "PBIO_BAD_ITEM" in code_of(space, channel="counts")
+    schema = columns(("n", pa.int32()), ("_corrupt_record", pa.struct([("offset", pa.int64())])))
+    rows = load(space.root, schema=schema, channel="counts", mode="permissive")
+    assert [row["n"] for row in rows] == [0, 1, None, *ALL[3:]]
+    assert rows[2]["_corrupt_record"] == {"offset": len(whole) - 28}
+    paths[0].unlink()
+    assert "PBIO_BAD_LOG" in code_of(space, channel="counts", failOnDataLoss=False)
+
+
+def test_a_dropped_channel_between_planning_and_reading(space: ChannelSpace) -> None:
+    reader = plan(space.root, channel="counts")
+    space.drop_channel("counts")
+    space.vacuum(grace=NOW, linger=NOW)
+    with pytest.raises(PbioError, match="PBIO_UNKNOWN_CHANNEL"):
+        batches(reader)
+    assert code_of(space, channel="counts").startswith("[PBIO_UNKNOWN_CHANNEL]")
+
+
+def test_what_was_found_out_travels_and_places_do_not(space: ChannelSpace) -> None:
+    reader = plan(space.root, channel="counts")
+    small = len(pickle.dumps(reader))
+    for _ in range(20):
+        space.channel("counts").submit({"n": 1})
+    assert abs(len(pickle.dumps(plan(space.root, channel="counts"))) - small) < 100
+    assert source(space.root, channel="counts").schema() == columns(("n", pa.int32()))
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("publish"), st.integers(0, 2), st.integers(1, 4), st.sampled_from([None, "p", "q"])),
+        st.tuples(st.just("many"), st.integers(1, 3)),
+        st.tuples(st.just("compact")),
+        st.tuples(st.just("vacuum")),
+    ),
+    max_size=14,
+)
+
+
+@given(steps=STEPS, cut=st.tuples(st.integers(0, 20), st.integers(0, 6)), most=st.sampled_from([60, 1 << 20]))
+@settings(max_examples=25)
+def test_spark_and_python_see_the_same(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[Any], cut: tuple[int, int], most: int
+) -> None:
+    space = ChannelSpace.create(str(tmp_path_factory.mktemp("s") / "space"))
+    forms = [OLD, NEW, OLD]
+    for name in ("a", "b", "c"):
+        space.create_channel(name, OLD)
+    number = 0.0
+
+    def events(count: int, kind: int) -> list[dict[str, float | int]]:
+        nonlocal number
+        number += count
+        return [{"average": number - i} if kind != 1 else {"total": number - i, "cpus": 1} for i in range(count)]
+
+    for step in steps:
+        match step:
+            case ("publish", kind, count, producer):
+                form = forms[kind]
+                space.channel("abc"[kind]).submit(events(count, kind), format=form, producer=producer)
+            case ("many", count):
+                space.publish([Submission(name, events(count, kind), forms[kind]) for kind, name in enumerate("abc")])
+            case ("compact",):
+                space.compact(target=300)
+            case ("vacuum",):
+                space.vacuum(grace=NOW, linger=NOW)
+    expected = {name: everything(space.channel(name)) for name in "abc"}
+    for name in "abc":
+        rows = load(space.root, channel=name, metadataColumn="m", maxPartitionBytes=most)
+        assert [(row["m"]["position"], row["m"]["producer"], row["average"]) for row in rows] == [
+            (str(event.position), event.producer, event.values["average"]) for event in expected[name]
+        ]
+    everything_ = sorted((e.position, e.values["average"]) for found in expected.values() for e in found)
+    end = space.history.catch_up().version + 1
+    start = min(cut[0], end), 0, cut[1]
+    if start[0] < end:
+        rows = load(space.root, channels="c,b,a", startingOffsets=".".join(map(str, start)), maxPartitionBytes=most)
+        place = (start[0], start[1], start[2])
+        assert [row["average"] for row in rows] == [
+            value for p, value in everything_ if (p.version, p.file, p.ordinal) >= place
+        ]

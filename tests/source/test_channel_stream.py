@@ -1,0 +1,367 @@
+"""Streams of channels: each event in one batch, whatever happens between the batches."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ecode.types import FLOAT64, INT32, Field, record
+from pbio_spark.channels import ChannelSpace, Position, Submission, subscribers
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.source import channel_log
+from tests.channels.spaces import COUNT
+from tests.source.channel_query import Query, columns
+from tests.source.local import load
+
+NOW = timedelta(0)
+EARLIEST = {"startingOffsets": "earliest"}
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> ChannelSpace:
+    space = ChannelSpace.create(str(tmp_path / "space"))
+    space.create_channel("counts", COUNT)
+    return space
+
+
+def publish(space: ChannelSpace, *numbers: int, channel: str = "counts", **more: Any) -> None:
+    space.channel(channel).submit([{"n": n} for n in numbers], **more)
+
+
+def test_a_stream_begins_with_what_comes_and_goes_on_from_its_checkpoint(space: ChannelSpace) -> None:
+    publish(space, 0)
+    query = Query(space, channel="counts")
+    assert query.batch() is None
+    publish(space, 1, 2)
+    publish(space, 3)
+    assert query.numbers() == [[1, 2, 3]]
+    publish(space, 4)
+    assert Query(space, query.offset, channel="counts").numbers() == [[4]]
+    assert query.offset == {"version": 1, "space": space.id, "position": "5.0.0"}
+    assert query.numbers() == [[4]]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, []),
+        (EARLIEST, [[0, 1, 2, 3]]),
+        ({"startingOffsets": "2.0.1"}, [[1, 2, 3]]),
+        ({"startingOffsets": "3"}, [[3]]),
+        ({"startingTimestamp": "1999-12-31T23:00:00-01:00"}, [[0, 1, 2, 3]]),
+        ({"maxRecordsPerTrigger": 2, **EARLIEST}, [[0, 1], [2, 3]]),
+        ({"maxRecordsPerTrigger": 3, **EARLIEST}, [[0, 1, 2], [3]]),
+        ({"maxRecordsPerTrigger": 9, **EARLIEST}, [[0, 1, 2, 3]]),
+        ({"maxBytesPerTrigger": 1, **EARLIEST}, [[0], [1], [2], [3]]),
+        ({"maxBytesPerTrigger": 60, **EARLIEST}, [[0, 1], [2, 3]]),
+        ({"maxBytesPerTrigger": 60, "maxRecordsPerTrigger": 1, **EARLIEST}, [[0], [1], [2], [3]]),
+    ],
+)
+def test_where_a_stream_begins_and_what_one_batch_reads(
+    space: ChannelSpace, options: dict[str, Any], expected: list[list[int]]
+) -> None:
+    publish(space, 0, 1, 2)
+    publish(space, 3)
+    assert Query(space, channel="counts", **options).numbers() == expected
+
+
+def test_a_batch_that_failed_comes_again_the_same(space: ChannelSpace) -> None:
+    publish(space, 0, 1, 2)
+    query = Query(space, channel="counts", maxRecordsPerTrigger=2, **EARLIEST)
+    end = query.planner.latestOffset(query.offset, query.planner.getDefaultReadLimit())
+    publish(space, 3)
+    after = Query(space, query.offset, channel="counts")
+    for _ in range(2):
+        assert [[row["n"] for row in task] for task in after.tasks(end)] == [[0, 1]]
+    space.compact()
+    space.vacuum(grace=NOW, linger=NOW)
+    assert [[row["n"] for row in task] for task in Query(space, query.offset, channel="counts").tasks(end)] == [[0, 1]]
+
+
+def test_available_now_ends_with_what_there_was(space: ChannelSpace) -> None:
+    publish(space, 0, 1, 2)
+    query = Query(space, channel="counts", maxRecordsPerTrigger=2, **EARLIEST)
+    query.planner.prepareForTriggerAvailableNow()
+    publish(space, 3)
+    assert query.numbers() == [[0, 1], [2]]
+    assert query.offset["position"] == "3.0.0"
+    assert Query(space, query.offset, channel="counts").numbers() == [[3]]
+
+
+def test_commits_for_others_make_no_batches(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = space.create_channel("other", COUNT)
+    query = Query(space, channel="counts")
+    start = query.offset
+    for n in range(5):
+        other.submit({"n": n})
+        assert query.batch() is None
+    assert query.offset == start
+    publish(space, 1)
+    assert query.batch() == [{"n": 1}]
+    monkeypatch.setattr(channel_log, "PASSED", 2)
+    for n in range(5):
+        other.submit({"n": n})
+    assert query.batch() == []  # so that a restart does not read them all again
+    assert query.offset["position"] == "14.0.0"
+
+
+def test_an_idle_stream_asks_for_one_commit(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = Query(space, channel="counts")
+    query.batch()
+    asked: list[Any] = []
+    monkeypatch.setattr("pbio_spark.channels.files.Folder.read", lambda _, name, *more: asked.append(name))
+    for listing in ("names", "size"):
+        monkeypatch.setattr(f"pbio_spark.channels.files.Folder.{listing}", lambda *_, **__: pytest.fail("it lists"))
+    for _ in range(3):
+        assert query.batch() is None
+    assert asked == ["_log/00000000000000000002.json"] * 3
+
+
+def test_two_spaces_mixed_up(space: ChannelSpace, tmp_path: Path) -> None:
+    publish(space, 1)
+    offset = Query(space, channel="counts").offset
+    other = ChannelSpace.create(str(tmp_path / "other"))
+    other.create_channel("counts", COUNT)
+    for wrong, said in (
+        ({**offset, "space": other.id}, "two spaces"),
+        ({**offset, "position": "9.0.0"}, "behind the end"),
+        ({**offset, "position": "9"}, "no position"),
+        ({**offset, "version": 2}, "version 2"),
+        ({"version": 1, "names": [], "watermark": 0, "files": {}}, "not one of channels"),
+    ):
+        with pytest.raises(PbioError, match=rf"PBIO_BAD_OFFSET.*{said}"):
+            Query(space, wrong, channel="counts").batch()
+
+
+def test_channels_that_come_to_be_are_read_by_their_pattern(space: ChannelSpace) -> None:
+    query = Query(space, channelPattern="c.*")
+    publish(space, 0)
+    space.create_channel("cats", COUNT).submit({"n": 1})
+    space.create_channel("dogs", COUNT).submit({"n": 2})
+    space.create_channel("cows", record("cow", [Field("n", INT32), Field("milk", FLOAT64)])).submit({"n": 3, "milk": 1})
+    assert query.numbers() == [[0, 1, 3]]
+    space.drop_channel("cats")
+    publish(space, 4)
+    assert query.numbers() == [[4]]
+    assert Query(space, query.offset, channelPattern="c.*", startingOffsets="latest").numbers() == []
+
+
+def test_a_pattern_may_match_nothing_yet(space: ChannelSpace) -> None:
+    query = Query(space, schema=columns(("n", pa.int32())), channelPattern="later.*", **EARLIEST)
+    assert query.batch() is None
+    space.create_channel("later", COUNT).submit({"n": 1})
+    assert query.numbers() == [[1]]
+    with pytest.raises(PbioError, match="PBIO_NO_SCHEMA"):
+        Query(space, channelPattern="never")
+
+
+def test_a_dropped_channel_ends_the_stream_when_its_events_have_been_read(space: ChannelSpace) -> None:
+    query = Query(space, channel="counts")
+    publish(space, 1)
+    space.drop_channel("counts")
+    space.create_channel("counts", COUNT).submit({"n": 2})
+    assert query.batch() == [{"n": 1}]
+    for _ in range(2):
+        with pytest.raises(PbioError, match=r"PBIO_UNKNOWN_CHANNEL.*has been dropped"):
+            query.batch()
+
+
+def test_a_new_format_is_announced_and_read(space: ChannelSpace, caplog: pytest.LogCaptureFixture) -> None:
+    form = record_to_format(record("more", [Field("m", INT32), Field("n", INT32)]), "be32")
+    log, fail = (Query(space, channel="counts", onNewFormat=what) for what in ("log", "fail"))
+    publish(space, 1)
+    assert log.numbers() == fail.numbers() == [[1]]
+    assert not caplog.messages
+    space.channel("counts").submit({"m": 2, "n": 2}, format=form)
+    assert log.numbers() == [[2]]
+    assert "a new format appeared" in caplog.text
+    with pytest.raises(PbioError, match="PBIO_NEW_FORMAT"):
+        fail.batch()
+    assert Query(space, fail.offset, channel="counts", onNewFormat="fail").numbers() == [[2]]
+
+
+def test_a_producer_has_one_task(space: ChannelSpace) -> None:
+    for n in range(4):
+        publish(space, 2 * n, producer="p")
+        publish(space, 2 * n + 1, producer="q" if n % 2 else None)
+    options = {"channel": "counts", "maxPartitionBytes": 1, "metadataColumn": "m", **EARLIEST}
+    query = Query(space, **options)
+    tasks = query.tasks(query.planner.latestOffset(query.offset, query.planner.getDefaultReadLimit()))
+    assert [[row["n"] for row in task] for task in tasks] == [[0, 2, 4, 6], [1], [3, 7], [5]]
+    whole = Query(space, channel="counts", **EARLIEST)
+    assert len(whole.tasks(whole.planner.latestOffset(whole.offset, whole.planner.getDefaultReadLimit()))) == 1
+
+
+def test_events_that_went_while_nobody_read_are_missed(space: ChannelSpace, caplog: pytest.LogCaptureFixture) -> None:
+    kept = space.create_channel("kept", COUNT, keep=NOW)
+    publish(space, 0)
+    query, other = Query(space, channels="counts,kept", **EARLIEST), Query(space, channel="kept")
+    kept.submit({"n": 1})
+    space.vacuum(grace=NOW, linger=NOW)
+    kept.submit({"n": 2})
+    for offset, names, expected in ((query.offset, "counts,kept", [[0, 2]]), (other.offset, "kept", [[2]])):
+        with pytest.raises(PbioError, match="PBIO_EVENTS_GONE"):
+            Query(space, offset, channels=names).batch()
+        assert Query(space, offset, channels=names, failOnDataLoss=False).numbers() == expected
+        assert "of the channel kept in front of 4.0.1 are not kept any more" in caplog.text
+
+
+def test_what_was_gone_when_a_stream_began_is_not_missed(space: ChannelSpace) -> None:
+    kept = space.create_channel("kept", COUNT, keep=NOW)
+    publish(space, 0)
+    kept.submit({"n": 1})
+    space.vacuum(grace=NOW, linger=NOW)
+    kept.submit({"n": 2})
+    publish(space, 3)
+    first = Query(space, channels="counts,kept", maxRecordsPerTrigger=1, **EARLIEST)
+    assert first.offset["from"] == {"2": "5.0.0"}
+    assert first.batch() == [{"n": 0}]
+    assert Query(space, first.offset, channels="counts,kept").numbers() == [[2, 3]]
+    assert [row for rows in first.batches() for row in rows] == [{"n": 2}, {"n": 3}]
+    assert "from" not in first.offset
+
+
+def test_a_named_subscriber_goes_on_without_a_checkpoint(space: ChannelSpace) -> None:
+    publish(space, 0)
+    read = {"channel": "counts", "subscriber": "spark"}
+    first = Query(space, **read, **EARLIEST)
+    assert first.batch() == [{"n": 0}]
+    publish(space, 1)
+    assert first.batch() == [{"n": 1}]
+    # That it begins its next batch is what tells that this one is finished.
+    again_ = Query(space, **read)
+    assert again_.numbers() == [[1]]
+    publish(space, 2)
+    assert Query(space, **read).numbers() == [[2]]
+    assert Query(space, channel="counts").numbers() == []
+    assert space.channel("counts").subscribe(name="spark").position == Position(5)
+
+
+def test_a_name_keeps_what_it_has_not_read_and_no_more(space: ChannelSpace) -> None:
+    kept = space.create_channel("kept", COUNT, keep="subscribed")
+    query = Query(space, channel="kept", subscriber="spark")
+    query.batch()
+    kept.submit({"n": 1})
+    assert space.vacuum(grace=NOW, linger=NOW).channels == ()
+    assert query.numbers() == [[1]]
+    assert space.vacuum(grace=NOW, linger=NOW).channels == ("kept",)
+
+
+def test_each_channel_goes_on_where_the_name_left_it(space: ChannelSpace) -> None:
+    other = space.create_channel("other", COUNT)
+    publish(space, 0)
+    other.submit({"n": 10})
+    quiet = Query(space, channel="other", subscriber="spark", **EARLIEST)
+    assert quiet.numbers() == [[10]]
+    busy = Query(space, channel="counts", subscriber="spark", **EARLIEST)
+    for n in range(1, 4):
+        publish(space, n)
+    assert busy.numbers() == [[0, 1, 2, 3]]
+    other.submit({"n": 11})
+    both = Query(space, channels="counts,other", subscriber="spark")
+    assert both.numbers() == [[11]]
+    old = space.create_channel("old", COUNT)
+    old.submit({"n": 20})
+    assert both.numbers() == []
+    assert Query(space, channelPattern=".*", subscriber="spark").numbers() == [[20]]  # it came to be since
+    assert Query(space, channels="old", subscriber="new").numbers() == []
+
+
+def test_a_stream_acknowledges_only_channels_with_events(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        space.create_channel(name, COUNT)
+    query = Query(space, channelPattern="..?", subscriber="spark")
+    query.batch()
+    said: list[int] = []
+    known = subscribers.acknowledge
+
+    def acknowledge(folder: Any, channel: int, *more: Any) -> Any:
+        said.append(channel)
+        return known(folder, channel, *more)
+
+    monkeypatch.setattr(subscribers, "acknowledge", acknowledge)
+    for n in range(3):
+        publish(space, n, channel="b")
+        assert query.numbers() == [[n]]
+    assert said == [space.channel("b").info.id] * 3
+
+
+def test_a_task_that_finds_its_file_gone(space: ChannelSpace, caplog: pytest.LogCaptureFixture) -> None:
+    kept = space.create_channel("kept", COUNT, keep=NOW)
+    queries = [Query(space, channel="kept", failOnDataLoss=fail) for fail in (True, False)]
+    kept.submit({"n": 1})
+    ends = [query.planner.latestOffset(query.offset, query.planner.getDefaultReadLimit()) for query in queries]
+    space.vacuum(grace=NOW, linger=NOW)
+    with pytest.raises(PbioError, match="PBIO_EVENTS_GONE"):
+        queries[0].tasks(ends[0])
+    with caplog.at_level(logging.WARNING):
+        assert queries[1].tasks(ends[1]) == [[]]
+    assert "are not kept any more" in caplog.text
+
+
+@given(
+    commits=st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), min_size=1, max_size=3), max_size=8),
+    most=st.integers(1, 7),
+    every=st.integers(1, 3),
+)
+@settings(max_examples=20)
+def test_batches_of_any_size_are_the_events_of_the_log_in_order(
+    tmp_path_factory: pytest.TempPathFactory, commits: list[list[tuple[int, int]]], most: int, every: int
+) -> None:
+    space = ChannelSpace.create(str(tmp_path_factory.mktemp("s") / "space"))
+    for name in "abc":
+        space.create_channel(name, COUNT)
+    number = 0
+    for commit in commits:
+        submissions = []
+        for channel, count in commit:
+            submissions.append(Submission("abc"[channel], [{"n": number + i} for i in range(count)], producer="p"))
+            number += count
+        space.publish(submissions)
+    start = Query(space, channels="a,c", maxRecordsPerTrigger=most, metadataColumn="m", **EARLIEST).offset
+    found: list[Any] = []
+    offset, sizes = start, []
+    while True:
+        query = Query(space, offset, channels="a,c", maxRecordsPerTrigger=most, metadataColumn="m")
+        for _ in range(every):
+            rows = query.batch()
+            if rows is not None:
+                sizes.append(len(rows))
+                found += rows
+        if query.offset == offset:
+            break
+        offset = query.offset
+    events = [event for name in "ac" for event in space.channel(name).subscribe(start="earliest").events()]
+    events.sort(key=lambda event: event.position)
+    assert [(row["n"], row["m"]["position"]) for row in found] == [(e.values["n"], str(e.position)) for e in events]
+    assert all(size == most for size in sizes[:-1])
+
+
+def test_spaces_elsewhere_are_read_ahead_and_left_alone_when_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = ChannelSpace.create(f"memory://{uuid.uuid4().hex}")
+    space.create_channel("counts", COUNT)
+    for n in range(40):
+        publish(space, n)
+    monkeypatch.setattr(channel_log, "READ_AHEAD", 7)
+    pauses: list[float] = []
+    monkeypatch.setattr("time.sleep", pauses.append)
+    query = Query(space, channel="counts", maxRecordsPerTrigger=15, **EARLIEST)
+    assert [len(batch) for batch in query.numbers()] == [15, 15, 10]
+    for _ in range(10):
+        assert query.batch() is None
+    assert pauses[:5] == [0, 0, 0, 0, 0.01]
+    assert pauses[-1] == 0.5
+    publish(space, 40)
+    assert query.numbers() == [[40]]
+    assert pauses[-1] == 0
+    space.compact()
+    assert [row["n"] for row in load(space.root, channel="counts", startingOffsets="40.0.0")] == [38, 39, 40]

@@ -14,6 +14,9 @@ from pbio_spark.channels.position import Position
 from pbio_spark.errors import PbioError
 
 MOST = 2**63 - 1
+EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The first and the last moment that has a date, in microseconds since 1970 UTC: of the years 1 to 9999."""
+
 _DATA_NAME = re.compile(r"data/[0-9a-f]{32}\.pbio")
 _DIRECTORY_NAME = re.compile(r"_log/[0-9a-f]{32}\.groups")
 _LONGEST_NAME = 200
@@ -59,6 +62,11 @@ def a_number(said: Any, least: int = 0, most: int = MOST) -> int:
     if type(said) is not int or not least <= said <= most:
         bad(f"{str(said)[:40]} is not a whole number from {least} to {most}")
     return said
+
+
+def a_time(said: Any) -> int:
+    """When something happened to a space."""
+    return a_number(said, most=LATEST)
 
 
 def a_path(said: Any) -> str:

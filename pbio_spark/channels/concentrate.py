@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from ecode.suggest import did_you_mean
 from pbio_spark.channels.checked import check_name
-from pbio_spark.channels.groups import NO_NUMBER, NO_TIME, ROW, Groups, Int64s
+from pbio_spark.channels.groups import NO_NUMBER, NO_TIME, ROW, Groups, Int64s, are_dates
 from pbio_spark.channels.submission import Columns, Submission, to_microseconds
 from pbio_spark.errors import PbioError
 
@@ -169,7 +169,10 @@ def _times(batch: pa.RecordBatch, name: str) -> Int64s:
     column = column_of(batch, name)
     if not pa.types.is_timestamp(column.type) or column.type.tz is None:
         raise _unfit(column, name, "times with a time zone")
-    return _filled(column, name).cast(pa.timestamp("us", "UTC"), safe=False).cast(pa.int64()).to_numpy()  # type: ignore[no-any-return]
+    made = _filled(column, name).cast(pa.timestamp("us", "UTC"), safe=False).cast(pa.int64()).to_numpy()
+    if not are_dates(made).all():
+        raise PbioError("PBIO_BAD_VALUE", f"the column {name!r} has times before the year 1 or behind 9999")
+    return made  # type: ignore[no-any-return]
 
 
 def _filled(column: pa.Array, name: str) -> pa.Array:

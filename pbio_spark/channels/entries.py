@@ -19,6 +19,7 @@ from pbio_spark.channels.checked import (
     a_path,
     a_position,
     a_text,
+    a_time,
     an_object,
     bad,
     parse,
@@ -232,7 +233,7 @@ def json_to_entry(data: bytes, version: int) -> Entry:
             change = Compact(a_number(body.get("first"), most=last), last, _file(body.get("file")), parts)
         case _:
             change = _data(body, version)
-    return Entry(a_text(made.get("space")), a_text(made.get("commit")), a_number(made.get("time")), change)
+    return Entry(a_text(made.get("space")), a_text(made.get("commit")), a_time(made.get("time")), change)
 
 
 def _data(body: Mapping[str, Any], version: int) -> Data:

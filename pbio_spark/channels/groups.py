@@ -9,7 +9,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pbio_spark.channels.checked import MOST, a_format, a_list, a_text, an_object, bad
+from pbio_spark.channels.checked import EARLIEST, LATEST, MOST, a_format, a_list, a_text, an_object, bad
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
@@ -249,8 +249,13 @@ def json_to_groups(said: Any, sizes: Sequence[int], version: int) -> Groups:
             rows[name] = _numbers(filled, count, least=absent)
     _check(rows, formats, producers, np.array(sizes, np.int64), version)
     sequences = _of_events(made.get("sequences", []), rows, "sequence", lambda own: bool((np.diff(own) > 0).all()))
-    times = _of_events(made.get("event_times", []), rows, "event_time", lambda own: True)
+    times = _of_events(made.get("event_times", []), rows, "event_time", lambda own: bool(are_dates(own).all()))
     return Groups(rows, formats, producers, sequences, times)
+
+
+def are_dates(times: Int64s) -> npt.NDArray[np.bool_]:
+    """Which of some times have a date."""
+    return (times >= EARLIEST) & (times <= LATEST)
 
 
 def _check(
@@ -275,6 +280,9 @@ def _check(
     if not (is_counted & (rows["ordinal"] <= rows["end"])).all():
         bad("the events of a group contradict their numbers")
     has_numbers = rows["sequence"] != NO_NUMBER
+    times = rows["event_time"]
+    if ((times != NO_TIME) & ~are_dates(times)).any():
+        bad("events are of a time that has no date")
     if (has_numbers & ((rows["producer"] == NO_NUMBER) | (rows["sequence"] >= MOST - count))).any():
         bad("events have sequence numbers that nobody can have given them")
 

@@ -10,7 +10,19 @@ from typing import Any
 import numpy as np
 
 from ecode.suggest import did_you_mean
-from pbio_spark.channels.checked import Keep, a_format, a_keep, a_list, a_name, a_number, a_position, a_text, bad, parse
+from pbio_spark.channels.checked import (
+    Keep,
+    a_format,
+    a_keep,
+    a_list,
+    a_name,
+    a_number,
+    a_position,
+    a_text,
+    a_time,
+    bad,
+    parse,
+)
 from pbio_spark.channels.entries import (
     Change,
     Compact,
@@ -265,7 +277,7 @@ def json_to_state(data: bytes, space: str, version: int) -> State:
     state = State(space)
     state.version = version
     state.commit = a_text(made.get("commit"))
-    state.time = a_number(made.get("time"))
+    state.time = a_time(made.get("time"))
     state.control = a_number(made.get("control"), most=version)
     for said in a_list(made.get("channels")):
         state.add(_json_to_info(a_list(said, 13), version))
@@ -295,7 +307,7 @@ def _json_to_info(said: Any, version: int) -> ChannelInfo:
         a_number(number, most=version),
         a_name(name),
         a_format(format_id),
-        a_number(created),
+        a_time(created),
         a_number(events),
         a_number(size),
         a_number(last),

@@ -14,7 +14,7 @@ from collections.abc import Container
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 
-from pbio_spark.channels.checked import MOST, a_name, a_number, a_position, bad, check_name, parse
+from pbio_spark.channels.checked import MOST, a_name, a_number, a_position, a_time, bad, check_name, parse
 from pbio_spark.channels.files import Folder
 from pbio_spark.channels.position import Position
 from pbio_spark.errors import PbioError
@@ -24,8 +24,6 @@ EXPIRE_AFTER = timedelta(days=7)
 _FOLDER = "_subscribers"
 _NAME = re.compile(r"(\d+)-[0-9a-f]{32}\.json")
 _LONGEST = 10_000
-_LATEST = 253_402_300_799_999_999
-"""The end of the year 9999, behind which there are no dates."""
 _RENEWALS = 4
 """How often a subscriber that is there, but has nothing to acknowledge, says so until it would expire."""
 
@@ -119,7 +117,7 @@ def _json_to_subscriber(data: bytes, path: str) -> Subscriber:
         a_number(made.get("channel")),
         a_name(made.get("name")),
         a_position(made.get("position")),
-        a_number(made.get("seen"), most=_LATEST),
+        a_time(made.get("seen")),
         a_number(made.get("expires_after"), least=1),
     )
     if path != _path(subscriber.channel, subscriber.name):

@@ -100,6 +100,8 @@ class FolderStore:
         return f"{self._folder}/{format_id.hex()}"
 
     def _load(self, format_id: bytes) -> Format | None:
+        if not _NAME.fullmatch(format_id.hex()):
+            return None  # of no length that an ID may have
         path = self._path(format_id)
         try:
             with refusals(path), self._fs.open(path, "rb") as file:

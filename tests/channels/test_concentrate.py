@@ -179,6 +179,8 @@ def test_what_columns_cannot_say_is_refused(space: ChannelSpace) -> None:
     naive = pa.table({"n": pa.array([1], pa.int32()), "at": pa.array([0], pa.timestamp("us"))})
     assert code_of(space, naive, channel="a", columns={"event_time": "at"}) == "PBIO_INCOMPATIBLE_TYPE"
     nulls = pa.table({"n": pa.array([1, 2], pa.int32()), "at": pa.array([0, None], pa.timestamp("us", "UTC"))})
+    far = pa.table({"n": [1], "at": pa.array([2**62], pa.timestamp("us", "UTC"))})
+    assert code_of(space, far, channel="a", columns={"event_time": "at"}) == "PBIO_BAD_VALUE"
     assert code_of(space, nulls, channel="a", columns={"event_time": "at"}) == "PBIO_CANNOT_BE_NULL"
     assert everything(space.channel("a")) == []
 

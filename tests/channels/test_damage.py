@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -14,6 +16,7 @@ import pytest
 
 from pbio_spark.channels import ChannelSpace, Submission, history
 from pbio_spark.channels.check import leftovers, problems
+from pbio_spark.channels.expiry import expired
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, READING, everything, reading
 
@@ -38,6 +41,7 @@ def sound(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> Path:
             space.compact()
     space.set_parameters("few", {"n": 0})
     space.channel("counts").subscribe(lambda event: None, name="reader", start="earliest").run()
+    assert expired(space.folder, space.subscribers(), time.time_ns() // 1000 + 10**12) == []  # but it is missed
     return Path(space.root)
 
 
@@ -65,7 +69,17 @@ def digits(data: bytes, chance: random.Random, _: list[Path]) -> bytes:
     return bytes(changed)
 
 
-DAMAGES: list[Callable[[bytes, random.Random, list[Path]], bytes]] = [flip, cut, another, digits]
+def number(data: bytes, chance: random.Random, _: list[Path]) -> bytes:
+    """Make a number another one, as far from it as can be."""
+    places = list(re.finditer(rb"\d+", data))
+    if not places:
+        return data
+    place = chance.choice(places)
+    new = chance.choice([b"0", b"-1", b"9007199254740993", b"9223372036854775807", b"9" * 400])
+    return data[: place.start()] + new + data[place.end() :]
+
+
+DAMAGES: list[Callable[[bytes, random.Random, list[Path]], bytes]] = [flip, cut, another, digits, number]
 
 
 def use(root: str) -> None:
@@ -81,7 +95,9 @@ def use(root: str) -> None:
             attempt(lambda name=name: everything(space.channel(name)))  # type: ignore[misc]
             attempt(lambda name=name: space.channel(name).subscribe(name="reader"))  # type: ignore[misc]
         attempt(lambda: space.channel("counts").submit({"n": 100}, producer="p", sequence=100))
-        attempt(space.subscribers)
+        attempt(lambda: space.channel("counts").submit({"n": 101}, delivery="sync", sync_timeout=0))
+        attempt(lambda: [space.backlog(one) for one in space.subscribers()])
+        attempt(lambda: expired(space.folder, space.subscribers(), time.time_ns() // 1000 + 2 * 10**12))
         attempt(space.compact)
         attempt(lambda: list(problems(space)))
         attempt(lambda: leftovers(space))

@@ -160,6 +160,8 @@ CHILD: dict[str, Any] = {"parent": 2, "filter": None, "transform": None, "parame
 LIES: dict[str, Callable[[dict[str, Any]], None]] = {
     "another space": set_to("space", "another"),
     "older than the one before": set_to("time", 0),
+    "a time that has no date": set_to("time", 2**62),
+    "an event of a time that has no date": lambda made: made["data"]["groups"].__setitem__("event_time", [2**62]),
     "no such channel": group_with("channel", 2),
     "a channel of the future": group_with("channel", 99),
     "no such file": group_with("file", 1),

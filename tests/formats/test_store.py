@@ -95,3 +95,8 @@ def test_other_files_in_the_folder_are_not_formats(tmp_path: Path) -> None:
     for name in (".left-over.tmp", "README", ONE.id.hex().upper(), "00"):
         (tmp_path / "_formats" / name).write_bytes(b"x")
     assert list(FolderStore(str(tmp_path))) == [ONE]
+
+
+@pytest.mark.parametrize("format_id", [b"", b"\0", b"\0" * 13])
+def test_an_id_of_no_length_that_ids_have_is_of_no_format(store: FormatStore, format_id: bytes) -> None:
+    assert store.get(format_id) is None

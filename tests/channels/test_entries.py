@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbio_spark.channels import ChannelSpace, Position
+from pbio_spark.channels.checked import EARLIEST, LATEST
 from pbio_spark.channels.entries import (
     Change,
     Compact,
@@ -34,6 +35,7 @@ HEX = st.binary(min_size=12, max_size=12).map(bytes.hex)
 TEXT = st.text(min_size=1, max_size=20)
 NAMES = TEXT.filter(str.isprintable)
 NUMBERS = st.integers(0, 2**60)
+EVENT_TIMES = st.integers(EARLIEST, LATEST)
 STEPS = st.lists(st.integers(1, 9), min_size=8, max_size=8)
 
 
@@ -50,14 +52,14 @@ def data_changes(draw: st.DrawFn) -> Data:
             producer = draw(st.none() | TEXT)
             sequence = None if producer is None else draw(st.none() | NUMBERS)
             channel = draw(st.integers(0, 1000))
-            event_time = draw(st.none() | st.integers(-(2**60), 2**60))
+            event_time = draw(st.none() | EVENT_TIMES)
             sequences = times = None
             if sequence is not None and draw(st.booleans()):
                 sequences = (
                     sequence + np.cumsum([0, *draw(st.lists(st.integers(1, 9), min_size=8, max_size=8))])[:count]
                 )
             if event_time is not None and draw(st.booleans()):
-                times = event_time + np.array([0, *draw(st.lists(NUMBERS, min_size=8, max_size=8))])[:count]
+                times = np.array([event_time, *draw(st.lists(EVENT_TIMES, min_size=8, max_size=8))])[:count]
             said = draw(HEX), producer, sequence, event_time, sequences, times
             groups.append(Group(channel, number, start, end, ordinal, count, *said))
             ordinal += count + draw(st.integers(0, 2))
@@ -88,7 +90,7 @@ changes = (
 )
 
 
-@given(st.builds(Entry, TEXT, TEXT, NUMBERS, changes))
+@given(st.builds(Entry, TEXT, TEXT, st.integers(0, LATEST), changes))
 def test_commits_survive_json(entry: Entry) -> None:
     assert json_to_entry(entry_to_json(entry), 1000) == entry
 
@@ -99,7 +101,7 @@ JSON = st.recursive(
 )
 
 
-@given(st.builds(Entry, TEXT, TEXT, NUMBERS, changes), st.data())
+@given(st.builds(Entry, TEXT, TEXT, st.integers(0, LATEST), changes), st.data())
 def test_whatever_is_changed_in_a_commit_is_refused_or_makes_another_sound_one(
     entry: Entry, data: st.DataObject
 ) -> None:

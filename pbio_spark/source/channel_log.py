@@ -15,6 +15,7 @@ from itertools import repeat
 
 from ecode.suggest import did_you_mean
 from pbio_spark.channels import ChannelSpace, Position
+from pbio_spark.channels.checked import bad
 from pbio_spark.channels.entries import Create, Data, Drop, Entry
 from pbio_spark.channels.reading import Piece, gone_to_error
 from pbio_spark.channels.state import ChannelInfo
@@ -150,7 +151,10 @@ class ChannelLog:
         return start.at(Position(version) if end is None else min(Position(version), end))
 
     def _commit(self, version: int, start: Place) -> Sequence[Piece] | None:
-        """All events of our channels in a commit that are kept; None if there is no such commit yet."""
+        """All events of our channels in a commit that are kept; None if there is no such commit yet.
+
+        Raises PBIO_BAD_LOG, and PBIO_EVENTS_GONE.
+        """
         if version not in self._pieces:
             if version >= self.version or self.space.folder.is_local:
                 self._read(version, start)
@@ -158,6 +162,8 @@ class ChannelLog:
                 with ThreadPoolExecutor(READERS) as pool:
                     ahead = range(version, min(version + READ_AHEAD, self.version + 1))
                     list(pool.map(self._read, ahead, repeat(start)))
+        if version not in self._pieces and version <= self.version:
+            bad(f"the commit {version} is missing")
         return self._pieces.get(version)
 
     def _read(self, version: int, start: Place) -> None:

@@ -104,8 +104,8 @@ class _Files:
         moved = find_moved(self._folder, history, stretch.path, stretch.version)
         if moved is None:
             path = self._folder.path(stretch.path)
-            runs = stretch.runs[["channel", "version"]].tolist()
-            losses = [loss_to_error(history, of, stretch.channels[of], version, path) for of, version in runs]
+            versions: dict[int, int] = dict(stretch.runs[["channel", "version"]].tolist())  # the last one of each
+            losses = [loss_to_error(history, of, stretch.channels[of], last, path) for of, last in versions.items()]
             for loss in losses:
                 if self._fail_on_loss or loss.code == "PBIO_BAD_LOG":
                     raise loss

@@ -42,9 +42,8 @@ PIECE = 32 << 20
 """How many bytes of Arrow columns a task gathers for one data file: enough that a file is worth its request and its
 fsync, little enough that columns, records and what is derived from them fit into a worker's memory."""
 
-WARM_TYPES = 64
-"""For how many types of channels encoders are made on the driver, where each row names its channel: those that were
-published to last. Tasks make the others."""
+WARM = 64
+"""For how many channels the driver compiles, where each row names its own. Tasks do the others' work themselves."""
 
 _KEPT = 16
 """How many channel spaces and sets of compiled tools a driver's process remembers: Spark makes a writer anew for every
@@ -103,21 +102,24 @@ class _Writer:
             raise error.at(file=root) from None
 
     def _channels(self) -> list[ChannelInfo]:
-        """The channels to which it may publish: the one that is named, else one of each type."""
+        """The channels to prepare for: the one that is named, else one of each type and those from which others are
+        derived, those first that were published to last."""
         name, column = self._submission.channel, self._submission.columns.channel
         named = None if name is None else self._state.named(name)
         if column is None:
             assert named is not None
             return [named]
         latest = sorted(self._state.channels.values(), key=lambda info: info.last)
-        return list({info.format: info for info in latest}.values())[::-1]
+        of_type = {info.format: info for info in latest}
+        parents = self._state.parents
+        return [info for info in reversed(latest) if info.id in parents or of_type[info.format] is info]
 
     def _warm(self, infos: Sequence[ChannelInfo]) -> None:
         """Compile what tasks need, and refuse what no row can mend."""
         self._preparer.check(self._submission)
         # Whether a row names a channel that its columns do not suit, the row will tell.
         doubtful = () if self._submission.columns.channel is None else (PbioError,)
-        for info in infos[:WARM_TYPES]:
+        for info in infos[:WARM]:
             with suppress(*doubtful):
                 form = self._preparer.warm(info, self._submission, self._null_value)
                 self._deriver.warm(info.id, form, self._state)

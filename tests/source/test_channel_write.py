@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from ecode.native import compile as compiler
 from ecode.types import FLOAT64, INT32, INT64, STRING, Field, record
 from pbio_spark.channels import Channel, ChannelSpace
 from pbio_spark.channels.check import leftovers, problems
@@ -440,3 +442,18 @@ def test_a_stream_has_its_own_transactions(space: ChannelSpace, stocks: Channel)
     with refusal("PBIO_UNKNOWN_OPTION") as caught:
         stream_writer(space, rows(0).schema, channel="stocks", txnAppId="a", txnVersion=1)
     assert "writeStream" in str(caught.value)
+
+
+def test_tasks_do_not_compile(
+    space: ChannelSpace, stocks: Channel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = rows(0, 2, to=["stocks", "stocks"], volume=[10, 20])
+    dear = space.derive_channel("dear", "stocks", filter=DEAR, parameters={"limit": 1.5})
+    sent = pickle.dumps(writer(space, more.schema, channelColumn="to"))
+    # As in another process, of another machine.
+    monkeypatch.setenv("ECODE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(compiler, "_compiled", {})
+    monkeypatch.setattr(compiler, "_compile", lambda *arguments: pytest.fail("a task compiles"))
+    made = pickle.loads(sent)
+    made.commit([run_task(made, 0, more)])
+    assert (prices(stocks), prices(dear)) == ([0.0, 2.0], [2.0])

@@ -16,7 +16,6 @@ from pbio_spark.channels.check import problems
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.record_json import record_to_json
-from tests.channels.spaces import again
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -123,8 +122,8 @@ def test_old_and_new_live_on_one_channel_while_it_is_compacted(spark: SparkSessi
     assert rows_of(spark, "live_new") == {
         producer: [{"n": n, "total": 8.0 * n, "cpus": 4} for n in expected] for producer in NEW_PRODUCERS
     }
-    space = again(ChannelSpace.open(root))
-    assert space.history.state.compactions, "nothing was compacted"
+    space = ChannelSpace.open(root)
+    assert space.history.catch_up().compactions, "nothing was compacted"
     assert list(problems(space)) == []
 
 

@@ -62,7 +62,7 @@ CODES: dict[str, str] = {
     "PBIO_NO_SPACE": "The folder is no channel space.",
     "PBIO_UNKNOWN_CHANNEL": "There is no channel of that name, or it has been dropped.",
     # source
-    "PBIO_BAD_OFFSET": "The offset in a stream's checkpoint is not one of this source.",
+    "PBIO_BAD_OFFSET": "The offset in a stream's checkpoint is not one of this source, or is of another channel space.",
     "PBIO_BAD_OPTION": "An option has a value that it cannot have.",
     "PBIO_BAD_PARTITIONS": "The `k=v` folders of a path contradict each other, or a value is not of its column's type.",
     "PBIO_CHANNEL_SPACE": "The folder is a channel space; its files are read through a channel.",

@@ -15,6 +15,7 @@
     subscribers   who has a name: how far each one came
     expiry        which of them are still there
     delivery      a publication -> the moment when they have it
+    reading       groups of a data file -> batches, with what the log says of each event
     subscription  commits -> events of the type that a subscriber wants
     retention     what need not be kept, and small files made into larger ones
     space         `ChannelSpace` and `Channel`: create, open, list, drop, submit, subscribe
@@ -29,7 +30,7 @@
     >>> counts.submit([{"n": 1}, {"n": 2}, {"n": 3}], producer="p", sequence=0).events
     1
     >>> [(str(event.position), event.values) for event in counts.subscribe(start="earliest").events()]
-    [('2.0.0', {'n': 1}), ('2.0.1', {'n': 2}), ('3.0.0', {'n': 3})]
+    [('2.0.0', {'n': 1}), ('2.0.1', {'n': 2}), ('3.0.2', {'n': 3})]
 
 Nothing here knows Spark.
 """

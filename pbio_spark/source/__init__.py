@@ -24,6 +24,15 @@ reading a growing folder:
     follow         from one offset to the next
     stream         what Spark calls
 
+reading channels:
+
+    channel_place       how far channels have been read
+    channel_log         which channels, from where, and what the log has of them
+    channel_plan        that -> partitions, and what reading them needs to know
+    channel_reader      a batch, and what a task does
+    channel_subscriber  a stream under a subscriber's name
+    channel_stream      what Spark calls
+
 writing a folder:
 
     folders        columns -> `k=v` folders

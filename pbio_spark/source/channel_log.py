@@ -41,7 +41,8 @@ class ChannelLog:
 
     Attributes:
         space: that it is of.
-        infos: by ID, all channels that have been read, also those that are no more.
+        ids: of the channels that are read.
+        infos: by ID, these channels, and those that were read until they were dropped.
 
     Raises PBIO_UNKNOWN_CHANNEL for names that no channel has, and what `ChannelSpace.open` raises.
     """
@@ -54,7 +55,7 @@ class ChannelLog:
             self.version = state.version
             self.infos = _chosen(state.channels, options, root)
         self._pattern = None if options.channel_pattern is None else re.compile(options.channel_pattern)
-        self._ids = set(self.infos)
+        self.ids = set(self.infos)
         self._pieces: dict[int, Sequence[Piece]] = {}
         """By version, what is known of commits that a batch may soon be made of."""
         self._dropped: tuple[int, ChannelInfo] | None = None
@@ -180,16 +181,16 @@ class ChannelLog:
         change = entry.change
         if isinstance(change, Create) and self._pattern is not None and self._pattern.fullmatch(change.name):
             self.infos[version] = ChannelInfo(version, change.name, change.format, entry.time, first=version + 1)
-            self._ids.add(version)
-        elif isinstance(change, Drop) and change.channel in self._ids:
+            self.ids.add(version)
+        elif isinstance(change, Drop) and change.channel in self.ids:
             if self._pattern is None:
                 self._dropped = version, self.infos[change.channel]
-            self._ids.remove(change.channel)
+            self.ids.remove(change.channel)
 
     def _entry_to_pieces(self, version: int, entry: Entry, start: Place) -> Iterator[Piece]:
         if not isinstance(entry.change, Data):
             return
-        for group in self.space.history.groups(entry.change, self._ids):
+        for group in self.space.history.groups(entry.change, self.ids):
             info = self.infos[group.channel]
             stop = group.ordinal + group.count
             if version < info.first:

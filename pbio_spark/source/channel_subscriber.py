@@ -32,7 +32,7 @@ class StreamSubscriber:
 
         A channel that came to be since the name was last there is read from its beginning.
         """
-        found = {channel: self._read(channel) for channel in self._log.infos}
+        found = {channel: self._read(channel) for channel in self._log.ids}
         positions = {channel: known.position for channel, known in found.items() if known is not None}
         if not positions:
             return otherwise
@@ -46,7 +46,7 @@ class StreamSubscriber:
         if place != self._finished:
             is_first = self._finished is None
             channels = self._unfinished() if is_first else self._log.channels_in(place.position)
-            channels |= self._log.infos.keys() - self._known.keys()
+            channels |= self._log.ids - self._known.keys()
             self._finished = place
         elif time.monotonic() - self._looked < DUE_EVERY:
             return
@@ -54,14 +54,14 @@ class StreamSubscriber:
             self._looked = time.monotonic()
             now = time.time_ns() // 1000
             channels = {channel for channel, known in self._known.items() if subscribers.is_due(known, now)}
-        for channel in channels:
+        for channel in channels & self._log.ids:
             self._known[channel] = subscribers.acknowledge(
                 self._log.space.folder, channel, self._name, place.start(channel)
             )
 
     def _unfinished(self) -> set[int]:
         """The channels that had events since what is known to have been acknowledged."""
-        found = {channel: self._read(channel) for channel in self._log.infos}
+        found = {channel: self._read(channel) for channel in self._log.ids}
         self._known = {channel: known for channel, known in found.items() if known is not None}
         return {
             channel for channel, known in self._known.items() if self._log.infos[channel].last >= known.position.version

@@ -18,9 +18,10 @@ from pbio_spark.channels import ChannelSpace, Position, Submission, subscribers
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.source import channel_log
+from tests.channels.conftest import bucket, endpoint  # noqa: F401 - fixtures
 from tests.channels.spaces import COUNT
 from tests.source.channel_query import Query, columns
-from tests.source.local import load
+from tests.source.local import batches, load, plan
 
 NOW = timedelta(0)
 EARLIEST = {"startingOffsets": "earliest"}
@@ -365,3 +366,20 @@ def test_spaces_elsewhere_are_read_ahead_and_left_alone_when_idle(monkeypatch: p
     assert pauses[-1] == 0
     space.compact()
     assert [row["n"] for row in load(space.root, channel="counts", startingOffsets="40.0.0")] == [38, 39, 40]
+
+
+def test_a_space_in_a_bucket(bucket: str) -> None:  # noqa: F811
+    space = ChannelSpace.create(bucket)
+    space.create_channel("counts", COUNT)
+    for n in range(5):
+        publish(space, n, producer="p", sequence=n)
+    planned = plan(bucket, channel="counts")
+    query = Query(space, channel="counts", subscriber="spark", maxRecordsPerTrigger=3, **EARLIEST)
+    assert query.batch() == [{"n": 0}, {"n": 1}, {"n": 2}]
+    space.compact()
+    space.vacuum(linger=NOW)
+    assert [row["n"] for batch in batches(planned) for row in batch.to_pylist()] == list(range(5))
+    assert query.numbers() == [[3, 4]]
+    assert Query(space, channel="counts", subscriber="spark").numbers() == []
+    with pytest.raises(PbioError, match=r"PBIO_CHANNEL_SPACE(.|\n)*counts"):
+        load(bucket)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,10 +12,14 @@ from matplotlib import pyplot
 
 from ecode.types import FLOAT32, FLOAT64, INT32, Field, Pointer, Record, Ref, Struct, record
 from morph import Transform, TransformGraph, lineage, scores
+from pbio_spark.channels import ChannelSpace
 from pbio_spark.errors import PbioError
-from pbio_spark.explore import lineage_plot, presence_timeline, score_map
+from pbio_spark.explore import channel_flow, lineage_plot, presence_timeline, score_map
 from pbio_spark.explore.lineage_plot import places_of
 from pbio_spark.explore.presence_timeline import field_types
+from pbio_spark.formats.layout import record_to_format
+from tests.channels.spaces import COUNT
+from tests.channels.test_publish import WIDER
 from tests.morph.samples import flat
 from tests.strategies import record_types
 
@@ -96,3 +101,22 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch: pytest.M
     with pytest.raises(PbioError, match=r"^\[PBIO_MISSING_EXTRA\]") as caught:
         score_map(scores({"a": flat("r", "a")}))
     assert caught.value.hint == "pip install 'pbio-spark[viz]'"
+
+
+def test_the_flow_has_a_line_for_each_channel_and_a_dot_for_its_events_in_each_commit(tmp_path: Path) -> None:
+    space = ChannelSpace.create(str(tmp_path / "space"))
+    space.create_channel("counts", COUNT)
+    space.derive_channel("odd", "counts", filter="{ return input.n % 2; }")
+    space.channel("counts").submit([{"n": 1}, {"n": 2}])
+    space.channel("counts").submit({"n": 3, "who": 1}, format=record_to_format(WIDER, "be32"))
+    space.channel("counts").subscribe(name="watcher")
+    ax = channel_flow(space)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["counts", "odd"]
+    dots = sorted(tuple(map(float, place)) for drawn in ax.collections for place in drawn.get_offsets())
+    assert dots == [(3, 0), (3, 1), (4, 0), (4, 1)]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["count, le64", "tally, be32"]
+    assert "watcher" in [text.get_text() for text in ax.texts]
+    ax.figure.canvas.draw()
+    assert [label.get_text() for label in channel_flow(space, ["odd"]).get_yticklabels()] == ["odd"]
+    with pytest.raises(PbioError, match="PBIO_UNKNOWN_CHANNEL"):
+        channel_flow(space, ["even"])

@@ -1,0 +1,87 @@
+"""`channel_flow`: what flowed through the channels of a space, commit by commit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pbio_spark.explore.axes import BLUE, INK, LIGHT_BLUE, ORANGE, PALE, axes_of
+from pbio_spark.explore.require import require
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from pbio_spark.channels import ChannelSpace
+
+MAX_CHANNELS = 100
+"""More channels than this are not drawn, unless they are named."""
+MAX_COMMITS = 1000
+"""Commits before the last so many are not drawn."""
+COLORS = (BLUE, ORANGE, "#2f855a", "#805ad5", "#b7791f", "#c53030")
+
+
+def channel_flow(space: ChannelSpace, channels: Iterable[str] | None = None, ax: Axes | None = None) -> Axes:
+    """A line for each channel from its creation on, a dot for its events in each commit, larger for more.
+
+    The colour tells the events' formats apart. A dashed arrow leads to a derived channel, a triangle shows how far a
+    named subscriber has acknowledged.
+
+    Args:
+        channels: the names of those to draw; None for all.
+
+    Raises PBIO_MISSING_EXTRA, PBIO_UNKNOWN_CHANNEL.
+    """
+    known = space.channels()
+    infos = known[:MAX_CHANNELS] if channels is None else [space.channel(name).info for name in channels]
+    infos.sort(key=lambda info: info.id)
+    lines = {info.id: y for y, info in enumerate(infos)}
+    last = space.history.catch_up().version
+    first = max(1, last - MAX_COMMITS + 1)
+    flows = flows_of(space, lines, first, last)
+    ax = axes_of(ax, 3 + min(0.12 * (last - first + 1), 9), 0.9 + 0.5 * len(infos))
+    formats = list(dict.fromkeys(format_id for _, _, format_id in flows))
+    most = max(flows.values(), default=1)
+    for info in infos:
+        y, start = lines[info.id], max(info.id, first)
+        ax.plot((start, last + 0.5), (y, y), color=PALE, linewidth=1, zorder=0)
+        parent = None if info.derivation is None else lines.get(info.derivation.parent)
+        if parent is not None:
+            arrow = {"arrowstyle": "-|>", "color": INK, "linestyle": "--", "linewidth": 0.8}
+            ax.annotate("", (start, y), (start, parent), arrowprops=arrow)
+    for number, format_id in enumerate(formats):
+        dots = [(version, lines[channel], n) for (version, channel, of), n in flows.items() if of == format_id]
+        x, ys, counts = zip(*dots, strict=True)
+        form = space.formats.get(bytes.fromhex(format_id))
+        label = format_id if form is None else f"{form.name}, {form.machine}"
+        sizes = [15 + 135 * count / most for count in counts]
+        ax.scatter(x, ys, s=sizes, color=COLORS[number % len(COLORS)], label=label, zorder=2)
+    for subscriber in space.subscribers():
+        if subscriber.channel in lines:
+            place = min(max(subscriber.position.version, first), last + 1) - 0.5, lines[subscriber.channel] + 0.28
+            ax.plot(*place, marker="^", color=LIGHT_BLUE, markeredgecolor=INK, markersize=6, zorder=3)
+            ax.annotate(subscriber.name, place, (6, -3), textcoords="offset points", fontsize=7, color=INK)
+    ax.set_yticks(range(len(infos)), [info.name for info in infos])
+    ax.set_ylim(max(len(infos), 1) - 0.4, -0.6)
+    ax.set_xlim(first - 0.5, last + 1.5)
+    ax.xaxis.set_major_locator(require("matplotlib.ticker", "viz").MaxNLocator(integer=True))
+    ax.set_xlabel("commit", fontsize=9)
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    if formats:
+        ax.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)
+    return ax
+
+
+def flows_of(space: ChannelSpace, channels: Iterable[int], first: int, last: int) -> Counter[tuple[int, int, str]]:
+    """How many events there are, by the version of the commit, the ID of the channel, and the ID of the format."""
+    from pbio_spark.channels.entries import Data
+
+    found: Counter[tuple[int, int, str]] = Counter()
+    wanted = set(channels)
+    for version in range(first, last + 1):
+        entry = space.history.entry(version)
+        if entry is not None and isinstance(entry.change, Data):
+            for group in space.history.groups(entry.change, wanted):
+                found[version, group.channel, group.format] += group.count
+    return found

@@ -450,10 +450,11 @@ def test_tasks_do_not_compile(
     more = rows(0, 2, to=["stocks", "stocks"], volume=[10, 20])
     dear = space.derive_channel("dear", "stocks", filter=DEAR, parameters={"limit": 1.5})
     sent = pickle.dumps(writer(space, more.schema, channelColumn="to"))
-    # As in another process, of another machine.
-    monkeypatch.setenv("ECODE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(compiler, "_compiled", {})
-    monkeypatch.setattr(compiler, "_compile", lambda *arguments: pytest.fail("a task compiles"))
-    made = pickle.loads(sent)
-    made.commit([run_task(made, 0, more)])
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("ECODE_CACHE_DIR", str(tmp_path / "cache"))
+        elsewhere.setattr(compiler, "_compiled", {})
+        elsewhere.setattr(compiler, "_compile", lambda *arguments: pytest.fail("a task compiles"))
+        made = pickle.loads(sent)
+        message = run_task(made, 0, more)
+    made.commit([message])
     assert (prices(stocks), prices(dear)) == ([0.0, 2.0], [2.0])

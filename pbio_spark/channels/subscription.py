@@ -20,10 +20,10 @@ from pbio_spark.channels.files import Folder
 from pbio_spark.channels.groups import Group
 from pbio_spark.channels.history import History
 from pbio_spark.channels.position import Position
-from pbio_spark.channels.reading import find_moved, loss_to_error
+from pbio_spark.channels.reading import Piece, Stretch, find_moved, loss_to_error, read_stretch
 from pbio_spark.channels.state import ChannelInfo
 from pbio_spark.channels.submission import channel_format, stored_format, to_datetime, to_microseconds
-from pbio_spark.columns.read import Part, Wanted, read_batches
+from pbio_spark.columns.read import Wanted
 from pbio_spark.columns.walk import walk_kernel
 from pbio_spark.columns.ways import Request, find_way, rejection_to_error
 from pbio_spark.errors import PbioError
@@ -282,49 +282,36 @@ class Subscription:
                 continue
             answer = self._wanted_of(group.format)
             if answer is not None:
+                at, stop = self.position, group.ordinal + group.count
+                is_here = (at.version, at.file) == (version, group.file)
+                first = max(group.ordinal, at.ordinal) if is_here else group.ordinal
                 path = entry.change.files[group.file].path
-                yield from self._read(answer, path, group, version, to_datetime(entry.time))
+                yield from self._read(Piece(group, version, entry.time, path, 0, first, stop), *answer)
             self._passed = Position(version, group.file, group.ordinal + group.count)
 
-    def _read(
-        self, answer: tuple[Wanted, str | None], path: str, group: Group, version: int, published: datetime
-    ) -> Iterator[Delivery]:
-        wanted, type_ = answer
-        opened = self._open(path, version)
+    def _read(self, piece: Piece, wanted: Wanted, type_: str | None) -> Iterator[Delivery]:
+        opened = self._open(piece)
         if opened is None:
             return
         file, name, further = opened
-        part = Part(self._folder.path(name), group.start + further, group.end + further, group.ordinal)
-        first = self.position.ordinal if self.position > Position(version, group.file) else 0
-        found = 0
+        stretch = Stretch.of([piece], {self.channel.id: self.channel.name})
         with file:
-            for batch in read_batches(wanted, part, file):
-                ordinals = batch.column(batch.num_columns - 1).field(0).to_numpy(zero_copy_only=False)
-                found += len(ordinals)
-                keep = ordinals >= first
+            for batch in read_stretch(wanted, stretch, file, self._folder.path(name), further):
+                ordinals = batch.column(batch.num_columns - 1).field(0).to_numpy()
                 data = batch.select(batch.schema.names[:-1])
-                if not keep.all():
-                    data, ordinals = data.filter(pa.array(keep)), ordinals[keep]
-                if len(ordinals):
-                    delivery = Delivery(data, type_, version, ordinals, group, published)
-                    self.position = self._given = delivery.end
-                    yield delivery
-        if found > group.count or (found < group.count and self._filter is None):
-            raise PbioError(
-                "PBIO_BAD_LOG",
-                f"{found} events where the log promises {group.count}",
-                file=part.name,
-                offset=part.start,
-            )
+                delivery = Delivery(data, type_, piece.version, ordinals, piece.group, to_datetime(piece.published))
+                self.position = self._given = delivery.end
+                yield delivery
 
-    def _open(self, path: str, version: int) -> tuple[Any, str, int] | None:
+    def _open(self, piece: Piece) -> tuple[Any, str, int] | None:
         """A data file, its present path, and how much further on it has what the log says; None if it may be lost."""
         try:
-            return self._folder.open(path), path, 0
+            return self._folder.open(piece.path), piece.path, 0
         except FileNotFoundError:
-            moved = find_moved(self._folder, self._history, path, version)
+            moved = find_moved(self._folder, self._history, piece.path, piece.version)
         if moved is None:
-            loss = loss_to_error(self._history, self.channel.id, self.channel.name, version, self._folder.path(path))
+            path = self._folder.path(piece.path)
+            loss = loss_to_error(self._history, self.channel.id, self.channel.name, piece.version, path)
             if self._fail_on_loss or loss.code != "PBIO_EVENTS_GONE":
                 raise loss
         return moved

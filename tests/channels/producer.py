@@ -2,20 +2,63 @@
 
 from __future__ import annotations
 
+import random
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from pbio_spark.channels import ChannelSpace, Submission
+from pbio_spark.channels.files import Folder
+
+STEPS = ("create", "read", "replace")
+"""The calls by which a commit touches a store of any kind."""
 
 
-def main(root: str, producer: str, first: int, last: int, size: int) -> None:
-    """Publish the events `first` to `last - 1`, `size` in each commit, to the channels `a` and `b` by turns."""
+class BrokenError(OSError):
+    pass
+
+
+def break_steps(failures: int, chance: random.Random) -> None:
+    """Let so many of 10,000 steps fail, before they are done, or when they are done and nobody is told."""
+
+    def breaking(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            fails = chance.randrange(10_000) < failures
+            if fails and chance.randrange(2):
+                raise BrokenError
+            result = original(*args)
+            if fails:
+                raise BrokenError
+            return result
+
+        return call
+
+    for name in STEPS:
+        setattr(Folder, name, breaking(getattr(Folder, name)))
+
+
+def main(root: str, producer: str, first: int, last: int, size: int, failures: int) -> None:
+    """Publish the events `first` to `last - 1`, `size` in each commit, to the channels `a` and `b` by turns.
+
+    What fails is published again until it does not.
+    """
     space = ChannelSpace.open(root)
+    break_steps(failures, random.Random(producer))
     for start in range(first, last, size):
         for name in "ab":
             numbers = range(start, min(start + size, last))
-            rows = [{"n": n} for n in numbers]
-            space.publish([Submission(name, rows, producer=producer, sequence=start)])
+            submission = Submission(name, [{"n": n} for n in numbers], producer=producer, sequence=start)
+            while not is_published(space, submission):
+                pass
         print(start + size, flush=True)
+
+
+def is_published(space: ChannelSpace, submission: Submission) -> bool:
+    try:
+        space.publish([submission])
+    except BrokenError:
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from pbio_spark.channels import ChannelSpace
 from tests.channels.spaces import COUNT, again, everything
 from tests.conftest import ROOT
@@ -30,8 +32,8 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.stdout.close()
 
 
-def space_with_channels(path: Path) -> ChannelSpace:
-    space = ChannelSpace.create(str(path / "space"))
+def space_with_channels(root: str) -> ChannelSpace:
+    space = ChannelSpace.create(root)
     for name in "ab":
         space.create_channel(name, COUNT)
     return space
@@ -48,28 +50,33 @@ def check(space: ChannelSpace, producers: list[str], count: int) -> None:
         assert len(events) == count * len(producers)
 
 
-def test_processes_publish_to_one_space_at_once(tmp_path: Path) -> None:
-    space = space_with_channels(tmp_path)
-    count, size, writers = (1250, 10, 8) if LONG else (60, 3, 3)
+@pytest.mark.parametrize("store", ["disk", "bucket"])
+def test_processes_publish_to_one_space_at_once_while_its_store_fails(
+    tmp_path: Path, store: str, request: pytest.FixtureRequest
+) -> None:
+    root = str(tmp_path / "space") if store == "disk" else request.getfixturevalue("bucket")
+    space = space_with_channels(root)
+    writers, batches, size, failures = (8, 2000, 3, 20) if LONG else (3, 20, 3, 300)
     producers = [f"p{i}" for i in range(writers)]
-    running = [start("producer", space.root, producer, 0, count, size) for producer in producers]
+    count = batches // 2 * size
+    running = [start("producer", space.root, producer, 0, count, size, failures) for producer in producers]
     for process in running:
         process.communicate()
         assert process.returncode == 0, "a producer failed"
     check(space, producers, count)
     commits = space.history.catch_up().version - 2
-    assert commits == 2 * writers * count / size
+    assert commits == writers * batches
 
 
 def test_processes_that_are_killed_lose_and_double_nothing(tmp_path: Path) -> None:
-    space = space_with_channels(tmp_path)
+    space = space_with_channels(str(tmp_path / "space"))
     chance = random.Random(7)
     producers = ["p0", "p1"]
     kept = {name: tmp_path / f"kept-{name}" for name in "ab"}
 
     def begin(who: str) -> subprocess.Popen[bytes]:
         if who in producers:
-            return start("producer", space.root, who, 0, EVENTS, 2)
+            return start("producer", space.root, who, 0, EVENTS, 2, 0)
         return start("consumer", space.root, who, kept[who])
 
     running = {who: begin(who) for who in (*producers, *kept)}

@@ -14,6 +14,8 @@ from pbio_spark.channels.position import Position
 from pbio_spark.errors import PbioError
 
 MOST = 2**63 - 1
+LARGEST = 2**61
+"""The most bytes or records that anything may have: sums of two still fit."""
 EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 """The first and the last moment that has a date, in microseconds since 1970 UTC: of the years 1 to 9999."""
 

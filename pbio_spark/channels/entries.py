@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pbio_spark.channels.checked import (
+    LARGEST,
     Keep,
     a_directory,
     a_format,
@@ -229,8 +230,9 @@ def json_to_entry(data: bytes, version: int) -> Entry:
         case "compact":
             last = a_number(body.get("last"), most=version)
             pairs = [a_list(pair, 2) for pair in a_list(body.get("parts"))]
-            parts = tuple((a_path(path), a_number(further)) for path, further in pairs)
-            change = Compact(a_number(body.get("first"), most=last), last, _file(body.get("file")), parts)
+            file = _file(body.get("file"))
+            parts = tuple((a_path(path), a_number(further, most=file.bytes)) for path, further in pairs)
+            change = Compact(a_number(body.get("first"), most=last), last, file, parts)
         case _:
             change = _data(body, version)
     return Entry(a_text(made.get("space")), a_text(made.get("commit")), a_time(made.get("time")), change)
@@ -241,7 +243,7 @@ def _data(body: Mapping[str, Any], version: int) -> Data:
     directory = None
     if "directory" in body:
         path, size = a_list(body["directory"], 2)
-        directory = DataFile(a_directory(path), a_number(size))
+        directory = DataFile(a_directory(path), a_number(size, most=LARGEST))
     groups = Groups() if directory is not None else json_to_groups(body.get("groups"), sizes_of(files), version)
     said = body.get("transaction")
     transaction = None
@@ -290,4 +292,4 @@ def is_parameter(name: str, value: object) -> bool:
 
 def _file(said: Any) -> DataFile:
     path, size = a_list(said, 2)
-    return DataFile(a_path(path), a_number(size))
+    return DataFile(a_path(path), a_number(size, most=LARGEST))

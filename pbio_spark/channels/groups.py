@@ -9,13 +9,12 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pbio_spark.channels.checked import EARLIEST, LATEST, MOST, a_format, a_list, a_text, an_object, bad
+from pbio_spark.channels.checked import EARLIEST, LARGEST, LATEST, MOST, a_format, a_list, a_text, an_object, bad
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
 NO_NUMBER = -1
 NO_TIME = -(2**63)
-_LARGEST = 2**61
 _PLACES = ("channel", "file", "start", "end", "ordinal", "count")
 _ABSENT = {"producer": NO_NUMBER, "sequence": NO_NUMBER, "event_time": NO_TIME}
 """What stands in the columns that need not have a value."""
@@ -261,7 +260,7 @@ def are_dates(times: Int64s) -> npt.NDArray[np.bool_]:
 def _check(
     rows: npt.NDArray[np.void], formats: Sequence[str], producers: Sequence[str], sizes: Int64s, version: int
 ) -> None:
-    if any((rows[name] > _LARGEST).any() for name in _PLACES):
+    if any((rows[name] > LARGEST).any() for name in _PLACES):
         bad("a group is where nothing can be")
     count, file = rows["count"], rows["file"]
     if (rows["format"] >= len(formats)).any() or (rows["producer"] >= len(producers)).any():

@@ -125,11 +125,6 @@ class Stretch:
         return cls(pieces[0].path, np.array(rows, _RUN), channels, tuple(producers), own)
 
     @property
-    def events(self) -> int:
-        """How many there are, before any filter."""
-        return int((self.runs["stop"] - self.runs["first"]).sum())
-
-    @property
     def version(self) -> int:
         """The version of the first commit that it has events of."""
         return int(self.runs["version"][0])

@@ -79,13 +79,13 @@ KEEPS = st.sampled_from(["always", "subscribed"]) | NUMBERS
 PATHS = st.uuids().map(lambda made: f"data/{made.hex}.pbio")
 COUNTS = st.integers(0, 10**18 - 1)
 positions = st.builds(Position, st.integers(0, 99), COUNTS, COUNTS)
-parts = st.lists(st.tuples(PATHS, NUMBERS), max_size=3).map(tuple)
+parts = st.lists(st.tuples(PATHS, st.integers(0, 2**60)), max_size=3).map(tuple)
 changes = (
     st.builds(Create, NAMES, HEX, st.none() | derivations, KEEPS)
     | st.builds(Change, st.integers(0, 1000), PARAMETERS)
     | st.builds(Drop, st.integers(0, 1000))
     | st.builds(Trim, st.integers(0, 1000), st.integers(100, 1000), positions)
-    | st.builds(Compact, st.integers(0, 500), st.integers(500, 1000), st.builds(DataFile, PATHS, NUMBERS), parts)
+    | st.builds(Compact, st.integers(0, 500), st.integers(500, 1000), st.builds(DataFile, PATHS, st.just(2**60)), parts)
     | data_changes()
 )
 
@@ -181,6 +181,12 @@ LIES: dict[str, Callable[[dict[str, Any]], None]] = {
     "events lost that are kept": instead(trim={"channel": 1, "before": 2, "end": "2.0.1"}),
     "a compaction of the future": instead(
         compact={"first": 1, "last": 4, "file": [f"data/{'0' * 32}.pbio", 9], "parts": []}
+    ),
+    "a compaction whose parts are behind its end": instead(
+        compact={"first": 1, "last": 2, "file": [f"data/{'0' * 32}.pbio", 9], "parts": [[f"data/{'1' * 32}.pbio", 10]]}
+    ),
+    "a data file without end": instead(
+        compact={"first": 1, "last": 2, "file": [f"data/{'0' * 32}.pbio", 2**62], "parts": []}
     ),
     "a compaction out of the space": instead(compact={"first": 1, "last": 2, "file": ["../x", 9], "parts": []}),
     "two kinds": set_to("drop", {"channel": 1}),

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from pbio_spark.channels import Position, subscribers
 from pbio_spark.channels.subscribers import Subscriber
-from pbio_spark.source.channel_log import ChannelLog
+from pbio_spark.source.channel_log import READERS, ChannelLog
 from pbio_spark.source.channel_place import Place
+
+T = TypeVar("T")
 
 DUE_EVERY = 1.0
 """How often, in seconds, a stream looks whether it is time to say that it is still there."""
@@ -32,12 +37,11 @@ class StreamSubscriber:
 
         A channel that came to be since the name was last there is read from its beginning.
         """
-        found = {channel: self._read(channel) for channel in self._log.ids}
-        positions = {channel: known.position for channel, known in found.items() if known is not None}
+        positions = {channel: known.position for channel, known in self._read().items()}
         if not positions:
             return otherwise
         last = max(positions.values())
-        for channel in found.keys() - positions.keys():
+        for channel in self._log.ids - positions.keys():
             positions[channel] = Position(channel) if channel >= last.version else otherwise.start(channel)
         return Place.of(positions, self._log.end)
 
@@ -54,18 +58,28 @@ class StreamSubscriber:
             self._looked = time.monotonic()
             now = time.time_ns() // 1000
             channels = {channel for channel, known in self._known.items() if subscribers.is_due(known, now)}
-        for channel in channels & self._log.ids:
-            self._known[channel] = subscribers.acknowledge(
-                self._log.space.folder, channel, self._name, place.start(channel)
-            )
+
+        def acknowledge(channel: int) -> Subscriber:
+            return subscribers.acknowledge(self._log.space.folder, channel, self._name, place.start(channel))
+
+        self._known |= _at_once(acknowledge, channels & self._log.ids)
 
     def _unfinished(self) -> set[int]:
         """The channels that had events since what is known to have been acknowledged."""
-        found = {channel: self._read(channel) for channel in self._log.ids}
-        self._known = {channel: known for channel, known in found.items() if known is not None}
-        return {
-            channel for channel, known in self._known.items() if self._log.infos[channel].last >= known.position.version
-        }
+        self._known = self._read()
+        infos = self._log.infos
+        return {channel for channel, known in self._known.items() if infos[channel].last >= known.position.version}
 
-    def _read(self, channel: int) -> Subscriber | None:
-        return subscribers.read(self._log.space.folder, channel, self._name)
+    def _read(self) -> dict[int, Subscriber]:
+        """What the space knows of the name, by channel."""
+
+        def read(channel: int) -> Subscriber | None:
+            return subscribers.read(self._log.space.folder, channel, self._name)
+
+        return {channel: known for channel, known in _at_once(read, self._log.ids).items() if known is not None}
+
+
+def _at_once(call: Callable[[int], T], channels: Collection[int]) -> dict[int, T]:
+    """What a function gives for each channel: each call waits for a disk or a server."""
+    with ThreadPoolExecutor(READERS) as pool:
+        return dict(zip(channels, pool.map(call, channels), strict=True))

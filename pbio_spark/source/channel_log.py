@@ -101,7 +101,8 @@ class ChannelLog:
         return {piece.group.channel for pieces in known for piece in pieces}
 
     def pieces(self, start: Place, end: Position) -> Iterator[Piece]:
-        """The events from one place to another, in the order of the log. Raises PBIO_EVENTS_GONE."""
+        """The events from one place to another, in the order of the log. Raises PBIO_EVENTS_GONE, PBIO_BAD_OFFSET."""
+        self.checked(end)
         # There are no events of channels in front of the channels.
         version = max(start.position.version, min(self.infos, default=end.version))
         while Position(version) < end and (pieces := self._commit(version, start)) is not None:

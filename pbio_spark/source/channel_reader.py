@@ -42,7 +42,7 @@ class ChannelReader(DataSourceReader):
         """
         channels = ChannelLog(root, options)
         said = options.ending_offsets
-        end = channels.end if isinstance(said, str) else channels.checked(Position(*said))
+        end = channels.end if isinstance(said, str) else Position(*said)
         planner = ChannelPlanner(channels, options, schema, is_projection=is_projection)
         self._root = root
         self._fail = options.fail_on_data_loss

@@ -141,6 +141,9 @@ def test_two_spaces_mixed_up(space: ChannelSpace, tmp_path: Path) -> None:
     ):
         with pytest.raises(PbioError, match=rf"PBIO_BAD_OFFSET.*{said}"):
             Query(space, wrong, channel="counts").batch()
+    # The log was replaced by an older copy of itself while a batch was on its way.
+    with pytest.raises(PbioError, match="PBIO_BAD_OFFSET"):
+        Query(space, offset, channel="counts").tasks({**offset, "position": "9.0.0"})
 
 
 def test_channels_that_come_to_be_are_read_by_their_pattern(space: ChannelSpace) -> None:

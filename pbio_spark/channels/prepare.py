@@ -186,11 +186,11 @@ class Preparer:
         infos = [find(str(name)) for name in names]
         channels = np.array([info.id for info in infos], np.int64)[codes]
         types = np.array([info.format for info in infos])
+        of_type = {info.format: info for info in infos}
         for format_id in np.unique(types).tolist():
-            info = next(info for info in infos if info.format == format_id)
             is_of = (types == format_id)[codes]
             rows = batch if is_of.all() else batch.filter(pa.array(is_of))
-            yield channel_format(info, self._formats), rows, channels[is_of]
+            yield channel_format(of_type[format_id], self._formats), rows, channels[is_of]
 
     def _check_delivery(self, form: Format, own: Format, encoded: Encoded) -> None:
         """Read the events as the channel's type, as its subscribers will: nothing that fails there is published."""

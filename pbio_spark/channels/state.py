@@ -127,12 +127,18 @@ class State:
                 waiting += [child.id]
         return tuple(found)
 
-    def outline(self) -> State:
-        """A copy of which channels there are, and no more: what it takes to prepare events for them."""
+    def outline(self, channel: int | None = None) -> State:
+        """A copy of which channels there are, and no more: what it takes to prepare events for them.
+
+        Args:
+            channel: that the events are for, if there is only one; what is not derived from it is left out.
+        """
         made = State(self.space)
         made.control = self.control
+        wanted = None if channel is None else {channel, *(child for child, _ in self.descendants([channel]))}
         for info in self.channels.values():
-            made.add(info)
+            if wanted is None or info.id in wanted:
+                made.add(info)
         return made
 
     def status(self, channel: int) -> str:

@@ -42,8 +42,9 @@ PIECE = 32 << 20
 """How many bytes of Arrow columns a task gathers for one data file: enough that a file is worth its request and its
 fsync, little enough that columns, records and what is derived from them fit into a worker's memory."""
 
-WARM = 64
-"""For how many channels the driver compiles, where each row names its own. Tasks do the others' work themselves."""
+WARM = 1024
+"""For how many channels the driver compiles, where each row names its own: what then goes to every task is less than a
+megabyte. Tasks do the others' work themselves."""
 
 _KEPT = 16
 """How many channel spaces and sets of compiled tools a driver's process remembers: Spark makes a writer anew for every
@@ -61,6 +62,19 @@ class TaskEvents(WriterCommitMessage):
 
     query: str | None
     packed: tuple[Packed, ...]
+
+
+@dataclass(slots=True)
+class _Tools:
+    """What encodes and derives events, with all that it has compiled.
+
+    Attributes:
+        control: the control version for which it has all that tasks need.
+    """
+
+    preparer: Preparer
+    deriver: Deriver
+    control: int = -1
 
 
 class _Writer:
@@ -90,25 +104,22 @@ class _Writer:
         empty = schema.empty_table()
         self._submission = Submission(options.channel, empty, producer=options.producer, columns=columns)
         space = _opened(root)
-        with space.history.lock:
-            self._state = space.history.catch_up().outline()
         self.space = space.id
         self._folder = space.folder
         try:
-            infos = self._channels()
-            self._preparer, self._deriver = _tools(space, options, schema, infos)
+            with space.history.lock:
+                state = space.history.catch_up()
+                named = None if options.channel is None else state.named(options.channel)
+                fixed = named if options.channel_column is None else None
+                self._state = state.outline(None if fixed is None else fixed.id)
+            infos = self._channels() if fixed is None else [fixed]
+            self._tools = _tools(space, options, schema, infos)
             self._warm(infos)
         except PbioError as error:
             raise error.at(file=root) from None
 
     def _channels(self) -> list[ChannelInfo]:
-        """The channels to prepare for: the one that is named, else one of each type and those from which others are
-        derived, those first that were published to last."""
-        name, column = self._submission.channel, self._submission.columns.channel
-        named = None if name is None else self._state.named(name)
-        if column is None:
-            assert named is not None
-            return [named]
+        """One channel of each type, and those from which others are derived; first those that were published to last."""
         latest = sorted(self._state.channels.values(), key=lambda info: info.last)
         of_type = {info.format: info for info in latest}
         parents = self._state.parents
@@ -116,13 +127,17 @@ class _Writer:
 
     def _warm(self, infos: Sequence[ChannelInfo]) -> None:
         """Compile what tasks need, and refuse what no row can mend."""
-        self._preparer.check(self._submission)
+        if self._tools.control == self._state.control:
+            return
+        preparer, deriver = self._tools.preparer, self._tools.deriver
+        preparer.check(self._submission)
         # Whether a row names a channel that its columns do not suit, the row will tell.
         doubtful = () if self._submission.columns.channel is None else (PbioError,)
         for info in infos[:WARM]:
             with suppress(*doubtful):
-                form = self._preparer.warm(info, self._submission, self._null_value)
-                self._deriver.warm(info.id, form, self._state)
+                form = preparer.warm(info, self._submission, self._null_value)
+                deriver.warm(info.id, form, self._state)
+        self._tools.control = self._state.control
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskEvents:
         context = TaskContext.get()
@@ -145,8 +160,8 @@ class _Writer:
 
     def _pack(self, rows: pa.RecordBatch) -> list[Packed]:
         submission = replace(self._submission, events=rows)
-        prepared = self._preparer.prepare(submission, self._state.named, self._null_value)
-        return [pack(self._folder, self._deriver, prepared, self._state)] if prepared else []
+        prepared = self._tools.preparer.prepare(submission, self._state.named, self._null_value)
+        return [pack(self._folder, self._tools.deriver, prepared, self._state)] if prepared else []
 
     def _publish(self, packed: Sequence[Packed], transaction: tuple[str, int] | None) -> None:
         if not packed:
@@ -154,7 +169,7 @@ class _Writer:
         space = _opened(self.root)
         if space.id != self.space:
             raise PbioError("PBIO_NO_SPACE", "another channel space is here than when the write began", file=self.root)
-        published = publish(space.history, space.folder, self._deriver, space.formats, packed, transaction)
+        published = publish(space.history, space.folder, self._tools.deriver, space.formats, packed, transaction)
         if published.known:
             log.info("%s: %d of the events had been published before", self.root, published.known)
         if self._seconds is not None:
@@ -219,7 +234,7 @@ def _pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
 
 
 _spaces: dict[str, ChannelSpace] = {}
-_compiled: dict[object, tuple[Preparer, Deriver]] = {}
+_tools_of: dict[object, _Tools] = {}
 
 
 def _opened(root: str) -> ChannelSpace:
@@ -230,21 +245,18 @@ def _opened(root: str) -> ChannelSpace:
     return _kept(_spaces, root, space)
 
 
-def _tools(
-    space: ChannelSpace, options: Options, schema: pa.Schema, infos: Sequence[ChannelInfo]
-) -> tuple[Preparer, Deriver]:
-    """A preparer and a deriver, which may know the columns already."""
+def _tools(space: ChannelSpace, options: Options, schema: pa.Schema, infos: Sequence[ChannelInfo]) -> _Tools:
+    """The tools for some columns, which may be warm already."""
+    key = space.id, schema, repr(replace(options, txn_version=None))
+    known = _tools_of.pop(key, None)
+    if known is not None:
+        return _kept(_tools_of, key, known)
     transforms = tuple(
         (find_format(target, options, _targets(target, space, infos)), program)
         for _, target, program in options.transforms
     )
-    machine = machine_of(options)
-    columns = options.channel_column, options.producer_column, options.sequence_column, options.event_time_column
-    key = space.id, machine, transforms, schema, columns, options.null_value
-    tools = _compiled.pop(key, None)
-    if tools is None:
-        tools = Preparer(space.formats, machine=machine, transforms=transforms), Deriver(space.formats)
-    return _kept(_compiled, key, tools)
+    tools = _Tools(Preparer(space.formats, machine=machine_of(options), transforms=transforms), Deriver(space.formats))
+    return _kept(_tools_of, key, tools)
 
 
 def _targets(said: str, space: ChannelSpace, infos: Sequence[ChannelInfo]) -> Iterable[Format]:

@@ -7,7 +7,7 @@ commits that were put together in one file are read as one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
@@ -147,15 +147,34 @@ def read_stretch(
     find: Callable[[bytes], Format | None] = (lambda format_id: None) if store is None else store.get
     chunker = Chunker(source, name, wanted.formats, find, wanted.records_per_batch, wanted.max_batch_bytes, wanted.walk)
     maker = EventMaker(wanted, part, chunker.formats, stretch, further)
-    for chunk in chunker.chunks(part.start, part.end, 0):
-        chosen = maker.choose(chunk)
-        if chosen is not None and (batch := maker.chunk_to_batch(chosen)).num_rows:
-            yield batch
-        if maker.is_done:
-            break
-    maker.check()
+    rest: Iterable[Stretch] = ()
+    try:
+        for chunk in _chunks(chunker, part, len(runs)):
+            chosen = maker.choose(chunk)
+            if chosen is not None and (batch := maker.chunk_to_batch(chosen)).num_rows:
+                yield batch
+            if maker.is_done:
+                break
+        maker.check()
+    except _AstrayError:
+        rest = maker.rest()
     if maker.dropped:
         log.warning("%s: %d bad records dropped", name, maker.dropped)
+    for alone in rest:
+        yield from read_stretch(wanted, alone, source, name, further)
+
+
+class _AstrayError(Exception):
+    """Damage led away from the groups of a stretch. The log knows where each begins: they can be read one by one."""
+
+
+def _chunks(chunker: Chunker, part: Part, groups: int) -> Iterator[Chunk]:
+    try:
+        yield from chunker.chunks(part.start, part.end, 0)
+    except PbioError as error:
+        if groups > 1:
+            raise _AstrayError from error
+        raise
 
 
 class EventMaker(BatchMaker):
@@ -168,6 +187,8 @@ class EventMaker(BatchMaker):
         self._ends = stretch.runs["end"] + further
         self._counted = np.zeros(len(stretch.runs), np.int64)
         """How many records of each run have been met."""
+        self._passed = 0
+        """How many runs lie behind us."""
         self._is_damaged = False
         self._run = self._ordinals = np.empty(0, np.int64)
         """Of each entry of the chunk that was chosen last: the number of its run, and its ordinal."""
@@ -176,17 +197,17 @@ class EventMaker(BatchMaker):
         """The entries of a chunk that are wanted; None if there are none."""
         runs = self._stretch.runs
         offsets = chunk.offset + chunk.positions
-        run = np.searchsorted(self._starts, offsets, side="right") - 1
         if chunk.error is not None:
-            # What is behind damage cannot be found, whosever it is.
+            if len(runs) > 1:
+                raise _AstrayError
             self._is_damaged = True
-            self._run = np.maximum(run, 0)
-            self._ordinals = runs["ordinal"][self._run] + self._counted[self._run]
+            self._run, self._ordinals = np.zeros(1, np.int64), runs["ordinal"] + self._counted
             return chunk
+        run = np.searchsorted(self._starts, offsets, side="right") - 1
         inside = np.flatnonzero((run >= 0) & (offsets < self._ends[run]))
         run = run[inside]
         ordinals = runs["ordinal"][run] + self._counted[run] + np.arange(len(run)) - np.searchsorted(run, run)
-        np.add.at(self._counted, run, 1)
+        self._count(chunk, run, inside)
         is_wanted = (ordinals >= runs["first"][run]) & (ordinals < runs["stop"][run])
         self._run, self._ordinals = run[is_wanted], ordinals[is_wanted]
         kept = inside[is_wanted]
@@ -194,6 +215,19 @@ class EventMaker(BatchMaker):
             return chunk
         columns = ("positions", "starts", "ends", "formats", "rights")
         return replace(chunk, **{name: getattr(chunk, name)[kept] for name in columns}) if len(kept) else None
+
+    def _count(self, chunk: Chunk, run: npt.NDArray[np.int64], inside: npt.NDArray[np.int64]) -> None:
+        """Count the entries of a chunk that are in runs, if they are as the log says; else nothing."""
+        ends = chunk.offset + chunk.ends[inside] - chunk.data.__array_interface__["data"][0]
+        passed = int(np.searchsorted(self._ends, chunk.offset + chunk.positions[-1], side="right"))
+        here = slice(self._passed, max(passed, int(run[-1]) + 1 if len(run) else 0))
+        counted = self._counted[here].copy()
+        np.add.at(counted, run - self._passed, 1)
+        behind = passed - self._passed
+        if (ends > self._ends[run]).any() or (counted[:behind] != self._stretch.runs["count"][here][:behind]).any():
+            raise _AstrayError
+        self._counted[here] = counted
+        self._passed = passed
 
     @property
     def is_done(self) -> bool:
@@ -205,14 +239,26 @@ class EventMaker(BatchMaker):
         """Raise PBIO_BAD_LOG if the file does not have the events that the log promises."""
         runs = self._stretch.runs
         needed = runs["stop"] - runs["ordinal"]
-        wrong = np.flatnonzero((self._counted < needed) | (self._counted > runs["count"]))
-        if len(wrong) and not self._is_damaged:
-            raise PbioError(
-                "PBIO_BAD_LOG",
-                f"{self._counted[wrong[0]]} events where the log promises {runs['count'][wrong[0]]}",
-                file=self.part.name,
-                offset=int(self._starts[wrong[0]]),
-            )
+        wrong = (self._counted < needed) | (self._counted > runs["count"])
+        if not wrong.any() or self._is_damaged:
+            return
+        if len(runs) > 1:
+            raise _AstrayError
+        raise PbioError(
+            "PBIO_BAD_LOG",
+            f"{self._counted[0]} events where the log promises {runs['count'][0]}",
+            file=self.part.name,
+            offset=self.part.start,
+        )
+
+    def rest(self) -> Iterator[Stretch]:
+        """What has not been read yet, group by group."""
+        for number in range(self._passed, len(self._counted)):
+            runs = self._stretch.runs[number : number + 1].copy()
+            runs["first"] = np.maximum(runs["first"], runs["ordinal"] + self._counted[number])
+            own = {0: self._stretch.own[number]} if number in self._stretch.own else {}
+            if (runs["first"] < runs["stop"]).all():
+                yield replace(self._stretch, runs=runs, own=own)
 
     def _facts(self, chunk: Chunk, kept: npt.NDArray[np.int64]) -> dict[str, Callable[[], pa.Array]]:
         stretch, runs = self._stretch, self._stretch.runs

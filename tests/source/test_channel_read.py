@@ -283,6 +283,52 @@ def test_a_lost_or_lying_file_is_an_error(space: ChannelSpace) -> None:
     assert "PBIO_BAD_LOG" in code_of(space, channel="counts", failOnDataLoss=False)
 
 
+def edited(path: Path, at: int, data: bytes) -> None:
+    whole = bytearray(path.read_bytes())
+    whole[at : at + len(data)] = data
+    path.write_bytes(whole)
+
+
+def place(space: ChannelSpace, channel: str, number: int) -> int:
+    """Where the item of an event begins in the file that all commits were put together in."""
+    return int(load(space.root, channel=channel, metadataColumn="m")[number]["m"]["offset"])
+
+
+NO_ITEM, NO_END, FAR = b"\xee" * 8, b"\3\0\0\0\x7f\0\0\0", b"\3\0\0\0\0\0\0\xc0"
+"""Bytes that are no item, a record without end, and one that reaches over what follows."""
+
+
+@pytest.mark.parametrize("data", [NO_ITEM, NO_END, FAR])
+def test_damage_of_one_group_costs_no_other(space: ChannelSpace, data: bytes) -> None:
+    space.compact()
+    space.vacuum(grace=NOW, linger=NOW)
+    (path,) = Path(space.root, "data").iterdir()
+    at, foreign = place(space, "counts", 5), place(space, "readings", 0)
+    whole = path.read_bytes()
+    edited(path, foreign, data)
+    assert numbers(space) == ALL
+    path.write_bytes(whole)
+    edited(path, at, data)
+    with pytest.raises(PbioError) as caught:
+        numbers(space)
+    assert caught.value.offset == at
+    schema = columns(("n", pa.int32()), ("_corrupt_record", pa.struct([("offset", pa.int64())])))
+    rows = load(space.root, schema=schema, channel="counts", mode="permissive")
+    assert [row["n"] for row in rows] == [0, 1, 2, 10, 11, None, 20, 21, 22]
+    assert rows[5]["_corrupt_record"] == {"offset": at}
+    dropped = load(space.root, schema=schema, channel="counts", mode="dropmalformed", startingOffsets="5.0.1")
+    assert [row["n"] for row in dropped] == [11, 20, 21, 22]
+
+
+def test_a_record_that_swallows_another_is_no_sound_one(space: ChannelSpace) -> None:
+    path = Path(load(space.root, channel="counts", metadataColumn="m")[0]["m"]["file_path"])
+    edited(path, place(space, "counts", 0) + 4, (20 + 28).to_bytes(4))
+    with pytest.raises(PbioError, match="PBIO_BAD_RECORD"):
+        numbers(space)
+    with pytest.raises(PbioError, match="2 events where the log promises 3"):
+        numbers(space, mode="dropmalformed")
+
+
 def test_a_dropped_channel_between_planning_and_reading(space: ChannelSpace) -> None:
     reader = plan(space.root, channel="counts")
     space.drop_channel("counts")

@@ -119,7 +119,7 @@ class _Writer:
             raise error.at(file=root) from None
 
     def _channels(self) -> list[ChannelInfo]:
-        """One channel of each type, and those from which others are derived; first those that were published to last."""
+        """One channel of each type, and those from which others are derived, the newest in use first."""
         latest = sorted(self._state.channels.values(), key=lambda info: info.last)
         of_type = {info.format: info for info in latest}
         parents = self._state.parents

@@ -1,0 +1,80 @@
+"""Processes at a channel that may be killed at any time: `python -m tests.source.channel_process WHAT ...`.
+
+Each prints a line for every step that it has made.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from pbio_spark.channels import ChannelSpace
+
+
+def publish(root: str, producer: str, count: str) -> None:
+    """A plain program: publish numbered events, one after the other, with their numbers as sequence numbers."""
+    channel = ChannelSpace.open(root).channel("events")
+    for n in range(int(count)):
+        channel.submit({"n": n}, producer=producer, sequence=n)
+        print(n, flush=True)
+
+
+def write(root: str, producer: str, source: str, checkpoint: str) -> None:
+    """A Spark stream from the files of a folder, one file in a micro-batch; it ends when there are no more.
+
+    The events have no sequence numbers: what keeps a batch from being there twice is that its commit names it.
+    """
+    rows = _session().readStream.schema("n bigint").option("maxFilesPerTrigger", 1).json(source)
+    writer = rows.writeStream.format("pbio").option("channel", "events").option("producer", producer)
+    query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start(root)
+    _tell(query, query.awaitTermination)
+
+
+def read(root: str, kept: str, checkpoint: str) -> None:
+    """A Spark stream from the channel into a folder, one file for each micro-batch. It does not end."""
+
+    def keep(rows: DataFrame, batch: int) -> None:
+        found = rows.select("at.position", "at.producer", "n").collect()
+        lines = "".join(json.dumps(list(row)) + "\n" for row in found)
+        path = Path(kept) / f"{batch:06}.jsonl"
+        if path.exists() and path.read_text() != lines:
+            raise AssertionError(f"batch {batch} is another one when it is read again")
+        hidden = path.with_name(f".{path.name}")
+        hidden.write_text(lines)
+        hidden.rename(path)
+
+    stream = _session().readStream.format("pbio").option("channel", "events").option("startingOffsets", "earliest")
+    rows = stream.option("metadataColumn", "at").option("maxRecordsPerTrigger", 100).load(root)
+    query = rows.writeStream.foreachBatch(keep).option("checkpointLocation", checkpoint).start()
+    _tell(query, query.awaitTermination)
+
+
+def _session() -> SparkSession:
+    return (
+        SparkSession.builder.master("local[1]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "localhost")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "512m")
+        .config("spark.log.level", "OFF")
+        .getOrCreate()
+    )
+
+
+def _tell(query: StreamingQuery, wait: Callable[[float], bool | None]) -> None:
+    """Print the number of each batch until the query ends."""
+    told = None
+    while not wait(0.05):
+        progress = query.lastProgress
+        if progress is not None and progress["batchId"] != told:
+            told = progress["batchId"]
+            print(told, flush=True)
+
+
+if __name__ == "__main__":
+    {"publish": publish, "write": write, "read": read}[sys.argv[1]](*sys.argv[2:])

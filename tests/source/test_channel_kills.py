@@ -1,0 +1,145 @@
+"""Spark streams and plain programs at one channel, killed at any time: every event is there once, and in order."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from ecode.types import INT64, Field, record
+from pbio_spark.channels import ChannelSpace, Position
+from pbio_spark.channels.check import problems
+from tests.channels.spaces import everything
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.spark
+
+LONG = bool(os.environ.get("PBIO_LONG"))
+EVENTS = 6_667 if LONG else 40
+"""Of each writer."""
+PER_FILE = 10
+WRITERS = ("spark-0", "spark-1") if LONG else ("spark-0",)
+KILLS = 100 if LONG else 4
+
+
+class Process:
+    """A process that is started again whenever it was killed, with all the processes that it started."""
+
+    def __init__(self, errors: Path, module: str, *arguments: object) -> None:
+        self._errors = errors
+        self._command = [sys.executable, "-m", module, *map(str, arguments)]
+        self.start()
+
+    def start(self) -> None:
+        environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+        with self._errors.open("w") as errors:
+            self._running = subprocess.Popen(
+                self._command,
+                cwd=ROOT,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+            )
+
+    def wait_for_steps(self, count: int) -> None:
+        """Wait until it has told of some more steps, or has ended."""
+        assert self._running.stdout is not None
+        for _ in range(count):
+            self._running.stdout.readline()
+
+    @property
+    def is_done(self) -> bool:
+        code = self._running.poll()
+        assert code in (None, 0), self._errors.read_text()[-5000:]
+        return code == 0
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._running.pid, signal.SIGKILL)
+        self._running.communicate()
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> ChannelSpace:
+    space = ChannelSpace.create(str(tmp_path / "space"))
+    space.create_channel("events", record("event", [Field("n", INT64)]))
+    return space
+
+
+@pytest.fixture
+def processes(space: ChannelSpace, tmp_path: Path) -> Iterator[dict[str, Process]]:
+    """Writers and subscribers, by what they are."""
+    module = "tests.source.channel_process"
+    made = {"plain": Process(tmp_path / "plain.err", module, "publish", space.root, "plain", EVENTS)}
+    for producer in WRITERS:
+        source = tmp_path / producer
+        source.mkdir()
+        for first in range(0, EVENTS, PER_FILE):
+            path, numbers = source / f"{first:06}.json", range(first, min(first + PER_FILE, EVENTS))
+            path.write_text("".join(f'{{"n": {n}}}\n' for n in numbers))
+            os.utime(path, (first, first))  # Spark reads the older ones first
+        errors, checkpoint = tmp_path / f"{producer}.err", tmp_path / f"checkpoint-{producer}"
+        made[producer] = Process(errors, module, "write", space.root, producer, source, checkpoint)
+    kept, checkpoint = tmp_path / "kept", tmp_path / "checkpoint-reader"
+    kept.mkdir()
+    made["reader"] = Process(tmp_path / "reader.err", module, "read", space.root, kept, checkpoint)
+    lines = tmp_path / "kept.txt"
+    made["subscriber"] = Process(tmp_path / "subscriber.err", "tests.channels.consumer", space.root, "events", lines)
+    yield made
+    for process in made.values():
+        process.kill()
+
+
+def test_every_event_is_there_once_and_in_order(
+    space: ChannelSpace, processes: dict[str, Process], tmp_path: Path
+) -> None:
+    chance = random.Random(3)
+    for number in range(KILLS):
+        running = [process for process in processes.values() if not process.is_done]
+        victim = running[number % len(running)]
+        if victim is not processes["subscriber"] and chance.random() < 0.8:
+            victim.wait_for_steps(chance.randint(1, 4))
+        time.sleep(chance.random())
+        victim.kill()
+        victim.start()
+    producers = ("plain", *WRITERS)
+    expected = EVENTS * len(producers)
+    kept, lines = tmp_path / "kept", tmp_path / "kept.txt"
+    while not all(processes[name].is_done for name in producers):
+        time.sleep(0.1)
+    while len(read_by_spark(kept)) < expected or len(read_by_python(lines)) < expected:
+        assert not processes["reader"].is_done
+        assert not processes["subscriber"].is_done
+        time.sleep(0.1)
+    published = [(event.position, event.producer, event.values["n"]) for event in everything(space.channel("events"))]
+    for seen in (published, read_by_spark(kept), read_by_python(lines)):
+        assert len({position for position, _, _ in seen}) == len(seen) == expected
+        for producer in producers:
+            own = [(n, position) for position, who, n in seen if who == producer]
+            assert own == sorted(own)
+            assert [n for n, _ in own] == list(range(EVENTS))
+    assert not list(problems(ChannelSpace.open(space.root)))
+
+
+def read_by_spark(kept: Path) -> list[tuple[Position, str, int]]:
+    """What the stream kept, in the order in which it came."""
+    rows = [json.loads(line) for path in sorted(kept.glob("*.jsonl")) for line in path.read_text().splitlines()]
+    return [(Position.parse(position), producer, n) for position, producer, n in rows]
+
+
+def read_by_python(lines: Path) -> list[tuple[Position, str, int]]:
+    """What the plain subscriber kept, in the order in which it came."""
+    text = lines.read_text() if lines.exists() else ""
+    rows = [line.split() for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    return [(Position.parse(position), producer, int(n)) for position, producer, _, n in rows]

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from pbio_spark.channels import ChannelSpace
+from pbio_spark.source.datasource import PbioDataSource
 
 
 def publish(root: str, producer: str, count: str) -> None:
@@ -55,7 +56,7 @@ def read(root: str, kept: str, checkpoint: str) -> None:
 
 
 def _session() -> SparkSession:
-    return (
+    session = (
         SparkSession.builder.master("local[1]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "localhost")
@@ -64,6 +65,9 @@ def _session() -> SparkSession:
         .config("spark.log.level", "OFF")
         .getOrCreate()
     )
+    # Spark finds it by itself, unless the machine is so busy that its search runs into its time limit.
+    session.dataSource.register(PbioDataSource)
+    return session
 
 
 def _tell(query: StreamingQuery, wait: Callable[[float], bool | None]) -> None:

@@ -22,6 +22,9 @@ from pbio_spark.source.wanted import options_to_wanted, with_converters
 NEAR = 64 << 10
 """How many bytes between two groups are rather read than passed over."""
 
+PARTITION_BYTES = 32 << 20
+"""How many bytes of events one task reads, where nobody says: half a second's work for Spark."""
+
 LOCAL_OPEN_COST = 256 << 10
 """What opening a file on a local disk costs, in bytes that could be read meanwhile."""
 
@@ -67,7 +70,8 @@ class ChannelPlanner:
         found = list(pieces)
         self._learn(found, is_stream)
         local = self._log.space.folder.is_local
-        packed = _pack(found, self._options.max_partition_bytes, LOCAL_OPEN_COST if local else OPEN_COST, is_stream)
+        most = self._options.max_partition_bytes or PARTITION_BYTES
+        packed = _share(found, most) if is_stream else _pack(found, most, LOCAL_OPEN_COST if local else OPEN_COST)
         return [Reading(tuple(self._stretches(part))) for part in packed]
 
     def _learn(self, pieces: Sequence[Piece], is_stream: bool) -> None:
@@ -138,28 +142,44 @@ def channels_to_schema(log: ChannelLog, options: Options) -> pa.Schema:
     return with_special_columns(infer_schema(formats, options), options, EVENT_TYPE)
 
 
-def _pack(pieces: Sequence[Piece], most: int, cost: int, is_stream: bool) -> list[list[Piece]]:
-    """Pieces in their order, put together to partitions of about `most` bytes.
-
-    In a stream a producer's pieces stay together (DESIGN decision 19). Events of which nobody said who made them have
-    no order to keep.
-    """
+def _pack(pieces: Sequence[Piece], most: int, cost: int) -> list[list[Piece]]:
+    """Pieces in their order, put together to partitions of about `most` bytes; `cost` is that of opening a file."""
     partitions: list[list[Piece]] = []
-    places: dict[str, int] = {}
     room, path = 0, ""
     for piece in pieces:
         size = piece.bytes + (0 if piece.path == path else cost)
         path = piece.path
-        producer = piece.group.producer
-        if is_stream and producer is not None and producer in places:
-            partitions[places[producer]].append(piece)
-            room -= size if places[producer] == len(partitions) - 1 else 0
-            continue
         if size > room or not partitions:
             partitions.append([])
             room = most + cost
         room -= size
         partitions[-1].append(piece)
-        if producer is not None:
-            places[producer] = len(partitions) - 1
     return partitions
+
+
+def _share(pieces: Sequence[Piece], most: int) -> list[list[Piece]]:
+    """Pieces by producer, put together to partitions of about `most` bytes, in each of them in their order.
+
+    All that a producer made is in one partition (DESIGN decision 19). Producers that appear together stay together,
+    since their events lie together. Events of which nobody said who made them have no order to keep.
+    """
+    sizes: dict[tuple[object, ...], int] = {}
+    owners = [_owner(piece) for piece in pieces]
+    for piece, owner in zip(pieces, owners, strict=True):
+        sizes[owner] = sizes.get(owner, 0) + piece.bytes
+    total = sum(sizes.values())
+    count = -(-total // most)
+    places: dict[tuple[object, ...], int] = {}
+    before = 0
+    for owner, size in sizes.items():
+        places[owner] = (before + size // 2) * count // max(total, 1)
+        before += size
+    partitions: dict[int, list[Piece]] = {}
+    for piece, owner in zip(pieces, owners, strict=True):
+        partitions.setdefault(places[owner], []).append(piece)
+    return [partitions[place] for place in sorted(partitions)]
+
+
+def _owner(piece: Piece) -> tuple[object, ...]:
+    """Whose events stay together: a producer's, else those of a file."""
+    return (piece.path,) if piece.group.producer is None else (piece.group.producer, "")

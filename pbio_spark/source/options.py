@@ -177,7 +177,12 @@ class Options:
         doc="What a file does that ends inside a record: `error` (the default in batches), `ignore` the rest, or "
         "`wait` (the default in streams) for it to grow; in a batch `wait` is `ignore`.",
     )
-    max_partition_bytes: int = _option(size, 128 << 20, *READS, doc="How many bytes of files one task reads, about.")
+    max_partition_bytes: int | None = _option(
+        size,
+        None,
+        *READS,
+        doc="How many bytes of files one task reads, about; without it 128 MB, of channels 32 MB.",
+    )
     scan_limit: int = _option(
         size,
         256 << 20,

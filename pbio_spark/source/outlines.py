@@ -30,6 +30,8 @@ from pbio_spark.source.options import Options
 from pbio_spark.wire import Scanner, TruncatedError, read_index
 from pbio_spark.wire.sidecar import STEP, Outline, Point, outline_from_json, outline_to_json, read_sidecar
 
+PARTITION_BYTES = 128 << 20
+"""How many bytes of files one task reads, where nobody says: Spark's own figure."""
 HEAD = 1 << 20
 """How far into a file the formats at its head are looked for, in bytes."""
 BLOCKS = 20_000
@@ -56,7 +58,7 @@ def outline_files(files: Sequence[DataFile], options: Options, *, all_formats: b
     walked: set[str] = set()
     budget = options.scan_limit
     for file in sorted(files, key=lambda file: file.size):
-        if all_formats or file.size > options.max_partition_bytes:
+        if all_formats or file.size > (options.max_partition_bytes or PARTITION_BYTES):
             # A sidecar spares the walk, but it may turn out to be of an earlier state of the file.
             budget -= 0 if file.has_sidecar else file.size
             if budget >= 0 and file.size <= options.scan_limit:

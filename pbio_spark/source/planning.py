@@ -14,7 +14,7 @@ from pbio_spark.columns.read import CORRUPT_TYPE, METADATA_TYPE
 from pbio_spark.formats import Format
 from pbio_spark.source.listing import DataFile, list_files
 from pbio_spark.source.options import Options
-from pbio_spark.source.outlines import outline_files
+from pbio_spark.source.outlines import PARTITION_BYTES, outline_files
 from pbio_spark.source.partitions import partition_schema
 from pbio_spark.source.schema import check_names, infer_schema, wanted_formats
 from pbio_spark.wire.sidecar import Outline, Point
@@ -44,7 +44,7 @@ def plan_partitions(
     files: Sequence[DataFile], outlines: Sequence[Outline], options: Options
 ) -> list[tuple[Split, ...]]:
     """Splits of about `maxPartitionBytes`, several together where files are small, in the order of the files."""
-    return pack(_splits(files, outlines, options.max_partition_bytes), options)
+    return pack(_splits(files, outlines, options.max_partition_bytes or PARTITION_BYTES), options)
 
 
 def pack(splits: Iterable[Split], options: Options) -> list[tuple[Split, ...]]:
@@ -55,7 +55,7 @@ def pack(splits: Iterable[Split], options: Options) -> list[tuple[Split, ...]]:
         cost = split.end - split.start + OPEN_COST
         if cost > room or not partitions:
             partitions.append([])
-            room = options.max_partition_bytes + OPEN_COST
+            room = (options.max_partition_bytes or PARTITION_BYTES) + OPEN_COST
         partitions[-1].append(split)
         room -= cost
     return [tuple(partition) for partition in partitions]

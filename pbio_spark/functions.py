@@ -30,7 +30,8 @@ from pbio_spark.formats.arrow_to_record import arrow_to_record
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.store import FolderStore
 from pbio_spark.source.arrow import spark_to_arrow
-from pbio_spark.source.options import Options, Scope, machine_of, name_of, parse_options
+from pbio_spark.source.options import Options, Scope, machine_of, name_of
+from pbio_spark.source.parse_options import parse_options
 from pbio_spark.source.schema import check_names, infer_schema, is_wanted, several_formats
 from pbio_spark.source.wanted import options_to_wanted, with_converters, with_request
 

@@ -3,6 +3,7 @@
     datasource     `PbioDataSource`, which Spark calls
     option_values  texts -> values of options
     options        every option, in one table
+    parse_options  options as Spark hands them over -> `Options`
 
 reading a batch:
 

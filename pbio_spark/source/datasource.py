@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from pbio_spark.errors import PbioError
-from pbio_spark.source.options import Scope, parse_options, paths_of, space_of
+from pbio_spark.source.options import Scope
+from pbio_spark.source.parse_options import parse_options, paths_of, space_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

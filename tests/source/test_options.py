@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pbio_spark.errors import PbioError
-from pbio_spark.source.options import Options, Scope, option_name, options_to_markdown, parse_options, paths_of
+from pbio_spark.source.options import Options, Scope, option_name, options_to_markdown
+from pbio_spark.source.parse_options import parse_options, paths_of
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,140 @@
+"""Options as Spark hands them over -> `Options`.
+
+Spark hands options over as texts under lower-cased names. A name or a value that the table does not know is an error
+with a suggestion, never ignored.
+
+    >>> parse_options({"maxpartitionbytes": "64m", "mode": "permissive"}, Scope.READ).max_partition_bytes
+    67108864
+    >>> parse_options({"formatnam": "reading"}, Scope.READ)
+    Traceback (most recent call last):
+    pbio_spark.errors.PbioError: [PBIO_UNKNOWN_OPTION] there is no option 'formatnam' for read
+      hint: did you mean 'formatName'?
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+
+from ecode.suggest import did_you_mean
+from pbio_spark.errors import PbioError
+from pbio_spark.source.options import READS, WRITES, Options, Scope, option_name
+
+TOLERATED = frozenset(
+    [
+        "path",
+        "paths",
+        "checkpointlocation",
+        "queryname",
+        "outputmode",
+        "serialization.format",
+        "location",
+        "provider",
+        "owner",
+        "comment",
+        "external",
+        "collation",
+    ]
+)
+"""What Spark itself adds to the options of a source, in the second line when it makes a table."""
+
+OF_CHANNELS = frozenset(
+    {"starting_offsets", "starting_timestamp", "ending_offsets", "max_records_per_trigger"}
+    | {"fail_on_data_loss", "subscriber", "producer", "producer_column", "sequence_column", "event_time_column"}
+    | {"txn_app_id", "txn_version", "delivery", "sync_timeout"}
+)
+OF_FILES = frozenset(
+    {"format_store", "path_glob_filter", "recursive_file_lookup", "modified_before", "modified_after"}
+    | {"ignore_missing_files", "ignore_corrupt_files", "truncated_tail", "scan_limit", "schema_inference"}
+    | {"max_files_per_trigger", "max_file_age", "merge_schema"}
+    | {"format_name", "max_records_per_file", "partition_columns", "index"}
+)
+"""The options that mean something only where channels are read or written, or only where files are."""
+
+OPTION_AGAIN = "option."
+"""What stands before an option's name where Spark hands the properties of a table over beside the options."""
+
+
+def parse_options(given: Mapping[str, str], *scopes: Scope) -> Options:
+    """The options as given, checked against the table; names in any case.
+
+    Args:
+        scopes: an option must be understood in one of these.
+
+    Raises PBIO_UNKNOWN_OPTION and PBIO_BAD_OPTION.
+    """
+    table = {option_name(f.name).lower(): f for f in fields(Options)}
+    known = [option_name(f.name) for f in table.values() if set(scopes) & set(f.metadata["scopes"])]
+    parsed: dict[str, object] = {}
+    for key, value in given.items():
+        entry = table.get(key.lower())
+        if key.lower() in TOLERATED or key.lower().startswith(OPTION_AGAIN):
+            continue
+        if entry is None or not set(scopes) & set(entry.metadata["scopes"]):
+            raise _unknown(key if entry is None else option_name(entry.name), scopes, known, entry is not None)
+        try:
+            parsed[entry.name] = entry.metadata["parse"](value)
+        except (ValueError, KeyError, PbioError) as error:
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"option {option_name(entry.name)!r} cannot be {value!r}",
+                hint=f"it is {entry.metadata['parse'].__doc__}" + (f" ({error})" if type(error) is ValueError else ""),
+            ) from None
+    if set(scopes) <= {*READS, *WRITES}:
+        _check_place(parsed, is_read=set(scopes) <= set(READS))
+    return Options(**parsed)  # type: ignore[arg-type]
+
+
+def _check_place(parsed: Mapping[str, object], *, is_read: bool) -> None:
+    """Channels are named in one way, and options of channels and of files do not go together."""
+    ways = [name for name in ("channel", "channels", "channel_pattern") if parsed.get(name)]
+    starts = [name for name in ("starting_offsets", "starting_timestamp") if name in parsed]
+    for given in (ways, starts):
+        if len(given) > 1:
+            raise PbioError("PBIO_BAD_OPTION", f"of the options {' and '.join(map(option_name, given))}, one is enough")
+    is_channels = bool(ways or parsed.get("channel_column"))
+    for name in parsed:
+        if name in (OF_FILES if is_channels else OF_CHANNELS):
+            hint = "name what to read of a channel space with channel, channels or channelPattern"
+            if not is_read:
+                hint = "name where to publish with channel, or for each row with channelColumn"
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"option {option_name(name)!r} means nothing " + ("to channels" if is_channels else "to files"),
+                hint="" if is_channels else hint,
+            )
+    if ("txn_app_id" in parsed) != ("txn_version" in parsed):
+        raise PbioError("PBIO_BAD_OPTION", "txnAppId and txnVersion name a write together", hint="give both, or none")
+
+
+def _unknown(key: str, scopes: tuple[Scope, ...], known: list[str], exists: bool) -> PbioError:
+    place = " or ".join(scopes)
+    hint = "" if exists else did_you_mean(key, known)
+    return PbioError(
+        "PBIO_UNKNOWN_OPTION",
+        f"option {key!r} means nothing to {place}" if exists else f"there is no option {key!r} for {place}",
+        hint=hint or f"the options are {', '.join(known)}",
+    )
+
+
+def paths_of(given: Mapping[str, str]) -> tuple[str, ...]:
+    """The paths that Spark was told to load or save. Raises PBIO_NO_PATH if there are none."""
+    folded = {key.lower(): value for key, value in given.items()}
+    paths = (folded["path"],) if "path" in folded else tuple(json.loads(folded.get("paths", "[]")))
+    if not paths:
+        raise PbioError(
+            "PBIO_NO_PATH",
+            "no path was given",
+            hint="give one to load() or save(); a table made with CREATE TABLE ... USING pbio loses its path and "
+            "options in Spark: use CREATE TEMPORARY VIEW, or SELECT * FROM t WITH (path = '...')",
+        )
+    return paths
+
+
+def space_of(given: Mapping[str, str]) -> str:
+    """The root of the channel space that Spark was told to load. Raises PBIO_NO_PATH; PBIO_BAD_OPTION for several."""
+    paths = paths_of(given)
+    if len(paths) > 1:
+        raise PbioError("PBIO_BAD_OPTION", f"channels are read from one space, not from {len(paths)}")
+    return paths[0]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,11 +19,15 @@ from pbio_spark.source.datasource import PbioDataSource
 
 
 def publish(root: str, producer: str, count: str) -> None:
-    """A plain program: publish numbered events, one after the other, with their numbers as sequence numbers."""
+    """A plain program: publish numbered events, one after the other, with their numbers as sequence numbers.
+
+    It takes its time, so that it is at work as long as the others.
+    """
     channel = ChannelSpace.open(root).channel("events")
     for n in range(int(count)):
         channel.submit({"n": n}, producer=producer, sequence=n)
         print(n, flush=True)
+        time.sleep(0.03)
 
 
 def write(root: str, producer: str, source: str, checkpoint: str) -> None:

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.spark
 LONG = bool(os.environ.get("PBIO_LONG"))
 EVENTS = 6_667 if LONG else 40
 """Of each writer."""
-PER_FILE = 10
+PER_FILE = 25 if LONG else 10
 WRITERS = ("spark-0", "spark-1") if LONG else ("spark-0",)
 KILLS = 100 if LONG else 4
 

@@ -13,6 +13,8 @@ derived as they were.
 from __future__ import annotations
 
 import io
+import random
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +37,9 @@ from pbio_spark.errors import PbioError
 from pbio_spark.formats.store import FormatStore
 from pbio_spark.wire import MAGIC
 from pbio_spark.wire.writer import format_to_item
+
+_LONGEST_PAUSE = 16
+"""How long a publication that was too slow waits at most before it tries again: so many times what its attempt took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +179,10 @@ def publish(
     parcels = [_Parcel(one) for one in events]
     total = sum(parcel.own.events for parcel in parcels)
     data: Data | None = None
+    lost = 0
     with history.lock:
         while True:
+            begun = time.monotonic()
             state = history.catch_up()
             is_known = transaction is not None and transaction[1] <= state.transactions.get(transaction[0], -1)
             if is_known:
@@ -197,6 +204,9 @@ def publish(
             if version is not None:
                 new = sum(one.own.events for one in packed)
                 return Published(version, new, total - new)
+            # Of many that try again at once one wins, and the others only hinder it.
+            time.sleep(random.uniform(0, min(2**lost, _LONGEST_PAUSE)) * (time.monotonic() - begun))
+            lost += 1
 
 
 def _data(packed: Sequence[Packed], control: int, transaction: tuple[str, int] | None) -> Data:

@@ -1,6 +1,6 @@
 # `make demo` and `make test` need nothing but Python 3.11 to 3.13 and make; the rest they set up by themselves.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs notebooks clean
+.PHONY: help demo test soak lint bench docs notebooks clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -21,6 +21,9 @@ demo: $(READY)  ## Sample this machine through three generations of a sender and
 test: $(READY)  ## Lint and run all tests; LONG=1 runs their thorough forms
 	@status=0; $(MAKE) lint || status=1; \
 	$(SPARK) $(if $(LONG),PBIO_LONG=1) $(BIN)/python -m pytest || status=1; exit $$status
+
+soak: $(READY)  ## Run the long forms of the channel tests only, on a disk and a bucket that fail
+	@$(SPARK) PBIO_LONG=1 $(BIN)/python -m pytest tests/channels tests/source/test_channel_kills.py
 
 lint: $(READY)  ## ruff and mypy --strict
 	@status=0; $(BIN)/ruff check --quiet . || status=1; $(BIN)/ruff format --check . || status=1; \

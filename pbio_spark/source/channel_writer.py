@@ -56,10 +56,12 @@ class TaskEvents(WriterCommitMessage):
     """What one task wrote.
 
     Attributes:
+        space: the ID of the channel space that it wrote to.
         query: the ID of the stream; None in batches.
         packed: its data files.
     """
 
+    space: str
     query: str | None
     packed: tuple[Packed, ...]
 
@@ -104,7 +106,7 @@ class _Writer:
         empty = schema.empty_table()
         self._submission = Submission(options.channel, empty, producer=options.producer, columns=columns)
         space = _opened(root)
-        self.space = space.id
+        self._space = space.id
         self._folder = space.folder
         try:
             with space.history.lock:
@@ -156,18 +158,23 @@ class _Writer:
         except BaseException:
             self._remove(packed)
             raise
-        return TaskEvents(context.getLocalProperty("sql.streaming.queryId"), tuple(packed))
+        return TaskEvents(self._space, context.getLocalProperty("sql.streaming.queryId"), tuple(packed))
 
     def _pack(self, rows: pa.RecordBatch) -> list[Packed]:
         submission = replace(self._submission, events=rows)
         prepared = self._tools.preparer.prepare(submission, self._state.named, self._null_value)
         return [pack(self._folder, self._tools.deriver, prepared, self._state)] if prepared else []
 
-    def _publish(self, packed: Sequence[Packed], transaction: tuple[str, int] | None) -> None:
+    def _publish(self, messages: Sequence[WriterCommitMessage | None], transaction: tuple[str, int] | None) -> None:
+        """Publish what tasks wrote, if they wrote anything.
+
+        Raises what `publish` and `wait_for_subscribers` raise, and PBIO_NO_SPACE.
+        """
+        packed = _packed(messages)
         if not packed:
             return
         space = _opened(self.root)
-        if space.id != self.space:
+        if {message.space for message in messages if isinstance(message, TaskEvents)} != {space.id}:
             raise PbioError("PBIO_NO_SPACE", "another channel space is here than when the write began", file=self.root)
         published = publish(space.history, space.folder, self._tools.deriver, space.formats, packed, transaction)
         if published.known:
@@ -196,7 +203,7 @@ class ChannelWriter(_Writer, DataSourceArrowWriter):
         self._transaction = None if name is None or number is None else (name, number)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        self._publish(_packed(messages), self._transaction)
+        self._publish(messages, self._transaction)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         self._discard(messages)
@@ -209,7 +216,7 @@ class ChannelStreamWriter(_Writer, DataSourceStreamArrowWriter):
         queries = [message.query for message in messages if isinstance(message, TaskEvents)]
         if queries:
             assert queries[0] is not None
-            self._publish(_packed(messages), (queries[0], batch_id))
+            self._publish(messages, (queries[0], batch_id))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:
         self._discard(messages)

@@ -21,13 +21,13 @@ from pbio_spark.source.datasource import PbioDataSource
 def publish(root: str, producer: str, count: str) -> None:
     """A plain program: publish numbered events, one after the other, with their numbers as sequence numbers.
 
-    It takes its time, so that it is at work as long as the others.
+    It takes its time, so that it is at work as long as the others, but not for what it has published before.
     """
     channel = ChannelSpace.open(root).channel("events")
     for n in range(int(count)):
-        channel.submit({"n": n}, producer=producer, sequence=n)
-        print(n, flush=True)
-        time.sleep(0.03)
+        if channel.submit({"n": n}, producer=producer, sequence=n).events:
+            print(n, flush=True)
+            time.sleep(0.03)
 
 
 def write(root: str, producer: str, source: str, checkpoint: str) -> None:

@@ -113,6 +113,7 @@ def test_every_event_is_there_once_and_in_order(
         time.sleep(chance.random())
         victim.kill()
         victim.start()
+        print(f"kill {number + 1} at {time.strftime('%X')}")
     producers = ("plain", *WRITERS)
     expected = EVENTS * len(producers)
     kept, lines = tmp_path / "kept", tmp_path / "kept.txt"

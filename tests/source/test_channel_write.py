@@ -18,10 +18,12 @@ from pbio_spark.channels.check import leftovers, problems
 from pbio_spark.errors import PbioError
 from pbio_spark.source import channel_writer
 from pbio_spark.source.channel_writer import TaskEvents
+from tests.channels.conftest import bucket, endpoint  # noqa: F401 - fixtures
 from tests.channels.spaces import everything, values
 from tests.source.by_hand import run_task, stream_writer, write, write_stream, writer
 
 STOCK = record("stock", [Field("name", STRING), Field("price", FLOAT64)])
+DEAR = "{ return input.price > param.limit; }"
 NAMES = ("ACME", "Bolt", "Cog")
 
 
@@ -183,10 +185,17 @@ def test_nulls_become_what_the_option_says(space: ChannelSpace, stocks: Channel)
     assert prices(stocks) == [-1.0]
 
 
+def test_a_space_may_be_in_a_bucket(bucket: str) -> None:  # noqa: F811
+    space = ChannelSpace.create(bucket)
+    stocks = space.create_channel("stocks", STOCK)
+    dear = space.derive_channel("dear", "stocks", filter=DEAR, parameters={"limit": 1.5})
+    for batch_id in (0, 1, 1):
+        write_stream(space, batch_id, rows(batch_id), rows(batch_id + 2), channel="stocks")
+    assert (prices(stocks), prices(dear)) == ([0.0, 2.0, 1.0, 3.0], [2.0, 3.0])
+    assert is_sound(space)
+
+
 # Derived channels, and changes between tasks and commit
-
-
-DEAR = "{ return input.price > param.limit; }"
 
 
 def test_derived_channels_are_filled_where_tasks_write(space: ChannelSpace, stocks: Channel) -> None:
@@ -234,15 +243,19 @@ def test_to_a_channel_dropped_meanwhile_nothing_is_published(space: ChannelSpace
 
 
 def test_another_space_in_its_place_gets_nothing(tmp_path: Path, space: ChannelSpace, stocks: Channel) -> None:
-    made = writer(space, rows(0).schema, channel="stocks")
-    messages = [run_task(made, 0, rows(0))]
+    schema = rows(0).schema
+    batch, stream = writer(space, schema, channel="stocks"), stream_writer(space, schema, channel="stocks")
+    messages = [run_task(batch, 0, rows(0))], [run_task(stream, 0, rows(0))]
     Path(space.root).rename(tmp_path / "gone")
     anew = ChannelSpace.create(space.root)
     again = anew.create_channel("stocks", STOCK)
     with refusal("PBIO_NO_SPACE"):
-        made.commit(messages)
+        batch.commit(messages[0])
+    with refusal("PBIO_NO_SPACE"):
+        stream_writer(space, schema, channel="stocks").commit(messages[1], 0)
     write(anew, rows(1), channel="stocks")
     assert prices(again) == [1.0]
+    assert is_sound(anew)
 
 
 # Once, and in order

@@ -1,6 +1,6 @@
 """Processes at a channel that may be killed at any time: `python -m tests.source.channel_process WHAT ...`.
 
-Each prints a line for every step that it has made.
+Each prints a line when it is at work.
 """
 
 from __future__ import annotations
@@ -8,11 +8,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
 
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.source.datasource import PbioDataSource
@@ -26,7 +24,7 @@ def publish(root: str, producer: str, count: str) -> None:
     channel = ChannelSpace.open(root).channel("events")
     for n in range(int(count)):
         if channel.submit({"n": n}, producer=producer, sequence=n).events:
-            print(n, flush=True)
+            print("at work", flush=True)
             time.sleep(0.03)
 
 
@@ -38,7 +36,8 @@ def write(root: str, producer: str, source: str, checkpoint: str) -> None:
     rows = _session().readStream.schema("n bigint").option("maxFilesPerTrigger", 1).json(source)
     writer = rows.writeStream.format("pbio").option("channel", "events").option("producer", producer)
     query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start(root)
-    _tell(query, query.awaitTermination)
+    print("at work", flush=True)
+    query.awaitTermination()
 
 
 def read(root: str, kept: str, checkpoint: str) -> None:
@@ -57,7 +56,8 @@ def read(root: str, kept: str, checkpoint: str) -> None:
     stream = _session().readStream.format("pbio").option("channel", "events").option("startingOffsets", "earliest")
     rows = stream.option("metadataColumn", "at").option("maxRecordsPerTrigger", 100).load(root)
     query = rows.writeStream.foreachBatch(keep).option("checkpointLocation", checkpoint).start()
-    _tell(query, query.awaitTermination)
+    print("at work", flush=True)
+    query.awaitTermination()
 
 
 def _session() -> SparkSession:
@@ -73,16 +73,6 @@ def _session() -> SparkSession:
     # Spark finds it by itself, unless the machine is so busy that its search runs into its time limit.
     session.dataSource.register(PbioDataSource)
     return session
-
-
-def _tell(query: StreamingQuery, wait: Callable[[float], bool | None]) -> None:
-    """Print the number of each batch until the query ends."""
-    told = None
-    while not wait(0.05):
-        progress = query.lastProgress
-        if progress is not None and progress["batchId"] != told:
-            told = progress["batchId"]
-            print(told, flush=True)
 
 
 if __name__ == "__main__":

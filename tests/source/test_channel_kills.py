@@ -52,11 +52,10 @@ class Process:
                 start_new_session=True,
             )
 
-    def wait_for_steps(self, count: int) -> None:
-        """Wait until it has told of some more steps, or has ended."""
+    def wait_until_at_work(self) -> None:
+        """Wait until it says that it is, or has ended."""
         assert self._running.stdout is not None
-        for _ in range(count):
-            self._running.stdout.readline()
+        self._running.stdout.readline()
 
     @property
     def is_done(self) -> bool:
@@ -109,8 +108,8 @@ def test_every_event_is_there_once_and_in_order(
         running = [process for process in processes.values() if not process.is_done]
         victim = running[number % len(running)]
         if victim is not processes["subscriber"] and chance.random() < 0.8:
-            victim.wait_for_steps(chance.randint(1, 4))
-        time.sleep(chance.random())
+            victim.wait_until_at_work()
+        time.sleep(chance.uniform(0, 4))
         victim.kill()
         victim.start()
         print(f"kill {number + 1} at {time.strftime('%X')}")

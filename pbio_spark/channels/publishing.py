@@ -38,8 +38,10 @@ from pbio_spark.formats.store import FormatStore
 from pbio_spark.wire import MAGIC
 from pbio_spark.wire.writer import format_to_item
 
-_LONGEST_PAUSE = 16
-"""How long a publication that was too slow waits at most before it tries again: so many times what its attempt took."""
+_DOUBLINGS = 4
+"""How often the pause before another attempt, at first as long as the attempt took, is doubled."""
+_LONGEST_PAUSE = 1.0
+"""Seconds: one attempt may have taken very long, because the store failed and was asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +207,8 @@ def publish(
                 new = sum(one.own.events for one in packed)
                 return Published(version, new, total - new)
             # Of many that try again at once one wins, and the others only hinder it.
-            time.sleep(random.uniform(0, min(2**lost, _LONGEST_PAUSE)) * (time.monotonic() - begun))
+            took = time.monotonic() - begun
+            time.sleep(random.uniform(0, min(took * 2 ** min(lost, _DOUBLINGS), _LONGEST_PAUSE)))
             lost += 1
 
 

@@ -59,7 +59,14 @@ class FolderLog:
         if len(entry) > LONGEST_ENTRY:
             raise PbioError("PBIO_BAD_VALUE", f"a commit of {len(entry)} bytes", hint="publish fewer events at once")
         # A reply that was lost is not a race that was lost: what stands there may be ours.
-        return self._folder.create(entry_name(version), entry) or self.read(version) == entry
+        try:
+            return self._folder.create(entry_name(version), entry) or self.read(version) == entry
+        except OSError:
+            # A store says so, too, where two asked at once (S3: ConditionalRequestConflict). What stands there is there
+            # for good; on a disk it might not be, if bringing it there failed.
+            if self._folder.is_local or (standing := self.read(version)) is None:
+                raise
+            return standing == entry
 
     def read(self, version: int) -> bytes | None:
         return self._checked(entry_name(version))

@@ -209,6 +209,34 @@ def test_a_commit_whose_reply_was_lost_is_known_as_ones_own(
     assert [event.values["n"] for event in everything(channel)] == [1]
 
 
+@pytest.mark.parametrize("winner", ["we", "another", "nobody"])
+def test_a_store_that_fails_is_asked_who_made_the_commit(monkeypatch: pytest.MonkeyPatch, winner: str) -> None:
+    """As S3 does where two conditional requests meet: it answers with an error that says nothing of who was first."""
+    root = f"memory://failing-{winner}"
+    space, rival = ChannelSpace.create(root), ChannelSpace.open(root)
+    space.create_channel("counts", COUNT)
+    original = type(space.folder).create
+
+    def create(self: Any, name: str, data: Any) -> bool:
+        if not name.endswith(".json"):
+            return original(self, name, data)
+        monkeypatch.setattr(type(space.folder), "create", original)
+        if winner == "we":
+            original(self, name, data)
+        elif winner == "another":
+            rival.channel("counts").submit({"n": 9})
+        raise BrokenError("409 ConditionalRequestConflict")
+
+    monkeypatch.setattr(type(space.folder), "create", create)
+    if winner == "nobody":
+        with pytest.raises(BrokenError):
+            space.channel("counts").submit({"n": 1})
+    else:
+        space.channel("counts").submit({"n": 1})
+    found = [event.values["n"] for event in everything(again(space).channel("counts"))]
+    assert found == {"we": [1], "another": [9, 1], "nobody": []}[winner]
+
+
 @pytest.mark.parametrize("meanwhile", ["another's", "the same", "a part", "a control change"])
 def test_a_commit_that_lost_the_race_looks_again(
     space: ChannelSpace, monkeypatch: pytest.MonkeyPatch, meanwhile: str

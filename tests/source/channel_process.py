@@ -1,7 +1,4 @@
-"""Processes at a channel that may be killed at any time: `python -m tests.source.channel_process WHAT ...`.
-
-Each prints a line when it is at work.
-"""
+"""Processes at a channel that may be killed at any time: `python -m tests.source.channel_process WHAT ...`."""
 
 from __future__ import annotations
 
@@ -24,7 +21,6 @@ def publish(root: str, producer: str, count: str) -> None:
     channel = ChannelSpace.open(root).channel("events")
     for n in range(int(count)):
         if channel.submit({"n": n}, producer=producer, sequence=n).events:
-            print("at work", flush=True)
             time.sleep(0.03)
 
 
@@ -36,7 +32,6 @@ def write(root: str, producer: str, source: str, checkpoint: str) -> None:
     rows = _session().readStream.schema("n bigint").option("maxFilesPerTrigger", 1).json(source)
     writer = rows.writeStream.format("pbio").option("channel", "events").option("producer", producer)
     query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start(root)
-    print("at work", flush=True)
     query.awaitTermination()
 
 
@@ -56,7 +51,6 @@ def read(root: str, kept: str, checkpoint: str) -> None:
     stream = _session().readStream.format("pbio").option("channel", "events").option("startingOffsets", "earliest")
     rows = stream.option("metadataColumn", "at").option("maxRecordsPerTrigger", 100).load(root)
     query = rows.writeStream.foreachBatch(keep).option("checkpointLocation", checkpoint).start()
-    print("at work", flush=True)
     query.awaitTermination()
 
 

@@ -39,4 +39,8 @@ writing a folder:
     folders        columns -> `k=v` folders
     output         one file
     writer         whole files or none
+
+writing to channels:
+
+    channel_writer  tasks' files -> one commit, of a batch or of a micro-batch
 """

@@ -178,38 +178,64 @@ def publish(
         OSError: the file system failed, and it is not known whether the events are published. To publish them again
             with the same producer and sequence numbers, or the same transaction, is safe.
     """
-    parcels = [_Parcel(one) for one in events]
-    total = sum(parcel.own.events for parcel in parcels)
-    data: Data | None = None
+    batch = _Batch(history, folder, deriver, formats, [_Parcel(one) for one in events], transaction)
     lost = 0
-    with history.lock:
-        while True:
-            begun = time.monotonic()
-            state = history.catch_up()
-            is_known = transaction is not None and transaction[1] <= state.transactions.get(transaction[0], -1)
-            if is_known:
-                for parcel in parcels:
-                    parcel.discard(folder)
-                return Published(None, 0, total)
-            known = _known([parcel.own for parcel in parcels], state)
-            was = [parcel.packed for parcel in parcels]
-            made = [
-                parcel.pack(folder, deriver, formats, state, own) for parcel, own in zip(parcels, known, strict=True)
-            ]
-            packed = [one for one in made if one is not None]
-            if not packed:
-                return Published(None, 0, total)
-            if data is None or any(one is not old for one, old in zip(made, was, strict=True)):
-                data = history.with_directory(_data(packed, state.control, transaction))
-            data = replace(data, control=state.control)
-            version = history.append(data)
-            if version is not None:
-                new = sum(one.own.events for one in packed)
-                return Published(version, new, total - new)
-            # Of many that try again at once one wins, and the others only hinder it.
-            took = time.monotonic() - begun
-            time.sleep(random.uniform(0, min(took * 2 ** min(lost, _DOUBLINGS), _LONGEST_PAUSE)))
-            lost += 1
+    while True:
+        begun = time.monotonic()
+        with history.lock:
+            published = batch.try_once()
+        if published is not None:
+            return published
+        # Of many that try again at once one wins, and the others only hinder it.
+        took = time.monotonic() - begun
+        time.sleep(random.uniform(0, min(took * 2 ** min(lost, _DOUBLINGS), _LONGEST_PAUSE)))
+        lost += 1
+
+
+class _Batch:
+    """All that one commit is to publish."""
+
+    def __init__(
+        self,
+        history: History,
+        folder: Folder,
+        deriver: Deriver,
+        formats: FormatStore,
+        parcels: Sequence[_Parcel],
+        transaction: tuple[str, int] | None,
+    ) -> None:
+        self._history = history
+        self._folder = folder
+        self._deriver = deriver
+        self._formats = formats
+        self._parcels = parcels
+        self._transaction = transaction
+        self._total = sum(parcel.own.events for parcel in parcels)
+        self._packed: list[Packed] = []
+        self._data: Data | None = None
+
+    def try_once(self) -> Published | None:
+        """Commit it as the log stands now; None if another commit was faster."""
+        state = self._history.catch_up()
+        transaction = self._transaction
+        if transaction is not None and transaction[1] <= state.transactions.get(transaction[0], -1):
+            for parcel in self._parcels:
+                parcel.discard(self._folder)
+            return Published(None, 0, self._total)
+        known = _known([parcel.own for parcel in self._parcels], state)
+        made = [
+            parcel.pack(self._folder, self._deriver, self._formats, state, own)
+            for parcel, own in zip(self._parcels, known, strict=True)
+        ]
+        packed = [one for one in made if one is not None]
+        if not packed:
+            return Published(None, 0, self._total)
+        if self._data is None or [*map(id, packed)] != [*map(id, self._packed)]:
+            self._packed = packed
+            self._data = self._history.with_directory(_data(packed, state.control, transaction))
+        version = self._history.append(replace(self._data, control=state.control))
+        new = sum(one.own.events for one in packed)
+        return None if version is None else Published(version, new, self._total - new)
 
 
 def _data(packed: Sequence[Packed], control: int, transaction: tuple[str, int] | None) -> Data:

@@ -10,11 +10,12 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 import ecode
 from ecode.types import Default, Record, Ref
-from morph import PAPER, Criterion, Policy, Rejection, Resolver, Transform
+from morph import PAPER, Criterion, Policy, Rejection, Resolver, Transform, TransformGraph
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.formats_to_graph import formats_to_graph
@@ -95,14 +96,16 @@ def find_way(form: Format, request: Request, known: Iterable[Format], store: For
     programs: tuple[tuple[str, ecode.Program], ...] = ()
     is_projection = request.columns is not None and request.make is None
     if request.targets or (is_projection and (form.transforms or request.transforms)):
-        graph = formats_to_graph(dict.fromkeys((form, *known, *_mentioned(request.transforms, store))), store)
-        for transform in request.transforms:
-            graph.add_transform(transform)
         targets = dict(request.targets) if request.targets else {"": request.columns}
-        policy = request.policy if request.targets else PROJECTION
-        answer = Resolver({key: record for key, record in targets.items() if record}, graph, policy).resolve(
-            form.id.hex()
+        formats = tuple(dict.fromkeys((*known, form, *_mentioned(request.transforms, store))))
+        graph, resolver = _resolver(
+            formats,
+            request.transforms,
+            tuple((key, record) for key, record in targets.items() if record),
+            request.policy if request.targets else PROJECTION,
+            store,
         )
+        answer = resolver.resolve(form.id.hex())
         if isinstance(answer, Rejection) and request.targets:
             return answer
         if not isinstance(answer, Rejection):
@@ -129,6 +132,21 @@ def find_way(form: Format, request: Request, known: Iterable[Format], store: For
                 hint="keep state in Spark, or derive a channel",
             )
     return Way(text, target, programs, keep, make, as_it_came, seen, _defaults(wanted) if wanted is not None else {})
+
+
+@lru_cache(maxsize=8)
+def _resolver(
+    formats: tuple[Format, ...],
+    transforms: tuple[Transform, ...],
+    targets: tuple[tuple[str, Record], ...],
+    policy: Policy,
+    store: FormatStore | None,
+) -> tuple[TransformGraph, Resolver]:
+    """One for all formats that are known at once: what it finds out of one of them, it need not find again."""
+    graph = formats_to_graph(formats, store)
+    for transform in transforms:
+        graph.add_transform(transform)
+    return graph, Resolver(dict(targets), graph, policy)
 
 
 def _mentioned(transforms: Iterable[Transform], store: FormatStore | None) -> Iterator[Format]:

@@ -32,6 +32,9 @@ class FormatStore(Protocol):
     def __iter__(self) -> Iterator[Format]:
         """All formats."""
 
+    def __hash__(self) -> int:
+        """A store is itself, whatever it holds."""
+
 
 class MemoryStore:
     """Formats in memory, for instance those that a file's own format items describe.
@@ -87,10 +90,13 @@ class FolderStore:
             raise _conflict(format)
 
     def __iter__(self) -> Iterator[Format]:
+        # What a file system remembers of this folder hides what others have put there since, from `get` too.
+        self._fs.invalidate_cache(self._folder)
         try:
             paths = self._fs.ls(self._folder, detail=False)
         except FileNotFoundError:
             return
+        self._fs.invalidate_cache(self._folder)
         for name in sorted(path.rpartition("/")[2] for path in paths):
             found = self.get(bytes.fromhex(name)) if _NAME.fullmatch(name) else None
             if found is not None:

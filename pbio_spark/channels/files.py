@@ -47,11 +47,10 @@ class Folder:
     def __init__(self, root: str, **storage_options: Any) -> None:
         """`storage_options` go to fsspec."""
         self.root = root
-        self._fs: AbstractFileSystem
-        self._fs, path = fsspec.url_to_fs(root, **storage_options)
+        fs, path = fsspec.url_to_fs(root, **storage_options)
         self._path = path.rstrip("/")
-        self.is_local = isinstance(self._fs, LocalFileSystem)
-        protocols = {self._fs.protocol} if isinstance(self._fs.protocol, str) else set(self._fs.protocol)
+        self.is_local = isinstance(fs, LocalFileSystem)
+        protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
         if not (self.is_local or protocols & CONDITIONAL):
             raise PbioError(
                 "PBIO_CANNOT_CREATE",
@@ -59,8 +58,9 @@ class Folder:
                 file=root,
                 hint="keep a channel space on a local disk or on S3",
             )
-        # What others do there must be seen at once.
-        self._fs.use_listings_cache = False
+        # What others do there must be seen at once: one of our own, that does not remember what it has listed.
+        self._fs: AbstractFileSystem
+        self._fs, _ = fsspec.url_to_fs(root, **{**storage_options, "use_listings_cache": False})
 
     def path(self, name: str) -> str:
         """The path of a file for messages and for other readers."""

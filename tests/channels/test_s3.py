@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import fsspec
+
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.channels.check import problems
-from tests.channels.spaces import COUNT, again, everything, values
+from pbio_spark.channels.files import Folder
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.store import FolderStore
+from tests.channels.spaces import COUNT, READING, again, everything, values
 
 
 def test_all_there_is_works_in_a_bucket(bucket: str) -> None:
@@ -29,3 +34,20 @@ def test_all_there_is_works_in_a_bucket(bucket: str) -> None:
     assert other.vacuum(linger=timedelta(0)).files == 6
     assert everything(counts) == events
     assert list(problems(other)) == []
+
+
+def test_what_others_do_in_a_bucket_is_seen_at_once(bucket: str) -> None:
+    """A file system remembers what it has listed, and another process tells it nothing."""
+    folder, store = Folder(bucket), FolderStore(bucket)
+    known, new = record_to_format(COUNT), record_to_format(READING)
+    store.put(known)
+    folder.create("data/a", b"a")
+    assert (list(store), folder.names("data"), folder.size("data/a")) == ([known], ["a"], 1)
+    another = fsspec.filesystem("s3", skip_instance_cache=True)
+    another.pipe_file(f"{bucket}/data/b", b"b")
+    another.rm_file(f"{bucket}/data/a")
+    another.pipe_file(f"{bucket}/_formats/{new.id.hex()}", new.body)
+    assert (folder.names("data"), folder.size("data/a")) == (["b"], None)
+    assert folder.open("data/b").read() == b"b"
+    assert store.get(new.id) == new
+    assert set(store) == {known, new}

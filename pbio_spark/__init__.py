@@ -10,7 +10,7 @@ Each imports only those before it:
     channels   typed streams of events in a folder, durable, for any number of writers and readers
     source     the Spark data source "pbio"
     functions  records in binary columns of a DataFrame
-    explore    pictures of how formats evolved
+    explore    pictures of how formats evolved, and of what flowed through channels
     cli        the `pbio` command
 
 Importing this imports none of them; nothing outside `source` and `functions` knows Spark. `dispatch` hands the rows

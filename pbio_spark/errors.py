@@ -34,7 +34,7 @@ CODES: dict[str, str] = {
     "PBIO_TRAP": "A filter or transform ended on a record: a division by zero, an index out of range, and so on.",
     "PBIO_VALUE_BEYOND_TYPE": "A value of a record is beyond the type of its column.",
     "PBIO_INCOMPATIBLE_TYPE": "A column's type and its field's have no conversion that keeps every value.",
-    "PBIO_UNKNOWN_COLUMN": "A column has no field in the format that it is to be written in.",
+    "PBIO_UNKNOWN_COLUMN": "A column is not there, or has no field in the format that it is to be written in.",
     # wire
     "PBIO_BAD_ATTRIBUTES": "An attribute list is malformed, does not fit an index block, or has no index to lie in.",
     "PBIO_BAD_INDEX": "An index block contradicts itself or the file; a sequential scan may still read the file.",
@@ -42,12 +42,12 @@ CODES: dict[str, str] = {
     "PBIO_BAD_POINTER": "A pointer in a record leads out of it, or its target does not fit into the record.",
     "PBIO_BAD_RECORD": "A record's header contradicts the record or its format.",
     "PBIO_BAD_STRING": "A string in a record has no end, or is not text in the encoding asked for.",
-    "PBIO_BAD_VALUE": "A value cannot be stored as the format wants it.",
+    "PBIO_BAD_VALUE": "A value cannot be stored as the format wants it, or is beyond what a channel may have.",
     "PBIO_CANNOT_APPEND": "Appending with an index to a file without one, or the other way round.",
     "PBIO_NOT_FFS": "The file or folder is not one of FFS files.",
     "PBIO_RECORD_EXPANDS": "Pointers in a record repeat so often that it would decode to many times its size.",
     "PBIO_TRUNCATED": "The file ends inside an item, or in an index block that is still being written.",
-    "PBIO_UNKNOWN_FORMAT": "A record has a format ID that no format in front of it has.",
+    "PBIO_UNKNOWN_FORMAT": "A record or an option names a format that nothing describes, by its ID or its name.",
     # explore
     "PBIO_MISSING_EXTRA": "Something needs a library that comes with an optional extra of this package.",
     # channels
@@ -62,7 +62,7 @@ CODES: dict[str, str] = {
     "PBIO_NO_SPACE": "The folder is no channel space.",
     "PBIO_UNKNOWN_CHANNEL": "There is no channel of that name, or it has been dropped.",
     # source
-    "PBIO_BAD_OFFSET": "The offset in a stream's checkpoint is not one of this source, or is of another channel space.",
+    "PBIO_BAD_OFFSET": "A position or a stream's offset is not one of this source, or of another space, or behind its end.",
     "PBIO_BAD_OPTION": "An option has a value that it cannot have.",
     "PBIO_BAD_PARTITIONS": "The `k=v` folders of a path contradict each other, or a value is not of its column's type.",
     "PBIO_CHANNEL_SPACE": "The folder is a channel space; it is read and written by its channels.",

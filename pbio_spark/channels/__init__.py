@@ -6,6 +6,7 @@
     entries       what a commit says, and its JSON
     groups        where the events of a commit lie, as columns
     state         what all commits up to one add up to; checkpoints of it
+    history       the log with its meaning: followed, and added to
     position      where an event stands in a space
     submission    a producer's events, as it hands them over
     concentrate   rows of any channels and producers -> their groups

@@ -42,5 +42,9 @@ writing a folder:
 
 writing to channels:
 
+    channel_writer      files of all tasks -> one commit
+
+writing to channels:
+
     channel_writer  tasks' files -> one commit, of a batch or of a micro-batch
 """

@@ -55,6 +55,8 @@ def options_to_request(
         targets = ((channel.name, channel),)
     if not (is_request(options) or targets or (columns is not None and carries)):
         return None
+    if not is_stream:
+        _check_weights(options, [*(record for _, record in targets), *(form.record for form in formats)])
     if options.transform is not None and is_stream and not targets:
         raise PbioError(
             "PBIO_BAD_OPTION",
@@ -83,6 +85,18 @@ def options_to_request(
         options.transform or None,
         on_reject=options.on_reject,
     )
+
+
+def _check_weights(options: Options, types: Sequence[Record]) -> None:
+    """Raise PBIO_BAD_OPTION for the weight of a field that no type has."""
+    names = list(dict.fromkeys(field.name for record in types for field in record.fields))
+    for path in options.field_weights if types else ():
+        if path not in names and path.partition(".")[0] not in names:
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"option 'fieldWeights' names a field {path!r}, which no type has",
+                hint=did_you_mean(path, names),
+            )
 
 
 def _in_place(schema: pa.Schema) -> pa.Schema:

@@ -37,3 +37,12 @@ def test_a_transform_of_a_stream_needs_a_type_to_be_written_for() -> None:
         options_to_request(parse_options(said, Scope.STREAM), schema, [FORMAT], is_stream=True)
     said["readerFormat"] = TEXT
     assert options_to_request(parse_options(said, Scope.STREAM), schema, [FORMAT], is_stream=True) is not None
+
+
+def test_weights_are_of_fields_that_some_type_has() -> None:
+    said = {"readerFormat": '{"W": {"b": "int32"}}', "fieldWeights": '{"a": 2, "b": 3}'}
+    assert options_to_request(parse_options(said, Scope.READ), None, [FORMAT]) is not None
+    said["fieldWeights"] = '{"aa": 2}'
+    with pytest.raises(PbioError, match=r"PBIO_BAD_OPTION(.|\n)*did you mean 'a'"):
+        options_to_request(parse_options(said, Scope.READ), None, [FORMAT])
+    assert options_to_request(parse_options(said, Scope.STREAM), None, [FORMAT], is_stream=True) is not None

@@ -62,7 +62,7 @@ CODES: dict[str, str] = {
     "PBIO_NO_SPACE": "The folder is no channel space.",
     "PBIO_UNKNOWN_CHANNEL": "There is no channel of that name, or it has been dropped.",
     # source
-    "PBIO_BAD_OFFSET": "A position or a stream's offset is not one of this source, or of another space, or behind its end.",
+    "PBIO_BAD_OFFSET": "A position or a stream's offset is not of this source, of another space, or behind its end.",
     "PBIO_BAD_OPTION": "An option has a value that it cannot have.",
     "PBIO_BAD_PARTITIONS": "The `k=v` folders of a path contradict each other, or a value is not of its column's type.",
     "PBIO_CHANNEL_SPACE": "The folder is a channel space; it is read and written by its channels.",

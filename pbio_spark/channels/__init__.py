@@ -10,6 +10,7 @@
     position      where an event stands in a space
     submission    a producer's events, as it hands them over
     concentrate   rows of any channels and producers -> their groups
+    wanted        a format and a request -> what reads its events
     prepare       submissions -> encoded events
     derivation    events of one channel -> those of channels derived from it
     publishing    encoded events -> data files and one commit, exactly once

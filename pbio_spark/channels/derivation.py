@@ -5,6 +5,7 @@ Values of parameters are compiled into the programs, so that a change costs one 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 import ecode
+from ecode.lexer import INCLUDE
 from ecode.suggest import did_you_mean
 from ecode.types import FLOAT64, INT64, Field, Record, record
 from pbio_spark.channels.entries import Derivation, is_parameter
@@ -20,20 +22,20 @@ from pbio_spark.channels.groups import NO_NUMBER, Groups, Int64s
 from pbio_spark.channels.prepare import Prepared, read_encoded
 from pbio_spark.channels.state import ChannelInfo, State
 from pbio_spark.channels.submission import WHOLE, channel_format
+from pbio_spark.channels.wanted import PLACE, format_to_wanted, split_place
 from pbio_spark.columns.encoder import Encoded, Encoder, format_to_encoder
 from pbio_spark.columns.read import Wanted
-from pbio_spark.columns.walk import walk_kernel
 from pbio_spark.columns.ways import Request
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_schema import record_to_arrow
 from pbio_spark.formats.store import FormatStore
 
-PLACE = pa.field("\0place", pa.struct([("ordinal", pa.int64())]))
-"""The column that says which event a row was."""
-
-_BLOCK = "parameters"
+_BLOCK = "parameter_block"
 """The name of the type of parameter blocks."""
+
+_HEAD = re.compile(rf"(?:\s+|//[^\n]*|/\*.*?\*/|{INCLUDE.pattern})*", re.DOTALL)
+"""What stands in front of a program's block."""
 
 _MOST_WAYS = 256
 """How many compiled derivations are remembered: parameters that change make more and more."""
@@ -109,9 +111,9 @@ class Deriver:
         items = events.encoded.buffer.slice(start, int(rows["end"][-1]) - start)
         made = []
         for batch in read_encoded(wanted, items, f"channel {child.name}"):
-            ordinals = _ordinals(batch) + rows["ordinal"][0]
-            encoded = encoder.encode(batch.select(batch.schema.names[:-1]))
-            groups = _groups_of(events.groups, ordinals, encoded, child.id, own)
+            fields, ordinals = split_place(batch)
+            encoded = encoder.encode(fields)
+            groups = _groups_of(events.groups, ordinals + rows["ordinal"][0], encoded, child.id, own)
             made.append(Prepared(own, encoded, groups))
         return made
 
@@ -129,25 +131,13 @@ class Deriver:
                 records=(parameters_to_record(how.parameters),) if how.parameters else (),
             )
             schema: pa.Schema = record_to_arrow(own.record)
-            wanted = Wanted(
-                schema.append(PLACE),
-                formats=(form, parent),
-                store=self._formats,
-                mode="DROPMALFORMED",
-                metadata_column=PLACE.name,
-                walk=walk_kernel(),
-                request=request,
+            wanted = format_to_wanted(
+                form, schema.append(PLACE), self._formats, request, others=(parent,), mode="DROPMALFORMED"
             )
-            converter = wanted.converter(form, fused=False)
             # What a transform never writes is zero, as it is for the program itself.
             encoder = format_to_encoder(own, schema, null_value=0, wrap=True)
-            self._ways[key] = replace(wanted, converters={form.id: converter}), encoder
+            self._ways[key] = wanted, encoder
         return self._ways[key]
-
-
-def _ordinals(batch: pa.RecordBatch) -> Int64s:
-    """Which events the rows of a batch were."""
-    return batch.column(batch.num_columns - 1).field(0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def _groups_of(parent: Groups, ordinals: Int64s, encoded: Encoded, channel: int, own: Format) -> Groups:
@@ -197,13 +187,15 @@ def parameters_to_record(parameters: tuple[tuple[str, int | float], ...]) -> Rec
 
 
 def with_parameters(source: str | None, parameters: tuple[tuple[str, int | float], ...]) -> str | None:
-    """A program with `param` and its values in front of its block, behind its includes.
+    r"""A program with `param` and its values in front of its block, behind its includes.
 
     >>> with_parameters("{ return input.n > param.least; }", (("least", 3),))
-    '{ parameters param; param.least = 3; { return input.n > param.least; }}'
+    '{ parameter_block param; param.least = 3; { return input.n > param.least; }\n}'
     """
     if source is None or not parameters:
         return source
-    start = source.index("{")
+    head = _HEAD.match(source)
+    assert head is not None
+    start = head.end()
     values = " ".join(f"param.{name} = {value!r};" for name, value in parameters)
-    return f"{source[:start]}{{ {_BLOCK} param; {values} {source[start:]}}}"
+    return f"{source[:start]}{{ {_BLOCK} param; {values} {source[start:]}\n}}"

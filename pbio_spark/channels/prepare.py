@@ -17,9 +17,9 @@ from pbio_spark.channels.concentrate import column_of, concentrate, names_of
 from pbio_spark.channels.groups import Groups, Int64s
 from pbio_spark.channels.state import ChannelInfo
 from pbio_spark.channels.submission import WHOLE, Columns, Rows, Submission, channel_format
+from pbio_spark.channels.wanted import format_to_wanted
 from pbio_spark.columns.encoder import Encoded, Encoder, format_to_encoder
 from pbio_spark.columns.read import Part, Wanted, read_batches
-from pbio_spark.columns.walk import walk_kernel
 from pbio_spark.columns.ways import Request, find_way
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -205,14 +205,8 @@ class Preparer:
                     format=f"{form.name} ({form.id.hex()})",
                     hint="add the missing fields, or a transform to the channel's format (pbio_spark.formats.evolve)",
                 )
-            wanted = Wanted(
-                record_to_arrow(own.record),
-                formats=(form, own),
-                store=self._formats,
-                walk=walk_kernel(),
-                request=request,
-            )
-            self._wanted[key] = replace(wanted, converters={form.id: wanted.converter(form, fused=False)})
+            schema = record_to_arrow(own.record)
+            self._wanted[key] = format_to_wanted(form, schema, self._formats, request, others=(own,))
         for _ in read_encoded(self._wanted[key], encoded.buffer, "the events"):
             pass
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pbio_spark.channels.files import Folder
-from pbio_spark.channels.groups import NO_NUMBER, NO_TIME, Group
+from pbio_spark.channels.groups import NO_NUMBER, NO_TIME, Group, Int64s
 from pbio_spark.channels.history import History
 from pbio_spark.channels.state import ChannelInfo
 from pbio_spark.columns.chunks import Chunk, Chunker
@@ -216,7 +216,7 @@ class EventMaker(BatchMaker):
         columns = ("positions", "starts", "ends", "formats", "rights")
         return replace(chunk, **{name: getattr(chunk, name)[kept] for name in columns}) if len(kept) else None
 
-    def _count(self, chunk: Chunk, run: npt.NDArray[np.int64], inside: npt.NDArray[np.int64]) -> None:
+    def _count(self, chunk: Chunk, run: Int64s, inside: Int64s) -> None:
         """Count the entries of a chunk that are in runs, if they are as the log says; else nothing."""
         ends = chunk.offset + chunk.ends[inside] - chunk.data.__array_interface__["data"][0]
         passed = int(np.searchsorted(self._ends, chunk.offset + chunk.positions[-1], side="right"))
@@ -260,7 +260,7 @@ class EventMaker(BatchMaker):
             if (runs["first"] < runs["stop"]).all():
                 yield replace(self._stretch, runs=runs, own=own)
 
-    def _facts(self, chunk: Chunk, kept: npt.NDArray[np.int64]) -> dict[str, Callable[[], pa.Array]]:
+    def _facts(self, chunk: Chunk, kept: Int64s) -> dict[str, Callable[[], pa.Array]]:
         stretch, runs = self._stretch, self._stretch.runs
         run, ordinals = self._run[kept], self._ordinals[kept]
 
@@ -270,7 +270,7 @@ class EventMaker(BatchMaker):
             front = pa.array(fronts, pa.string()).take(pa.array(run - first))
             return pc.binary_join_element_wise(front, pa.array(ordinals).cast(pa.string()), "")
 
-        def named(texts: Sequence[str], numbers: npt.NDArray[np.int64]) -> pa.Array:
+        def named(texts: Sequence[str], numbers: Int64s) -> pa.Array:
             return pa.array(texts, pa.string()).take(pa.array(numbers, mask=numbers == NO_NUMBER))
 
         def channel() -> pa.Array:
@@ -278,7 +278,7 @@ class EventMaker(BatchMaker):
             return named([stretch.channels[i] for i in ids.tolist()], np.searchsorted(ids, runs["channel"][run]))
 
         def of_events(
-            values: npt.NDArray[np.int64], absent: int, type_: pa.DataType, get: Callable[[Group], Callable[..., Any]]
+            values: Int64s, absent: int, type_: pa.DataType, get: Callable[[Group], Callable[..., Any]]
         ) -> pa.Array:
             for number, group in stretch.own.items():
                 at = np.flatnonzero(run == number)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ecode.types import Record
@@ -17,14 +15,14 @@ from morph import Policy, Rejection
 from pbio_spark.channels import subscribers
 from pbio_spark.channels.entries import Data, Drop, Entry
 from pbio_spark.channels.files import Folder
-from pbio_spark.channels.groups import Group
+from pbio_spark.channels.groups import Group, Int64s
 from pbio_spark.channels.history import History
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.reading import Piece, Stretch, find_moved, loss_to_error, read_stretch
 from pbio_spark.channels.state import ChannelInfo
 from pbio_spark.channels.submission import channel_format, stored_format, to_datetime, to_microseconds
+from pbio_spark.channels.wanted import PLACE, format_to_wanted, split_place
 from pbio_spark.columns.read import Wanted
-from pbio_spark.columns.walk import walk_kernel
 from pbio_spark.columns.ways import Request, find_way, rejection_to_error
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -39,7 +37,6 @@ Handlers: TypeAlias = "Handler | Mapping[Any, Handler]"
 NEAREST = Policy(same_name=False)
 """How events find a subscriber's types: as the paper has it, but for the name, which on a channel the channel has."""
 
-_PLACE = "\0place"
 _PAUSE = 0.001
 _LONGEST_PAUSE = {True: 0.005, False: 0.5}
 """The longest wait of an idle subscriber between two looks for the next commit: on a local disk, and elsewhere."""
@@ -82,7 +79,7 @@ class Delivery:
     batch: pa.RecordBatch
     type: str | None
     version: int
-    ordinals: npt.NDArray[np.int64]
+    ordinals: Int64s
     group: Group
     published: datetime
 
@@ -297,8 +294,7 @@ class Subscription:
         stretch = Stretch.of([piece], {self.channel.id: self.channel.name})
         with file:
             for batch in read_stretch(wanted, stretch, file, self._folder.path(name), further):
-                ordinals = batch.column(batch.num_columns - 1).field(0).to_numpy()
-                data = batch.select(batch.schema.names[:-1])
+                data, ordinals = split_place(batch)
                 delivery = Delivery(data, type_, piece.version, ordinals, piece.group, to_datetime(piece.published))
                 self.position = self._given = delivery.end
                 yield delivery
@@ -333,13 +329,4 @@ class Subscription:
             if self._on_reject == "drop":
                 return None
             raise rejection_to_error(way)
-        place = pa.field(_PLACE, pa.struct([("ordinal", pa.int64())]))
-        wanted = Wanted(
-            record_to_arrow(record).append(place),
-            formats=(form,),
-            store=self._formats,
-            metadata_column=_PLACE,
-            walk=walk_kernel(),
-            request=request,
-        )
-        return replace(wanted, converters={form.id: wanted.converter(form, fused=False)}), type_
+        return format_to_wanted(form, record_to_arrow(record).append(PLACE), self._formats, request), type_

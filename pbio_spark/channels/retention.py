@@ -70,6 +70,20 @@ def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta
         end = _last_end(history, info, before)
         if end is not None:
             trimmed += [info.name] if _trim(history, Trim(info.id, before, end)) else []
+    old = _unneeded(history, folder, grace, linger)
+    removed = [size for path in old if (size := folder.size(path)) is not None]
+    for path in old:
+        folder.remove(path)
+    # One that came back meanwhile stays.
+    forgotten = [one for one in gone if subscribers.read(folder, one.channel, one.name) == one]
+    for one in forgotten:
+        log.warning("the subscriber %r, last seen %s, has expired", one.name, to_datetime(one.seen).isoformat())
+        subscribers.forget(folder, one.channel, one.name)
+    return Removed(tuple(trimmed), len(removed), sum(removed), tuple(forgotten))
+
+
+def _unneeded(history: History, folder: Folder, grace: timedelta, linger: timedelta) -> list[str]:
+    """The files that nobody needs, and whose time has passed."""
     let_go = _let_go(history)
     now = time.time_ns() // 1000
     old = [path for path, since in let_go.items() if since is not None and now - since >= _microseconds(linger)]
@@ -81,16 +95,7 @@ def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta
     old += [path for path in own if path.endswith(".checkpoint")][:-_CHECKPOINTS]
     # By the clock that dates them: if this machine's was ahead, a file whose commit is about to come would be removed.
     store_time = folder.now()
-    old += [path for path in unnamed if _age(folder, path, store_time) >= grace.total_seconds()]
-    removed = [size for path in old if (size := folder.size(path)) is not None]
-    for path in old:
-        folder.remove(path)
-    # One that came back meanwhile stays.
-    forgotten = [one for one in gone if subscribers.read(folder, one.channel, one.name) == one]
-    for one in forgotten:
-        log.warning("the subscriber %r, last seen %s, has expired", one.name, to_datetime(one.seen).isoformat())
-        subscribers.forget(folder, one.channel, one.name)
-    return Removed(tuple(trimmed), len(removed), sum(removed), tuple(forgotten))
+    return old + [path for path in unnamed if _age(folder, path, store_time) >= grace.total_seconds()]
 
 
 def compact(history: History, folder: Folder, small: int, target: int) -> int:

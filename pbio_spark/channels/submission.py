@@ -9,7 +9,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from ecode.types import Record
 from morph import Policy
+from pbio_spark.channels.checked import EARLIEST, LATEST
 from pbio_spark.channels.state import ChannelInfo
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -88,7 +90,7 @@ def stored_format(format_id: str, formats: FormatStore) -> Format:
     return found
 
 
-def type_to_format(type_: Format | pa.Schema | Any, name: str) -> Format:
+def type_to_format(type_: Format | Record | pa.Schema, name: str) -> Format:
     """The format for a channel's type: a format, a record type, or an Arrow schema, whose record is called `name`."""
     if isinstance(type_, Format):
         return type_
@@ -96,10 +98,13 @@ def type_to_format(type_: Format | pa.Schema | Any, name: str) -> Format:
 
 
 def to_microseconds(when: datetime) -> int:
-    """Microseconds since 1970 UTC. Raises PBIO_BAD_OPTION for a time without a zone."""
+    """Microseconds since 1970 UTC. Raises PBIO_BAD_OPTION for a time without a zone, or that has no date in UTC."""
     if when.tzinfo is None:
         raise PbioError("PBIO_BAD_OPTION", f"{when} has no time zone", hint="such as datetime.now(UTC)")
-    return (when - EPOCH) // timedelta(microseconds=1)
+    made = (when - EPOCH) // timedelta(microseconds=1)
+    if not EARLIEST <= made <= LATEST:
+        raise PbioError("PBIO_BAD_OPTION", f"{when} is before the year 1 or behind 9999 in UTC")
+    return made
 
 
 def to_datetime(microseconds: int) -> datetime:

@@ -109,6 +109,8 @@ class Subscription:
     same.
 
     Attributes:
+        channel: what was known of the channel when this was made.
+        name: under which its position is kept; None if it is not.
         position: of the next event to be delivered.
     """
 
@@ -255,7 +257,7 @@ class Subscription:
     def _find(self, start: Start) -> Position:
         """The first position of what a subscriber without a past wants."""
         if isinstance(start, Position):
-            return start
+            return max(start, Position(start.version))  # such as can be written down
         with self._history.lock:
             state = self._history.catch_up()
             first, end = state.channels.get(self.channel.id, self.channel).first, state.version + 1

@@ -13,7 +13,7 @@ import typer
 from pbio_spark.cli.console import printable, printable_lines, report, table
 
 if TYPE_CHECKING:
-    from pbio_spark.channels import Event
+    from pbio_spark.channels import ChannelSpace, Event
     from pbio_spark.channels.subscription import Start
 
 app = typer.Typer(help="Channel spaces: named, typed streams of events in a folder.", no_args_is_help=True)
@@ -33,9 +33,7 @@ def init(root: Root) -> None:
 @app.command()
 def ls(root: Root) -> None:
     """List the channels."""
-    from pbio_spark.channels import ChannelSpace
-
-    space = ChannelSpace.open(root)
+    space = _open(root)
     infos = space.channels()
     subscribers = Counter(subscriber.channel for subscriber in space.subscribers())
     rows = [
@@ -56,17 +54,16 @@ def ls(root: Root) -> None:
 @app.command()
 def describe(root: Root, name: Name) -> None:
     """Tell all about a channel: its type, what it is derived from, who subscribes."""
-    from pbio_spark.channels import ChannelSpace
     from pbio_spark.channels.expiry import expired
     from pbio_spark.channels.submission import to_datetime
 
-    space = ChannelSpace.open(root)
+    space = _open(root)
     channel = space.channel(name)
     info, state = channel.info, space.history.state
     print(f"{printable(info.name)} (channel {info.id})")
     print(f"created: {to_datetime(info.created).isoformat()}")
     print(f"events: {info.events} ({info.bytes} bytes), the last in commit {info.last}")
-    print(f"producers with sequence numbers: {sum(channel == info.id for channel, _ in state.sequences)}")
+    print(f"producers with sequence numbers: {sum(of == info.id for of, _ in state.sequences)}")
     if info.derivation is not None:
         print(f"derived from: {printable(state.channels[info.derivation.parent].name)}")
         print(f"status: {printable_lines(channel.status)}")
@@ -107,10 +104,7 @@ def tail(
     ] = None,
 ) -> None:
     """Show events as lines of JSON."""
-    from pbio_spark.channels import ChannelSpace
-
-    channel = ChannelSpace.open(root).channel(name)
-    subscription = channel.subscribe(start=_start(start), filter=filter_)
+    subscription = _open(root).channel(name).subscribe(start=_start(start), filter=filter_)
     for event in subscription.events(timeout=None if follow else 0):
         print(json.dumps(_event_to_json(event), default=_plain), flush=follow)
 
@@ -122,9 +116,7 @@ def compact(
     target: Annotated[int, typer.Option(metavar="BYTES", help="How large the new files are.")] = 64 << 20,
 ) -> None:
     """Put small data files together; the old ones go with a later vacuum."""
-    from pbio_spark.channels import ChannelSpace
-
-    count = ChannelSpace.open(root).compact(small=small, target=target)
+    count = _open(root).compact(small=small, target=target)
     print(f"{printable(root)}: {count} files put together")
 
 
@@ -134,9 +126,7 @@ def vacuum(
     grace: Annotated[float, typer.Option(metavar="HOURS", help="Files younger than that stay.")] = 24,
 ) -> None:
     """Forget subscribers that have expired, and remove events that need not be kept, and files that nothing needs."""
-    from pbio_spark.channels import ChannelSpace
-
-    removed = ChannelSpace.open(root).vacuum(grace=timedelta(hours=grace), linger=timedelta(hours=grace))
+    removed = _open(root).vacuum(grace=timedelta(hours=grace), linger=timedelta(hours=grace))
     for name in removed.channels:
         print(f"{printable(name)}: old events are not kept any more")
     for subscriber in removed.subscribers:
@@ -147,10 +137,9 @@ def vacuum(
 @app.command()
 def verify(root: Root) -> None:
     """Check every commit, every data file and every event in it."""
-    from pbio_spark.channels import ChannelSpace
     from pbio_spark.channels.check import leftovers, problems
 
-    space = ChannelSpace.open(root)
+    space = _open(root)
     found = 0
     for problem in problems(space):
         report(problem)
@@ -166,6 +155,12 @@ def verify(root: Root) -> None:
         print(f"{printable(path)}: no file of a channel space")
 
 
+def _open(root: str) -> ChannelSpace:
+    from pbio_spark.channels import ChannelSpace
+
+    return ChannelSpace.open(root)
+
+
 def _start(text: str) -> Start:
     from pbio_spark.channels import Position
 
@@ -174,10 +169,10 @@ def _start(text: str) -> Start:
     if text == "latest":
         return "latest"
     try:
-        time = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return Position.parse(text)
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _event_to_json(event: Event) -> dict[str, Any]:

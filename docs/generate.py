@@ -8,6 +8,7 @@ A test compares the pages with what this would write.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pyarrow as pa
@@ -38,14 +39,31 @@ from pbio_spark.formats.arrow_to_ddl import arrow_to_ddl
 from pbio_spark.formats.arrow_to_record import arrow_to_record
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.type_string import type_to_type_string
-from pbio_spark.source.options import options_to_markdown
+from pbio_spark.source.options import Options, Scope, option_name
 
 DOCS = Path(__file__).parent
 
 
 def options() -> str:
-    """The page of all options, which the option table writes itself."""
-    return options_to_markdown()
+    """Every option, by where it is understood."""
+    lines = [
+        "# Options",
+        "",
+        "Names and words may be in any case. An unknown option, or a value that an option cannot have, is an error.",
+    ]
+    for scope in Scope:
+        lines += ["", f"## {scope}", "", "| option | default | value | meaning |", "| --- | --- | --- | --- |"]
+        for entry in fields(Options):
+            if scope in entry.metadata["scopes"]:
+                cells = (f"`{option_name(entry.name)}`", _default(entry.default), entry.metadata["parse"].__doc__)
+                lines.append(f"| {' | '.join(cells)} | {entry.metadata['doc']} |")
+    return "\n".join(lines) + "\n"
+
+
+def _default(value: object) -> str:
+    if value in (None, (), MISSING):
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 def errors() -> str:

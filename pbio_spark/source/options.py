@@ -1,10 +1,10 @@
-"""Every option of the data source, in one table: `Options`. It writes docs/options.md."""
+"""Every option of the data source, in one table: `Options`. docs/options.md is made of it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -57,8 +57,8 @@ DECODES = (*READS, Scope.FROM)
 ENCODES = (*WRITES, Scope.TO)
 
 
-def _option(parse: Callable[[str], object], default: object, *scopes: Scope, doc: str, since: str = "0.1") -> Any:
-    metadata = {"parse": parse, "scopes": scopes, "doc": doc, "since": since}
+def _option(parse: Callable[[str], object], default: object, *scopes: Scope, doc: str) -> Any:
+    metadata = {"parse": parse, "scopes": scopes, "doc": doc}
     return (
         field(default_factory=dict, metadata=metadata) if default is dict else field(default=default, metadata=metadata)
     )
@@ -239,7 +239,7 @@ class Options:
         doc="How long after its last change a file is remembered and may grow. A file older than that beside the "
         "newest one is not looked at any more.",
     )
-    on_new_format: str = _option(
+    on_new_format: Literal["ignore", "log", "fail"] = _option(
         one_of("ignore", "log", "fail"),
         "log",
         Scope.STREAM,
@@ -341,7 +341,7 @@ class Options:
     partition_columns: tuple[str, ...] = _option(
         names, (), Scope.WRITE, doc="Columns that become `k=v` folders instead of fields."
     )
-    index: str = _option(
+    index: Literal["sidecar", "ffs", "none"] = _option(
         one_of("sidecar", "ffs", "none"),
         "sidecar",
         Scope.WRITE,
@@ -393,25 +393,3 @@ def machine_of(options: Options) -> str:
     named = machine_named(options.machine)
     order = options.byte_order or named.byte_order
     return f"{order[0]}e{8 * int(options.pointer_size or named.pointer_size)}"
-
-
-def options_to_markdown() -> str:
-    """The page of all options."""
-    lines = [
-        "# Options",
-        "",
-        "Names and words may be in any case. An unknown option, or a value that an option cannot have, is an error.",
-    ]
-    for scope in Scope:
-        lines += ["", f"## {scope}", "", "| option | default | value | meaning |", "| --- | --- | --- | --- |"]
-        for entry in fields(Options):
-            if scope in entry.metadata["scopes"]:
-                cells = (f"`{option_name(entry.name)}`", _shown(entry.default), entry.metadata["parse"].__doc__)
-                lines.append(f"| {' | '.join(cells)} | {entry.metadata['doc']} |")
-    return "\n".join(lines) + "\n"
-
-
-def _shown(default: object) -> str:
-    if default in (None, (), MISSING):
-        return ""
-    return f"`{str(default).lower() if isinstance(default, bool) else default}`"

@@ -22,20 +22,8 @@ from pbio_spark.errors import PbioError
 from pbio_spark.source.options import READS, WRITES, Options, Scope, option_name
 
 TOLERATED = frozenset(
-    [
-        "path",
-        "paths",
-        "checkpointlocation",
-        "queryname",
-        "outputmode",
-        "serialization.format",
-        "location",
-        "provider",
-        "owner",
-        "comment",
-        "external",
-        "collation",
-    ]
+    {"path", "paths", "checkpointlocation", "queryname", "outputmode"}
+    | {"serialization.format", "location", "provider", "owner", "comment", "external", "collation"}
 )
 """What Spark itself adds to the options of a source, in the second line when it makes a table."""
 

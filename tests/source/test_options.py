@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from docs.generate import PAGES
 from pbio_spark.errors import PbioError
-from pbio_spark.source.options import Options, Scope, option_name, options_to_markdown
+from pbio_spark.source.options import Options, Scope, option_name
 from pbio_spark.source.parse_options import parse_options, paths_of
 
 
@@ -95,7 +96,7 @@ def test_no_path_names_the_trap_of_tables() -> None:
 
 
 def test_the_page_has_every_option_with_its_meaning() -> None:
-    page = options_to_markdown()
+    page = PAGES["options.md"]()
     for entry in fields(Options):
         assert f"| `{option_name(entry.name)}` |" in page
         assert entry.metadata["doc"] in page

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import uuid
@@ -34,7 +35,10 @@ def endpoint() -> Iterator[str]:
     """The URL of an S3 server with the bucket `bucket`, in a process of its own."""
     command = [sys.executable, "-m", "tests.channels.s3_server", str(FAILURES)]
     pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=nowhere, text=True) as server:
+    environment = {**os.environ, **KEYS}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, stderr=nowhere, text=True
+    ) as server:
         assert server.stdout is not None
         yield server.stdout.readline().strip()
         server.kill()

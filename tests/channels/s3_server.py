@@ -1,4 +1,5 @@
 """An S3 server with one bucket: `python -m tests.channels.s3_server FAILURES` prints its URL.
+Its environment has keys, whichever.
 
 It is that of moto, with two differences. A conditional request is one step, as it is in S3: moto looks for the object,
 then makes it, and another thread may come between. And of 10,000 requests so many fail: some before anything happens,
@@ -9,7 +10,6 @@ It serves until its standard input ends.
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 from collections.abc import Iterable
@@ -51,7 +51,6 @@ class Server:
 
 def main(failures: int) -> None:
     """Start, make the bucket, tell, serve."""
-    os.environ |= {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1"}
     app = Server(DomainDispatcherApplication(create_backend_app), failures)
     server = make_server("127.0.0.1", 0, app, threaded=True)
     Thread(target=server.serve_forever, daemon=True).start()

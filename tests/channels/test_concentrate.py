@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -16,6 +18,8 @@ from hypothesis import strategies as st
 from ecode.types import INT32, Field, record
 from pbio_spark.channels import ChannelSpace, Columns, Submission, history
 from pbio_spark.channels.check import problems
+from pbio_spark.channels.derivation import Deriver
+from pbio_spark.channels.prepare import Preparer
 from pbio_spark.channels.publishing import pack, publish
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, again, everything
@@ -59,7 +63,7 @@ def said(space: ChannelSpace, name: str) -> list[tuple[str | None, int | None, d
 def test_events_come_once_in_order_with_all_that_was_said_of_them(
     rows: list[tuple[str, str | None, int, int, int]], cut: int
 ) -> None:
-    space = ChannelSpace.create("memory://space")
+    space = ChannelSpace.create(f"memory://{uuid.uuid4().hex}")
     try:
         for name in "abc":
             space.create_channel(name, COUNT)
@@ -87,7 +91,7 @@ def test_events_come_once_in_order_with_all_that_was_said_of_them(
                 assert [event for event in said(again(space), name) if event[0] == producer] == expected
         assert list(problems(again(space))) == []
     finally:
-        space.folder._fs.rm(space.folder._path, recursive=True)
+        fsspec.filesystem("memory").rm(space.root, recursive=True)
 
 
 def test_rows_without_numbers_stay_in_their_order(space: ChannelSpace) -> None:
@@ -221,14 +225,14 @@ def numbered(numbers: list[int]) -> pa.Table:
 
 def test_files_that_tasks_wrote_are_committed_as_they_are_or_made_anew(space: ChannelSpace) -> None:
     space.create_channel("a", COUNT)
-    state = space.history.catch_up()
+    state, deriver = space.history.catch_up(), Deriver(space.formats)
 
     def packed(numbers: list[int]) -> Any:
-        prepared = space._preparer.prepare(Submission(None, numbered(numbers), columns=ALL), space.find)
-        return pack(space.folder, space._deriver, prepared, state)
+        prepared = Preparer(space.formats).prepare(Submission(None, numbered(numbers), columns=ALL), space.find)
+        return pack(space.folder, deriver, prepared, state)
 
     def commit(*files: Any, transaction: tuple[str, int] | None = None) -> Any:
-        return publish(space.history, space.folder, space._deriver, space.formats, files, transaction)
+        return publish(space.history, space.folder, deriver, space.formats, files, transaction)
 
     files = [packed([0, 1, 2]), packed([3, 5])]
     assert commit(*files, transaction=("query", 0)).events == 5

@@ -55,9 +55,7 @@ def data_changes(draw: st.DrawFn) -> Data:
             event_time = draw(st.none() | EVENT_TIMES)
             sequences = times = None
             if sequence is not None and draw(st.booleans()):
-                sequences = (
-                    sequence + np.cumsum([0, *draw(st.lists(st.integers(1, 9), min_size=8, max_size=8))])[:count]
-                )
+                sequences = sequence + np.cumsum([0, *draw(STEPS)])[:count]
             if event_time is not None and draw(st.booleans()):
                 times = np.array([event_time, *draw(st.lists(EVENT_TIMES, min_size=8, max_size=8))])[:count]
             said = draw(HEX), producer, sequence, event_time, sequences, times

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pbio_spark.channels import Channel, ChannelSpace, Position, Subscriber, subscribers
+from pbio_spark.channels import Channel, ChannelSpace, Position, subscribers
 from pbio_spark.channels.expiry import expired
 from pbio_spark.channels.files import Folder
 from pbio_spark.errors import PbioError
@@ -237,4 +237,3 @@ def test_a_live_subscriber_that_was_forgotten_is_there_again_when_it_says_so(spa
     clock.go(days=3)
     assert list(subscription.events()) == []
     assert [(one.name, one.position) for one in space.subscribers()] == [("a", subscription.position)]
-    assert isinstance(space.subscribers()[0], Subscriber)

@@ -131,11 +131,8 @@ def test_a_full_or_closed_disk_is_told_and_nothing_is_published(
                 told[step] = caught
                 failed.append(calls[step])
             except OSError:
-                assert calls[step] in (
-                    "open",
-                    "fsync",
-                    "unlink",
-                )  # of a folder, when the name is there, or of tidying up
+                # Of a folder, when the name is there, or of tidying up.
+                assert calls[step] in ("open", "fsync", "unlink")
         if step in told:
             assert (told[step].file or "").startswith(space.root)
             assert seen(space) == ([], [])

@@ -19,10 +19,14 @@ from tests.channels.spaces import COUNT, again, values
 
 
 @pytest.fixture(params=["local", "memory"])
-def log(request: pytest.FixtureRequest, tmp_path: Path) -> FolderLog:
-    root = str(tmp_path) if request.param == "local" else f"memory://{uuid.uuid4().hex}"
-    folder = Folder(root)
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
+    folder = Folder(str(tmp_path) if request.param == "local" else f"memory://{uuid.uuid4().hex}")
     folder.make("_log")
+    return folder
+
+
+@pytest.fixture
+def log(folder: Folder) -> FolderLog:
     return FolderLog(folder)
 
 
@@ -55,12 +59,12 @@ def test_of_many_threads_one_is_first(log: FolderLog) -> None:
     assert log.read(1) == b"%d" % won[0]
 
 
-def test_the_newest_checkpoint_comes_first_and_a_wrong_hint_does_no_harm(log: FolderLog) -> None:
+def test_the_newest_checkpoint_comes_first_and_a_wrong_hint_does_no_harm(folder: Folder, log: FolderLog) -> None:
     for version in (3, 7, 5):
         log.checkpoint(version, b"state %d" % version)
     assert [version for version, _ in log.checkpoints()] == [5, 7, 5, 3]  # the hint, then all
     for hint in (b"", b"nonsense", b"99", b"0", b"1" * 30):
-        log._folder.replace("_log/_newest", hint)
+        folder.replace("_log/_newest", hint)
         assert [version for version, _ in log.checkpoints()] == [7, 5, 3]
 
 

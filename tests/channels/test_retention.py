@@ -12,14 +12,11 @@ from typing import Any
 
 import pytest
 
-from ecode.types import FLOAT64, INT32, Field, record
 from pbio_spark.channels import ChannelSpace, Submission, history
 from pbio_spark.channels.check import problems
 from pbio_spark.channels.log import FolderLog
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.evolve import evolve
-from pbio_spark.formats.layout import record_to_format
-from tests.channels.spaces import COUNT, READING, again, everything, reading, values
+from tests.channels.spaces import COUNT, NEW, OLD, READING, again, everything, reading, values
 from tests.channels.test_failures import BrokenError, failing
 
 NOW = timedelta(0)
@@ -222,14 +219,6 @@ def test_the_newest_checkpoints_stay(full: ChannelSpace, monkeypatch: pytest.Mon
 def test_a_time_that_cannot_be_is_refused(space: ChannelSpace, keep: timedelta) -> None:
     with pytest.raises(PbioError, match="PBIO_BAD_OPTION"):
         space.create_channel("counts", COUNT, keep=keep)
-
-
-OLD = record_to_format(record("load", [Field("average", FLOAT64)]))
-NEW = evolve(
-    OLD,
-    record_to_format(record("load", [Field("total", FLOAT64), Field("cpus", INT32)])),
-    "{ old.average = new.total / new.cpus; }",
-)
 
 
 def test_old_and_new_readers_a_format_that_joins_and_compaction_at_once(space: ChannelSpace) -> None:

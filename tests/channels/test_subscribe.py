@@ -12,9 +12,8 @@ import pytest
 from ecode.types import FLOAT64, INT32, INT64, STRING, Field, record
 from pbio_spark.channels import Channel, ChannelSpace, Event, Position, Submission, subscribers
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
-from tests.channels.spaces import COUNT, READING, again, everything, reading
+from tests.channels.spaces import COUNT, NEW, OLD, READING, again, everything, reading
 
 
 @pytest.fixture
@@ -178,14 +177,6 @@ def test_a_subscriber_may_ask_for_less_or_for_other_widths(space: ChannelSpace) 
     less = record("less", [Field("name", STRING), Field("id", FLOAT64)])
     channel.subscribe({less: lambda event: seen.append(event.values)}, start="earliest").run()
     assert seen == [{"name": f"reading {n}", "id": float(n)} for n in range(4)]
-
-
-OLD = record_to_format(record("load", [Field("average", FLOAT64)]))
-NEW = evolve(
-    OLD,
-    record_to_format(record("load", [Field("total", FLOAT64), Field("cpus", INT32)])),
-    "{ old.average = new.total / new.cpus; }",
-)
 
 
 def test_old_and_new_subscribers_of_one_channel_each_get_their_own_version(space: ChannelSpace) -> None:

@@ -12,23 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecode.types import FLOAT64, INT32, Field, record
+from ecode.types import INT32, Field, record
 from pbio_spark.channels import ChannelSpace, Submission
 from pbio_spark.channels.submission import Columns
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
-from tests.channels.spaces import COUNT, READING, everything, reading
+from tests.channels.spaces import COUNT, NEW, OLD, READING, everything, reading
 from tests.source.channel_query import columns
 from tests.source.local import batches, load, plan, source
 
 NOW = timedelta(0)
-OLD = record_to_format(record("load", [Field("average", FLOAT64)]))
-NEW = evolve(
-    OLD,
-    record_to_format(record("load", [Field("total", FLOAT64), Field("cpus", INT32)]), "be32"),
-    "{ old.average = new.total / new.cpus; }",
-)
 
 
 @pytest.fixture
@@ -50,7 +43,7 @@ def numbers(space: ChannelSpace, **options: Any) -> list[int]:
     return [row["n"] for row in load(space.root, **{"channel": "counts", **options})]
 
 
-def code_of(space: ChannelSpace, **options: Any) -> str:
+def refusal(space: ChannelSpace, **options: Any) -> str:
     with pytest.raises(PbioError) as caught:
         load(space.root, **options)
     return f"{caught.value}"
@@ -77,13 +70,13 @@ def test_several_channels_are_one_union_in_the_order_of_the_log(space: ChannelSp
 
 
 def test_channels_must_be_named_and_be_there(space: ChannelSpace, tmp_path: Path) -> None:
-    said = code_of(space)
+    said = refusal(space)
     assert said.startswith("[PBIO_CHANNEL_SPACE]")
     assert "there are channels counts, readings" in said
-    assert "did you mean 'counts'" in code_of(space, channel="count")
-    assert "no channel has a name such as 'count'" in code_of(space, channelPattern="count")
-    assert code_of(space, channel="counts", channels="readings").startswith("[PBIO_BAD_OPTION]")
-    assert code_of(space, channelPattern="(").startswith("[PBIO_BAD_OPTION]")
+    assert "did you mean 'counts'" in refusal(space, channel="count")
+    assert "no channel has a name such as 'count'" in refusal(space, channelPattern="count")
+    assert refusal(space, channel="counts", channels="readings").startswith("[PBIO_BAD_OPTION]")
+    assert refusal(space, channelPattern="(").startswith("[PBIO_BAD_OPTION]")
     with pytest.raises(PbioError, match="PBIO_NO_SPACE"):
         load(tmp_path, channel="counts")
     with pytest.raises(PbioError, match="one space, not from 2"):
@@ -91,8 +84,8 @@ def test_channels_must_be_named_and_be_there(space: ChannelSpace, tmp_path: Path
 
 
 def test_options_of_files_and_of_channels_do_not_mix(space: ChannelSpace) -> None:
-    assert "'pathGlobFilter' means nothing to channels" in code_of(space, channel="counts", pathGlobFilter="*")
-    assert "'failOnDataLoss' means nothing to files" in code_of(space, failOnDataLoss=False)
+    assert "'pathGlobFilter' means nothing to channels" in refusal(space, channel="counts", pathGlobFilter="*")
+    assert "'failOnDataLoss' means nothing to files" in refusal(space, failOnDataLoss=False)
 
 
 @pytest.mark.parametrize(
@@ -119,15 +112,15 @@ def test_a_batch_may_begin_and_end_anywhere(space: ChannelSpace, options: dict[s
 def test_a_batch_may_begin_at_a_time_of_publication(space: ChannelSpace) -> None:
     published = everything(space.channel("counts"))[3].published
     assert numbers(space, startingTimestamp=published.isoformat()) == ALL[3:]
-    assert "one is enough" in code_of(space, channel="counts", startingTimestamp="0", startingOffsets="1")
+    assert "one is enough" in refusal(space, channel="counts", startingTimestamp="0", startingOffsets="1")
 
 
 def test_a_place_that_is_none_is_an_error(space: ChannelSpace) -> None:
     for said in ("first", "1.2", "-1"):
-        assert code_of(space, channel="counts", startingOffsets=said).startswith("[PBIO_BAD_OPTION]")
-    assert code_of(space, channel="counts", startingOffsets="10").startswith("[PBIO_BAD_OFFSET]")
-    assert code_of(space, channel="counts", endingOffsets="9.0.1").startswith("[PBIO_BAD_OFFSET]")
-    assert code_of(space, channel="counts", endingOffsets="earliest").startswith("[PBIO_BAD_OPTION]")
+        assert refusal(space, channel="counts", startingOffsets=said).startswith("[PBIO_BAD_OPTION]")
+    assert refusal(space, channel="counts", startingOffsets="10").startswith("[PBIO_BAD_OFFSET]")
+    assert refusal(space, channel="counts", endingOffsets="9.0.1").startswith("[PBIO_BAD_OFFSET]")
+    assert refusal(space, channel="counts", endingOffsets="earliest").startswith("[PBIO_BAD_OPTION]")
 
 
 def test_metadata_says_what_the_log_says(space: ChannelSpace) -> None:
@@ -187,7 +180,7 @@ def test_old_and_new_readers_of_one_channel_each_get_their_own_version(space: Ch
         {"total": 6.0, "cpus": 2, "average": None},
     ]
     new = {**read, "readerFormat": NEW.id.hex()}
-    assert "PBIO_REJECTED" in code_of(space, **new)
+    assert "PBIO_REJECTED" in refusal(space, **new)
     assert load(space.root, **new, onReject="drop") == [{"total": 6.0, "cpus": 2}]
     assert load(space.root, **new, onReject="corrupt", mode="dropmalformed") == [{"total": 6.0, "cpus": 2}]
     other = '{"wish": {"average": "float64", "cpus": "int32"}}'  # on a channel, names of formats do not matter
@@ -214,7 +207,7 @@ def test_a_filter_is_written_for_the_type_of_the_channel_or_the_one_that_is_want
         startingOffsets="11",
     )
     assert [row["twice"] for row in made] == [0.0, 2.0, 4.0, 6.0]
-    assert "PBIO_BAD_PROGRAM" in code_of(space, channel="loads", filter="{ return input.total; }")
+    assert "PBIO_BAD_PROGRAM" in refusal(space, channel="loads", filter="{ return input.total; }")
 
 
 def test_columns_are_as_for_files(space: ChannelSpace) -> None:
@@ -263,7 +256,7 @@ def test_events_that_are_gone(space: ChannelSpace, caplog: pytest.LogCaptureFixt
     assert "PBIO_EVENTS_GONE" in caplog.text
     assert load(space.root, channel="kept") == [{"n": 2}]
     assert load(space.root, channel="kept", startingTimestamp="0") == [{"n": 2}]
-    assert code_of(space, channel="kept", startingOffsets="1").startswith("[PBIO_EVENTS_GONE]")
+    assert refusal(space, channel="kept", startingOffsets="1").startswith("[PBIO_EVENTS_GONE]")
     assert load(space.root, channel="kept", startingOffsets="1", failOnDataLoss=False) == [{"n": 2}]
     assert numbers(space) == ALL
 
@@ -272,15 +265,15 @@ def test_a_lost_or_lying_file_is_an_error(space: ChannelSpace) -> None:
     paths = sorted(Path(space.root, "data").iterdir(), key=lambda path: path.stat().st_mtime_ns)
     whole = paths[0].read_bytes()
     paths[0].write_bytes(whole[:-28] + b"\1\0\0\x18" + b"\0" * 24)  # its last event became a comment
-    assert "2 events where the log promises 3" in code_of(space, channel="counts")
+    assert "2 events where the log promises 3" in refusal(space, channel="counts")
     paths[0].write_bytes(whole[:-28] + b"\xee" * 28)
-    assert "PBIO_BAD_ITEM" in code_of(space, channel="counts")
+    assert "PBIO_BAD_ITEM" in refusal(space, channel="counts")
     schema = columns(("n", pa.int32()), ("_corrupt_record", pa.struct([("offset", pa.int64())])))
     rows = load(space.root, schema=schema, channel="counts", mode="permissive")
     assert [row["n"] for row in rows] == [0, 1, None, *ALL[3:]]
     assert rows[2]["_corrupt_record"] == {"offset": len(whole) - 28}
     paths[0].unlink()
-    assert "PBIO_BAD_LOG" in code_of(space, channel="counts", failOnDataLoss=False)
+    assert "PBIO_BAD_LOG" in refusal(space, channel="counts", failOnDataLoss=False)
 
 
 def edited(path: Path, at: int, data: bytes) -> None:
@@ -335,7 +328,7 @@ def test_a_dropped_channel_between_planning_and_reading(space: ChannelSpace) -> 
     space.vacuum(grace=NOW, linger=NOW)
     with pytest.raises(PbioError, match="PBIO_UNKNOWN_CHANNEL"):
         batches(reader)
-    assert code_of(space, channel="counts").startswith("[PBIO_UNKNOWN_CHANNEL]")
+    assert refusal(space, channel="counts").startswith("[PBIO_UNKNOWN_CHANNEL]")
 
 
 def test_what_was_found_out_travels_and_places_do_not(space: ChannelSpace) -> None:

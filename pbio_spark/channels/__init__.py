@@ -9,6 +9,7 @@
     history       the log with its meaning: followed, and added to
     position      where an event stands in a space
     submission    a producer's events, as it hands them over
+    rows          mappings and tables -> columns, and what does not fit refused
     concentrate   rows of any channels and producers -> their groups
     wanted        a format and a request -> what reads its events
     prepare       submissions -> encoded events

@@ -1,6 +1,7 @@
 """JSON from strangers -> values, each checked: a log entry may have been written by anyone.
 
-All functions raise PBIO_BAD_LOG for what is not as it should be, but for `is_name` and `check_name`.
+All functions raise PBIO_BAD_LOG for what is not as it should be, but for those below, which are about what a caller
+says: `check_name`, `check_transaction` and `keep_to_value` raise PBIO_BAD_OPTION.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from pbio_spark.channels.position import Position
@@ -22,6 +24,7 @@ EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 _DATA_NAME = re.compile(r"data/[0-9a-f]{32}\.pbio")
 _DIRECTORY_NAME = re.compile(r"_log/[0-9a-f]{32}\.groups")
 _LONGEST_NAME = 200
+_HALVES = re.compile("[\ud800-\udfff]")
 
 Keep: TypeAlias = "Literal['always', 'subscribed'] | int"
 """How long events are kept: for ever, until every named subscriber has them, or for so many microseconds."""
@@ -49,15 +52,15 @@ def a_list(said: Any, length: int | None = None) -> Sequence[Any]:
 
 
 def a_text(said: Any) -> str:
-    if not isinstance(said, str):
+    if not is_text(said):
         bad("something is no text that should be one")
-    return said
+    return said  # type: ignore[no-any-return]
 
 
 def a_name(said: Any) -> str:
-    if not isinstance(said, str) or not is_name(said):
+    if not is_name(said):
         bad(f"{str(said)[:80]!r} is no name")
-    return said
+    return said  # type: ignore[no-any-return]
 
 
 def a_number(said: Any, least: int = 0, most: int = MOST) -> int:
@@ -104,15 +107,36 @@ def a_format(said: Any) -> str:
     return said
 
 
-def is_name(text: str) -> bool:
-    """Whether a text can be the name of a channel, a producer or a subscriber."""
-    return text.isprintable() and 0 < len(text) <= _LONGEST_NAME
+def is_text(said: Any) -> bool:
+    """Whether something is a text that can be written as UTF-8: JSON also has halves of characters."""
+    return isinstance(said, str) and not _HALVES.search(said)
+
+
+def is_name(said: Any) -> bool:
+    """Whether something can be the name of a channel, a producer or a subscriber."""
+    return isinstance(said, str) and said.isprintable() and 0 < len(said) <= _LONGEST_NAME
 
 
 def check_name(text: str, what: str) -> None:
     """Raise PBIO_BAD_OPTION for what a caller cannot call a channel, a producer or a subscriber."""
     if not is_name(text):
-        raise PbioError("PBIO_BAD_OPTION", f"{text[:80]!r} cannot be the name of a {what}")
+        raise PbioError("PBIO_BAD_OPTION", f"{str(text)[:80]!r} cannot be the name of a {what}")
+
+
+def check_transaction(application: str, number: int) -> None:
+    """Raise PBIO_BAD_OPTION for what cannot be the name of an application and the number of its batch."""
+    if not is_text(application) or type(number) is not int or not 0 <= number <= MOST:
+        shown = f"{str(application)[:80]!r}, {str(number)[:40]}"
+        raise PbioError("PBIO_BAD_OPTION", f"{shown} is no transaction", hint="a name, and a whole number from 0")
+
+
+def keep_to_value(keep: str | timedelta) -> Keep:
+    """How long events are kept, as commits say it. Raises PBIO_BAD_OPTION."""
+    if keep in ("always", "subscribed"):
+        return keep  # type: ignore[return-value]
+    if not isinstance(keep, timedelta) or not 0 <= (kept := keep // timedelta(microseconds=1)) <= MOST:
+        raise PbioError("PBIO_BAD_OPTION", f"events cannot be kept {keep!r}", hint="always, subscribed or a timedelta")
+    return kept
 
 
 def bad(reason: str) -> NoReturn:

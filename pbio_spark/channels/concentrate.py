@@ -169,7 +169,11 @@ def _times(batch: pa.RecordBatch, name: str) -> Int64s:
     column = column_of(batch, name)
     if not pa.types.is_timestamp(column.type) or column.type.tz is None:
         raise _unfit(column, name, "times with a time zone")
-    made = _filled(column, name).cast(pa.timestamp("us", "UTC"), safe=False).cast(pa.int64()).to_numpy()
+    micros = pc.CastOptions(target_type=pa.timestamp("us", "UTC"), allow_time_truncate=True)
+    try:
+        made = _filled(column, name).cast(options=micros).cast(pa.int64()).to_numpy()
+    except pa.ArrowInvalid:
+        made = np.array([NO_TIME])  # behind what 8 bytes can say
     if not are_dates(made).all():
         raise PbioError("PBIO_BAD_VALUE", f"the column {name!r} has times before the year 1 or behind 9999")
     return made  # type: ignore[no-any-return]

@@ -49,7 +49,10 @@ def seconds_to_wait(delivery: str, timeout: float | timedelta) -> float | None:
     if delivery not in _WAYS:
         hint = did_you_mean(delivery, _WAYS) or "it is async or sync"
         raise PbioError("PBIO_BAD_OPTION", f"there is no delivery {delivery!r}", hint=hint)
-    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
+    try:
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
+    except (OverflowError, TypeError, ValueError):
+        seconds = math.nan
     if not (0 <= seconds < math.inf):
         raise PbioError("PBIO_BAD_OPTION", f"{timeout} is no time to wait for subscribers")
     return seconds if delivery == "sync" else None

@@ -18,7 +18,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from pbio_spark.errors import PbioError
-from pbio_spark.refusals import refusals
+from pbio_spark.refusals import open_file, refusals
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -41,7 +41,7 @@ class Folder:
 
     Raises PBIO_CANNOT_CREATE for a file system that cannot create exclusively. All methods raise PBIO_NO_PERMISSION and
     PBIO_NO_ROOM for what has not been done because the file system refuses it; any other OSError leaves open whether a
-    file was written, as a lost reply does.
+    file was written, as a lost reply does. On a local disk, those that read raise PBIO_BAD_LOG for what is no file.
     """
 
     def __init__(self, root: str, **storage_options: Any) -> None:
@@ -78,7 +78,7 @@ class Folder:
         """The bytes of a file, at most `most` and one more; None if there is no such file."""
         with suppress(FileNotFoundError), refusals(self.path(name)):
             if self.is_local:
-                with open(self.path(name), "rb") as file:
+                with open_file(self.path(name), "PBIO_BAD_LOG") as file:
                     return file.read() if most is None else file.read(most + 1)
             data: bytes = self._fs.cat_file(self.path(name), end=None if most is None else most + 1)
             return data
@@ -87,7 +87,7 @@ class Folder:
     def open(self, name: str) -> Any:
         """A binary file to read. Raises FileNotFoundError."""
         with refusals(self.path(name)):
-            return open(self.path(name), "rb") if self.is_local else self._fs.open(self.path(name), "rb")
+            return open_file(self.path(name), "PBIO_BAD_LOG") if self.is_local else self._fs.open(self.path(name), "rb")
 
     def size(self, name: str) -> int | None:
         """The bytes of a file; None if there is no such file."""

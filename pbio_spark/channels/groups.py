@@ -304,10 +304,9 @@ def _of_events(
 
 def _numbers(said: Any, length: int, least: int = 0) -> Int64s:
     """A list of whole numbers."""
-    try:
-        made = np.array(a_list(said, length) or np.empty(0, np.int64))
-    except ValueError:
-        made = np.empty(0, object)
-    if made.dtype != np.int64 or made.ndim != 1 or (made < least).any():
+    listed = a_list(said, length)
+    # Of anything else, one long text for instance, an array might not fit into memory.
+    is_right = {int}.issuperset(map(type, listed))
+    if not is_right or min(listed, default=least) < least or max(listed, default=0) > MOST:
         bad("something is no list of whole numbers that should be one")
-    return made
+    return np.array(listed, np.int64)

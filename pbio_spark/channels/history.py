@@ -147,7 +147,8 @@ class History:
     def append(self, change: AnyChange) -> int | None:
         """Commit a change that was made for `state`: its version, or None if another commit was faster.
 
-        Whoever gets None catches up, makes the change anew, and tries again.
+        Whoever gets None catches up, makes the change anew, and tries again. Raises PBIO_BAD_VALUE for what readers
+        would refuse.
         """
         with self.lock:
             version = self.state.version + 1
@@ -155,7 +156,13 @@ class History:
             now = max(time.time_ns() // 1000, self.state.time)
             entry = Entry(self._space, uuid.uuid4().hex, now, change)
             self.state.check(entry)
-            if self._is_behind(version) or not self._log.append(version, entry_to_json(entry)):
+            said = entry_to_json(entry)
+            try:
+                json_to_entry(said, version)
+            except PbioError as error:
+                # It would be the last commit that anyone can read.
+                raise PbioError("PBIO_BAD_VALUE", f"no reader would accept the commit: {error.reason}") from None
+            if self._is_behind(version) or not self._log.append(version, said):
                 return None
             self.state.apply(entry)
             if version % CHECKPOINT_EVERY == 0:

@@ -10,13 +10,13 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from ecode.suggest import did_you_mean
 from morph import Rejection
 from pbio_spark.channels.checked import check_name
 from pbio_spark.channels.concentrate import column_of, concentrate, names_of
 from pbio_spark.channels.groups import Groups, Int64s
+from pbio_spark.channels.rows import rows_to_batch
 from pbio_spark.channels.state import ChannelInfo
-from pbio_spark.channels.submission import WHOLE, Columns, Rows, Submission, channel_format
+from pbio_spark.channels.submission import WHOLE, Columns, Submission, channel_format
 from pbio_spark.channels.wanted import format_to_wanted
 from pbio_spark.columns.encoder import Encoded, Encoder, format_to_encoder
 from pbio_spark.columns.read import Part, Wanted, read_batches
@@ -110,7 +110,7 @@ class Preparer:
     def check(self, submission: Submission) -> None:
         """Raise what `prepare` raises for any events of such columns, whatever their channels."""
         _check(submission)
-        rows = _batch(submission, None).slice(0, 0)
+        rows = rows_to_batch(submission.events, None).slice(0, 0)
         column = submission.columns.channel
         if column is not None:
             names_of(column_of(rows, column), column, "channel")
@@ -122,7 +122,7 @@ class Preparer:
         Raises what `prepare` raises for any of them.
         """
         own = channel_format(info, self._formats)
-        rows = _batch(submission, submission.format or own).slice(0, 0)
+        rows = rows_to_batch(submission.events, submission.format or own).slice(0, 0)
         return self._prepare(own, rows, np.empty(0, np.int64), submission, null_value).format
 
     def _prepare(
@@ -174,10 +174,10 @@ class Preparer:
         if columns.channel is None:
             info = find(submission.channel or "")
             own = channel_format(info, self._formats)
-            batch = _batch(submission, submission.format or own)
+            batch = rows_to_batch(submission.events, submission.format or own)
             yield own, batch, np.full(batch.num_rows, info.id)
             return
-        batch = _batch(submission, None)
+        batch = rows_to_batch(submission.events, None)
         column = column_of(batch, columns.channel)
         codes, names = names_of(column, columns.channel, "channel", submission.channel)
         if None in names:
@@ -229,7 +229,7 @@ def _check(submission: Submission) -> None:
     if submission.sequence is not None:
         if columns.names:
             raise PbioError("PBIO_BAD_OPTION", "one sequence number for events that columns tell apart")
-        if not 0 <= submission.sequence < 2**62:
+        if not isinstance(submission.sequence, int | np.integer) or not 0 <= submission.sequence < 2**62:
             raise PbioError("PBIO_BAD_OPTION", f"{submission.sequence} cannot be a sequence number")
     has_numbers = submission.sequence is not None or columns.sequence is not None
     if has_numbers and submission.producer is None and columns.producer is None:
@@ -242,27 +242,3 @@ def _fields(schema: pa.Schema, form: Format, columns: Columns) -> list[str]:
         return list(schema.names)
     own = set(record_to_arrow(form.record).names)
     return [name for name in schema.names if name in own or name not in columns.names]
-
-
-def _batch(submission: Submission, form: Format | None) -> pa.RecordBatch:
-    events: Rows = submission.events
-    if isinstance(events, pa.RecordBatch):
-        return events
-    if isinstance(events, pa.Table):
-        return pa.RecordBatch.from_struct_array(events.to_struct_array().combine_chunks())
-    assert form is not None
-    schema = record_to_arrow(form.record)
-    for number, row in enumerate(events):
-        for name in row:
-            if name not in schema.names:
-                raise PbioError(
-                    "PBIO_UNKNOWN_COLUMN",
-                    f"row {number}: there is no field {name!r}",
-                    format=form.name,
-                    hint=did_you_mean(str(name), schema.names)
-                    or "events may have more than the channel's type: say with format= in which format",
-                )
-    try:
-        return pa.RecordBatch.from_pylist(list(events), schema=schema)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        raise PbioError("PBIO_BAD_VALUE", f"a row does not fit the type: {error}", format=form.name) from error

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from ecode.types import Record
 from pbio_spark.channels import subscribers
-from pbio_spark.channels.checked import Keep, a_number, a_text, bad, check_name, parse
+from pbio_spark.channels.checked import a_number, a_text, bad, check_name, check_transaction, keep_to_value, parse
 from pbio_spark.channels.delivery import SYNC_TIMEOUT, seconds_to_wait, wait_for_subscribers
 from pbio_spark.channels.derivation import Deriver, check_parameters
 from pbio_spark.channels.entries import Change, Create, Data, Derivation, Drop
@@ -49,6 +49,8 @@ class ChannelSpace:
         root: as it was opened.
         id: unlike that of any other space.
         formats: the bodies of all formats in it.
+        folder: where its files are.
+        history: its log.
     """
 
     def __init__(self, folder: Folder, space: str, formats: FolderStore) -> None:
@@ -152,10 +154,10 @@ class ChannelSpace:
         derivation: Derivation | None,
         keep: Literal["always", "subscribed"] | timedelta,
     ) -> Channel:
-        kept: Keep = keep if isinstance(keep, str) else keep // timedelta(microseconds=1)
-        if isinstance(kept, int) and kept < 0:
-            raise PbioError("PBIO_BAD_OPTION", f"events cannot be kept for {keep}")
+        kept = keep_to_value(keep)
         check_name(name, "channel")
+        if not form.record.fields:
+            raise PbioError("PBIO_BAD_OPTION", f"the channel {name!r} would have events without any field")
         self.formats.put(form)
         with self.history.lock:
             version = None
@@ -207,7 +209,9 @@ class ChannelSpace:
             version = None
             while version is None:
                 info = self.channel(name).info
-                known = () if info.derivation is None else info.derivation.parameters
+                if info.derivation is None:
+                    raise PbioError("PBIO_BAD_OPTION", f"{name!r} is not derived, and has no parameters")
+                known = info.derivation.parameters
                 version = self.history.append(Change(info.id, check_parameters(values, known)))
 
     def publish(
@@ -222,14 +226,16 @@ class ChannelSpace:
 
         Args:
             transaction: an application's name and the number of its batch; a number that is not above the last one
-                published is known, and nothing is published.
+                published is known, and nothing is published. It is a whole number from 0.
             delivery: `async` returns when the events are durable; `sync` when every named subscriber of a channel that
                 has some of them, derived channels too, has acknowledged them.
-            sync_timeout: how long `sync` waits for that, in seconds.
+            sync_timeout: how long `sync` waits for that; a number is one of seconds.
 
         Raises what `Channel.submit` raises.
         """
         seconds = seconds_to_wait(delivery, sync_timeout)
+        if transaction is not None:
+            check_transaction(*transaction)
         self.history.catch_up()
         prepared = [one for submission in submissions for one in self._preparer.prepare(submission, self.find)]
         prepared.sort(key=lambda one: int(one.groups.rows["channel"][0]))

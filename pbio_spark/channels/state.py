@@ -286,7 +286,12 @@ def json_to_state(data: bytes, space: str, version: int) -> State:
     state.time = a_time(made.get("time"))
     state.control = a_number(made.get("control"), most=version)
     for said in a_list(made.get("channels")):
-        state.add(_json_to_info(a_list(said, 13), version))
+        info = _json_to_info(a_list(said, 13), version)
+        # Each came to be at a version of its own, later than what it is derived from.
+        is_new = info.id > max(state.channels, default=0) and info.name not in state.names
+        if not is_new or not (info.derivation is None or info.derivation.parent in state.channels):
+            bad(f"the channel {info.id} contradicts those before it")
+        state.add(info)
     for said in a_list(made.get("compactions")):
         first, last, own = (a_number(number, most=version) for number in a_list(said, 3))
         state.compactions.append((first, last, own))
@@ -316,11 +321,11 @@ def _json_to_info(said: Any, version: int) -> ChannelInfo:
         a_time(created),
         a_number(events),
         a_number(size),
-        a_number(last),
+        a_number(last, most=version),
         None if derivation is None else json_to_derivation(derivation, version),
         a_number(since, most=version),
         None if refused is None else a_text(refused),
         a_keep(keep),
-        a_number(first),
+        a_number(first, most=version + 1),
         a_position(gone),
     )

@@ -15,7 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.body import MAX_BODY
 from pbio_spark.formats.format import Format
-from pbio_spark.refusals import refusals
+from pbio_spark.refusals import open_file, refusals
 
 _NAME = re.compile(r"(?:[0-9a-f]{2}){8}|(?:[0-9a-f]{2}){10}|(?:[0-9a-f]{2}){12}")
 
@@ -110,7 +110,7 @@ class FolderStore:
             return None  # of no length that an ID may have
         path = self._path(format_id)
         try:
-            with refusals(path), self._fs.open(path, "rb") as file:
+            with refusals(path), self._open(path) as file:
                 body = file.read(MAX_BODY + 1)
         except FileNotFoundError:
             return None
@@ -120,6 +120,10 @@ class FolderStore:
         except PbioError as error:
             raise error.at(file=path) from None
         return loaded
+
+    def _open(self, path: str) -> Any:
+        is_local = isinstance(self._fs, LocalFileSystem)
+        return open_file(path, "PBIO_BAD_BODY") if is_local else self._fs.open(path, "rb")
 
     def _create(self, path: str, body: bytes) -> None:
         temporary = f"{self._folder}/.{uuid.uuid4().hex}.tmp"

@@ -1,7 +1,7 @@
 """The values of options: a text as the user gave it -> what it means.
 
 The docstring of each function says in words what the text may be; docs/options.md and error messages show it. A text
-that is something else raises ValueError, KeyError or an error of the package.
+that is something else raises ValueError, KeyError, OverflowError, RecursionError or an error of the package.
 """
 
 from __future__ import annotations
@@ -196,7 +196,10 @@ def weights(value: str) -> dict[str, float]:
 def transforms(value: str) -> tuple[TransformText, ...]:
     """a JSON list `[{"from": format, "to": format, "ecode": program}]`, or a folder of files `<to>.ecode`"""
     if value.lstrip().startswith("["):
-        return tuple((one.get("from", ""), one["to"], one["ecode"]) for one in json.loads(value))
+        listed = json.loads(value)
+        if not all(isinstance(one, dict) and all(isinstance(text, str) for text in one.values()) for one in listed):
+            raise ValueError("it is no list of objects with texts")
+        return tuple((one.get("from", ""), one["to"], one["ecode"]) for one in listed)
     if not os.path.isdir(value):
         raise ValueError(f"{value} is neither a JSON list nor a folder")
     return tuple(("", path.stem, path.read_text()) for path in sorted(Path(value).glob("*.ecode")))

@@ -40,6 +40,9 @@ OF_FILES = frozenset(
 )
 """The options that mean something only where channels are read or written, or only where files are."""
 
+WRONG = (ValueError, KeyError, OverflowError, RecursionError)
+"""What a text raises that is no value of its option: also one that is too large or too deep."""
+
 OPTION_AGAIN = "option."
 """What stands before an option's name where Spark hands the properties of a table over beside the options."""
 
@@ -63,10 +66,10 @@ def parse_options(given: Mapping[str, str], *scopes: Scope) -> Options:
             raise _unknown(key if entry is None else option_name(entry.name), scopes, known, entry is not None)
         try:
             parsed[entry.name] = entry.metadata["parse"](value)
-        except (ValueError, KeyError, PbioError) as error:
+        except (*WRONG, PbioError) as error:
             raise PbioError(
                 "PBIO_BAD_OPTION",
-                f"option {option_name(entry.name)!r} cannot be {value!r}",
+                f"option {option_name(entry.name)!r} cannot be {value[:200]!r}",
                 hint=f"it is {entry.metadata['parse'].__doc__}" + (f" ({error})" if type(error) is ValueError else ""),
             ) from None
     if set(scopes) <= {*READS, *WRITES}:

@@ -54,13 +54,21 @@ def test_values(name: str, value: str, parsed: object) -> None:
         ("fieldAliases", '{"a": 1}', "texts"),
         ("defaults", '{"a": [1]}', "number"),
         ("defaults", "[]", "object"),
+        ("transforms", "[1]", "objects with texts"),
+        ("transforms", '[{"from": 1, "to": "a", "ecode": "b"}]', "objects with texts"),
+        ("channelPattern", "(", "regular expression"),
+        ("channelPattern", "a{99999999999999999999}", "regular expression"),
+        ("channels", "[" * 100_000, "JSON list"),
+        ("startingOffsets", "-1", "position"),
+        ("startingOffsets", "1.2", "position"),
+        ("maxRecordsPerTrigger", "0", "positive"),
     ],
 )
 def test_bad_values(name: str, value: str, hint: str) -> None:
     with pytest.raises(PbioError) as caught:
-        parse_options({name: value}, Scope.READ)
+        parse_options({name: value}, Scope.READ, Scope.STREAM)
     assert caught.value.code == "PBIO_BAD_OPTION"
-    assert f"{name!r} cannot be {value!r}" in caught.value.reason
+    assert f"{name!r} cannot be {value[:200]!r}" in caught.value.reason
     assert caught.value.hint is not None
     assert hint in caught.value.hint
 

@@ -1,7 +1,7 @@
-"""Channels: what an event costs into many channels and for many subscribers, how soon it is there, and Spark's files.
+"""Channels: publishing into many and for many subscribers, how soon an event is there, and Spark beside its sources.
 
-Publishing waits for the disk, so that what else the machine writes shows; the best of several runs counts. Against
-10 ms stands what a subscriber may wait for an event of another process.
+Publishing waits for the disk, so that what else the machine writes shows; the best of several runs counts. How long a
+subscriber waits for an event of another process is compared with 10 ms, which is what it may.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def rows() -> Iterator[Row]:
 
 
 def into_channels() -> Iterator[Row]:
-    """The same events in one commit, for one channel and for many; in memory, because a disk is never twice the same."""
+    """The same events in one commit, for one channel and for many; in memory: a disk is never twice the same."""
     space = ChannelSpace.create("memory://many")
     names = pa.array([f"channel {n}" for n in range(CHANNELS[-1])])
     for name in names.to_pylist():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pbio_spark.explore.axes import BLUE, INK, LIGHT_BLUE, ORANGE, PALE, axes_of
@@ -40,8 +40,6 @@ def channel_flow(space: ChannelSpace, channels: Iterable[str] | None = None, ax:
     first = max(1, last - MAX_COMMITS + 1)
     flows = flows_of(space, lines, first, last)
     ax = axes_of(ax, 3 + min(0.12 * (last - first + 1), 9), 0.9 + 0.5 * len(infos))
-    formats = list(dict.fromkeys(format_id for _, _, format_id in flows))
-    most = max(flows.values(), default=1)
     for info in infos:
         y, start = lines[info.id], max(info.id, first)
         ax.plot((start, last + 0.5), (y, y), color=PALE, linewidth=1, zorder=0)
@@ -49,13 +47,7 @@ def channel_flow(space: ChannelSpace, channels: Iterable[str] | None = None, ax:
         if parent is not None:
             arrow = {"arrowstyle": "-|>", "color": INK, "linestyle": "--", "linewidth": 0.8}
             ax.annotate("", (start, y), (start, parent), arrowprops=arrow)
-    for number, format_id in enumerate(formats):
-        dots = [(version, lines[channel], n) for (version, channel, of), n in flows.items() if of == format_id]
-        x, ys, counts = zip(*dots, strict=True)
-        form = space.formats.get(bytes.fromhex(format_id))
-        label = format_id if form is None else f"{form.name}, {form.machine}"
-        sizes = [15 + 135 * count / most for count in counts]
-        ax.scatter(x, ys, s=sizes, color=COLORS[number % len(COLORS)], label=label, zorder=2)
+    _draw_events(ax, space, flows, lines)
     for subscriber in space.subscribers():
         if subscriber.channel in lines:
             place = min(max(subscriber.position.version, first), last + 1) - 0.5, lines[subscriber.channel] + 0.28
@@ -68,9 +60,24 @@ def channel_flow(space: ChannelSpace, channels: Iterable[str] | None = None, ax:
     ax.set_xlabel("commit", fontsize=9)
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
+    return ax
+
+
+def _draw_events(
+    ax: Axes, space: ChannelSpace, flows: Mapping[tuple[int, int, str], int], lines: Mapping[int, int]
+) -> None:
+    """The dots of each format, and what their colours mean; `lines` says where the channels' lines are."""
+    most = max(flows.values(), default=1)
+    formats = list(dict.fromkeys(format_id for _, _, format_id in flows))
+    for number, format_id in enumerate(formats):
+        dots = [(version, lines[channel], n) for (version, channel, of), n in flows.items() if of == format_id]
+        x, y, counts = zip(*dots, strict=True)
+        form = space.formats.get(bytes.fromhex(format_id))
+        label = format_id if form is None else f"{form.name}, {form.machine}"
+        sizes = [15 + 135 * count / most for count in counts]
+        ax.scatter(x, y, s=sizes, color=COLORS[number % len(COLORS)], label=label, zorder=2)
     if formats:
         ax.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)
-    return ax
 
 
 def flows_of(space: ChannelSpace, channels: Iterable[int], first: int, last: int) -> Counter[tuple[int, int, str]]:

@@ -36,10 +36,14 @@ class Query:
         self.planner: ChannelStreamReader = pickle.loads(pickle.dumps(reader))
         self.offset = json.loads(json.dumps(self.planner.initialOffset())) if offset is None else offset
 
+    def end(self) -> dict[str, Any]:
+        """The offset behind the next batch; the one in front of it if nothing has come."""
+        latest = self.planner.latestOffset(self.offset, self.planner.getDefaultReadLimit())
+        return json.loads(json.dumps(latest))  # type: ignore[no-any-return]
+
     def batch(self) -> list[dict[str, Any]] | None:
         """The rows of the next batch; None if nothing has come."""
-        limit = self.planner.getDefaultReadLimit()
-        end = json.loads(json.dumps(self.planner.latestOffset(self.offset, limit)))
+        end = self.end()
         if end == self.offset:
             return None
         rows = [row for task in self.tasks(end) for row in task]

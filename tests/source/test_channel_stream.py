@@ -78,7 +78,7 @@ def test_where_a_stream_begins_and_what_one_batch_reads(
 def test_a_batch_that_failed_comes_again_the_same(space: ChannelSpace) -> None:
     publish(space, 0, 1, 2)
     query = Query(space, channel="counts", maxRecordsPerTrigger=2, **EARLIEST)
-    end = query.planner.latestOffset(query.offset, query.planner.getDefaultReadLimit())
+    end = query.end()
     publish(space, 3)
     after = Query(space, query.offset, channel="counts")
     for _ in range(2):
@@ -199,10 +199,10 @@ def test_a_producer_has_one_task(space: ChannelSpace) -> None:
         publish(space, 2 * n + 1, producer="q" if n % 2 else None)
     options = {"channel": "counts", "maxPartitionBytes": 1, "metadataColumn": "m", **EARLIEST}
     query = Query(space, **options)
-    tasks = query.tasks(query.planner.latestOffset(query.offset, query.planner.getDefaultReadLimit()))
+    tasks = query.tasks(query.end())
     assert [[row["n"] for row in task] for task in tasks] == [[0, 2, 4, 6], [1], [3, 7], [5]]
     whole = Query(space, channel="counts", **EARLIEST)
-    assert len(whole.tasks(whole.planner.latestOffset(whole.offset, whole.planner.getDefaultReadLimit()))) == 1
+    assert len(whole.tasks(whole.end())) == 1
 
 
 def test_events_that_went_while_nobody_read_are_missed(space: ChannelSpace, caplog: pytest.LogCaptureFixture) -> None:
@@ -303,7 +303,7 @@ def test_a_task_that_finds_its_file_gone(space: ChannelSpace, caplog: pytest.Log
     kept = space.create_channel("kept", COUNT, keep=NOW)
     queries = [Query(space, channel="kept", failOnDataLoss=fail) for fail in (True, False)]
     kept.submit({"n": 1})
-    ends = [query.planner.latestOffset(query.offset, query.planner.getDefaultReadLimit()) for query in queries]
+    ends = [query.end() for query in queries]
     space.vacuum(grace=NOW, linger=NOW)
     with pytest.raises(PbioError, match="PBIO_EVENTS_GONE"):
         queries[0].tasks(ends[0])

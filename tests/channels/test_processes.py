@@ -56,7 +56,7 @@ def test_processes_publish_to_one_space_at_once_while_its_store_fails(
 ) -> None:
     root = str(tmp_path / "space") if store == "disk" else request.getfixturevalue("bucket")
     space = space_with_channels(root)
-    writers, batches, size, failures = (8, 2000, 3, 20) if LONG else (3, 20, 3, 300)
+    writers, batches, size, failures = (8, 250, 3, 20) if LONG else (3, 20, 3, 300)
     producers = [f"p{i}" for i in range(writers)]
     count = batches // 2 * size
     running = [start("producer", space.root, producer, 0, count, size, failures) for producer in producers]

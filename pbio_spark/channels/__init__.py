@@ -38,6 +38,7 @@
 Nothing here knows Spark.
 """
 
+from pbio_spark.channels.delivery import NotDeliveredError
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.space import Channel, ChannelSpace
 from pbio_spark.channels.submission import Columns, Submission
@@ -54,4 +55,5 @@ __all__ = [
     "Delivery",
     "Event",
     "Position",
+    "NotDeliveredError",
 ]

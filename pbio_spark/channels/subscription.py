@@ -23,7 +23,7 @@ from pbio_spark.channels.state import ChannelInfo
 from pbio_spark.channels.submission import channel_format, stored_format, to_datetime, to_microseconds
 from pbio_spark.channels.wanted import PLACE, format_to_wanted, split_place
 from pbio_spark.columns.read import Wanted
-from pbio_spark.columns.ways import Request, find_way, rejection_to_error
+from pbio_spark.columns.ways import Request, find_way, records_to_targets, rejection_to_error
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_schema import record_to_arrow
@@ -137,8 +137,8 @@ class Subscription:
         self._on_reject = on_reject
         self._fail_on_loss = fail_on_loss
         self._expire_after = expire_after
-        self._types: dict[str, Record] = {}
-        self._handlers: dict[str | None, Handler] = {}
+        self._types: dict[str, Record]
+        self._handlers: dict[str | None, Handler]
         self._set_handlers(handlers)
         self._wanted: dict[str, tuple[Wanted, str | None] | None] = {}
         self._known = None if name is None else subscribers.read(folder, info.id, name)
@@ -235,16 +235,11 @@ class Subscription:
 
     def _set_handlers(self, handlers: Handlers | None) -> None:
         by_type = handlers if isinstance(handlers, Mapping) else {} if handlers is None else {None: handlers}
-        for type_, handler in by_type.items():
-            if type_ is None:
-                self._handlers[None] = handler
-                continue
-            record = type_.record if isinstance(type_, Format) else type_
-            name = record.name
-            while name in self._types:
-                name += "'"
-            self._types[name] = record
-            self._handlers[name] = handler
+        types = [type_ for type_ in by_type if type_ is not None]
+        self._types = dict(records_to_targets(type_.record if isinstance(type_, Format) else type_ for type_ in types))
+        self._handlers = {name: by_type[type_] for name, type_ in zip(self._types, types, strict=True)}
+        if None in by_type:
+            self._handlers[None] = by_type[None]
         self._takes_rest = None in self._handlers and bool(self._types)
         if not self._types:
             own = channel_format(self.channel, self._formats)

@@ -55,6 +55,17 @@ class Request:
     on_reject: Literal["fail", "drop", "corrupt"] = "fail"
 
 
+def records_to_targets(records: Iterable[Record]) -> tuple[tuple[str, Record], ...]:
+    """The targets of a request: wanted record types, each under its own name, made unique."""
+    named: dict[str, Record] = {}
+    for record in records:
+        name = record.name
+        while name in named:
+            name += "'"
+        named[name] = record
+    return tuple(named.items())
+
+
 @dataclass(frozen=True, slots=True)
 class Way:
     """How records of one format become rows.

@@ -9,7 +9,7 @@ import pyarrow as pa
 from ecode.suggest import did_you_mean
 from ecode.types import Record
 from morph import Policy, Transform
-from pbio_spark.columns.ways import Request
+from pbio_spark.columns.ways import Request, records_to_targets
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_to_record import arrow_to_record
@@ -117,14 +117,10 @@ def _in_place(schema: pa.Schema) -> pa.Schema:
 
 def reader_types(options: Options, formats: Sequence[Format]) -> tuple[tuple[str, Record], ...]:
     """The record types that `readerFormat` names, each under its own name, made unique. Raises PBIO_UNKNOWN_FORMAT."""
-    types: dict[str, Record] = {}
-    for said in options.reader_format:
-        record = said if isinstance(said, Record) else find_format(said, options, formats).record
-        name = record.name
-        while name in types:
-            name += "'"
-        types[name] = record
-    return tuple(types.items())
+    return records_to_targets(
+        said if isinstance(said, Record) else find_format(said, options, formats).record
+        for said in options.reader_format
+    )
 
 
 def union_of_targets(options: Options, formats: Sequence[Format]) -> Record | None:

@@ -16,9 +16,6 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self
 
-import pyarrow as pa
-
-from ecode.types import Record
 from pbio_spark.channels import subscribers
 from pbio_spark.channels.checked import a_number, a_text, bad, check_name, check_transaction, keep_to_value, parse
 from pbio_spark.channels.delivery import SYNC_TIMEOUT, seconds_to_wait, wait_for_subscribers
@@ -32,7 +29,7 @@ from pbio_spark.channels.prepare import Preparer
 from pbio_spark.channels.publishing import Published, publish
 from pbio_spark.channels.retention import Removed, compact, vacuum
 from pbio_spark.channels.state import ChannelInfo, State
-from pbio_spark.channels.submission import Columns, Rows, Submission, channel_format, type_to_format
+from pbio_spark.channels.submission import AnyType, Columns, Rows, Submission, channel_format, type_to_format
 from pbio_spark.channels.subscribers import EXPIRE_AFTER, Subscriber
 from pbio_spark.channels.subscription import Handlers, Start, Subscription
 from pbio_spark.errors import PbioError
@@ -96,7 +93,7 @@ class ChannelSpace:
     def create_channel(
         self,
         name: str,
-        type: Format | Record | pa.Schema,  # noqa: A002
+        type: AnyType,  # noqa: A002
         *,
         keep: Literal["always", "subscribed"] | timedelta = "always",
     ) -> Channel:
@@ -110,7 +107,7 @@ class ChannelSpace:
             PbioError: PBIO_CHANNEL_EXISTS; PBIO_BAD_OPTION for a name that cannot be one; what `record_to_format` and
                 `arrow_to_record` raise for the type.
         """
-        return self._create(name, type_to_format(type, name), None, keep)
+        return self._create(name, type_to_format(type), None, keep)
 
     def derive_channel(
         self,
@@ -119,7 +116,7 @@ class ChannelSpace:
         *,
         filter: str | None = None,  # noqa: A002
         transform: str | None = None,
-        type: Format | Record | pa.Schema | None = None,  # noqa: A002
+        type: AnyType | None = None,  # noqa: A002
         parameters: Mapping[str, int | float] | None = None,
         keep: Literal["always", "subscribed"] | timedelta = "always",
     ) -> Channel:
@@ -142,7 +139,7 @@ class ChannelSpace:
         source = self.channel(parent)
         if (transform is None) != (type is None):
             raise PbioError("PBIO_BAD_OPTION", "a transform makes events of a type: both are needed, or neither")
-        form = source.format if type is None else type_to_format(type, name)
+        form = source.format if type is None else type_to_format(type)
         derivation = Derivation(source.info.id, filter, transform, check_parameters(parameters or {}))
         self._deriver.check(source.format, form, derivation)
         return self._create(name, form, derivation, keep)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -17,7 +17,19 @@ from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_to_record import arrow_to_record
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.spark_json_to_arrow import spark_json_to_arrow
 from pbio_spark.formats.store import FormatStore
+
+
+class SparkSchema(Protocol):
+    """What is needed of a `StructType`, for nothing here knows Spark."""
+
+    def jsonValue(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """The schema as what JSON holds."""
+
+
+AnyType: TypeAlias = "Format | Record | pa.Schema | SparkSchema"
+"""What can be a channel's type."""
 
 Rows: TypeAlias = "pa.RecordBatch | pa.Table | Sequence[Mapping[str, Any]]"
 
@@ -90,11 +102,17 @@ def stored_format(format_id: str, formats: FormatStore) -> Format:
     return found
 
 
-def type_to_format(type_: Format | Record | pa.Schema, name: str) -> Format:
-    """The format for a channel's type: a format, a record type, or an Arrow schema, whose record is called `name`."""
+def type_to_format(type_: AnyType) -> Format:
+    """The format for a channel's type. All channels of one schema have one: what is compiled for one serves the others.
+
+    Raises what `record_to_format` and `arrow_to_record` raise; PBIO_UNSUPPORTED_TYPE.
+    """
     if isinstance(type_, Format):
         return type_
-    return record_to_format(arrow_to_record(type_, name) if isinstance(type_, pa.Schema) else type_)
+    if isinstance(type_, Record):
+        return record_to_format(type_)
+    schema = type_ if isinstance(type_, pa.Schema) else spark_json_to_arrow(type_.jsonValue())
+    return record_to_format(arrow_to_record(schema, "event"))
 
 
 def to_microseconds(when: datetime) -> int:

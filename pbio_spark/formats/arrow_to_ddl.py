@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pbio_spark.errors import PbioError
 
-_NAMES: dict[pa.DataType, tuple[str, str]] = {
+SPARK_NAMES: dict[pa.DataType, tuple[str, str]] = {
     pa.bool_(): ("BOOLEAN", "boolean"),
     pa.int8(): ("TINYINT", "byte"),
     pa.int16(): ("SMALLINT", "short"),
@@ -53,9 +53,9 @@ def _ddl(arrow: pa.DataType) -> str:
         return f"STRUCT<{', '.join(_ddl_field(field, ': ') for field in arrow)}>"
     if pa.types.is_decimal128(arrow):
         return f"DECIMAL({arrow.precision},{arrow.scale})"
-    if arrow not in _NAMES:
+    if arrow not in SPARK_NAMES:
         _unsupported(arrow)
-    return _NAMES[arrow][0]
+    return SPARK_NAMES[arrow][0]
 
 
 def arrow_to_spark_json(schema: pa.Schema) -> str:
@@ -86,9 +86,9 @@ def _json(arrow: pa.DataType) -> Any:
         return _json_struct(arrow)
     if pa.types.is_decimal128(arrow):
         return f"decimal({arrow.precision},{arrow.scale})"
-    if arrow not in _NAMES:
+    if arrow not in SPARK_NAMES:
         _unsupported(arrow)
-    return _NAMES[arrow][1]
+    return SPARK_NAMES[arrow][1]
 
 
 def _unsupported(arrow: pa.DataType) -> Never:

@@ -196,6 +196,22 @@ def test_channels_are_created_listed_dropped_and_created_anew(space: ChannelSpac
             space.create_channel(name, COUNT)
 
 
+def test_channels_of_one_schema_have_one_type(space: ChannelSpace) -> None:
+    class SparkSchema:
+        def jsonValue(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+            return {"type": "struct", "fields": [{"name": "x", "type": "double", "nullable": True, "metadata": {}}]}
+
+    schema = pa.schema([("x", pa.float64())])
+    made = [
+        space.create_channel("a", schema),
+        space.create_channel("b", SparkSchema()),
+        space.create_channel("c", schema),
+    ]
+    assert len({channel.info.format for channel in made}) == 1
+    made[1].submit({"x": 0.5})
+    assert values(made[1]) == [{"x": 0.5}]
+
+
 def test_a_space_is_created_once_and_opened_only_where_one_is(tmp_path: Path, space: ChannelSpace) -> None:
     with pytest.raises(PbioError, match="PBIO_CHANNEL_SPACE"):
         ChannelSpace.create(space.root)

@@ -47,6 +47,7 @@ from pbio_spark.formats.arrow_schema import (
 from pbio_spark.formats.arrow_to_ddl import arrow_to_ddl, arrow_to_spark_json
 from pbio_spark.formats.arrow_to_record import arrow_to_record
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.spark_json_to_arrow import spark_json_to_arrow
 from tests.strategies import Limits, record_types
 
 P = Struct("p", (Field("x", FLOAT64), Field("s", STRING), Field("n", INT32, Notes(hidden=True))))
@@ -341,6 +342,18 @@ def test_schemas_are_exactly_those_of_spark(type_: Record, chars: Any) -> None:
 def test_schemas_of_written_records_are_exactly_those_of_spark(fields: list[pa.Field]) -> None:
     schema = record_to_arrow(arrow_to_record(pa.schema(fields), "r"))
     assert spark_arrow(schema).equals(schema)
+    assert spark_json_to_arrow(json.loads(arrow_to_spark_json(schema))).equals(schema)
+
+
+@pytest.mark.parametrize("type_", ["interval day to second", {"type": "udt"}])
+def test_types_of_spark_that_no_field_can_have_are_refused_by_name(type_: Any) -> None:
+    said = {
+        "fields": [
+            {"name": "a", "type": {"type": "array", "elementType": type_, "containsNull": True}, "nullable": True}
+        ]
+    }
+    with pytest.raises(PbioError, match=r"PBIO_UNSUPPORTED_TYPE(.|\n)*\$\.a"):
+        spark_json_to_arrow(said)
 
 
 @given(record_types(Limits(long_double=False)), st.integers(1, 4))

@@ -16,7 +16,7 @@ LAYERS = (
     "ecode",
     "morph",
     "pbio_spark.errors",
-    "pbio_spark.refusals",
+    "pbio_spark.disk",
     "pbio_spark.formats",
     "pbio_spark.wire",
     "pbio_spark.columns",

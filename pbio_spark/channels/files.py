@@ -7,7 +7,6 @@ there, two writers could both believe that they were first.
 
 from __future__ import annotations
 
-import os
 import re
 import uuid
 from collections.abc import Sequence
@@ -17,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
+from pbio_spark.disk import create_file, open_file, refusals, replace_file, sync_folder
 from pbio_spark.errors import PbioError
-from pbio_spark.refusals import open_file, refusals
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -72,7 +71,7 @@ class Folder:
             with refusals(self.path(name)):
                 self._fs.makedirs(self.path(name), exist_ok=True)
             if self.is_local:
-                _sync_folder(self._path)
+                sync_folder(self._path)
 
     def read(self, name: str, most: int | None = None) -> bytes | None:
         """The bytes of a file, at most `most` and one more; None if there is no such file."""
@@ -135,57 +134,18 @@ class Folder:
             except FileExistsError:
                 return False
             return True
-        temporary = self._write_temporary(path, pieces)
-        try:
-            with refusals(path):
-                os.link(temporary, path)
-        except FileExistsError:
-            return False
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)
-        _sync_folder(os.path.dirname(path))
-        return True
+        return create_file(path, pieces)
 
     def replace(self, name: str, data: bytes) -> None:
         """Create a file or replace it as a whole."""
         path = self.path(name)
-        if not self.is_local:
-            with refusals(path):
-                self._fs.pipe_file(path, data)
+        if self.is_local:
+            replace_file(path, data)
             return
-        temporary = self._write_temporary(path, [data])
-        try:
-            with refusals(path):
-                os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-        _sync_folder(os.path.dirname(path))
+        with refusals(path):
+            self._fs.pipe_file(path, data)
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
         with suppress(FileNotFoundError), refusals(self.path(name)):
             self._fs.rm_file(self.path(name))
-
-    def _write_temporary(self, path: str, pieces: Sequence[Any]) -> str:
-        temporary = f"{os.path.dirname(path)}/.{uuid.uuid4().hex}.tmp"
-        try:
-            with refusals(path), open(temporary, "xb") as file:
-                file.writelines(pieces)
-                file.flush()
-                os.fsync(file.fileno())
-        except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)
-            raise
-        return temporary
-
-
-def _sync_folder(path: str) -> None:
-    """A new name is safe only when its folder is on the disk too."""
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

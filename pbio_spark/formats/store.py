@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from typing import Any, Protocol
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
+from pbio_spark.disk import create_file, open_file, refusals, sync_folder
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.body import MAX_BODY
 from pbio_spark.formats.format import Format
-from pbio_spark.refusals import open_file, refusals
 
 _NAME = re.compile(r"(?:[0-9a-f]{2}){8}|(?:[0-9a-f]{2}){10}|(?:[0-9a-f]{2}){12}")
 
@@ -75,6 +73,7 @@ class FolderStore:
         """`storage_options` go to fsspec."""
         self._fs, path = fsspec.url_to_fs(root, **storage_options)
         self._folder = f"{path.rstrip('/')}/_formats"
+        self._is_local = isinstance(self._fs, LocalFileSystem)
         self._known = MemoryStore()
 
     def get(self, format_id: bytes) -> Format | None:
@@ -122,41 +121,17 @@ class FolderStore:
         return loaded
 
     def _open(self, path: str) -> Any:
-        is_local = isinstance(self._fs, LocalFileSystem)
-        return open_file(path, "PBIO_BAD_BODY") if is_local else self._fs.open(path, "rb")
+        return open_file(path, "PBIO_BAD_BODY") if self._is_local else self._fs.open(path, "rb")
 
     def _create(self, path: str, body: bytes) -> None:
-        temporary = f"{self._folder}/.{uuid.uuid4().hex}.tmp"
         with refusals(path):
             self._fs.makedirs(self._folder, exist_ok=True)
-            if isinstance(self._fs, LocalFileSystem):
-                _create_local(temporary, path, body)
-                _sync_folder(self._folder)
-            else:
+            if not self._is_local:
+                temporary = f"{self._folder}/.{uuid.uuid4().hex}.tmp"
                 self._fs.pipe_file(temporary, body)
                 self._fs.mv(temporary, path)
-
-
-def _create_local(temporary: str, path: str, body: bytes) -> None:
-    """Write a file whole, unless there is one already."""
-    with open(temporary, "xb") as file:
-        try:
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-            with suppress(FileExistsError):
-                os.link(temporary, path)
-        finally:
-            os.unlink(temporary)
-
-
-def _sync_folder(path: str) -> None:
-    """A new name is safe only when its folder is on disk too."""
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+            elif not create_file(path, [body]):
+                sync_folder(self._folder)  # who was faster may not have done so yet
 
 
 def _conflict(format: Format) -> PbioError:  # noqa: A002

@@ -26,10 +26,16 @@ def problems(space: ChannelSpace) -> Iterator[PbioError]:
     checkpoints = dict(FolderLog(space.folder).checkpoints())
     state = State(space.id)
     places: dict[str, tuple[str, int]] = {}
+    named: set[str] = set()
     is_whole = False
     try:
         while (entry := space.history.entry(state.version + 1)) is not None:
             state.apply(space.history.filled(entry))
+            if isinstance(entry.change, Data):
+                paths = {file.path for file in entry.change.files}
+                for path in sorted(paths & named):
+                    yield PbioError("PBIO_BAD_LOG", f"commit {state.version} names a file of another one", file=path)
+                named |= paths
             if isinstance(entry.change, Compact):
                 places |= {path: (entry.change.file.path, further) for path, further in entry.change.parts}
             if checkpoints.pop(state.version, None) not in (None, state_to_json(state)):

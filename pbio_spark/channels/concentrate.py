@@ -42,6 +42,9 @@ def concentrate(
         return batch.select(fields), _one(batch.num_rows, channels, submission, event_time)
     producers, names = _producers(batch, submission)
     numbers = None if columns.sequence is None else _numbers(batch, columns.sequence)
+    if numbers is not None and (producers == NO_NUMBER).any():
+        row = int(np.argmin(producers))
+        raise PbioError("PBIO_CANNOT_BE_NULL", f"row {row}: a sequence number without a producer, whose it would be")
     times = None if columns.event_time is None else _times(batch, columns.event_time)
     owners = _owners(channels, producers, len(names))
     order = _order(owners, numbers)

@@ -54,7 +54,7 @@ def seconds_to_wait(delivery: str, timeout: float | timedelta) -> float | None:
     except (OverflowError, TypeError, ValueError):
         seconds = math.nan
     if not (0 <= seconds < math.inf):
-        raise PbioError("PBIO_BAD_OPTION", f"{timeout} is no time to wait for subscribers")
+        raise PbioError("PBIO_BAD_OPTION", f"{str(timeout)[:40]} is no time to wait for subscribers")
     return seconds if delivery == "sync" else None
 
 

@@ -240,6 +240,8 @@ def json_to_entry(data: bytes, version: int) -> Entry:
 
 def _data(body: Mapping[str, Any], version: int) -> Data:
     files = tuple(_file(file) for file in a_list(body.get("files")))
+    if len({file.path for file in files}) < len(files):
+        bad("a data file is named twice")
     directory = None
     if "directory" in body:
         path, size = a_list(body["directory"], 2)

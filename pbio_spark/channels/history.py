@@ -48,6 +48,8 @@ class History:
         self.lock = RLock()
         self._directory: tuple[str, Groups] = "", Groups()
         self._compacted: dict[int, dict[str, tuple[str, int]]] = {}
+        self._is_whole = False
+        """Whether it is known that the log ended behind `state`, rather than having lost a commit there."""
         self.state = self._start()
 
     def entry(self, version: int) -> Entry | None:
@@ -102,12 +104,15 @@ class History:
     def catch_up(self) -> State:
         """The state after the last commit that there is. Raises PBIO_BAD_LOG."""
         with self.lock:
-            while (entry := self.entry(self.state.version + 1)) is not None:
-                try:
-                    self.state.apply(self.filled(entry))
-                except PbioError as error:
-                    raise error.at(file=entry_name(self.state.version + 1)) from None
-            return self.state
+            while True:
+                while (entry := self.entry(self.state.version + 1)) is not None:
+                    try:
+                        self.state.apply(self.filled(entry))
+                    except PbioError as error:
+                        raise error.at(file=entry_name(self.state.version + 1)) from None
+                if self._is_whole or not self._is_behind(self.state.version + 1):
+                    self._is_whole = True
+                    return self.state
 
     def first_since(self, time: int, first: int) -> int:
         """The first version from `first` on that was published at a time or later."""

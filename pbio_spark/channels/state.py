@@ -171,6 +171,8 @@ class State:
             bad(f"the commit belongs to another space, {entry.space[:40]}")
         if entry.time < self.time:
             bad("the commit is older than the one before it")
+        if entry.commit == self.commit:
+            bad("the commit is the one before it once more")
         match entry.change:
             case Create(name, _, derivation):
                 if name in self.names:
@@ -285,10 +287,12 @@ def json_to_state(data: bytes, space: str, version: int) -> State:
     state.commit = a_text(made.get("commit"))
     state.time = a_time(made.get("time"))
     state.control = a_number(made.get("control"), most=version)
+    newest = 0
     for said in a_list(made.get("channels")):
         info = _json_to_info(a_list(said, 13), version)
         # Each came to be at a version of its own, later than what it is derived from.
-        is_new = info.id > max(state.channels, default=0) and info.name not in state.names
+        is_new = info.id > newest and info.name not in state.names
+        newest = info.id
         if not is_new or not (info.derivation is None or info.derivation.parent in state.channels):
             bad(f"the channel {info.id} contradicts those before it")
         state.add(info)

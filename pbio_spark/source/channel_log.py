@@ -82,10 +82,10 @@ class ChannelLog:
 
     def checked(self, position: Position) -> Position:
         """A position that somebody said. Raises PBIO_BAD_OFFSET if the log does not reach it."""
-        if position > self.end:
+        if position > self.end and position > (end := self.now()):
             raise PbioError(
                 "PBIO_BAD_OFFSET",
-                f"{position} is behind the end of the space, {self.end}",
+                f"{position} is behind the end of the space, {end}",
                 file=self.space.root,
                 hint="it may be a position of another space, or of one that was there before",
             )

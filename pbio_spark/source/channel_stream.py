@@ -88,7 +88,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         log, _, subscriber = self._open()
         place = place_from_json(start, log.space.id)
-        log.checked(place.position)
+        log.checked(max((place.position, *place.starts.values())))
         if subscriber is not None:
             subscriber.finish(place)  # what a batch starts from is what the query has durably finished
         # Spark passes one limit; if both options are set, the other one holds as well.

@@ -16,6 +16,7 @@ import pytest
 
 from ecode.types import FLOAT64, INT32, Array, Field, Ref, Struct, record
 from pbio_spark.channels import Channel, ChannelSpace, Columns, Position, Submission
+from pbio_spark.channels.check import problems
 from pbio_spark.channels.log import entry_name
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, again, everything, values
@@ -213,3 +214,45 @@ def test_a_checkpoint_that_contradicts_itself_is_left_aside(counts: Channel, col
     assert values(again(space).channel("counts")) == [{"n": 1}, {"n": 2}]
     assert again(space).channel("counts").submit({"n": 3}).events == 1
     assert values(again(space).channel("few")) == [{"n": 2}, {"n": 3}]
+
+
+def change(space: ChannelSpace, version: int, how: Callable[[dict[str, Any]], object]) -> None:
+    path = Path(space.root, entry_name(version))
+    said = json.loads(path.read_bytes())
+    how(said)
+    path.write_text(json.dumps(said))
+
+
+def test_a_lost_commit_is_not_the_end_of_the_log(counts: Channel) -> None:
+    counts.submit({"n": 1})
+    counts.submit({"n": 2})
+    Path(counts.space.root, entry_name(2)).unlink()
+    with pytest.raises(PbioError, match="the commit 2 is missing, but there is 3"):
+        again(counts.space).channel("counts")
+
+
+def test_a_commit_or_a_file_that_is_there_twice(counts: Channel) -> None:
+    space = counts.space
+    counts.submit({"n": 1})
+    counts.submit({"n": 2})
+    first, second = (Path(space.root, entry_name(version)) for version in (2, 3))
+    there = json.loads(first.read_bytes())["data"]["files"]
+    kept = second.read_bytes()
+    change(space, 3, lambda said: said["data"].update(files=there))
+    assert any("names a file of another one" in problem.reason for problem in problems(again(space)))
+    change(space, 3, lambda said: said["data"].update(files=there * 2))
+    with pytest.raises(PbioError, match="a data file is named twice"):
+        again(space).channel("counts")
+    second.write_bytes(first.read_bytes())
+    with pytest.raises(PbioError, match="once more"):
+        again(space).channel("counts")
+    second.write_bytes(kept)
+    assert values(again(space).channel("counts")) == [{"n": 1}, {"n": 2}]
+
+
+@pytest.mark.parametrize(("producers", "numbers"), [(["p", None], [5, 2]), ([None, None], [1, 2])])
+def test_a_number_needs_a_producer_whose_it_is(counts: Channel, producers: list[Any], numbers: list[int]) -> None:
+    rows = pa.record_batch({"n": pa.array([1, 2], pa.int32()), "p": pa.array(producers, pa.string()), "s": numbers})
+    with refusal("PBIO_CANNOT_BE_NULL"):
+        counts.submit(rows, columns=Columns(producer="p", sequence="s"))
+    assert counts.submit(rows, producer="q", columns=Columns(producer="p", sequence="s")).events == 2

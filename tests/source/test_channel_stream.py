@@ -135,6 +135,7 @@ def test_two_spaces_mixed_up(space: ChannelSpace, tmp_path: Path) -> None:
     for wrong, said in (
         ({**offset, "space": other.id}, "two spaces"),
         ({**offset, "position": "9.0.0"}, "behind the end"),
+        ({**offset, "from": {"1": "9.0.0"}}, "behind the end"),
         ({**offset, "position": "9"}, "no position"),
         ({**offset, "version": 2}, "version 2"),
         ({"version": 1, "names": [], "watermark": 0, "files": {}}, "not one of channels"),

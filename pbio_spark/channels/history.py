@@ -167,12 +167,21 @@ class History:
             except PbioError as error:
                 # It would be the last commit that anyone can read.
                 raise PbioError("PBIO_BAD_VALUE", f"no reader would accept the commit: {error.reason}") from None
+            self._check_standing()
             if self._is_behind(version) or not self._log.append(version, said):
                 return None
             self.state.apply(entry)
             if version % CHECKPOINT_EVERY == 0:
                 self.checkpoint()
             return version
+
+    def _check_standing(self) -> None:
+        """Raise PBIO_BAD_LOG if the folder holds another log by now, made anew or an older copy: what is appended to it
+        would not follow on what is there."""
+        version = self.state.version
+        last = self.entry(version) if version else None
+        if version and (last is None or last.commit != self.state.commit):
+            bad(f"the commit {version} is not there any more: the space was replaced, and has to be opened again")
 
     def _is_behind(self, version: int) -> bool:
         """Whether there are further commits already. Raises PBIO_BAD_LOG if this one of them was lost: a new commit in

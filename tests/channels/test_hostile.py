@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
@@ -256,3 +257,24 @@ def test_a_number_needs_a_producer_whose_it_is(counts: Channel, producers: list[
     with refusal("PBIO_CANNOT_BE_NULL"):
         counts.submit(rows, columns=Columns(producer="p", sequence="s"))
     assert counts.submit(rows, producer="q", columns=Columns(producer="p", sequence="s")).events == 2
+
+
+def test_a_space_that_was_removed_made_anew_or_restored_gets_nothing_of_what_was_there(counts: Channel) -> None:
+    root = Path(counts.space.root)
+    counts.submit({"n": 1})
+    copy = shutil.copytree(root, root.with_name("copy"))
+    counts.submit({"n": 2})
+    shutil.rmtree(root)
+    shutil.copytree(copy, root)
+    with pytest.raises(PbioError, match="the commit 3 is not there any more"):
+        counts.submit({"n": 3})
+    shutil.rmtree(root)
+    anew = ChannelSpace.create(str(root))
+    with pytest.raises(PbioError, match="the commit 3 is not there any more"):
+        counts.submit({"n": 3})
+    anew.create_channel("counts", COUNT).submit([{"n": n} for n in range(3)])
+    anew.channel("counts").submit({"n": 9})
+    with pytest.raises(PbioError, match="belongs to another space"):
+        counts.submit({"n": 3})
+    assert len(values(again(anew).channel("counts"))) == 4
+    assert list(problems(again(anew))) == []

@@ -25,9 +25,8 @@ NOW = timedelta(0)
 
 
 @pytest.fixture
-def space(tmp_path: Path) -> ChannelSpace:
+def space(space: ChannelSpace) -> ChannelSpace:
     """Two channels; commits 3, 5, 7 have 3 events of the first, 4, 6, 8 one of the other."""
-    space = ChannelSpace.create(str(tmp_path / "space"))
     space.create_channel("counts", COUNT)
     space.create_channel("readings", READING)
     for n in range(3):

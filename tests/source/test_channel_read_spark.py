@@ -21,8 +21,7 @@ Run = Callable[..., None]
 
 
 @pytest.fixture
-def space(tmp_path: Path) -> ChannelSpace:
-    space = ChannelSpace.create(str(tmp_path / "space"))
+def space(space: ChannelSpace) -> ChannelSpace:
     space.create_channel("counts", COUNT)
     return space
 

@@ -18,7 +18,6 @@ from pbio_spark.channels import ChannelSpace, Position, Submission, subscribers
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.source import channel_log
-from tests.channels.conftest import bucket, endpoint  # noqa: F401 - fixtures
 from tests.channels.spaces import COUNT
 from tests.source.channel_query import Query, columns
 from tests.source.local import batches, load, plan
@@ -28,8 +27,7 @@ EARLIEST = {"startingOffsets": "earliest"}
 
 
 @pytest.fixture
-def space(tmp_path: Path) -> ChannelSpace:
-    space = ChannelSpace.create(str(tmp_path / "space"))
+def space(space: ChannelSpace) -> ChannelSpace:
     space.create_channel("counts", COUNT)
     return space
 
@@ -372,7 +370,7 @@ def test_spaces_elsewhere_are_read_ahead_and_left_alone_when_idle(monkeypatch: p
     assert [row["n"] for row in load(space.root, channel="counts", startingOffsets="40.0.0")] == [38, 39, 40]
 
 
-def test_a_space_in_a_bucket(bucket: str) -> None:  # noqa: F811
+def test_a_space_in_a_bucket(bucket: str) -> None:
     space = ChannelSpace.create(bucket)
     space.create_channel("counts", COUNT)
     for n in range(5):

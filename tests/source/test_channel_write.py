@@ -18,18 +18,12 @@ from pbio_spark.channels.check import leftovers, problems
 from pbio_spark.errors import PbioError
 from pbio_spark.source import channel_writer
 from pbio_spark.source.channel_writer import TaskEvents
-from tests.channels.conftest import bucket, endpoint  # noqa: F401 - fixtures
 from tests.channels.spaces import everything, values
 from tests.source.by_hand import run_task, stream_writer, write, write_stream, writer
 
 STOCK = record("stock", [Field("name", STRING), Field("price", FLOAT64)])
 DEAR = "{ return input.price > param.limit; }"
 NAMES = ("ACME", "Bolt", "Cog")
-
-
-@pytest.fixture
-def space(tmp_path: Path) -> ChannelSpace:
-    return ChannelSpace.create(str(tmp_path / "space"))
 
 
 @pytest.fixture
@@ -185,7 +179,7 @@ def test_nulls_become_what_the_option_says(space: ChannelSpace, stocks: Channel)
     assert prices(stocks) == [-1.0]
 
 
-def test_a_space_may_be_in_a_bucket(bucket: str) -> None:  # noqa: F811
+def test_a_space_may_be_in_a_bucket(bucket: str) -> None:
     space = ChannelSpace.create(bucket)
     stocks = space.create_channel("stocks", STOCK)
     dear = space.derive_channel("dear", "stocks", filter=DEAR, parameters={"limit": 1.5})

@@ -22,11 +22,6 @@ READING = record("reading", [Field("n", INT64), Field("v", FLOAT64)])
 
 
 @pytest.fixture
-def space(tmp_path: Path) -> ChannelSpace:
-    return ChannelSpace.create(str(tmp_path / "space"))
-
-
-@pytest.fixture
 def readings(space: ChannelSpace) -> Channel:
     return space.create_channel("readings", READING)
 

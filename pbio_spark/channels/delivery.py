@@ -124,10 +124,7 @@ def _ends_of(history: History, version: int) -> dict[int, Position]:
     entry = history.entry(version)
     if entry is None or not isinstance(entry.change, Data):
         bad(f"the commit {version} has no events any more")
-    return {
-        group.channel: Position(version, group.file, group.ordinal + group.count)
-        for group in history.groups(entry.change)
-    }
+    return {group.channel: group.end_in(version) for group in history.groups(entry.change)}
 
 
 def _not_delivered(

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbio_spark.channels.checked import EARLIEST, LARGEST, LATEST, MOST, a_format, a_list, a_text, an_object, bad
+from pbio_spark.channels.position import Position
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
@@ -52,6 +53,10 @@ class Group:
     event_time: int | None = None
     sequences: Int64s | None = field(default=None, compare=False)
     event_times: Int64s | None = field(default=None, compare=False)
+
+    def end_in(self, version: int) -> Position:
+        """The position behind the last of them, in the commit of a version."""
+        return Position(version, self.file, self.ordinal + self.count)
 
     def sequence_of(self, ordinals: Int64s) -> Int64s | None:
         """The sequence numbers of events, by their ordinals; None if they have none."""

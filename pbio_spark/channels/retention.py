@@ -169,8 +169,7 @@ def _last_end(history: History, info: ChannelInfo, before: int) -> Position | No
     for version in range(min(before - 1, info.last), info.first - 1, -1):
         entry = history.entry(version)
         if entry is not None and isinstance(entry.change, Data):
-            groups = history.groups(entry.change, {info.id})
-            ends = [Position(version, group.file, group.ordinal + group.count) for group in groups]
+            ends = [group.end_in(version) for group in history.groups(entry.change, {info.id})]
             if ends:
                 return max(ends)
     return None

@@ -272,16 +272,17 @@ class Subscription:
         if not isinstance(entry.change, Data):
             return
         for group in self._history.groups(entry.change, {self.channel.id}):
-            if Position(version, group.file, group.ordinal + group.count) <= self.position:
+            end = group.end_in(version)
+            if end <= self.position:
                 continue
             answer = self._wanted_of(group.format)
             if answer is not None:
-                at, stop = self.position, group.ordinal + group.count
+                at = self.position
                 is_here = (at.version, at.file) == (version, group.file)
                 first = max(group.ordinal, at.ordinal) if is_here else group.ordinal
                 path = entry.change.files[group.file].path
-                yield from self._read(Piece(group, version, entry.time, path, 0, first, stop), *answer)
-            self._passed = Position(version, group.file, group.ordinal + group.count)
+                yield from self._read(Piece(group, version, entry.time, path, 0, first, end.ordinal), *answer)
+            self._passed = end
 
     def _read(self, piece: Piece, wanted: Wanted, type_: str | None) -> Iterator[Delivery]:
         opened = self._open(piece)

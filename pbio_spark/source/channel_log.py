@@ -193,16 +193,16 @@ class ChannelLog:
             return
         for group in self.space.history.groups(entry.change, self.ids):
             info = self.infos[group.channel]
-            stop = group.ordinal + group.count
+            end = group.end_in(version)
             if version < info.first:
-                if Position(version, group.file, stop) > start.start(info.id):
+                if end > start.start(info.id):
                     self._lose(info)
                 continue
             path, further = entry.change.files[group.file].path, 0
             moved = self.space.history.located(version, path)
             if moved is not None:
                 path, further = moved
-            yield Piece(group, version, entry.time, path, further, group.ordinal, stop)
+            yield Piece(group, version, entry.time, path, further, group.ordinal, end.ordinal)
 
     def _lose(self, info: ChannelInfo) -> None:
         if self._options.fail_on_data_loss:

@@ -46,7 +46,7 @@ class Deriver:
 
     def __init__(self, formats: FormatStore) -> None:
         self._formats = formats
-        self._ways: dict[tuple[str, str, Derivation, Format], tuple[Wanted, Encoder]] = {}
+        self._ways: dict[tuple[str, str, str, Format], tuple[Wanted, Encoder]] = {}
 
     def derive(self, events: Sequence[Prepared], state: State) -> tuple[list[Prepared], tuple[tuple[int, str], ...]]:
         """The events of all channels that are derived from these, and which could not be made, with the reasons.
@@ -118,8 +118,10 @@ class Deriver:
         return made
 
     def _way(self, parent: Format, own: Format, how: Derivation, form: Format) -> tuple[Wanted, Encoder]:
-        key = parent.id.hex(), own.id.hex(), how, form
-        if key not in self._ways:
+        # 2 and 2.0 are equal, and not the same to a program.
+        key = parent.id.hex(), own.id.hex(), repr(how), form
+        known = self._ways.get(key)
+        if known is None:
             if len(self._ways) >= _MOST_WAYS:
                 self._ways.clear()
             request = Request(
@@ -136,8 +138,8 @@ class Deriver:
             )
             # What a transform never writes is zero, as it is for the program itself.
             encoder = format_to_encoder(own, schema, null_value=0, wrap=True)
-            self._ways[key] = wanted, encoder
-        return self._ways[key]
+            known = self._ways[key] = wanted, encoder
+        return known
 
 
 def _groups_of(parent: Groups, ordinals: Int64s, encoded: Encoded, channel: int, own: Format) -> Groups:

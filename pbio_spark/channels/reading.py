@@ -7,6 +7,7 @@ commits that were put together in one file are read as one.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -143,6 +144,10 @@ def read_stretch(
     """
     runs = stretch.runs
     part = Part(name, int(runs["start"][0]) + further, int(runs["end"][-1]) + further)
+    size = source.seek(0, os.SEEK_END)
+    if part.start >= size:
+        reason = f"the file has {size} bytes, and the log says that events begin at byte {part.start}"
+        raise PbioError("PBIO_BAD_LOG", reason, file=name)
     store = wanted.store
     find: Callable[[bytes], Format | None] = (lambda format_id: None) if store is None else store.get
     chunker = Chunker(source, name, wanted.formats, find, wanted.records_per_batch, wanted.max_batch_bytes, wanted.walk)

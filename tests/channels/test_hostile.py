@@ -278,3 +278,24 @@ def test_a_space_that_was_removed_made_anew_or_restored_gets_nothing_of_what_was
         counts.submit({"n": 3})
     assert len(values(again(anew).channel("counts"))) == 4
     assert list(problems(again(anew))) == []
+
+
+def test_events_far_behind_the_end_of_their_file(counts: Channel) -> None:
+    counts.submit({"n": 1})
+
+    def far(said: dict[str, Any]) -> None:
+        said["data"]["files"][0][1] = 2**61
+        said["data"]["groups"].update(start=[2**59], end=[2**60])
+
+    change(counts.space, 2, far)
+    with pytest.raises(PbioError, match=r"PBIO_BAD_LOG\].*events begin at byte"):
+        everything(again(counts.space).channel("counts"))
+
+
+def test_parameters_that_are_equal_to_python_and_not_to_a_program(counts: Channel) -> None:
+    whole, real = (
+        counts.space.derive_channel(name, "counts", filter="{ return input.n / param.n > 1; }", parameters={"n": n})
+        for name, n in (("whole", 2), ("real", 2.0))
+    )
+    counts.submit({"n": 3})
+    assert (values(whole), values(real)) == ([], [{"n": 3}])

@@ -265,7 +265,7 @@ class EventMaker(BatchMaker):
             if (runs["first"] < runs["stop"]).all():
                 yield replace(self._stretch, runs=runs, own=own)
 
-    def _facts(self, chunk: Chunk, kept: Int64s) -> dict[str, Callable[[], pa.Array]]:
+    def facts(self, chunk: Chunk, kept: Int64s) -> dict[str, Callable[[], pa.Array]]:
         stretch, runs = self._stretch, self._stretch.runs
         run, ordinals = self._run[kept], self._ordinals[kept]
 
@@ -297,7 +297,7 @@ class EventMaker(BatchMaker):
             return of_events(counted, NO_NUMBER, pa.int64(), lambda group: group.sequence_of)
 
         return {
-            **super()._facts(chunk, kept),
+            **super().facts(chunk, kept),
             "ordinal": lambda: pa.array(ordinals),
             "position": position,
             "channel": channel,

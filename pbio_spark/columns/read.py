@@ -371,11 +371,11 @@ class BatchMaker:
 
     def _metadata(self, chunk: Chunk, kept: npt.NDArray[np.int64]) -> pa.Array:
         assert self.wanted.metadata_column is not None
-        makers = self._facts(chunk, kept)
+        makers = self.facts(chunk, kept)
         parts = list(self.wanted.schema.field(self.wanted.metadata_column).type)
         return pa.StructArray.from_arrays([makers[part.name]() for part in parts], fields=parts)
 
-    def _facts(self, chunk: Chunk, kept: npt.NDArray[np.int64]) -> dict[str, Callable[[], pa.Array]]:
+    def facts(self, chunk: Chunk, kept: npt.NDArray[np.int64]) -> dict[str, Callable[[], pa.Array]]:
         """What makes the parts of the metadata column, for some entries of a chunk."""
         n = len(kept)
         numbers = chunk.formats[kept]

@@ -7,11 +7,12 @@ there, two writers could both believe that they were first.
 
 from __future__ import annotations
 
+import os
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
@@ -21,6 +22,8 @@ from pbio_spark.errors import PbioError
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
+
+T = TypeVar("T")
 
 CONDITIONAL = {"s3", "s3a", "memory"}
 """Protocols whose file systems create a file only if there is none, in one step. That of memory does so for the threads
@@ -68,14 +71,18 @@ class Folder:
     def make(self, *names: str) -> None:
         """Make folders, where the file system has such a thing."""
         for name in names:
-            with refusals(self.path(name)):
-                self._fs.makedirs(self.path(name), exist_ok=True)
+            try:
+                with refusals(self.path(name)):
+                    self._fs.makedirs(self.path(name), exist_ok=True)
+            except (FileExistsError, NotADirectoryError):
+                reason = "a file stands where a folder should"
+                raise PbioError("PBIO_PATH_NOT_FOUND", reason, file=self.path(name)) from None
             if self.is_local:
                 sync_folder(self._path)
 
     def read(self, name: str, most: int | None = None) -> bytes | None:
         """The bytes of a file, at most `most` and one more; None if there is no such file."""
-        with suppress(FileNotFoundError), refusals(self.path(name)):
+        with suppress(FileNotFoundError, NotADirectoryError), refusals(self.path(name)):
             if self.is_local:
                 with open_file(self.path(name), "PBIO_BAD_LOG") as file:
                     return file.read() if most is None else file.read(most + 1)
@@ -134,13 +141,13 @@ class Folder:
             except FileExistsError:
                 return False
             return True
-        return create_file(path, pieces)
+        return self._written(name, lambda: create_file(path, pieces))
 
     def replace(self, name: str, data: bytes) -> None:
         """Create a file or replace it as a whole."""
         path = self.path(name)
         if self.is_local:
-            replace_file(path, data)
+            self._written(name, lambda: replace_file(path, data))
             return
         with refusals(path):
             self._fs.pipe_file(path, data)
@@ -149,3 +156,13 @@ class Folder:
         """Remove a file, if it is there."""
         with suppress(FileNotFoundError), refusals(self.path(name)):
             self._fs.rm_file(self.path(name))
+
+    def _written(self, name: str, write: Callable[[], T]) -> T:
+        """What comes of writing a file. Who copies a space may lose the folders that hold no file yet."""
+        try:
+            return write()
+        except FileNotFoundError:
+            if not os.path.isdir(self._path):
+                raise PbioError("PBIO_NO_SPACE", "the space is not there any more", file=self.root) from None
+            self.make(os.path.dirname(name))
+            return write()

@@ -82,7 +82,8 @@ class FolderStore:
 
     def put(self, format: Format) -> None:  # noqa: A002
         format.verify_id()
-        if self.get(format.id) is None:
+        # Not what is remembered: the file may have been removed since.
+        if self._load(format.id) is None:
             self._create(self._path(format.id), format.body)
         # Read it back: another writer may have been faster, and an ID that is not a hash may stand for two bodies.
         if self._load(format.id) != format:

@@ -299,3 +299,24 @@ def test_parameters_that_are_equal_to_python_and_not_to_a_program(counts: Channe
     )
     counts.submit({"n": 3})
     assert (values(whole), values(real)) == ([], [{"n": 3}])
+
+
+def test_folders_that_a_copy_lost_are_made_anew(counts: Channel) -> None:
+    for name in ("data", "_subscribers", "_formats"):
+        shutil.rmtree(Path(counts.space.root, name))
+    counts.subscribe(name="reader")
+    assert counts.submit({"n": 1}).events == 1
+    assert values(again(counts.space).channel("counts")) == [{"n": 1}]
+
+
+def test_places_where_no_space_can_be(counts: Channel, tmp_path: Path) -> None:
+    root = Path(counts.space.root)
+    (tmp_path / "file").touch()
+    for place in ("file", "file/space"):
+        with refusal("PBIO_NO_SPACE"):
+            ChannelSpace.open(str(tmp_path / place))
+        with refusal("PBIO_PATH_NOT_FOUND"):
+            ChannelSpace.create(str(tmp_path / place))
+    shutil.rmtree(root)
+    with refusal("PBIO_NO_SPACE"):
+        counts.subscribe(start="earliest", name="reader")

@@ -321,7 +321,7 @@ class _Generator:
 
     def _element(self, node: Items) -> str:
         """The address of element j, which counts in row-major order whatever the order in memory."""
-        if node.column_major and isinstance(node.item, Chars):
+        if isinstance(node.item, Chars) and node.item.apart:
             stride = "1"  # rows of texts: they begin one after the other, their characters lie apart
         else:
             stride = self.constant(node.stride) if isinstance(node.stride, int) else "step"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
+from pbio_spark.formats import FieldLayout, Format, StructLayout
+from pbio_spark.formats.arrow_schema import DEFAULT, Presentation, record_to_arrow
 from pbio_spark.wire import decode, encode
 from tests import strategies
 from tests.columns.expected import NotPresentableError, record_to_row
@@ -95,3 +97,23 @@ def test_damaged_records_are_refused_by_both_or_read_alike(data: st.DataObject, 
         (found,) = decoded.batch.to_pylist()
         row = record_to_row(form, values, presentation)
         assert same(found, row), (found, row)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("column_major", [False, True])
+def test_texts_in_arrays_of_arrays_lie_together_whatever_the_order_of_indices(fused: bool, column_major: bool) -> None:
+    fields = (
+        FieldLayout("rows", "char[2][3]", 1, 0),
+        FieldLayout("line", "(char[2])[2]", 1, 6),
+        FieldLayout("table", "(char[2])[2][2]", 1, 10),
+    )
+    form = Format.from_structs([StructLayout("r", fields, 18)], column_major=column_major)
+    values = {
+        "rows": [[97, 98, 99], [100, 0, 0]],
+        "line": [[0, 0], [101, 0]],
+        "table": [[[102, 103], [104, 0]], [[0, 105], [106, 107]]],
+    }
+    record = encode(form, values)
+    (found,) = decode_records(form, [record], fused=fused).batch.to_pylist()
+    assert found == {"rows": ["abc", "d"], "line": ["", "e"], "table": [["fg", "h"], ["", "jk"]]}
+    assert same(found, record_to_row(form, decode(form, record, text=None), DEFAULT))

@@ -61,16 +61,19 @@ class ChannelSpace:
         self._deriver = Deriver(formats)
 
     @classmethod
-    def create(cls, root: str, **storage_options: Any) -> Self:
+    def create(cls, root: str, *, exist_ok: bool = False, **storage_options: Any) -> Self:
         """Make a folder a channel space; `storage_options` go to fsspec.
 
-        Raises PBIO_CHANNEL_SPACE if it is one already; PBIO_CANNOT_CREATE for a file system that cannot hold one.
+        Raises PBIO_CHANNEL_SPACE if it is one already, unless `exist_ok` says that it is to be opened then;
+        PBIO_CANNOT_CREATE for a file system that cannot hold one.
         """
         folder = Folder(root, **storage_options)
         folder.make("", "_formats", "_log", "_subscribers", "data")
         space = uuid.uuid4().hex
         made = json.dumps({"version": 1, "id": space, "created": time.time_ns() // 1000}).encode()
         if not folder.create(SPACE, made) and folder.read(SPACE) != made:
+            if exist_ok:
+                return cls.open(root, **storage_options)
             raise PbioError("PBIO_CHANNEL_SPACE", "the folder is a channel space already", file=root, hint="open it")
         return cls(folder, space, FolderStore(root, **storage_options))
 
@@ -96,18 +99,20 @@ class ChannelSpace:
         type: AnyType,  # noqa: A002
         *,
         keep: Literal["always", "subscribed"] | timedelta = "always",
+        exist_ok: bool = False,
     ) -> Channel:
         """Begin a channel of events that have at least the fields of a type.
 
         Args:
             keep: which events `vacuum` may remove: none; those that every named subscriber has acknowledged, once there
                 is one; those that were published so long ago.
+            exist_ok: open the channel if there is one of this name and type; its own `keep` stays.
 
         Raises:
-            PbioError: PBIO_CHANNEL_EXISTS; PBIO_BAD_OPTION for a name that cannot be one; what `record_to_format` and
-                `arrow_to_record` raise for the type.
+            PbioError: PBIO_CHANNEL_EXISTS, with `exist_ok` only if it is of another type, or derived;
+                PBIO_BAD_OPTION for a name that cannot be one; what `type_to_format` raises for the type.
         """
-        return self._create(name, type_to_format(type), None, keep)
+        return self._create(name, type_to_format(type), None, keep, exist_ok)
 
     def derive_channel(
         self,
@@ -150,6 +155,7 @@ class ChannelSpace:
         form: Format,
         derivation: Derivation | None,
         keep: Literal["always", "subscribed"] | timedelta,
+        exist_ok: bool = False,
     ) -> Channel:
         kept = keep_to_value(keep)
         check_name(name, "channel")
@@ -163,9 +169,20 @@ class ChannelSpace:
                 if derivation is not None and derivation.parent not in state.channels:
                     raise PbioError("PBIO_UNKNOWN_CHANNEL", "the parent has been dropped", file=self.root)
                 if name in state.names:
-                    raise PbioError("PBIO_CHANNEL_EXISTS", f"there is a channel {name!r} already", file=self.root)
+                    known = state.named(name)
+                    if exist_ok and known.derivation is None and known.format == form.id.hex():
+                        return Channel(self, known)
+                    raise self._exists(known, exist_ok)
                 version = self.history.append(Create(name, form.id.hex(), derivation, kept))
             return Channel(self, self.history.state.channels[version])
+
+    def _exists(self, info: ChannelInfo, is_other: bool) -> PbioError:
+        """PBIO_CHANNEL_EXISTS; with `is_other`, for a channel that cannot stand for the one that was to be created."""
+        reason, hint = f"there is a channel {info.name!r} already", "`ChannelSpace.channel` opens it"
+        if is_other:
+            what = "of another type" if info.derivation is None else "derived from another channel"
+            reason, hint = f"{reason}, and it is {what}", "choose another name, or drop that channel"
+        return PbioError("PBIO_CHANNEL_EXISTS", reason, file=self.root, format=info.format, hint=hint)
 
     def channel(self, name: str) -> Channel:
         """Open a channel. Raises PBIO_UNKNOWN_CHANNEL."""
@@ -307,6 +324,15 @@ class Channel:
         """Whether writers make the events of a derived channel; see `State.status`. Raises PBIO_UNKNOWN_CHANNEL."""
         with self.space.history.lock:
             return self.space.history.state.status(self.space.channel(self.name).info.id)
+
+    def last_sequence(self, producer: str) -> int | None:
+        """The last number of a producer's events on this channel, as the log has it now; None if there is none.
+
+        Raises PBIO_UNKNOWN_CHANNEL if the channel has been dropped.
+        """
+        with self.space.history.lock:
+            channel = self.space.channel(self.name).info.id
+            return self.space.history.state.sequences.get((channel, producer))
 
     def submit(
         self,

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Channel spaces: named, typed streams of events in a folder.", no_args_is_help=True)
 
+SHOWN = 20
+"""How many producers `describe` lists."""
+
 Root = Annotated[str, typer.Argument(metavar="SPACE", help="The folder of the space, or its URL.")]
 Name = Annotated[str, typer.Argument(metavar="CHANNEL", help="The name of a channel.")]
 
@@ -47,8 +50,8 @@ def ls(root: Root) -> None:
         )
         for info in infos
     ]
-    header = ("channel", "events", "bytes", "last", "status", "subscribers")
-    print(table(header, rows, right="events bytes last subscribers"))
+    header = ("channel", "published", "bytes", "last", "status", "subscribers")
+    print(table(header, rows, right="published bytes last subscribers"))
 
 
 @app.command()
@@ -62,8 +65,12 @@ def describe(root: Root, name: Name) -> None:
     info, state = channel.info, space.history.state
     print(f"{printable(info.name)} (channel {info.id})")
     print(f"created: {to_datetime(info.created).isoformat()}")
-    print(f"events: {info.events} ({info.bytes} bytes), the last in commit {info.last}")
-    print(f"producers with sequence numbers: {sum(of == info.id for of, _ in state.sequences)}")
+    print(f"published: {info.events} events ({info.bytes} bytes), the last in commit {info.last}")
+    numbered = sorted((producer, last) for (of, producer), last in state.sequences.items() if of == info.id)
+    print(f"producers with sequence numbers: {len(numbered)}")
+    if numbered:
+        rows = [(printable(producer), str(last)) for producer, last in numbered[:SHOWN]]
+        print(table(("producer", "last"), rows, right="last"))
     if info.derivation is not None:
         print(f"derived from: {printable(state.channels[info.derivation.parent].name)}")
         print(f"status: {printable_lines(channel.status)}")

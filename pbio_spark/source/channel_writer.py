@@ -177,7 +177,11 @@ class _Writer:
         if {message.space for message in messages if isinstance(message, TaskEvents)} != {space.id}:
             raise PbioError("PBIO_NO_SPACE", "another channel space is here than when the write began", file=self.root)
         published = publish(space.history, space.folder, self._tools.deriver, space.formats, packed, transaction)
-        if published.known:
+        if published.known and not published.events:
+            # So does a batch that is tried again; but who counts from 0 anew would take it for success each time.
+            reason = "the transaction, or the producers' sequence numbers, are not above the last ones"
+            log.warning("%s: all %d events had been published before: %s", self.root, published.known, reason)
+        elif published.known:
             log.info("%s: %d of the events had been published before", self.root, published.known)
         if self._seconds is not None:
             channels = {channel for one in packed for channel in one.own.rows["channel"].tolist()}

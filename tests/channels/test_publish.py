@@ -196,6 +196,38 @@ def test_channels_are_created_listed_dropped_and_created_anew(space: ChannelSpac
             space.create_channel(name, COUNT)
 
 
+def test_what_exists_is_opened_if_it_is_the_same(tmp_path: Path, space: ChannelSpace) -> None:
+    assert ChannelSpace.create(space.root, exist_ok=True).id == space.id
+    made = ChannelSpace.create(str(tmp_path / "new"), exist_ok=True)
+    assert ChannelSpace.open(made.root).id == made.id
+    counts = space.create_channel("counts", COUNT, exist_ok=True)
+    counts.submit({"n": 1})
+    same = again(space).create_channel("counts", record("count", COUNT.fields), exist_ok=True)
+    assert values(same) == [{"n": 1}]
+
+
+def test_what_exists_is_not_opened_as_something_else(space: ChannelSpace) -> None:
+    space.create_channel("counts", COUNT)
+    space.derive_channel("few", "counts", filter="{ return input.n < 3; }")
+    with pytest.raises(PbioError, match=r"PBIO_CHANNEL_EXISTS.* of another type"):
+        space.create_channel("counts", READING, exist_ok=True)
+    with pytest.raises(PbioError, match=r"PBIO_CHANNEL_EXISTS.* derived from another"):
+        space.create_channel("few", COUNT, exist_ok=True)
+
+
+def test_a_producer_that_starts_again_learns_its_last_number(space: ChannelSpace) -> None:
+    counts, others = space.create_channel("counts", COUNT), space.create_channel("others", COUNT)
+    mine = again(space).channel("counts")
+    assert mine.last_sequence("p") is None
+    counts.submit([{"n": 1}, {"n": 2}], producer="p", sequence=10)
+    others.submit([{"n": 1}], producer="p", sequence=90)
+    assert (mine.last_sequence("p"), mine.last_sequence("q")) == (11, None)
+    assert mine.submit({"n": 3}, producer="p", sequence=12).events == 1
+    space.drop_channel("counts")
+    with pytest.raises(PbioError, match="PBIO_UNKNOWN_CHANNEL"):
+        mine.last_sequence("p")
+
+
 def test_channels_of_one_schema_have_one_type(space: ChannelSpace) -> None:
     class SparkSchema:
         def jsonValue(self) -> dict[str, Any]:  # noqa: N802 - Spark's name

@@ -37,7 +37,7 @@ def test_init_and_ls(pbio: Pbio, tmp_path: Path, root: Path) -> None:
     again = pbio("space", "init", tmp_path / "new")
     assert (again.code, again.err.partition("]")[0]) == (1, "[PBIO_CHANNEL_SPACE")
     lines = [line.split() for line in pbio("space", "ls", root).out.splitlines()]
-    assert lines[0] == ["channel", "events", "bytes", "last", "status", "subscribers"]
+    assert lines[0] == ["channel", "published", "bytes", "last", "status", "subscribers"]
     assert [(line[0], line[1], *line[3:]) for line in lines[1:]] == [
         ("few", "1", "3", "accepted", "0"),
         ("notes", "3", "3", "direct", "1"),
@@ -47,7 +47,8 @@ def test_init_and_ls(pbio: Pbio, tmp_path: Path, root: Path) -> None:
 def test_describe(pbio: Pbio, root: Path) -> None:
     notes = pbio("space", "describe", root, "notes").out
     assert "subscribers" not in pbio("space", "describe", root, "few").out
-    assert "events: 3" in notes
+    assert "published: 3 events" in notes
+    assert notes.splitlines()[3:6] == ["producers with sequence numbers: 1", "producer  last", "p            7"]
     assert "text  string" in notes
     few = pbio("space", "describe", root, "few").out
     for line in (

@@ -262,12 +262,14 @@ def numbered(*numbers: int) -> pa.RecordBatch:
 FEED = {"channel": "stocks", "producer": "feed", "sequenceColumn": "seq"}
 
 
-def test_known_events_are_left_out(space: ChannelSpace, stocks: Channel) -> None:
+def test_known_events_are_left_out(space: ChannelSpace, stocks: Channel, caplog: pytest.LogCaptureFixture) -> None:
     write(space, numbered(0, 1, 2), **FEED)
     write(space, numbered(1, 2, 3), numbered(4), **FEED)
+    assert "published before" not in caplog.text
     assert [event.sequence for event in everything(stocks)] == [0, 1, 2, 3, 4]
     before = commits(space), files(space)
     write(space, numbered(0, 1), numbered(2, 3), **FEED)
+    assert "all 4 events had been published before" in caplog.text
     assert (commits(space), files(space)) == before
     assert is_sound(space)
 

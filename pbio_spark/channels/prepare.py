@@ -11,10 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from morph import Rejection
+from morph.edits import Insert, Move, edit_script
+from morph.explain import FIELDS_SHOWN
 from pbio_spark.channels.checked import check_name
 from pbio_spark.channels.concentrate import column_of, concentrate, names_of
 from pbio_spark.channels.groups import Groups, Int64s
-from pbio_spark.channels.rows import rows_to_batch
+from pbio_spark.channels.rows import rows_to_batch, with_row
 from pbio_spark.channels.state import ChannelInfo
 from pbio_spark.channels.submission import WHOLE, Columns, Submission, channel_format
 from pbio_spark.channels.wanted import format_to_wanted
@@ -102,9 +104,12 @@ class Preparer:
         """
         _check(submission)
         made = []
-        for own, rows, channels in self._by_type(submission, find):
-            if rows.num_rows:
-                made.append(self._prepare(own, rows, channels, submission, null_value))
+        try:
+            for info, rows, channels in self._by_type(submission, find):
+                if rows.num_rows:
+                    made.append(self._prepare(info, rows, channels, submission, null_value))
+        except PbioError as error:
+            raise with_row(error, submission.events) from None
         return made
 
     def check(self, submission: Submission) -> None:
@@ -121,14 +126,19 @@ class Preparer:
 
         Raises what `prepare` raises for any of them.
         """
-        own = channel_format(info, self._formats)
-        rows = rows_to_batch(submission.events, submission.format or own).slice(0, 0)
-        return self._prepare(own, rows, np.empty(0, np.int64), submission, null_value).format
+        rows = rows_to_batch(submission.events, submission.format or channel_format(info, self._formats)).slice(0, 0)
+        return self._prepare(info, rows, np.empty(0, np.int64), submission, null_value).format
 
     def _prepare(
-        self, own: Format, rows: pa.RecordBatch, channels: Int64s, submission: Submission, null_value: float | None
+        self,
+        info: ChannelInfo,
+        rows: pa.RecordBatch,
+        channels: Int64s,
+        submission: Submission,
+        null_value: float | None,
     ) -> Prepared:
-        """Encode events for channels of one type."""
+        """Encode events for channels of one type, of which `info` is one."""
+        own = channel_format(info, self._formats)
         form = submission.format or self.format_of(rows.schema, own, submission.columns)
         fields = _fields(rows.schema, form, submission.columns)
         events, groups = concentrate(rows, channels, fields, submission)
@@ -136,7 +146,7 @@ class Preparer:
         groups.rows["start"] = encoded.offsets[groups.rows["ordinal"]]
         groups.rows["end"] = encoded.offsets[groups.rows["ordinal"] + groups.rows["count"]]
         if form != own:
-            self._check_delivery(form, own, encoded)
+            self._check_delivery(form, own, info.name, encoded)
         self.store(form)
         return Prepared(form, encoded, replace(groups, formats=(form.id.hex(),)))
 
@@ -168,14 +178,13 @@ class Preparer:
             self._formats.put(form)
             self._stored.add(form)
 
-    def _by_type(self, submission: Submission, find: Find) -> Iterator[tuple[Format, pa.RecordBatch, Int64s]]:
-        """The rows for channels of one type, and the channel of each row, type by type."""
+    def _by_type(self, submission: Submission, find: Find) -> Iterator[tuple[ChannelInfo, pa.RecordBatch, Int64s]]:
+        """Type by type one channel of it, the rows for all of them, and the channel of each row."""
         columns = submission.columns
         if columns.channel is None:
             info = find(submission.channel or "")
-            own = channel_format(info, self._formats)
-            batch = rows_to_batch(submission.events, submission.format or own)
-            yield own, batch, np.full(batch.num_rows, info.id)
+            batch = rows_to_batch(submission.events, submission.format or channel_format(info, self._formats))
+            yield info, batch, np.full(batch.num_rows, info.id)
             return
         batch = rows_to_batch(submission.events, None)
         column = column_of(batch, columns.channel)
@@ -190,9 +199,9 @@ class Preparer:
         for format_id in np.unique(types).tolist():
             is_of = (types == format_id)[codes]
             rows = batch if is_of.all() else batch.filter(pa.array(is_of))
-            yield channel_format(of_type[format_id], self._formats), rows, channels[is_of]
+            yield of_type[format_id], rows, channels[is_of]
 
-    def _check_delivery(self, form: Format, own: Format, encoded: Encoded) -> None:
+    def _check_delivery(self, form: Format, own: Format, channel: str, encoded: Encoded) -> None:
         """Read the events as the channel's type, as its subscribers will: nothing that fails there is published."""
         key = own.id.hex(), form
         if key not in self._wanted:
@@ -201,7 +210,7 @@ class Preparer:
             if isinstance(way, Rejection):
                 raise PbioError(
                     "PBIO_REJECTED",
-                    f"these events do not have all that the channel's type has: {way.explain()}",
+                    f"{_lacking(form, own, channel)}\n{replace(way, hint='').explain()}",
                     format=f"{form.name} ({form.id.hex()})",
                     hint="add the missing fields, or a transform to the channel's format (pbio_spark.formats.evolve)",
                 )
@@ -216,6 +225,21 @@ def read_encoded(wanted: Wanted, items: pa.Buffer, name: str) -> Iterator[pa.Rec
     # A part never begins at offset 0, where a file has its magic.
     data = b"".join((b"\0", items))
     yield from read_batches(wanted, Part(name, 1, len(data)), io.BytesIO(data))
+
+
+def _lacking(form: Format, own: Format, channel: str) -> str:
+    """What keeps events of a format from a channel, in one sentence."""
+    hidden = {field.name for struct in own.record.structs for field in struct.fields if field.notes.hidden}
+    absent = [
+        (edit.path if isinstance(edit, Insert) else edit.to, edit.type)
+        for edit in edit_script(form.record, own.record).edits
+        if isinstance(edit, Insert | Move)
+    ]
+    said = [f"{path} {type_}" for path, type_ in absent if path.rpartition(".")[2] not in hidden]
+    if not said:
+        return f"the events have fields of other types than the channel {channel!r}"
+    more = f" and {len(said) - FIELDS_SHOWN} more" if len(said) > FIELDS_SHOWN else ""
+    return f"the events lack {', '.join(said[:FIELDS_SHOWN])}{more}, which the channel {channel!r} has"
 
 
 def _check(submission: Submission) -> None:

@@ -54,6 +54,19 @@ def rows_to_batch(events: Rows, form: Format | None) -> pa.RecordBatch:
         raise PbioError("PBIO_BAD_VALUE", f"a row does not fit the type: {error}", format=form.name) from error
 
 
+def with_row(error: PbioError, events: Rows) -> PbioError:
+    """An error of events that were encoded; of a null where no null can be, in the words of who has rows."""
+    if error.code != "PBIO_CANNOT_BE_NULL" or error.field is None or isinstance(events, pa.RecordBatch | pa.Table):
+        return error
+    hint = "give it a value: only texts and pointers can be null"
+    name = error.field.removeprefix("$.")
+    number = next((number for number, row in enumerate(events) if row.get(name) is None), None)
+    if number is None or "." in name or "[" in name:  # in a structure or an array
+        return PbioError(error.code, error.reason, format=error.format, field=error.field, hint=hint)
+    reason = f"row {number}: {name!r} is None" if name in events[number] else f"row {number} has no {name!r}"
+    return PbioError(error.code, reason, format=error.format, hint=hint)
+
+
 def _distinct(events: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
     names = events.schema.names
     if len(set(names)) < len(names):

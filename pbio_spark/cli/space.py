@@ -69,8 +69,8 @@ def describe(root: Root, name: Name) -> None:
     numbered = sorted((producer, last) for (of, producer), last in state.sequences.items() if of == info.id)
     print(f"producers with sequence numbers: {len(numbered)}")
     if numbered:
-        rows = [(printable(producer), str(last)) for producer, last in numbered[:SHOWN]]
-        print(table(("producer", "last"), rows, right="last"))
+        producers = [(printable(producer), str(last)) for producer, last in numbered[:SHOWN]]
+        print(table(("producer", "last"), producers, right="last"))
     if info.derivation is not None:
         print(f"derived from: {printable(state.channels[info.derivation.parent].name)}")
         print(f"status: {printable_lines(channel.status)}")

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ecode.types import FLOAT64, INT32, INT64, Field, record
+from ecode.types import FLOAT64, INT32, INT64, STRING, Field, Ref, Struct, record
 from pbio_spark.channels import Channel, ChannelSpace, Submission
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -149,8 +149,40 @@ def test_events_with_less_than_the_channels_type_are_refused_with_what_they_lack
     channel = space.create_channel("tallies", WIDER)
     with pytest.raises(PbioError, match="PBIO_REJECTED") as caught:
         channel.submit({"n": 1}, format=record_to_format(COUNT))
-    assert "0.5" in str(caught.value)
+    text = str(caught.value)
+    assert text.startswith("[PBIO_REJECTED] the events lack who int32, which the channel 'tallies' has\n")
+    assert "0.50" in text
+    assert text.count("hint") == 1
+    with pytest.raises(PbioError, match=r"PBIO_REJECTED.*fields of other types than the channel 'tallies'"):
+        channel.submit(
+            {"who": "p", "n": 1}, format=record_to_format(record("t", [Field("who", STRING), Field("n", INT32)]))
+        )
     assert values(channel) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ([{"n": 1}, {}], "row 1 has no 'n'"),
+        ([{"n": None}], "row 0: 'n' is None"),
+    ],
+)
+def test_a_row_without_a_value_is_told_in_the_words_of_rows(
+    space: ChannelSpace, rows: list[dict[str, Any]], reason: str
+) -> None:
+    with pytest.raises(PbioError, match="PBIO_CANNOT_BE_NULL") as caught:
+        space.create_channel("counts", COUNT).submit(rows)
+    assert caught.value.reason == reason
+    assert "nullValue" not in str(caught.value)
+
+
+def test_a_value_that_is_lacking_in_a_structure_is_told_by_its_path(space: ChannelSpace) -> None:
+    inner = Struct("inner", (Field("n", INT32),))
+    channel = space.create_channel("outer", record("outer", [Field("of", Ref("inner"))], [inner]))
+    with pytest.raises(PbioError, match=r"PBIO_CANNOT_BE_NULL\] row 1") as caught:
+        channel.submit([{"of": {"n": 1}}, {"of": {}}])
+    assert caught.value.field == "$.of.n"
+    assert "nullValue" not in str(caught.value)
 
 
 def test_a_type_that_subscribers_could_not_be_given_is_refused(space: ChannelSpace) -> None:

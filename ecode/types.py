@@ -211,5 +211,9 @@ def references(type_: Type) -> Iterator[str]:
 
 
 def record(name: str, fields: Iterable[Field], structs: Sequence[Struct] = ()) -> Record:
-    """A record type from its own fields and the structures these mention."""
-    return Record((Struct(name, tuple(fields)), *structs))
+    """A record type from its own fields and the structures these mention. Raises TypeError for what is no field."""
+    own = tuple(fields)
+    for one in own:
+        if not isinstance(one, Field) or not isinstance(one.type, Type):
+            raise TypeError(f'{one!r} is no field of a record type: one is such as Field("n", INT32)')
+    return Record((Struct(name, own), *structs))

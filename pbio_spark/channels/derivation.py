@@ -92,7 +92,10 @@ class Deriver:
             try:
                 program = ecode.compile(source, [*params, *more])
             except ecode.EcodeError as error:
-                raise PbioError("PBIO_BAD_PROGRAM", f"the {what} is no program for these events\n{error}") from error
+                reason = f"the {what} is no program for these events\n{error}"
+                is_lacking = not derivation.parameters and "there is no 'param'" in str(error)
+                hint = "give parameters={...} to derive_channel" if is_lacking else None
+                raise PbioError("PBIO_BAD_PROGRAM", reason, hint=hint) from error
             if program.statics:
                 raise PbioError(
                     "PBIO_BAD_PROGRAM",

@@ -23,12 +23,19 @@ def rows_to_batch(events: Rows, form: Format | None) -> pa.RecordBatch:
         form: the format of events that are mappings; columns need none.
 
     Raises:
-        PbioError: PBIO_UNKNOWN_COLUMN and PBIO_BAD_VALUE for rows; PBIO_NAME_COLLISION for columns of one name.
+        PbioError: PBIO_UNKNOWN_COLUMN and PBIO_BAD_VALUE for rows; PBIO_BAD_VALUE for what is neither rows nor columns;
+            PBIO_NAME_COLLISION for columns of one name.
     """
     if isinstance(events, pa.Table):
         events = pa.RecordBatch.from_struct_array(_distinct(events).to_struct_array().combine_chunks())
     if isinstance(events, pa.RecordBatch):
         return _distinct(events)
+    if hasattr(events, "columns"):
+        raise PbioError(
+            "PBIO_BAD_VALUE",
+            "a data frame is neither rows nor Arrow columns",
+            hint="pyarrow.Table.from_pandas(frame) makes columns of it; Spark's are written: df.write.format('pbio')",
+        )
     assert form is not None
     schema = record_to_arrow(form.record)
     rows = list(events)

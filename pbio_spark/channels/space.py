@@ -377,8 +377,8 @@ class Channel:
         Args:
             handlers: a function that takes an `Event` of the channel's type; or functions by the type that they take,
                 each event going to the type that it fits best, and the rest as they are to the function under None.
-            start: `earliest`, `latest`, a position, or a time of publication; once a named subscriber has been here,
-                it goes on where it was.
+            start: `earliest`, `latest`, a position such as `12.0.7`, or a time of publication; once a named subscriber
+                has been here, it goes on where it was.
             name: under which the subscriber's position is kept.
             filter: E-code that says which events are wanted; its parameter `input` is of the wanted type.
             on_reject: what happens to events that reach no wanted type: an error, or nothing.

@@ -105,18 +105,27 @@ def stored_format(format_id: str, formats: FormatStore) -> Format:
 def type_to_format(type_: AnyType) -> Format:
     """The format for a channel's type. All channels of one schema have one: what is compiled for one serves the others.
 
-    Raises what `record_to_format` and `arrow_to_record` raise; PBIO_UNSUPPORTED_TYPE.
+    Raises what `record_to_format` and `arrow_to_record` raise; PBIO_UNSUPPORTED_TYPE; PBIO_BAD_OPTION for no type.
     """
     if isinstance(type_, Format):
         return type_
     if isinstance(type_, Record):
         return record_to_format(type_)
-    schema = type_ if isinstance(type_, pa.Schema) else spark_json_to_arrow(type_.jsonValue())
-    return record_to_format(arrow_to_record(schema, "event"))
+    if isinstance(type_, pa.Schema):
+        return record_to_format(arrow_to_record(type_, "event"))
+    if not hasattr(type_, "jsonValue"):
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            f"{str(type_)[:80]!r} is no type of events",
+            hint="a Record, such as record('stock', [Field('price', FLOAT64)]), a Format, an Arrow or a Spark schema",
+        )
+    return record_to_format(arrow_to_record(spark_json_to_arrow(type_.jsonValue()), "event"))
 
 
 def to_microseconds(when: datetime) -> int:
     """Microseconds since 1970 UTC. Raises PBIO_BAD_OPTION for a time without a zone, or that has no date in UTC."""
+    if not isinstance(when, datetime):
+        raise PbioError("PBIO_BAD_OPTION", f"{str(when)[:80]!r} is no datetime", hint="such as datetime.now(UTC)")
     if when.tzinfo is None:
         raise PbioError("PBIO_BAD_OPTION", f"{when} has no time zone", hint="such as datetime.now(UTC)")
     made = (when - EPOCH) // timedelta(microseconds=1)

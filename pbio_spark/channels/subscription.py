@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
@@ -29,7 +30,8 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_schema import record_to_arrow
 from pbio_spark.formats.store import FormatStore
 
-Start: TypeAlias = "Literal['earliest', 'latest'] | Position | datetime"
+Start: TypeAlias = "str | Position | datetime"
+"""`earliest`, `latest`, a position, as itself or such as `12.0.7`, or a time of publication."""
 Handler: TypeAlias = "Callable[[Event], object]"
 Handlers: TypeAlias = "Handler | Mapping[Any, Handler]"
 """A handler, or one for each `Record` or `Format`, and for the rest under None."""
@@ -251,6 +253,9 @@ class Subscription:
 
     def _find(self, start: Start) -> Position:
         """The first position of what a subscriber without a past wants."""
+        if isinstance(start, str):
+            with suppress(PbioError):  # it is told below
+                start = Position.parse(start)
         if isinstance(start, Position):
             return max(start, Position(start.version))  # such as can be written down
         with self._history.lock:
@@ -262,7 +267,9 @@ class Subscription:
             return Position(self._history.first_since(to_microseconds(start), first))
         if start != "latest":
             raise PbioError(
-                "PBIO_BAD_OPTION", f"{start!r} is no place to start from", hint="earliest, latest, a Position or a time"
+                "PBIO_BAD_OPTION",
+                f"{str(start)[:80]!r} is no place to start from",
+                hint="earliest, latest, a position such as 12.0.7, or a datetime",
             )
         return Position(end)
 

@@ -169,16 +169,10 @@ def _open(root: str) -> ChannelSpace:
 
 
 def _start(text: str) -> Start:
-    from pbio_spark.channels import Position
-
-    if text == "earliest":
-        return "earliest"
-    if text == "latest":
-        return "latest"
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        return Position.parse(text)
+        return text
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 

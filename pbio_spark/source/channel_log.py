@@ -225,7 +225,9 @@ def _chosen(channels: Mapping[int, ChannelInfo], options: Options, root: str) ->
                 "PBIO_UNKNOWN_CHANNEL",
                 f"there is no channel {name!r}",
                 file=root,
-                hint=did_you_mean(name, by_name) or channels_hint(by_name),
+                hint="several channels: option channels"
+                if name == options.channel and "," in name
+                else did_you_mean(name, by_name) or channels_hint(by_name),
             )
     return {by_name[name].id: by_name[name] for name in names}
 

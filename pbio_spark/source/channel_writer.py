@@ -152,6 +152,8 @@ class _Writer:
                 try:
                     packed += self._pack(rows)
                 except PbioError as error:
+                    if error.code == "PBIO_UNKNOWN_CHANNEL" and self._submission.columns.channel is not None:
+                        error.hint = "channels are not made by writing: create it first (ChannelSpace.create_channel)"
                     place = f"{self.root}, rows {first} to {end - 1} of partition {context.partitionId()}"
                     raise error.at(file=place) from None
                 first = end

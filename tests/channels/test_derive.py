@@ -157,6 +157,15 @@ def test_what_cannot_be_derived_is_refused_when_it_is_asked_for(
     assert [info.name for info in stocks.space.channels()] == ["stocks"]
 
 
+def test_a_program_with_parameters_that_nobody_gives_is_told_where_to(stocks: Channel) -> None:
+    with pytest.raises(PbioError, match="PBIO_BAD_PROGRAM") as caught:
+        stocks.space.derive_channel("some", "stocks", filter="{ return input.price > param.least; }")
+    assert caught.value.hint == "give parameters={...} to derive_channel"
+    with pytest.raises(PbioError, match="PBIO_BAD_PROGRAM") as caught:
+        stocks.space.derive_channel("some", "stocks", filter="{ return param.n + m; }", parameters={"n": 1})
+    assert caught.value.hint is None
+
+
 def test_parameters_that_are_not_there_or_of_another_type_are_refused(stocks: Channel) -> None:
     space = stocks.space
     space.derive_channel("some", "stocks", filter="{ return param.least; }", parameters={"least": 1})

@@ -134,6 +134,28 @@ def test_what_cannot_be_an_event_is_refused(space: ChannelSpace) -> None:
     assert values(channel) == []
 
 
+@pytest.mark.parametrize("type_", [{"n": "int"}, "count", None, 3])
+def test_what_is_no_type_is_refused(space: ChannelSpace, type_: Any) -> None:
+    with pytest.raises(PbioError, match=r"PBIO_BAD_OPTION(.|\n)*Arrow or a Spark schema"):
+        space.create_channel("counts", type_)
+    assert space.channels() == []
+
+
+def test_what_other_libraries_would_take_is_refused_with_what_is_taken_here(space: ChannelSpace) -> None:
+    channel = space.create_channel("counts", COUNT)
+    frame: Any = pa.table({"n": [1]}).to_pandas()
+    pairs: Any = [("counts", [{"n": 1}])]
+    day: Any = "2026-01-01"
+    for refused, text in (
+        (lambda: channel.submit(frame), r"PBIO_BAD_VALUE(.|\n)*pyarrow.Table.from_pandas"),
+        (lambda: space.publish(pairs), r"PBIO_BAD_OPTION(.|\n)*Submission\(channel, events\)"),
+        (lambda: channel.submit({"n": 1}, event_time=day), r"PBIO_BAD_OPTION(.|\n)*datetime.now"),
+    ):
+        with pytest.raises(PbioError, match=text):
+            refused()
+    assert channel.submit(pa.Table.from_pandas(frame).cast(record_to_arrow(COUNT))).events == 1
+
+
 WIDER = record("tally", [Field("who", INT32), Field("n", INT32)])
 
 

@@ -42,6 +42,7 @@ def test_from_earliest_latest_a_position_and_a_time(counts: Channel) -> None:
     events = everything(counts)
     for number, event in enumerate(events):
         assert numbers(counts, start=event.position) == list(range(number, 10))
+        assert numbers(counts, start=str(event.position)) == list(range(number, 10))
         assert numbers(counts, start=event.position.next) == list(range(number + 1, 10))
         assert Position.parse(str(event.position)) == event.position
         same_time = [e.values["n"] for e in events if e.published >= event.published]
@@ -59,7 +60,7 @@ def test_positions_in_front_of_a_channel_are_its_beginning(counts: Channel) -> N
 def test_a_start_that_is_none_is_refused(counts: Channel) -> None:
     for start in ("first", datetime(2020, 1, 1)):
         with pytest.raises(PbioError, match="PBIO_BAD_OPTION"):
-            counts.subscribe(start=start)  # type: ignore[arg-type]
+            counts.subscribe(start=start)
     with pytest.raises(PbioError, match="PBIO_BAD_OFFSET"):
         Position.parse("1.2")
 

@@ -103,7 +103,7 @@ def test_tail(pbio: Pbio, root: Path) -> None:
     assert len(pbio("space", "tail", root, "notes", "--start", "3.0.1").out.splitlines()) == 2
     assert len(pbio("space", "tail", root, "notes", "--start", "2020-01-01").out.splitlines()) == 3
     assert len(pbio("space", "tail", root, "notes", "--filter", "{ return input.n == 1; }").out.splitlines()) == 1
-    assert "PBIO_BAD_OFFSET" in pbio("space", "tail", root, "notes", "--start", "soon").err
+    assert "PBIO_BAD_OPTION" in pbio("space", "tail", root, "notes", "--start", "soon").err
 
 
 def test_verify(pbio: Pbio, root: Path) -> None:

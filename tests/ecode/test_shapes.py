@@ -163,6 +163,12 @@ def test_engines_agree(name: str) -> None:
     assert batch_outcomes(program) == outcomes(program)
 
 
+@pytest.mark.parametrize("one", [("a", INT32), "a", Field("a", "int")])  # type: ignore[arg-type]
+def test_what_is_no_field_is_refused(one: Any) -> None:
+    with pytest.raises(TypeError, match=r"Field\(\"n\", INT32\)"):
+        record("x", [one])
+
+
 def test_a_copied_record_is_the_record() -> None:
     program = ecode.compile(PROGRAMS["whole record"], PARAMS)
     returned, output = outcomes(program)[0]

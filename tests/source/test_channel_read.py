@@ -73,6 +73,7 @@ def test_channels_must_be_named_and_be_there(space: ChannelSpace, tmp_path: Path
     assert said.startswith("[PBIO_CHANNEL_SPACE]")
     assert "there are channels counts, readings" in said
     assert "did you mean 'counts'" in refusal(space, channel="count")
+    assert "option channels" in refusal(space, channel="counts,others")
     assert "no channel has a name such as 'count'" in refusal(space, channelPattern="count")
     assert refusal(space, channel="counts", channels="readings").startswith("[PBIO_BAD_OPTION]")
     assert refusal(space, channelPattern="(").startswith("[PBIO_BAD_OPTION]")

@@ -432,6 +432,7 @@ def test_a_row_for_no_channel_or_one_that_it_does_not_suit_is_refused_by_the_tas
             run_task(made, 3, batch)
         assert "partition 3" in str(caught.value)
         assert to in str(caught.value)
+        assert ("create it first" in str(caught.value)) == (to == "stoks")
     assert files(space) == []
 
 

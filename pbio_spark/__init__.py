@@ -4,6 +4,7 @@ Each imports only those before it:
 
     errors     `PbioError`, with a stable code and every fact that helps to find the place
     disk       files that appear whole, and what a file system refuses, as such errors
+    spaces     whether a path is inside of a channel space
     formats    what a sender's records look like, byte for byte, and which record type they have
     wire       files and records in plain Python: the oracle for everything compiled
     columns    record bytes <-> Arrow record batches, by kernels generated per format

@@ -17,6 +17,7 @@ LAYERS = (
     "morph",
     "pbio_spark.errors",
     "pbio_spark.disk",
+    "pbio_spark.spaces",
     "pbio_spark.formats",
     "pbio_spark.wire",
     "pbio_spark.columns",

@@ -19,6 +19,7 @@ import fsspec
 
 from pbio_spark.errors import PbioError
 from pbio_spark.source.options import Options
+from pbio_spark.spaces import SPACE, full_path, space_above
 from pbio_spark.wire.container import refuse_bp_folder
 from pbio_spark.wire.sidecar import sidecar_path
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-SPACE = "_space.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,12 @@ def list_files(paths: Sequence[str], options: Options) -> list[DataFile]:
     Raises PBIO_PATH_NOT_FOUND, PBIO_BAD_PARTITIONS, PBIO_CHANNEL_SPACE, and PBIO_NOT_FFS for another format's folder.
     """
     found: dict[str, DataFile] = {}
-    for path in paths:
-        lister = _Lister(path, options)
+    listers = [_Lister(path, options) for path in paths]
+    for fs in dict.fromkeys(lister.fs for lister in listers):
+        inside = space_above(fs, *(root for lister in listers if lister.fs == fs for root in lister.roots))
+        if inside is not None:
+            raise _space_to_error(inside)
+    for lister in listers:
         found |= {file.path: file for file in lister.files()}
     files = list(found.values())
     named = {tuple(name for name, _ in file.partition): file for file in files}
@@ -67,6 +71,15 @@ def list_files(paths: Sequence[str], options: Options) -> list[DataFile]:
             hint="load the folders one by one, or with recursiveFileLookup=true, which makes no columns of them",
         )
     return files
+
+
+def refuse_folder_of_spaces(paths: Sequence[str]) -> None:
+    """Raise PBIO_CHANNEL_SPACE if a folder without files of its own, where nothing was found, holds a channel space."""
+    for path in paths:
+        fs, root = _file_system(path)
+        for folder in sorted(fs.ls(root, detail=False)) if fs.isdir(root) else ():
+            if fs.exists(f"{folder.rstrip('/')}/{SPACE}"):
+                raise _space_to_error(full_path(fs, folder.rstrip("/")))
 
 
 class _Lister:
@@ -82,13 +95,14 @@ class _Lister:
         glob = options.path_glob_filter
         self.wanted = re.compile("|".join(map(translate, _braces(glob)))) if glob else None
 
-    def files(self) -> Iterator[DataFile]:
-        roots = [self.path]
+        self.roots = [self.path]
         if any(sign in self.path for sign in "*?[{") and not self.fs.exists(self.path):
-            roots = sorted({match for pattern in _braces(self.path) for match in self.fs.glob(pattern)})
-        if not roots:
+            self.roots = sorted({match for pattern in _braces(self.path) for match in self.fs.glob(pattern)})
+        if not self.roots:
             raise PbioError("PBIO_PATH_NOT_FOUND", "nothing matches this path", file=self.given)
-        for root in roots:
+
+    def files(self) -> Iterator[DataFile]:
+        for root in self.roots:
             try:
                 info = self.fs.info(root)
             except (FileNotFoundError, NotADirectoryError):
@@ -102,7 +116,7 @@ class _Lister:
         entries = {entry["name"].rstrip("/").rpartition("/")[2]: entry for entry in self.fs.ls(folder, detail=True)}
         refuse_bp_folder(folder, entries)
         if SPACE in entries:
-            raise _space_to_error(folder if _is_local(self.fs) else self.fs.unstrip_protocol(folder))
+            raise _space_to_error(full_path(self.fs, folder))
         for name, entry in sorted(entries.items()):
             if is_hidden(name):
                 continue
@@ -126,8 +140,7 @@ class _Lister:
             return None
         if (before is not None and modified >= before) or (after is not None and modified <= after):
             return None
-        full = path if _is_local(self.fs) else self.fs.unstrip_protocol(path)
-        return DataFile(full, info["size"], modified, partition, has_sidecar)
+        return DataFile(full_path(self.fs, path), info["size"], modified, partition, has_sidecar)
 
 
 def _space_to_error(root: str) -> PbioError:
@@ -140,9 +153,9 @@ def _space_to_error(root: str) -> PbioError:
         known = f"but it cannot be read: {error}"
     return PbioError(
         "PBIO_CHANNEL_SPACE",
-        "this folder is a channel space, whose log says which of its files hold published events",
+        "here is a channel space, whose log says which of its files hold published events",
         file=root,
-        hint=f"name what to read with the option channel, channels or channelPattern; {known}",
+        hint=f"load the space, and name what to read with the option channel, channels or channelPattern; {known}",
     )
 
 
@@ -151,10 +164,6 @@ def _file_system(path: str) -> tuple[AbstractFileSystem, str]:
     # Listings must be fresh: a file system object lives as long as the process.
     fs.invalidate_cache()
     return fs, stripped
-
-
-def _is_local(fs: AbstractFileSystem) -> bool:
-    return "file" in ((fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol)
 
 
 def modified_of(info: dict[str, Any]) -> float:

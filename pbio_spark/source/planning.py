@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pbio_spark.columns.read import CORRUPT_TYPE, METADATA_TYPE
 from pbio_spark.formats import Format
-from pbio_spark.source.listing import DataFile, list_files
+from pbio_spark.source.listing import DataFile, list_files, refuse_folder_of_spaces
 from pbio_spark.source.options import Options
 from pbio_spark.source.outlines import PARTITION_BYTES, outline_files
 from pbio_spark.source.partitions import partition_schema
@@ -98,6 +98,8 @@ class Scan:
 def scan_files(paths: Sequence[str], options: Options, *, all_formats: bool) -> Scan:
     """List files and find out about them. Raises what `list_files`, `outline_files` and `wanted_formats` raise."""
     files = list_files(paths, options)
+    if not files:
+        refuse_folder_of_spaces(paths)
     outlines = outline_files(files, options, all_formats=all_formats)
     return Scan(options, tuple(files), tuple(outlines), tuple(wanted_formats(outlines, options)))
 

@@ -26,10 +26,11 @@ from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.source.arrow import with_schema
 from pbio_spark.source.folders import FolderColumns
-from pbio_spark.source.listing import SPACE, is_hidden, modified_of
+from pbio_spark.source.listing import is_hidden, modified_of
 from pbio_spark.source.options import Options, machine_of, name_of
 from pbio_spark.source.output import OutputFile, Written
 from pbio_spark.source.request import find_format
+from pbio_spark.spaces import SPACE, full_path, space_above
 from pbio_spark.wire.sidecar import Outline, sidecar_path, write_sidecar
 
 if TYPE_CHECKING:
@@ -47,16 +48,38 @@ class TaskOutput(WriterCommitMessage):
 
 
 def refuse_space(path: str) -> None:
-    """Raise PBIO_CHANNEL_SPACE if files are to be written where a channel space is."""
+    """Raise PBIO_CHANNEL_SPACE if files are to be written where a channel space is, or inside of one."""
     fs, root = fsspec.url_to_fs(path)
-    if fs.exists(f"{root}/{SPACE}"):
+    _refuse_spaces(fs, root)
+
+
+def _refuse_spaces(fs: AbstractFileSystem, *folders: str) -> None:
+    fs.invalidate_cache()
+    space = space_above(fs, *folders)
+    if space is not None:
         raise PbioError(
             "PBIO_CHANNEL_SPACE",
-            "this folder is a channel space",
-            file=path,
-            hint="name a channel of it with the option channel, or for each row with channelColumn; `pbio space ls` "
-            "lists them",
+            "files are not written into a channel space",
+            file=space,
+            hint="choose another folder, or publish: save to the space, and name a channel of it with the option "
+            "channel, or for each row with channelColumn; `pbio space ls` lists them",
         )
+
+
+def _files_below(fs: AbstractFileSystem, root: str) -> list[str]:
+    """All files below a folder that is to be overwritten. Raises PBIO_CHANNEL_SPACE if a channel space is there."""
+    fs.invalidate_cache()
+    files: list[str] = fs.find(root)
+    for path in files:
+        folder, _, name = path.rpartition("/")
+        if name == SPACE:
+            raise PbioError(
+                "PBIO_CHANNEL_SPACE",
+                "an overwrite of the folder would remove a channel space in it",
+                file=full_path(fs, folder),
+                hint="choose another folder, or publish to a channel of the space with the option channel",
+            )
+    return files
 
 
 class PbioWriter(DataSourceArrowWriter):
@@ -74,6 +97,8 @@ class PbioWriter(DataSourceArrowWriter):
         self.overwrite = overwrite
         self.folders = FolderColumns.of(schema, options.partition_columns)
         refuse_space(path)
+        if overwrite:
+            _files_below(*fsspec.url_to_fs(path))
         record = arrow_to_record(self.folders.rest, name_of(options))
         self.format: Format = record_to_format(record, machine_of(options))
         priors: list[Format] = []
@@ -107,12 +132,13 @@ class PbioWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         fs, root = fsspec.url_to_fs(self.path)
         written = [file for message in messages if isinstance(message, TaskOutput) for file in message.files]
+        _refuse_spaces(fs, root, *dict.fromkeys(f"{root}/{file.path}".rpartition("/")[0] for file in written))
+        replaced = _visible(fs, root, _files_below(fs, root)) if self.overwrite else []
         fs.makedirs(root, exist_ok=True)
         if not written:
             written = [self._empty(fs, root)]
         with suppress(FileNotFoundError):
             fs.rm_file(f"{root}/_SUCCESS")
-        replaced = self._old(fs, root) if self.overwrite else []
         for file in written:
             target = f"{root}/{file.path}"
             fs.makedirs(target.rpartition("/")[0], exist_ok=True)
@@ -138,16 +164,14 @@ class PbioWriter(DataSourceArrowWriter):
         path = f"part-00000-{self.job[:8]}.ffs"
         return OutputFile(fs, f"{root}/{self.staging}", path, self.formats, self.options.index == "ffs").close()
 
-    def _old(self, fs: AbstractFileSystem, root: str) -> list[str]:
-        """The files that the folder shows to readers, and their sidecars."""
-        found = []
-        for path in fs.find(root):
-            *folders, name = path[len(root) :].strip("/").split("/")
-            if any(map(is_hidden, folders)):
-                continue
-            if not is_hidden(name):
-                found += [path, *([side] if fs.exists(side := sidecar_path(path)) else [])]
-        return found
+
+def _visible(fs: AbstractFileSystem, root: str, files: Sequence[str]) -> list[str]:
+    """Those of the files below a folder that it shows to readers, and their sidecars."""
+    found = []
+    for path in files:
+        if not any(map(is_hidden, path[len(root) :].strip("/").split("/"))):
+            found += [path, *([side] if fs.exists(side := sidecar_path(path)) else [])]
+    return found
 
 
 class _Task:

@@ -9,10 +9,12 @@ import fsspec
 import pyarrow as pa
 import pytest
 
+from pbio_spark.channels import ChannelSpace
 from pbio_spark.errors import PbioError
 from pbio_spark.source.listing import list_files
 from pbio_spark.source.options import Options
 from pbio_spark.source.partitions import partition_schema, partition_value
+from pbio_spark.source.planning import scan_files
 
 
 @pytest.fixture
@@ -96,6 +98,27 @@ def test_a_channel_space_wants_a_channel(tmp_path: Path) -> None:
     (tmp_path / "_space.json").touch()
     with pytest.raises(PbioError, match=r"\[PBIO_CHANNEL_SPACE\](.|\n)*channel"):
         names(tmp_path, "")
+
+
+@pytest.mark.parametrize(
+    "path", ["all/space/data", "all/space/data/x.pbio", "all/sp*/data/*.pbio", "plain.ffs,all/space/data"]
+)
+def test_files_inside_a_channel_space_are_not_read_past_its_log(tmp_path: Path, path: str) -> None:
+    ChannelSpace.create(str(tmp_path / "all" / "space"))
+    (tmp_path / "all" / "space" / "data" / "x.pbio").touch()
+    (tmp_path / "plain.ffs").touch()
+    with pytest.raises(PbioError, match=r"\[PBIO_CHANNEL_SPACE\](.|\n)*load the space") as caught:
+        names(tmp_path, *path.split(","))
+    assert caught.value.file == str(tmp_path / "all" / "space")
+
+
+@pytest.mark.parametrize("recursive", ["false", "true"])
+def test_a_folder_of_channel_spaces_names_one(tmp_path: Path, recursive: str) -> None:
+    for name in ("a", "b"):
+        ChannelSpace.create(str(tmp_path / name))
+    with pytest.raises(PbioError, match=r"\[PBIO_CHANNEL_SPACE\]") as caught:
+        scan_files([str(tmp_path)], Options(recursive_file_lookup=recursive == "true"), all_formats=True)
+    assert caught.value.file == str(tmp_path / "a")
 
 
 def hive(root: Path, *folders: str) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from pbio_spark.channels import ChannelSpace
 from pbio_spark.errors import PbioError
 from pbio_spark.source.folders import FolderColumns
 from pbio_spark.source.options import Options
@@ -20,6 +21,7 @@ from pbio_spark.source.output import OutputFile
 from pbio_spark.source.writer import PbioWriter, TaskOutput
 from pbio_spark.wire import Kind, Scanner, decode, read_index
 from pbio_spark.wire.sidecar import outline_from_json, sidecar_path
+from tests.channels.spaces import COUNT, again, values
 
 pytestmark = pytest.mark.spark
 
@@ -234,10 +236,66 @@ def test_abort_after_a_commit_that_failed_keeps_what_is_published(tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a"]
 
 
-def test_a_channel_space_is_not_written_to(tmp_path: Path) -> None:
-    (tmp_path / "_space.json").write_text(json.dumps({}))
-    with pytest.raises(PbioError, match=r"\[PBIO_CHANNEL_SPACE\]"):
-        PbioWriter(str(tmp_path), Options(), pa.schema([("n", pa.int32())]), overwrite=True)
+SCHEMA = pa.schema([("n", pa.int32())])
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> ChannelSpace:
+    made = ChannelSpace.create(str(tmp_path / "all" / "k=1"))
+    made.create_channel("counts", COUNT).submit({"n": 7})
+    return made
+
+
+@pytest.mark.parametrize("inside", ["", "data", "data/new/folder", "_log"])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_files_are_not_written_into_a_channel_space(space: ChannelSpace, inside: str, overwrite: bool) -> None:
+    with pytest.raises(PbioError, match=r"\[PBIO_CHANNEL_SPACE\](.|\n)*choose another folder") as caught:
+        PbioWriter(f"{space.root}/{inside}", Options(), SCHEMA, overwrite)
+    assert caught.value.file == space.root
+    link = Path(space.root).parent / "link"
+    link.symlink_to(space.root)
+    with pytest.raises(PbioError, match="PBIO_CHANNEL_SPACE"):
+        PbioWriter(f"{link}/{inside}", Options(), SCHEMA, overwrite)
+
+
+def test_an_overwrite_does_not_remove_a_channel_space(spark: SparkSession, space: ChannelSpace) -> None:
+    folder = Path(space.root).parent
+    numbers(spark).write.format("pbio").mode("append").save(str(folder))
+    beside = files_in(folder)
+    for above in (folder, folder.parent):
+        with pytest.raises(PySparkException, match=r"PBIO_CHANNEL_SPACE(.|\n)*k=1"):
+            numbers(spark).write.format("pbio").mode("overwrite").save(str(above))
+    by_folder = numbers(spark).selectExpr("1 AS k", "n").write.format("pbio").option("partitionColumns", "k")
+    with pytest.raises(PySparkException, match="PBIO_CHANNEL_SPACE"):
+        by_folder.mode("append").save(str(folder))
+    assert files_in(folder) == beside
+    assert values(again(space).channel("counts")) == [{"n": 7}]
+
+
+@pytest.mark.parametrize("place", ["all/k=1", "all"])
+def test_a_space_that_came_while_files_were_written_is_kept(tmp_path: Path, place: str) -> None:
+    folder = tmp_path / "all" / "k=1"
+    writer = PbioWriter(str(folder), Options(), SCHEMA, overwrite=True)
+    staged = OutputFile(fsspec.filesystem("file"), f"{folder}/{writer.staging}", "a", writer.formats, False).close()
+    made = tmp_path / place / ("" if place == "all" else "inner")
+    made.mkdir(exist_ok=True)
+    (made / "_space.json").touch()
+    (made / "events.pbio").touch()
+    with pytest.raises(PbioError, match="PBIO_CHANNEL_SPACE"):
+        writer.commit([TaskOutput((staged,))])
+    writer.abort([])
+    assert [path.name for path in folder.rglob("*") if path.is_file() and path.name == "a"] == []
+    assert (made / "events.pbio").exists()
+
+
+def test_channel_spaces_of_other_file_systems_are_kept() -> None:
+    root = f"memory://{uuid.uuid4().hex}"
+    ChannelSpace.create(f"{root}/space")
+    for path, overwrite in ((f"{root}/space/data", False), (root, True)):
+        with pytest.raises(PbioError, match="PBIO_CHANNEL_SPACE") as caught:
+            PbioWriter(path, Options(), SCHEMA, overwrite)
+        assert caught.value.file == f"{root.replace('://', ':///')}/space"
+    PbioWriter(root, Options(), SCHEMA, overwrite=False)
 
 
 def test_streams_are_sent_to_channels(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,0 +1,52 @@
+"""Whether a path is inside of a channel space. Whoever reads or writes plain files keeps out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from os.path import realpath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+SPACE = "_space.json"
+"""The file that makes a folder a channel space."""
+
+
+def space_above(fs: AbstractFileSystem, *paths: str) -> str | None:
+    """The root of a channel space that one of the paths is, or is inside of, with its protocol unless it is local.
+
+    It asks for one file in each folder above the paths. A web server is not asked: it holds no space, and may have an
+    answer to any name.
+    """
+    if "http" in _protocols(fs):
+        return None
+    for folder in dict.fromkeys(folder for path in paths for folder in _upwards(fs, path)):
+        # What is above the folders that somebody may use need not be open to them.
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            fs.info(f"{folder.rstrip('/')}/{SPACE}")
+            return full_path(fs, folder)
+    return None
+
+
+def is_local(fs: AbstractFileSystem) -> bool:
+    return "file" in _protocols(fs)
+
+
+def full_path(fs: AbstractFileSystem, path: str) -> str:
+    """The path as fsspec opens it, with its protocol unless it is local."""
+    return path if is_local(fs) else str(fs.unstrip_protocol(path))
+
+
+def _upwards(fs: AbstractFileSystem, path: str) -> Iterator[str]:
+    """A path and the folders above it, the nearest first."""
+    folder = realpath(path) if is_local(fs) else path.rstrip("/")
+    yield folder
+    while (above := fs._parent(folder)) not in ("", folder):
+        folder = above
+        yield folder
+
+
+def _protocols(fs: AbstractFileSystem) -> tuple[str, ...]:
+    return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)

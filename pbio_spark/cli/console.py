@@ -13,8 +13,10 @@ from shutil import copyfileobj
 from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 
 import typer
+from fsspec.implementations.local import LocalFileSystem
 
 from pbio_spark.errors import PbioError
+from pbio_spark.spaces import SPACE, space_above
 from pbio_spark.wire import Item, Scanner, open_file, refuse_bp_folder
 
 if TYPE_CHECKING:
@@ -47,15 +49,32 @@ def each_file(paths: list[str], action: Callable[[Scanner], bool | None]) -> Non
 
 
 def expand(paths: list[str]) -> Iterator[str]:
-    """The files that are meant: a folder stands for those in it and below it, but not for hidden ones (`_`, `.`)."""
+    """The files that are meant: a folder stands for those in it and below it, but not for hidden ones (`_`, `.`).
+
+    Raises PBIO_CHANNEL_SPACE for a channel space and what is inside of one, PBIO_NOT_FFS for another format's folder.
+    """
     for path in paths:
+        if path != "-" and (space := space_above(LocalFileSystem(), path)) is not None:
+            raise _space_to_error(space)
         if not os.path.isdir(path):
             yield path
             continue
         for folder, folders, names in os.walk(path):
             refuse_bp_folder(folder, names)
+            if SPACE in names:
+                raise _space_to_error(folder)
             folders[:] = sorted(name for name in folders if name[0] not in "_.")
             yield from (os.path.join(folder, name) for name in sorted(names) if name[0] not in "_.")
+
+
+def _space_to_error(space: str) -> PbioError:
+    return PbioError(
+        "PBIO_CHANNEL_SPACE",
+        "here is a channel space, whose log says which of its files hold published events",
+        file=space,
+        hint="`pbio space tail` shows the events of a channel, `pbio space ls` lists the channels, `pbio space verify` "
+        "checks them",
+    )
 
 
 @contextmanager

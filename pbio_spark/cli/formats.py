@@ -10,7 +10,7 @@ import typer
 
 from ecode.suggest import did_you_mean
 from ecode.types import Record
-from pbio_spark.cli.console import Files, each_file, items, printable, printable_lines, table
+from pbio_spark.cli.console import Files, each_file, expand, items, printable, printable_lines, table
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.merge import merge
@@ -57,8 +57,9 @@ def formats(
 ) -> None:
     """List the formats of all files, with the records and bytes that each has in them."""
     found = Contents()
+    paths = list(expand(files))
     try:
-        each_file(files, found.add)
+        each_file(paths, found.add)
     finally:
         rows = []
         for id_ in {**found.formats, **found.records}:

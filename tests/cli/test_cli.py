@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow.parquet as pq
+import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from ecode.types import INT32, Field, record
+from pbio_spark.channels import ChannelSpace
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import FileWriter
 from pbio_spark.wire.sidecar import read_sidecar
@@ -162,6 +164,21 @@ def test_index_writes_what_spark_splits_by(pbio: Pbio, readings: Path) -> None:
         ("le64", 3),
     ]
     assert pbio("count", readings.parent).out == "4\n"
+
+
+@pytest.mark.parametrize("verb", ["cat", "count", "formats", "schema", "verify", "index", "convert"])
+@pytest.mark.parametrize("place", ["", "space", "space/data", "space/data/x.pbio"])
+def test_files_of_a_channel_space_are_not_read_past_its_log(
+    pbio: Pbio, tmp_path: Path, readings: Path, verb: str, place: str
+) -> None:
+    ChannelSpace.create(str(tmp_path / "space"))
+    readings.rename(tmp_path / "space" / "data" / "x.pbio")
+    options = ["-o", str(tmp_path / "out.parquet")] if verb == "convert" else []
+    ran = pbio(verb, *options, tmp_path / place)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("[PBIO_CHANNEL_SPACE]")
+    assert f"at: {tmp_path / 'space'}\n" in ran.err
+    assert verb == "index" or "`pbio space tail`" in ran.err
 
 
 def test_index_leaves_a_damaged_file_alone(pbio: Pbio, readings: Path) -> None:

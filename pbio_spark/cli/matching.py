@@ -28,7 +28,7 @@ def diff(
     b: Annotated[str, typer.Argument(metavar="B", help="The same.")],
 ) -> None:
     """Show how the record type of one format becomes that of another, and how near they are, read either way."""
-    old, new = _one(a).record, _one(b).record
+    old, new = one_format(a).record, one_format(b).record
     print(printable_lines(str(edit_script(old, new))))
     print(f"A read as B: {describe(compare(old, new))}")
     print(f"B read as A: {describe(compare(new, old))}")
@@ -83,7 +83,7 @@ def lineage(
     print(printable_lines(picture.to_dot() if dot else str(picture)))
 
 
-def _one(spec: str) -> Format:
+def one_format(spec: str) -> Format:
     """The one format that is meant. Raises PBIO_SEVERAL_FORMATS, PBIO_UNKNOWN_FORMAT."""
     chosen = _chosen(spec)
     if len(chosen) > 1:

@@ -6,11 +6,13 @@ import json
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pbio_spark.cli.console import printable, printable_lines, report, table
+from pbio_spark.cli.matching import one_format
 
 if TYPE_CHECKING:
     from pbio_spark.channels import ChannelSpace, Event
@@ -31,6 +33,42 @@ def init(root: Root) -> None:
     from pbio_spark.channels import ChannelSpace
 
     print(f"{printable(root)}: space {ChannelSpace.create(root).id}")
+
+
+@app.command()
+def create(
+    root: Root,
+    name: Name,
+    type_: Annotated[
+        str | None,
+        typer.Option(
+            "--type", metavar="JSON", help='The record type, {"name": {"field": "type"}}, or @FILE with such JSON.'
+        ),
+    ] = None,
+    like: Annotated[
+        str | None, typer.Option("--like", metavar="FILE", help="A file of that type: FILE, FILE#NAME or FILE#ID.")
+    ] = None,
+) -> None:
+    """Begin a channel."""
+    from pbio_spark.formats.record_json import json_to_record
+
+    if (type_ is None) == (like is None):
+        raise typer.BadParameter("one of --type and --like says what the channel's events are")
+    if type_ is None:
+        assert like is not None
+        channel = _open(root).create_channel(name, one_format(like))
+    else:
+        text = Path(type_[1:]).read_text(encoding="utf-8", errors="replace") if type_.startswith("@") else type_
+        channel = _open(root).create_channel(name, json_to_record(text))
+    print(f"{printable(name)}: channel {channel.info.id} of")
+    print(printable_lines(str(channel.format.record)))
+
+
+@app.command()
+def drop(root: Root, name: Name) -> None:
+    """End a channel: nothing can be published to it any more, and its name is free."""
+    _open(root).drop_channel(name)
+    print(f"{printable(name)}: dropped")
 
 
 @app.command()

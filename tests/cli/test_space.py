@@ -12,12 +12,16 @@ import pytest
 
 from ecode.types import INT32, STRING, Field, record
 from pbio_spark.channels import ChannelSpace
+from pbio_spark.formats.layout import record_to_format
 from tests.channels.clock import Clock
-from tests.cli.conftest import Ran
+from tests.cli.conftest import OLD, Ran
 
 Pbio: TypeAlias = Callable[..., Ran]
 
 NOTE = record("note", [Field("n", INT32), Field("text", STRING)])
+
+
+ALARM = "alarm {\n  level: int32\n  text: string\n}\n"
 
 
 @pytest.fixture
@@ -42,6 +46,26 @@ def test_init_and_ls(pbio: Pbio, tmp_path: Path, root: Path) -> None:
         ("few", "1", "3", "accepted", "0"),
         ("notes", "3", "3", "direct", "1"),
     ]
+
+
+def test_create_and_drop(pbio: Pbio, tmp_path: Path, root: Path, readings: Path) -> None:
+    said = '{"alarm": {"level": "int32", "text": "string"}}'
+    (tmp_path / "alarm.json").write_text(said)
+    assert pbio("space", "create", root, "a", "--type", said).out == "a: channel 4 of\n" + ALARM
+    assert pbio("space", "create", root, "b", "--type", f"@{tmp_path}/alarm.json").out == "b: channel 5 of\n" + ALARM
+    space = ChannelSpace.open(str(root))
+    assert space.channel("a").info.format == space.channel("b").info.format
+    assert "PBIO_SEVERAL_FORMATS" in pbio("space", "create", root, "c", "--like", readings).err
+    form = record_to_format(OLD, "be32")
+    assert pbio("space", "create", root, "c", "--like", f"{readings}#{form.id.hex()}").code == 0
+    assert ChannelSpace.open(str(root)).channel("c").format == form
+    for wrong, code in (("{", "PBIO_BAD_TYPE"), ('{"alarm": {"level": "int33"}}', "PBIO_BAD_TYPE")):
+        assert code in pbio("space", "create", root, "d", "--type", wrong).err
+    assert pbio("space", "create", root, "d").code == 2
+    assert "no such file" in pbio("space", "create", root, "d", "--type", f"@{tmp_path}/none").err.lower()
+    assert pbio("space", "drop", root, "b").out == "b: dropped\n"
+    assert "PBIO_UNKNOWN_CHANNEL" in pbio("space", "drop", root, "b").err
+    assert [info.name for info in ChannelSpace.open(str(root)).channels()] == ["a", "c", "few", "notes"]
 
 
 def test_describe(pbio: Pbio, root: Path) -> None:

@@ -21,6 +21,7 @@
     reading       groups of a data file -> batches, with what the log says of each event
     subscription  commits -> events of the type that a subscriber wants
     retention     what need not be kept, and small files made into larger ones
+    root          what makes a folder a channel space, and why another one is none
     space         `ChannelSpace` and `Channel`: create, open, list, drop, submit, subscribe
     check         all that is wrong with a space
 

@@ -19,6 +19,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from pbio_spark.disk import create_file, open_file, refusals, replace_file, sync_folder
 from pbio_spark.errors import PbioError
+from pbio_spark.spaces import space_above
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -67,6 +68,15 @@ class Folder:
     def path(self, name: str) -> str:
         """The path of a file for messages and for other readers."""
         return f"{self._path}/{name}"
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the folder exists; where a file system has no folders, whether it holds something."""
+        return bool(self._fs.isdir(self._path))
+
+    def space_above(self) -> str | None:
+        """The root of the channel space that the folder is, or is inside of; None if there is none."""
+        return space_above(self._fs, self._path)
 
     def make(self, *names: str) -> None:
         """Make folders, where the file system has such a thing."""
@@ -119,11 +129,13 @@ class Folder:
         return [f"{sub}/{name}" for sub, own in _OWN.items() for name in self.names(sub) if not own.fullmatch(name)]
 
     def names(self, folder: str, *, temporary: bool = False) -> list[str]:
-        """The names in a folder, sorted: of whole files, or of those that are still being written."""
+        """The names in a folder (`""`: this one), sorted: of whole files, or of those that are still being written."""
         found: list[str] = []
         with suppress(FileNotFoundError), refusals(self.path(folder)):
             found = self._fs.ls(self.path(folder), detail=False)
-        names = (path.rstrip("/").rpartition("/")[2] for path in found)
+        names = (
+            path.rpartition("/")[2] for each in found if (path := each.rstrip("/")) != self.path(folder).rstrip("/")
+        )
         return sorted(name for name in names if name.startswith(".") is temporary)
 
     def create(self, name: str, data: bytes | Sequence[Any]) -> bool:

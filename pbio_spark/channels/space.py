@@ -9,15 +9,12 @@
 
 from __future__ import annotations
 
-import json
-import time
-import uuid
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self
 
 from pbio_spark.channels import subscribers
-from pbio_spark.channels.checked import a_number, a_text, bad, check_name, check_transaction, keep_to_value, parse
+from pbio_spark.channels.checked import check_name, check_transaction, keep_to_value
 from pbio_spark.channels.delivery import SYNC_TIMEOUT, seconds_to_wait, wait_for_subscribers
 from pbio_spark.channels.derivation import Deriver, check_parameters
 from pbio_spark.channels.entries import Change, Create, Data, Derivation, Drop
@@ -28,6 +25,7 @@ from pbio_spark.channels.position import Position
 from pbio_spark.channels.prepare import Preparer
 from pbio_spark.channels.publishing import Published, publish
 from pbio_spark.channels.retention import Removed, compact, vacuum
+from pbio_spark.channels.root import make_root, no_space_to_error, read_id
 from pbio_spark.channels.state import ChannelInfo, State
 from pbio_spark.channels.submission import AnyType, Columns, Rows, Submission, channel_format, type_to_format
 from pbio_spark.channels.subscribers import EXPIRE_AFTER, Subscriber
@@ -35,8 +33,6 @@ from pbio_spark.channels.subscription import Handlers, Start, Subscription
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FolderStore
-
-SPACE = "_space.json"
 
 
 class ChannelSpace:
@@ -64,34 +60,31 @@ class ChannelSpace:
     def create(cls, root: str, *, exist_ok: bool = False, **storage_options: Any) -> Self:
         """Make a folder a channel space; `storage_options` go to fsspec.
 
-        Raises PBIO_CHANNEL_SPACE if it is one already, unless `exist_ok` says that it is to be opened then;
-        PBIO_CANNOT_CREATE for a file system that cannot hold one.
+        Raises PBIO_CHANNEL_SPACE if it is inside of one, or is one already, unless `exist_ok` says that it is to be
+        opened then; PBIO_NOT_EMPTY if it holds other files; PBIO_CANNOT_CREATE if the file system cannot hold one.
         """
         folder = Folder(root, **storage_options)
-        folder.make("", "_formats", "_log", "_subscribers", "data")
-        space = uuid.uuid4().hex
-        made = json.dumps({"version": 1, "id": space, "created": time.time_ns() // 1000}).encode()
-        if not folder.create(SPACE, made) and folder.read(SPACE) != made:
+        space = make_root(folder)
+        if space is None:
             if exist_ok:
                 return cls.open(root, **storage_options)
-            raise PbioError("PBIO_CHANNEL_SPACE", "the folder is a channel space already", file=root, hint="open it")
+            reason, hint = "the folder is a channel space already", "`ChannelSpace.open(path)` opens it"
+            raise PbioError("PBIO_CHANNEL_SPACE", reason, file=root, hint=hint)
         return cls(folder, space, FolderStore(root, **storage_options))
 
     @classmethod
     def open(cls, root: str, **storage_options: Any) -> Self:
         """Open a channel space. Raises PBIO_NO_SPACE, PBIO_CANNOT_CREATE, and PBIO_BAD_LOG if it is damaged."""
         folder = Folder(root, **storage_options)
-        space = _read_id(folder)
+        space = read_id(folder)
         if space is None:
-            raise PbioError(
-                "PBIO_NO_SPACE", "the folder is no channel space", file=root, hint="`pbio space init` makes one"
-            )
+            raise no_space_to_error(folder)
         return cls(folder, space, FolderStore(root, **storage_options))
 
     @property
     def is_there(self) -> bool:
         """Whether the folder is still this space; it may have been removed, and another one made in its place."""
-        return _read_id(self.folder) == self.id
+        return read_id(self.folder) == self.id
 
     def create_channel(
         self,
@@ -406,17 +399,3 @@ class Channel:
     def unsubscribe(self, name: str) -> None:
         """Forget a named subscriber, if there is one: nothing is kept for it any more."""
         subscribers.forget(self.space.folder, self.info.id, name)
-
-
-def _read_id(folder: Folder) -> str | None:
-    """The ID of the channel space in a folder; None if there is none. Raises PBIO_BAD_LOG."""
-    data = folder.read(SPACE, 10_000)
-    if data is None:
-        return None
-    try:
-        made = parse(data)
-        if a_number(made.get("version")) != 1:
-            bad(f"the space is of version {made['version']}, which this program does not know")
-        return a_text(made.get("id"))
-    except PbioError as error:
-        raise error.at(file=folder.path(SPACE)) from None

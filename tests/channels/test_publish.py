@@ -249,6 +249,41 @@ def test_channels_are_created_listed_dropped_and_created_anew(space: ChannelSpac
             space.create_channel(name, COUNT)
 
 
+def test_a_space_is_made_in_an_empty_folder_only(tmp_path: Path, space: ChannelSpace) -> None:
+    for name in ("mine.txt", "_log/00000000000000000000.json", "data/mine.csv"):
+        folder = tmp_path / name.replace("/", " ")
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).touch()
+        with pytest.raises(PbioError, match=r"PBIO_NOT_EMPTY.*such as " + name):
+            ChannelSpace.create(str(folder))
+        assert [path for path in folder.rglob("*") if path.is_file()] == [folder / name]
+    with pytest.raises(PbioError, match=r"PBIO_CHANNEL_SPACE.*inside"):
+        ChannelSpace.create(f"{space.root}/data/inner")
+    assert not Path(space.root, "data", "inner").exists()
+    with pytest.raises(PbioError, match=r"PBIO_CHANNEL_SPACE.*already(.|\n)*`ChannelSpace.open\(path\)`"):
+        ChannelSpace.create(space.root)
+    interrupted = tmp_path / "interrupted"
+    for name in ("_formats", "_log", "data"):
+        (interrupted / name).mkdir(parents=True)
+    (interrupted / ".0123.tmp").touch()
+    (tmp_path / "empty").mkdir()
+    for folder in (interrupted, tmp_path / "empty"):
+        assert ChannelSpace.open(ChannelSpace.create(str(folder)).root).channels() == []
+
+
+def test_why_a_folder_is_no_channel_space_is_told(tmp_path: Path, space: ChannelSpace) -> None:
+    reasons = {
+        "nowhere": "there is no such folder",
+        "": "the folder holds other files",
+        "space/data": f"inside the channel space {space.root},",
+        "empty": "the folder is empty",
+    }
+    (tmp_path / "empty").mkdir()
+    for place, reason in reasons.items():
+        with pytest.raises(PbioError, match=rf"PBIO_NO_SPACE\].*{reason}"):
+            ChannelSpace.open(str(tmp_path / place))
+
+
 def test_what_exists_is_opened_if_it_is_the_same(tmp_path: Path, space: ChannelSpace) -> None:
     assert ChannelSpace.create(space.root, exist_ok=True).id == space.id
     made = ChannelSpace.create(str(tmp_path / "new"), exist_ok=True)

@@ -149,6 +149,8 @@ def ending_place(value: str) -> str | tuple[int, ...]:
     """`latest`, a position such as `12.0.7`, or a version of the log such as `12`"""
     if value.casefold() == "latest":
         return "latest"
+    if value.lstrip().startswith("{"):
+        raise ValueError("a space has one order: one position for all channels")
     if not re.fullmatch(r"\d{1,18}(\.\d{1,18}){2}|\d{1,18}", value, re.ASCII):
         raise ValueError("it is no position")
     return tuple(map(int, value.split(".")))

@@ -40,6 +40,15 @@ OF_FILES = frozenset(
 )
 """The options that mean something only where channels are read or written, or only where files are."""
 
+OF_KAFKA = {
+    "subscribe": "channel",
+    "assign": "channel",
+    "topic": "channel",
+    "subscribePattern": "channelPattern",
+    "maxOffsetsPerTrigger": "maxRecordsPerTrigger",
+}
+"""Options of Spark's Kafka source and sink, and what they are called here."""
+
 WRONG = (ValueError, KeyError, OverflowError, RecursionError)
 """What a text raises that is no value of its option: also one that is too large or too deep."""
 
@@ -56,14 +65,13 @@ def parse_options(given: Mapping[str, str], *scopes: Scope) -> Options:
     Raises PBIO_UNKNOWN_OPTION and PBIO_BAD_OPTION.
     """
     table = {option_name(f.name).lower(): f for f in fields(Options)}
-    known = [option_name(f.name) for f in table.values() if set(scopes) & set(f.metadata["scopes"])]
     parsed: dict[str, object] = {}
     for key, value in given.items():
         entry = table.get(key.lower())
         if key.lower() in TOLERATED or key.lower().startswith(OPTION_AGAIN):
             continue
         if entry is None or not set(scopes) & set(entry.metadata["scopes"]):
-            raise _unknown(key if entry is None else option_name(entry.name), scopes, known, entry is not None)
+            raise _unknown(key, scopes)
         try:
             parsed[entry.name] = entry.metadata["parse"](value)
         except (*WRONG, PbioError) as error:
@@ -99,14 +107,21 @@ def _check_place(parsed: Mapping[str, object], *, is_read: bool) -> None:
         raise PbioError("PBIO_BAD_OPTION", "txnAppId and txnVersion name a write together", hint="give both, or none")
 
 
-def _unknown(key: str, scopes: tuple[Scope, ...], known: list[str], exists: bool) -> PbioError:
-    place = " or ".join(scopes)
-    hint = "" if exists else did_you_mean(key, known)
-    return PbioError(
-        "PBIO_UNKNOWN_OPTION",
-        f"option {key!r} means nothing to {place}" if exists else f"there is no option {key!r} for {place}",
-        hint=hint or f"the options are {', '.join(known)}",
-    )
+def _unknown(key: str, scopes: tuple[Scope, ...]) -> PbioError:
+    """The error of an option that the table lacks, or has elsewhere. Spark has lower-cased its name."""
+    table = {option_name(f.name): f.metadata["scopes"] for f in fields(Options)}
+    places = {name: " and ".join(its) for name, its in table.items()}
+    spelling = {name.lower(): name for name in (*OF_KAFKA, *table)}
+    name, place = spelling.get(key.lower(), key), " or ".join(scopes)
+    if name in table:
+        reason, hint = f"option {name!r} means nothing to {place}", f"it is an option of {places[name]}"
+        return PbioError("PBIO_UNKNOWN_OPTION", reason, hint=hint)
+    known = [name for name, its in table.items() if set(scopes) & set(its)]
+    hint = did_you_mean(key, known) or f"the options are {', '.join(known)}"
+    if name in OF_KAFKA:
+        own = OF_KAFKA[name]
+        hint = f"here it is called {own!r}" + ("" if own in known else f", an option of {places[own]}")
+    return PbioError("PBIO_UNKNOWN_OPTION", f"there is no option {name!r} for {place}", hint=hint)
 
 
 def paths_of(given: Mapping[str, str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import pytest
 from docs.generate import PAGES
 from pbio_spark.errors import PbioError
 from pbio_spark.source.options import Options, Scope, option_name
-from pbio_spark.source.parse_options import parse_options, paths_of
+from pbio_spark.source.parse_options import OF_KAFKA, parse_options, paths_of
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,7 @@ def test_values(name: str, value: str, parsed: object) -> None:
         ("defaults", "[]", "object"),
         ("transforms", "[1]", "objects with texts"),
         ("transforms", '[{"from": 1, "to": "a", "ecode": "b"}]', "objects with texts"),
+        ("startingOffsets", '{"counts": {"0": 7}}', "one position for all channels"),
         ("channelPattern", "(", "regular expression"),
         ("channelPattern", "a{99999999999999999999}", "regular expression"),
         ("channels", "[" * 100_000, "JSON list"),
@@ -81,9 +82,34 @@ def test_unknown_options_suggest_a_near_one() -> None:
 
 
 def test_an_option_of_another_scope_says_so() -> None:
-    with pytest.raises(PbioError, match="'maxRecordsPerFile' means nothing to read"):
-        parse_options({"maxRecordsPerFile": "1"}, Scope.READ)
-    assert parse_options({"maxRecordsPerFile": "1"}, Scope.WRITE).max_records_per_file == 1
+    for name, scope, places in (
+        ("maxRecordsPerFile", Scope.READ, "write"),
+        ("maxRecordsPerTrigger", Scope.READ, "readStream"),
+        ("endingOffsets", Scope.STREAM, "read"),
+        ("channel", Scope.FROM, "read and readStream and write and writeStream"),
+    ):
+        with pytest.raises(PbioError, match=f"'{name}' means nothing to {scope}\n  hint: it is an option of {places}$"):
+            parse_options({name.lower(): "3"}, scope)
+
+
+@pytest.mark.parametrize(
+    ("name", "scope", "hint"),
+    [
+        ("subscribe", Scope.STREAM, "here it is called 'channel'"),
+        ("assign", Scope.READ, "here it is called 'channel'"),
+        ("topic", Scope.WRITE, "here it is called 'channel'"),
+        ("subscribePattern", Scope.READ, "here it is called 'channelPattern'"),
+        ("maxOffsetsPerTrigger", Scope.STREAM, "here it is called 'maxRecordsPerTrigger'"),
+        ("maxOffsetsPerTrigger", Scope.READ, "here it is called 'maxRecordsPerTrigger', an option of readStream"),
+    ],
+)
+def test_options_of_kafka_are_told_what_they_are_called_here(name: str, scope: Scope, hint: str) -> None:
+    with pytest.raises(PbioError, match=f"there is no option '{name}' for {scope}\n  hint: {hint}$"):
+        parse_options({name.lower(): "3"}, scope)
+
+
+def test_what_options_of_kafka_are_called_are_options() -> None:
+    assert set(OF_KAFKA.values()) <= {option_name(field.name) for field in fields(Options)}
 
 
 def test_what_spark_adds_is_tolerated() -> None:

@@ -171,6 +171,8 @@ def check_parameters(
 
     Raises PBIO_BAD_OPTION.
     """
+    if not isinstance(values, Mapping):
+        raise PbioError("PBIO_BAD_OPTION", f"{str(values)[:80]!r} are no parameters", hint='such as {"least": 70.0}')
     for name, value in values.items():
         if not is_parameter(name, value):
             raise PbioError("PBIO_BAD_OPTION", f"{value!r} cannot be the value of a parameter {name[:80]!r}")

@@ -244,8 +244,8 @@ def _lacking(form: Format, own: Format, channel: str) -> str:
 
 def _check(submission: Submission) -> None:
     if not isinstance(submission, Submission):
-        reason = f"a {type(submission).__name__} is no submission"
-        raise PbioError("PBIO_BAD_OPTION", reason, hint="hand over Submission(channel, events), each")
+        reason = f"a value of {type(submission).__name__} is no submission"
+        raise PbioError("PBIO_BAD_OPTION", reason, hint="publish([Submission(channel, events)])")
     columns = submission.columns
     if submission.producer is not None:
         check_name(submission.producer, "producer")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -30,11 +30,11 @@ def rows_to_batch(events: Rows, form: Format | None) -> pa.RecordBatch:
         events = pa.RecordBatch.from_struct_array(_distinct(events).to_struct_array().combine_chunks())
     if isinstance(events, pa.RecordBatch):
         return _distinct(events)
-    if hasattr(events, "columns"):
+    if hasattr(events, "columns") or not isinstance(events, Iterable):
         raise PbioError(
             "PBIO_BAD_VALUE",
-            "a data frame is neither rows nor Arrow columns",
-            hint="pyarrow.Table.from_pandas(frame) makes columns of it; Spark's are written: df.write.format('pbio')",
+            f"a value of {type(events).__name__} is neither rows nor Arrow columns",
+            hint="pyarrow.Table.from_pandas(frame) makes them of a frame; Spark's is written: df.write.format('pbio')",
         )
     assert form is not None
     schema = record_to_arrow(form.record)

@@ -171,7 +171,10 @@ class ChannelSpace:
 
     def _exists(self, info: ChannelInfo, is_other: bool) -> PbioError:
         """PBIO_CHANNEL_EXISTS; with `is_other`, for a channel that cannot stand for the one that was to be created."""
-        reason, hint = f"there is a channel {info.name!r} already", "`ChannelSpace.channel` opens it"
+        reason, hint = (
+            f"there is a channel {info.name!r} already",
+            "`ChannelSpace.channel` opens it, and so does exist_ok=True",
+        )
         if is_other:
             what = "of another type" if info.derivation is None else "derived from another channel"
             reason, hint = f"{reason}, and it is {what}", "choose another name, or drop that channel"
@@ -241,6 +244,9 @@ class ChannelSpace:
         Raises what `Channel.submit` raises.
         """
         seconds = seconds_to_wait(delivery, sync_timeout)
+        if not isinstance(submissions, Iterable):
+            reason = f"a value of {type(submissions).__name__} is no list of submissions"
+            raise PbioError("PBIO_BAD_OPTION", reason, hint="publish([Submission(channel, events)])")
         if transaction is not None:
             check_transaction(*transaction)
         self.history.catch_up()

@@ -146,6 +146,7 @@ def test_a_writer_that_cannot_derive_says_so_and_publishes_what_it_can(
         ({"filter": "{ return 1; }", "parameters": {"n": float("nan")}}, "PBIO_BAD_OPTION"),
         ({"filter": "{ return 1; }", "parameters": {"n": 2**63}}, "PBIO_BAD_OPTION"),
         ({"filter": "{ return 1; }", "parameters": {"n": "text"}}, "PBIO_BAD_OPTION"),
+        ({"filter": "{ return 1; }", "parameters": [1]}, "PBIO_BAD_OPTION"),
     ],
 )
 def test_what_cannot_be_derived_is_refused_when_it_is_asked_for(

@@ -148,8 +148,10 @@ def test_what_other_libraries_would_take_is_refused_with_what_is_taken_here(spac
     day: Any = "2026-01-01"
     with pytest.raises(PbioError, match=r"PBIO_BAD_VALUE(.|\n)*pyarrow.Table.from_pandas"):
         channel.submit(frame)
-    with pytest.raises(PbioError, match=r"PBIO_BAD_OPTION(.|\n)*Submission\(channel, events\)"):
-        space.publish(pairs)
+    one: Any = Submission("counts", [{"n": 1}])
+    for refused in (pairs, pairs[0], one):
+        with pytest.raises(PbioError, match=r"PBIO_BAD_OPTION(.|\n)*Submission\(channel, events\)"):
+            space.publish(refused)
     with pytest.raises(PbioError, match=r"PBIO_BAD_OPTION(.|\n)*datetime.now"):
         channel.submit({"n": 1}, event_time=day)
     assert channel.submit(pa.Table.from_pandas(frame).cast(record_to_arrow(COUNT))).events == 1

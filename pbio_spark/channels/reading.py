@@ -6,7 +6,6 @@ commits that were put together in one file are read as one.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -26,8 +25,6 @@ from pbio_spark.columns.chunks import Chunk, Chunker
 from pbio_spark.columns.read import METADATA_TYPE, BatchMaker, Part, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-
-log = logging.getLogger("pbio_spark.channels")
 
 _TIME = pa.timestamp("us", tz="UTC")
 
@@ -163,8 +160,7 @@ def read_stretch(
         maker.check()
     except _AstrayError:
         rest = maker.rest()
-    if maker.dropped:
-        log.warning("%s: %d bad records dropped", name, maker.dropped)
+    maker.tell_of_omissions()
     for alone in rest:
         yield from read_stretch(wanted, alone, source, name, further)
 

@@ -164,8 +164,7 @@ def read_batches(wanted: Wanted, part: Part, source: BinaryIO) -> Iterator[pa.Re
         batch = maker.chunk_to_batch(chunk)
         if batch.num_rows:
             yield batch
-    if maker.dropped:
-        log.warning("%s: %d bad records dropped", part.name, maker.dropped)
+    maker.tell_of_omissions()
 
 
 class BatchMaker:
@@ -175,7 +174,8 @@ class BatchMaker:
         self.wanted = wanted
         self.part = part
         self.formats = formats
-        self.dropped = 0
+        self._dropped = 0
+        self._strange = 0
         self._data_schema = wanted.data_schema
         self._decoders: dict[int, AnyDecoder | Rejection] = {}
 
@@ -227,6 +227,13 @@ class BatchMaker:
             data = data.take(pa.array(taken, mask=taken < 0))
         return self._finish(data, chunk, kept, bad)
 
+    def tell_of_omissions(self) -> None:
+        """Log how many records have been left out."""
+        if self._dropped:
+            log.warning("%s: %d bad records dropped", self.part.name, self._dropped)
+        if self._strange:
+            log.warning("%s: %d records that reach no wanted type left out", self.part.name, self._strange)
+
     def _is_wanted(self, form: Format) -> bool:
         only = self.wanted.only_name
         if only is not None and form.name != only:
@@ -255,7 +262,7 @@ class BatchMaker:
         if on_reject == "fail":
             raise rejection_to_error(rejection)
         if on_reject == "drop":
-            self.dropped += count
+            self._strange += count
         return on_reject == "drop"
 
     def _decode(self, decoder: AnyDecoder, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
@@ -289,7 +296,7 @@ class BatchMaker:
         if self.wanted.mode == "FAILFAST":
             raise self._error(chunk, int(entries[are_bad][0]), bad)
         if self.wanted.mode == "DROPMALFORMED":
-            self.dropped += int(are_bad.sum())
+            self._dropped += int(are_bad.sum())
             log.info("%s", self._error(chunk, int(entries[are_bad][0]), bad))
             return entries[~are_bad]
         return entries

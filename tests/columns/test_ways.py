@@ -169,7 +169,7 @@ def test_without_a_target_programs_see_the_record_as_it_came() -> None:
     ]
 
 
-def test_what_reaches_no_target_is_refused_dropped_or_bad() -> None:
+def test_what_reaches_no_target_is_refused_dropped_or_bad(caplog: pytest.LogCaptureFixture) -> None:
     formats = generations("le64")
     far = record("Load", [Field("x", INT32), Field("y", INT32)])
     wanted = reading(far, formats, policy=Policy())
@@ -177,6 +177,8 @@ def test_what_reaches_no_target_is_refused_dropped_or_bad() -> None:
         rows(wanted, content(formats))
     assert "Mr" in str(caught.value)
     assert rows(reading(far, formats, policy=Policy(), on_reject="drop"), content(formats)) == []
+    (left_out,) = caplog.messages
+    assert left_out.endswith(": 3 records that reach no wanted type left out")
     corrupt = reading(far, formats, policy=Policy(), on_reject="corrupt")
     schema = corrupt.schema.append(pa.field("bad", CORRUPT_TYPE))
     found = rows(replace(corrupt, schema=schema, mode="PERMISSIVE", corrupt_column="bad"), content(formats))

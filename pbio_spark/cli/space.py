@@ -109,6 +109,8 @@ def describe(root: Root, name: Name) -> None:
     if numbered:
         producers = [(printable(producer), str(last)) for producer, last in numbered[:SHOWN]]
         print(table(("producer", "last"), producers, right="last"))
+    if len(numbered) > SHOWN:
+        print(f"and {len(numbered) - SHOWN} more")
     if info.derivation is not None:
         print(f"derived from: {printable(state.channels[info.derivation.parent].name)}")
         print(f"status: {printable_lines(channel.status)}")

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import pytest
 
 from ecode.types import INT32, STRING, Field, record
-from pbio_spark.channels import ChannelSpace
+from pbio_spark.channels import ChannelSpace, Submission
 from pbio_spark.formats.layout import record_to_format
 from tests.channels.clock import Clock
 from tests.cli.conftest import OLD, Ran
@@ -83,6 +83,16 @@ def test_describe(pbio: Pbio, root: Path) -> None:
     ):
         assert line in few.splitlines()
     assert "did you mean 'notes'" in pbio("space", "describe", root, "note").err
+
+
+def test_describe_lists_some_of_many_producers(pbio: Pbio, root: Path) -> None:
+    space = ChannelSpace.open(str(root))
+    event = [{"n": 0, "text": ""}]
+    space.publish([Submission("notes", event, producer=f"q{number:02}", sequence=number) for number in range(22)])
+    lines = pbio("space", "describe", root, "notes").out.splitlines()
+    start = lines.index("producers with sequence numbers: 23")
+    assert [line.split() for line in lines[start + 2 : start + 4]] == [["p", "7"], ["q00", "0"]]
+    assert lines[start + 21 : start + 23] == ["q18         18", "and 3 more"]
 
 
 def test_describe_tells_who_is_behind_and_who_has_expired(

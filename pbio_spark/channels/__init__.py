@@ -22,7 +22,8 @@
     subscription  commits -> events of the type that a subscriber wants
     retention     what need not be kept, and small files made into larger ones
     root          what makes a folder a channel space, and why another one is none
-    space         `ChannelSpace` and `Channel`: create, open, list, drop, submit, subscribe
+    channel       `Channel`: submit, subscribe
+    space         `ChannelSpace`: create, open, list, drop, derive, publish
     check         all that is wrong with a space
 
     >>> import tempfile
@@ -39,9 +40,10 @@
 Nothing here knows Spark.
 """
 
+from pbio_spark.channels.channel import Channel
 from pbio_spark.channels.delivery import NotDeliveredError
 from pbio_spark.channels.position import Position
-from pbio_spark.channels.space import Channel, ChannelSpace
+from pbio_spark.channels.space import ChannelSpace
 from pbio_spark.channels.submission import Columns, Submission
 from pbio_spark.channels.subscribers import Subscriber
 from pbio_spark.channels.subscription import Delivery, Event, Subscription

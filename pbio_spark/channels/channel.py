@@ -1,0 +1,129 @@
+"""`Channel`: a channel of a space, to publish to and to subscribe to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from pbio_spark.channels import subscribers
+from pbio_spark.channels.delivery import SYNC_TIMEOUT
+from pbio_spark.channels.publishing import Published
+from pbio_spark.channels.state import ChannelInfo
+from pbio_spark.channels.submission import Columns, Rows, Submission, channel_format
+from pbio_spark.channels.subscribers import EXPIRE_AFTER
+from pbio_spark.channels.subscription import Handlers, Start, Subscription
+from pbio_spark.formats import Format
+
+if TYPE_CHECKING:
+    from pbio_spark.channels.space import ChannelSpace
+
+
+class Channel:
+    """A channel of a space. Opened by `ChannelSpace.channel`.
+
+    Attributes:
+        space: that it is in.
+        info: what was known of it when it was opened.
+    """
+
+    def __init__(self, space: ChannelSpace, info: ChannelInfo) -> None:
+        self.space = space
+        self.info = info
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def format(self) -> Format:
+        """The format that describes the channel's type. Raises PBIO_UNKNOWN_FORMAT if the space has lost it."""
+        return channel_format(self.info, self.space.formats)
+
+    @property
+    def status(self) -> str:
+        """Whether writers make the events of a derived channel; see `State.status`. Raises PBIO_UNKNOWN_CHANNEL."""
+        with self.space.history.lock:
+            return self.space.history.state.status(self.space.channel(self.name).info.id)
+
+    def last_sequence(self, producer: str) -> int | None:
+        """The last number of a producer's events on this channel, as the log has it now; None if there is none.
+
+        Raises PBIO_UNKNOWN_CHANNEL if the channel has been dropped.
+        """
+        with self.space.history.lock:
+            channel = self.space.channel(self.name).info.id
+            return self.space.history.state.sequences.get((channel, producer))
+
+    def submit(
+        self,
+        events: Rows | Mapping[str, Any],
+        *,
+        format: Format | None = None,  # noqa: A002
+        producer: str | None = None,
+        sequence: int | None = None,
+        event_time: datetime | None = None,
+        columns: Columns = Columns(),  # noqa: B008 - it never changes
+        delivery: Literal["async", "sync"] = "async",
+        sync_timeout: float | timedelta = SYNC_TIMEOUT,
+    ) -> Published:
+        """Publish events: when this returns, they are durable, and subscribers see all of them.
+
+        Args: as the attributes of `Submission`, and of `ChannelSpace.publish`; a mapping is one event.
+
+        Raises:
+            NotDeliveredError: PBIO_NOT_DELIVERED; the events are published.
+            PbioError: nothing is published. PBIO_REJECTED if the events lack fields of the channel's type;
+                PBIO_UNKNOWN_COLUMN, PBIO_CANNOT_BE_NULL, PBIO_BAD_VALUE for values; PBIO_UNKNOWN_CHANNEL if the channel
+                is gone.
+            OSError: it is not known whether they are; see `publish`.
+        """
+        rows: Rows = [events] if isinstance(events, Mapping) else events
+        submission = Submission(self.name, rows, format, producer, sequence, event_time, columns)
+        return self.space.publish([submission], delivery=delivery, sync_timeout=sync_timeout)
+
+    def subscribe(
+        self,
+        handlers: Handlers | None = None,
+        *,
+        start: Start = "latest",
+        name: str | None = None,
+        filter: str | None = None,  # noqa: A002
+        on_reject: Literal["fail", "drop"] = "fail",
+        fail_on_loss: bool = True,
+        expire_after: timedelta = EXPIRE_AFTER,
+    ) -> Subscription:
+        """Subscribe to the channel's events.
+
+        Args:
+            handlers: a function that takes an `Event` of the channel's type; or functions by the type that they take,
+                each event going to the type that it fits best, and the rest as they are to the function under None.
+            start: `earliest`, `latest`, a position such as `12.0.7`, or a time of publication; once a named subscriber
+                has been here, it goes on where it was.
+            name: under which the subscriber's position is kept.
+            filter: E-code that says which events are wanted; its parameter `input` is of the wanted type.
+            on_reject: what happens to events that reach no wanted type: an error, or nothing.
+            fail_on_loss: whether events that are not kept any more are an error, PBIO_EVENTS_GONE, or passed over.
+            expire_after: how long a named subscriber may stay away before nothing is kept for it any more.
+
+        Raises:
+            PbioError: PBIO_BAD_OPTION; PBIO_BAD_LOG if the named subscriber's file is damaged.
+        """
+        space = self.space
+        return Subscription(
+            space.folder,
+            space.history,
+            space.formats,
+            self.info,
+            handlers,
+            start,
+            name,
+            filter,
+            on_reject,
+            fail_on_loss,
+            expire_after,
+        )
+
+    def unsubscribe(self, name: str) -> None:
+        """Forget a named subscriber, if there is one: nothing is kept for it any more."""
+        subscribers.forget(self.space.folder, self.info.id, name)

@@ -21,7 +21,11 @@ def make_root(folder: Folder) -> str | None:
     """
     above = folder.space_above()
     if above is not None and folder.read(SPACE) is None:
-        raise PbioError("PBIO_CHANNEL_SPACE", f"the folder is inside the channel space {above}", file=folder.root)
+        reason, hint = (
+            f"the folder is inside the channel space {above}",
+            "choose another, or add a channel to that space",
+        )
+        raise PbioError("PBIO_CHANNEL_SPACE", reason, file=folder.root, hint=hint)
     folder.make("")
     others = [] if above is not None else _others(folder)
     if folder.read(SPACE) is not None:

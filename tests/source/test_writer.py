@@ -288,13 +288,17 @@ def test_a_space_that_came_while_files_were_written_is_kept(tmp_path: Path, plac
     assert (made / "events.pbio").exists()
 
 
-def test_channel_spaces_of_other_file_systems_are_kept() -> None:
-    root = f"memory://{uuid.uuid4().hex}"
+def test_channel_spaces_of_other_file_systems_are_kept(bucket: str) -> None:
+    for root in (f"memory:///{uuid.uuid4().hex}", f"{bucket}/all"):
+        check_that_a_space_is_kept(root)
+
+
+def check_that_a_space_is_kept(root: str) -> None:
     ChannelSpace.create(f"{root}/space")
     for path, overwrite in ((f"{root}/space/data", False), (root, True)):
         with pytest.raises(PbioError, match="PBIO_CHANNEL_SPACE") as caught:
             PbioWriter(path, Options(), SCHEMA, overwrite)
-        assert caught.value.file == f"{root.replace('://', ':///')}/space"
+        assert caught.value.file == f"{root}/space"
     PbioWriter(root, Options(), SCHEMA, overwrite=False)
 
 

@@ -26,6 +26,7 @@ CODES: dict[str, str] = {
 }
 """Every code that an error of this package may have, with one line of meaning."""
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _WORD = re.compile(r"[A-Za-z_0-9]+|\S")
 
 
@@ -48,6 +49,25 @@ class TrapKind(StrEnum):
     BAD_RECORD = "bad_record"
 
 
+def valid_text(text: str) -> str:
+    r"""The text with every byte or code point that is no character written as an escape.
+
+    Names from files may hold bytes that are not UTF-8 (Python keeps them as lone surrogates), and a text with one can
+    be neither printed nor sent: Spark waits for ever for an error whose text its worker cannot encode.
+
+    >>> valid_text("gr\udcf6\udcdfe, größe")
+    'gr\\xf6\\xdfe, größe'
+    """
+    if text.isascii():
+        return text
+    return _SURROGATE.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
+
+
 class EcodeError(Exception):
     """The base of all errors of this package.
 
@@ -60,6 +80,9 @@ class EcodeError(Exception):
     def __init__(self, code: str, message: str, hint: str = "") -> None:
         self.code, self.message, self.hint = code, message, hint
         super().__init__(f"[{code}] {message}" + (f"\n  hint: {hint}" if hint else ""))
+
+    def __str__(self) -> str:
+        return valid_text(super().__str__())
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.code, self.message, self.hint)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ecode.errors import valid_text
+
 CODES: dict[str, str] = {
     "MORPH_BAD_JSON": "The JSON is not that of the value which it is read as.",
     "MORPH_BAD_POLICY": "A policy says something that no match can follow.",
@@ -41,7 +43,7 @@ class MorphError(Exception):
 
     def __str__(self) -> str:
         place = f"\n  at: {self.at}" if self.at else ""
-        return f"[{self.code}] {self.reason}" + place + (f"\n  hint: {self.hint}" if self.hint else "")
+        return valid_text(f"[{self.code}] {self.reason}" + place + (f"\n  hint: {self.hint}" if self.hint else ""))
 
 
 MAX_PAIRS = 100_000
@@ -74,4 +76,4 @@ class Problem:
     at: str
 
     def __str__(self) -> str:
-        return f"[{self.code}] {self.at}: {self.reason}"
+        return valid_text(f"[{self.code}] {self.at}: {self.reason}")

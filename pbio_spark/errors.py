@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
+from ecode.errors import valid_text
+
 CODES: dict[str, str] = {
     # formats
     "PBIO_BAD_BODY": "A format body breaks a rule of the format; it is damaged or was made to mislead.",
@@ -144,7 +146,7 @@ class PbioError(Exception):
         lines = [f"[{self.code}] {self.reason}"]
         lines += [f"  at: {known}"] if known else []
         lines += [f"  hint: {self.hint}"] if self.hint else []
-        return "\n".join(lines)
+        return valid_text("\n".join(lines))
 
     def __reduce__(self) -> tuple[Callable[..., PbioError], tuple[Any, ...]]:
         return _rebuild, (type(self), self.code, self.reason, dict(self.__dict__))

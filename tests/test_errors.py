@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pickle
 import re
+import traceback
 from pathlib import Path
 
+import pytest
+
+from ecode.errors import Category, CompileError, EcodeError, NotCompilable, ParameterError, diagnostic
+from morph.errors import MorphError, Problem
 from pbio_spark.errors import CODES, PbioError
+from pbio_spark.wire import TruncatedError
 
 SOURCES = sorted(Path(__file__).parents[1].glob("pbio_spark/**/*.py"))
 
@@ -48,3 +54,30 @@ def test_every_code_in_the_sources_is_declared_and_every_declared_code_is_used()
         for code in re.findall(r"""["'](PBIO_[A-Z_]+)["']""", path.read_text(encoding="utf-8"))
     }
     assert used == set(CODES)
+
+
+NOT_UTF8 = b"gr\xf6\xdfe".decode("utf-8", "surrogateescape")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        PbioError("PBIO_BAD_BODY", NOT_UTF8, file=NOT_UTF8, format=NOT_UTF8, field=f"$.{NOT_UTF8}", hint=NOT_UTF8),
+        PbioError("PBIO_BAD_BODY", "half of a pair: \ud800").at(file=NOT_UTF8),
+        TruncatedError("PBIO_TRUNCATED", NOT_UTF8),
+        MorphError("MORPH_BAD_JSON", NOT_UTF8, NOT_UTF8, NOT_UTF8),
+        Problem("MORPH_MISSING_BODY", NOT_UTF8, NOT_UTF8),
+        EcodeError("ECODE_TYPE", NOT_UTF8, NOT_UTF8),
+        ParameterError(NOT_UTF8),
+        NotCompilable(NOT_UTF8, NOT_UTF8),
+        CompileError([diagnostic(f"{{ return {NOT_UTF8}; }}", 9, Category.NAME, NOT_UTF8, NOT_UTF8)]),
+    ],
+)
+def test_the_text_of_an_error_is_text_whatever_it_speaks_of(error: Exception | Problem) -> None:
+    """Spark's workers cannot send any other, and the query waits for ever."""
+    again = pickle.loads(pickle.dumps(error))
+    for said in (error, again):
+        lines = traceback.format_exception(said) if isinstance(said, Exception) else []
+        text = "".join([str(said), *lines])
+        assert text.encode()
+        assert "\\xf6" in text

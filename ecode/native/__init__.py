@@ -10,6 +10,7 @@ but the C library, and a process that did not compile it loads it in millisecond
     identity.py  which machine code may run here: processor, Python, numba, llvmlite
     kernel.py    `Kernel`: text and machine code as one value; call it, pickle it, print it
     compile.py   text -> `Kernel`, through the cache
+    wrapping.py  numba with arithmetic that wraps, so that no check is dropped: the compiler of all kernels
     cache.py     the private folder of kernels compiled earlier
     arithmetic.py  C's division and conversions, and <math.h>
     runtime.py   what machine code calls beyond the C library

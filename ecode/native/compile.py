@@ -44,12 +44,12 @@ def _key(source: str, name: str) -> str:
 
 
 def _compile(source: str, name: str, key: str) -> Kernel:
-    import numba
+    from numba import int64
     from numba.core.errors import NumbaWarning
 
     from ecode.native import arithmetic, memory
+    from ecode.native.wrapping import compiled, wraps
 
-    options = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "nogil": True}
     filename = f"<kernel {name} {key[:12]}>"
     show_in_tracebacks(source, filename)
     add_runtime()
@@ -58,16 +58,14 @@ def _compile(source: str, name: str, key: str) -> Kernel:
     def inline(function: Any) -> Any:
         """A helper, whose name makes its symbol, too: whatever is not inlined must not be taken for another's."""
         function.__name__ = function.__qualname__ = f"{function.__name__}_{key[:24]}"
-        return numba.njit(**options)(function)
+        return wraps(function)
 
     namespace = {"__name__": "ecode.native.generated", "inline": inline, **exports}
     exec(compile(source, filename, "exec"), namespace)  # noqa: S102  (text of our own generators, never a user's)
     function = namespace[name]
     # The name makes the symbol: two kernels in one process must never share one.
     function.__name__ = function.__qualname__ = f"{name}_{key[:24]}"
-    signature = numba.int64(numba.int64, numba.int64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NumbaWarning)
-        dispatcher = numba.njit([signature], **options)(function)
-    (result,) = dispatcher.overloads.values()
-    return Kernel(name, source, result.fndesc.llvm_func_name, result.library._get_compiled_object(), identity())
+        symbol, code = compiled(function, int64, int64, int64)
+    return Kernel(name, source, symbol, code, identity())

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-_OURS = ("memory.py", "arithmetic.py", "compile.py")
+_OURS = ("memory.py", "arithmetic.py", "compile.py", "wrapping.py")
 
 
 @cache

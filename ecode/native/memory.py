@@ -20,9 +20,11 @@ import sys
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from ecode.native.wrapping import wraps
 
 EXPORTS: dict[str, Any] = {}
 
@@ -148,7 +150,7 @@ def _first_zero_byte(typing: Any, word: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
-@njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@wraps
 def find_zero(address: Any, n: Any) -> Any:
     i = 0
     while i + 8 <= n:

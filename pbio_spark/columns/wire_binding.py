@@ -114,7 +114,7 @@ class WireBinding:
             return WireSite(site.wanted.target, site.found, site.address, site.struct, site.home)
         slot = self._slot(emitter, site.address)
         size = self._size(site.found.target)
-        self._check(emitter, f"{slot} < {self._minimum} or {slot} + {size} > {self._length}")
+        self._check(emitter, self._is_outside(slot, size))
         return self._at(
             emitter, site.wanted.target, site.found.target, f"{self._start} + {slot}", site.struct, site.home
         )
@@ -153,7 +153,7 @@ class WireBinding:
                 self.texts[entry] = text
             return emitter.entry(entry), str(len(text))
         slot = self._slot(emitter, site.address)
-        self._check(emitter, f"{slot} != 0 and ({slot} < {self._minimum} or {slot} >= {self._length})")
+        self._check(emitter, f"{slot} != 0 and ({self._is_outside(slot)})")
         room = emitter.temp(f"{self._length} - {slot} if {slot} != 0 else 0")
         size = emitter.temp(f"find_zero({self._start} + {slot}, {room})")
         self._check(emitter, f"{slot} != 0 and {size} == {room}")
@@ -204,7 +204,7 @@ class WireBinding:
             # The program takes a value where the format has a pointer to one: null reads as nothing there.
             slot = self._slot(emitter, address)
             size = self._size(found.target)
-            self._check(emitter, f"{slot} < {self._minimum} or {slot} + {size} > {self._length}")
+            self._check(emitter, self._is_outside(slot, size))
             found, address = found.target, f"{self._start} + {slot}"
         if not isinstance(found, Array):
             return WireSite(wanted, found, emitter.temp(address), struct, home)
@@ -216,9 +216,10 @@ class WireBinding:
         slot = self._slot(emitter, address)
         count = extents[0]
         for extent in extents[1:]:
+            # Neither is greater than a record is long, plus one.
             count = emitter.temp(f"min({count} * {extent}, {self._length} + 1)")
         room = f"({self._length} - {slot}) // {max(self._size(found.element), 1)}"
-        wrong = f"{slot} < {self._minimum} or {slot} >= {self._length} or {count} > {room}"
+        wrong = f"{self._is_outside(slot)} or {count} > {room}"
         # An array that is absent although its count says otherwise has nothing to be read.
         self._check(emitter, f"{count} != 0 if {slot} == 0 else {wrong}")
         return WireSite(wanted, found, emitter.temp(f"{self._start} + {slot}"), struct, home, extents)
@@ -235,6 +236,12 @@ class WireBinding:
 
     def _slot(self, emitter: Emitter, address: str) -> str:
         return emitter.temp(f"as_int64(load_uint{8 * self.form.pointer_size}{self._order}({address}))")
+
+    def _is_outside(self, slot: str, size: int = 1) -> str:
+        """The condition that so many bytes behind a slot do not lie in the record, whatever 64 bits the slot holds:
+        `length - slot` is computed only where the slot lies between 0 and the length."""
+        beyond = f" or {size} > {self._length} - {slot}" if size > 1 else ""
+        return f"{slot} < {self._minimum} or {slot} >= {self._length}{beyond}"
 
     def _check(self, emitter: Emitter, condition: str) -> None:
         emitter.trap(condition, TrapKind.BAD_RECORD, 0)

@@ -108,7 +108,8 @@ class BatchProgram:
     @classmethod
     def in_row(cls, programs: Sequence[Program], binding: Binding, *, has_output: bool = True) -> BatchProgram:
         """Compiles programs of which each takes what the one before makes, or passes on its own input; the first reads
-        through a binding of the caller's, whose table entries `run` takes as `memory`.
+        through a binding of the caller's, whose table entries `run` takes as `memory`. All may read the last one's
+        parameter blocks, which `run` takes as `inputs`.
 
         The last program's output, or its input if it has none, is the output of all, unless only what passes matters.
 
@@ -119,19 +120,21 @@ class BatchProgram:
         first, last = programs[0], programs[-1]
         made = _made_by(last)
         sink = ColumnSink(made)
+        types = {p.name: last.typed.param_types[p.name] for p in last.params if p.mode is Mode.PARAM}
+        blocks = {name: ColumnBinding(name, type_, is_block=True) for name, type_ in types.items()}
         following: Mapping[str, Sink] = {made: sink} if has_output else {}
         for number, program in reversed(list(enumerate(programs))[1:]):
-            stage = StageSink(program.typed, number, following, program.limits, shared)
+            stage = StageSink(program.typed, number, following, program.limits, shared, blocks)
             following = {_made_by(programs[number - 1]): stage}
-        (given,) = (p.name for p in first.params if p.mode is not Mode.OUT)
-        event = typed_to_numba(first.typed, {given: binding}, following, first.limits, shared=shared)
+        (given,) = (p.name for p in first.params if p.mode is Mode.IN)
+        event = typed_to_numba(first.typed, {given: binding, **blocks}, following, first.limits, shared=shared)
         return cls(
             _compiled(event.source),
             event,
-            {},
+            types,
             last.typed.structs,
-            frozenset(),
-            {},
+            frozenset(types),
+            {entry: source for block in blocks.values() for entry, source in block.sources.items()},
             (_Output(made, last.typed.param_types[made], dict(sink.buffers), tuple(sink.capacities)),),
             tuple(program.source for program in programs),
             first.limits,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ecode.arithmetic import is_floating, plain
-from ecode.bindings import Reader, Sink, Site, Written
+from ecode.bindings import Binding, Reader, Sink, Site, Written
 from ecode.environment import Mode
 from ecode.errors import NotCompilable
 from ecode.limits import Limits
@@ -29,19 +29,27 @@ class StageSink:
     """Feeds the output of one program to the next.
 
     Args:
-        program: the next program; it has one input and no static variables.
+        program: the next program; it has one input beside parameter blocks, and no static variables.
         number: of the program, for the sites of its traps.
         sinks: what follows: for each of its outputs, or for its input.
         shared: by all programs of the row.
+        blocks: the bindings of parameter blocks.
     """
 
     def __init__(
-        self, program: TypedProgram, number: int, sinks: Mapping[str, Sink], limits: Limits, shared: Shared
+        self,
+        program: TypedProgram,
+        number: int,
+        sinks: Mapping[str, Sink],
+        limits: Limits,
+        shared: Shared,
+        blocks: Mapping[str, Binding],
     ) -> None:
         if any(variable.is_static for variable in program.variables):
             raise NotCompilable("a program behind another one cannot have static variables")
         self.program, self.number, self.sinks, self.limits, self.shared = program, number, sinks, limits, shared
-        (self.input,) = (param.name for param in program.params if param.mode is not Mode.OUT)
+        self.blocks = blocks
+        (self.input,) = (param.name for param in program.params if param.mode is Mode.IN)
         self._written = 0
 
     def write(self, emitter: Emitter, source: Reader, site: Site, written: Written) -> None:
@@ -49,7 +57,8 @@ class StageSink:
         if self._written > MOST_ENDS:
             raise NotCompilable(f"the programs before this one end in more than {MOST_ENDS} places")
         before, emitter.program = emitter.program, self.number
-        bindings = {self.input: _Made(source, _MadeSite(site, written.type, written.type), written.structs)}
+        made = _Made(source, _MadeSite(site, written.type, written.type), written.structs)
+        bindings = {self.input: made, **self.blocks}
         Event(self.program, bindings, self.sinks, self.limits, Keep.PASSED, None, self.shared, emitter).write()
         emitter.program = before
 

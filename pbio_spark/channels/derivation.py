@@ -1,22 +1,22 @@
 """Derived channels: their events are made where the parent's are published, and committed with them (DESIGN 26).
 
-Values of parameters are compiled into the programs, so that a change costs one compilation and events nothing.
+Values of parameters are arguments of the compiled programs, so that a change costs nothing but a commit.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 import ecode
-from ecode.lexer import INCLUDE
 from ecode.suggest import did_you_mean
 from ecode.types import FLOAT64, INT64, Field, Record, record
+from morph import Rejection
 from pbio_spark.channels.entries import Derivation, is_parameter
 from pbio_spark.channels.groups import NO_NUMBER, Groups, Int64s
 from pbio_spark.channels.prepare import Prepared, read_encoded
@@ -25,7 +25,8 @@ from pbio_spark.channels.submission import WHOLE, channel_format
 from pbio_spark.channels.wanted import PLACE, format_to_wanted, split_place
 from pbio_spark.columns.encoder import Encoded, Encoder, format_to_encoder
 from pbio_spark.columns.read import Wanted
-from pbio_spark.columns.ways import Request
+from pbio_spark.columns.morpher import with_parameters
+from pbio_spark.columns.ways import PARAMETERS, Request
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_schema import record_to_arrow
@@ -34,57 +35,58 @@ from pbio_spark.formats.store import FormatStore
 _BLOCK = "parameter_block"
 """The name of the type of parameter blocks."""
 
-_HEAD = re.compile(rf"(?:\s+|//[^\n]*|/\*.*?\*/|{INCLUDE.pattern})*", re.DOTALL)
-"""What stands in front of a program's block."""
-
-_MOST_WAYS = 256
-"""How many compiled derivations are remembered: parameters that change make more and more."""
-
 
 class Deriver:
     """Makes the events of derived channels; remembers what it compiled."""
 
     def __init__(self, formats: FormatStore) -> None:
         self._formats = formats
-        self._ways: dict[tuple[str, str, str, Format], tuple[Wanted, Encoder]] = {}
+        self._ways: dict[_Key, tuple[Wanted, Encoder | None]] = {}
 
     def derive(self, events: Sequence[Prepared], state: State) -> tuple[list[Prepared], tuple[tuple[int, str], ...]]:
         """The events of all channels that are derived from these, and which could not be made, with the reasons.
 
-        An event on which a program traps is left out.
+        An event on which a program traps is left out. Channels that are derived alike share their events' bytes.
         """
         made: list[Prepared] = []
         refused: dict[int, str] = {}
+        parents = state.parents
         waiting = list(events)
         for one in waiting:  # grows while it is walked
-            for channel in set(one.groups.rows["channel"].tolist()) & state.parents:
+            shared: dict[tuple[bytes, str], _Shared] = {}
+            for channel in sorted(parents.intersection(one.groups.rows["channel"].tolist())):
                 parent = state.channels[channel]
                 own = one.groups.take(np.flatnonzero(one.groups.rows["channel"] == channel))
                 for child in state.children(channel):
+                    key = own.rows[["start", "end"]].tobytes(), _how(child)
                     try:
-                        found = self._made(replace(one, groups=own), parent, child)
+                        if key not in shared:
+                            shared[key] = _Shared(self._made(replace(one, groups=own), parent, child))
                     except PbioError as error:
                         refused[child.id] = str(error)
                         continue
-                    made += found
-                    waiting += found
+                    shared[key].channels.append(child.id)
+            found = [events for one in shared.values() for events in one.of_channels()]
+            made += found
+            waiting += found
         return made, tuple(refused.items())
 
     def warm(self, channel: int, form: Format, state: State) -> None:
         """Compile what events of a channel and a format become. What cannot be made of them is told by `derive`."""
-        parent = state.channels[channel]
-        for child in state.children(channel):
-            assert child.derivation is not None
-            own = channel_format(child, self._formats)
-            with suppress(PbioError):
-                self._way(channel_format(parent, self._formats), own, child.derivation, form)
-                self.warm(child.id, own, state)
+        waiting = [(state.channels[channel], form)]
+        for parent, met in waiting:  # grows while it is walked
+            for child in state.children(parent.id):
+                assert child.derivation is not None
+                own = channel_format(child, self._formats)
+                with suppress(PbioError):
+                    self._way(channel_format(parent, self._formats), own, child.derivation, met)
+                    waiting.append((child, met if child.derivation.transform is None else own))
 
     def check(self, parent: Format, own: Format, derivation: Derivation) -> None:
         """Raise PBIO_BAD_PROGRAM, or what else keeps the parent's own events from becoming those of a channel."""
         params = [ecode.Param("input", parent.record)]
         if derivation.parameters:
-            params.append(ecode.Param("param", parameters_to_record(derivation.parameters)))
+            params.append(ecode.Param(PARAMETERS, parameters_to_record(derivation.parameters), ecode.Mode.PARAM))
         output = [ecode.Param("output", own.record, ecode.Mode.OUT)]
         for what, source, more in (("filter", derivation.filter, []), ("transform", derivation.transform, output)):
             if source is None:
@@ -110,42 +112,79 @@ class Deriver:
         own = channel_format(child, self._formats)
         wanted, encoder = self._way(channel_format(parent, self._formats), own, child.derivation, events.format)
         rows = events.groups.rows
-        start = int(rows["start"][0])
+        start, first = int(rows["start"][0]), int(rows["ordinal"][0])
         items = events.encoded.buffer.slice(start, int(rows["end"][-1]) - start)
         made = []
         for batch in read_encoded(wanted, items, f"channel {child.name}"):
             fields, ordinals = split_place(batch)
-            encoded = encoder.encode(fields)
-            groups = _groups_of(events.groups, ordinals + rows["ordinal"][0], encoded, child.id, own)
-            made.append(Prepared(own, encoded, groups))
+            if encoder is None:
+                form, encoded = events.format, events.encoded.take(ordinals + first)
+            else:
+                form, encoded = own, encoder.encode(fields)
+            groups = _groups_of(events.groups, ordinals + first, encoded, child.id, form)
+            made.append(Prepared(form, encoded, groups))
         return made
 
-    def _way(self, parent: Format, own: Format, how: Derivation, form: Format) -> tuple[Wanted, Encoder]:
-        # 2 and 2.0 are equal, and not the same to a program.
-        key = parent.id.hex(), own.id.hex(), repr(how), form
-        known = self._ways.get(key)
-        if known is None:
-            if len(self._ways) >= _MOST_WAYS:
-                self._ways.clear()
-            request = Request(
-                ((parent.name, parent.record),),
-                columns=None if how.transform is None else own.record,
-                policy=WHOLE,
-                keep=with_parameters(how.filter, how.parameters),
-                make=with_parameters(how.transform, how.parameters),
-                records=(parameters_to_record(how.parameters),) if how.parameters else (),
-            )
-            schema: pa.Schema = record_to_arrow(own.record)
-            wanted = format_to_wanted(
-                form, schema.append(PLACE), self._formats, request, others=(parent,), mode="DROPMALFORMED"
-            )
-            # What a transform never writes is zero, as it is for the program itself.
-            encoder = format_to_encoder(own, schema, null_value=0, wrap=True)
-            known = self._ways[key] = wanted, encoder
-        return known
+    def _way(self, parent: Format, own: Format, how: Derivation, form: Format) -> tuple[Wanted, Encoder | None]:
+        """What reads events as a derivation's program wants them, and what writes those that its transform makes."""
+        block = parameters_to_record(how.parameters) if how.parameters else None
+        key = parent.id.hex(), own.id.hex(), how.filter, how.transform, block, form
+        if key not in self._ways:
+            self._ways[key] = self._compiled(parent, own, how, block, form)
+        wanted, encoder = self._ways[key]
+        if not how.parameters:
+            return wanted, encoder
+        values = dict(how.parameters)
+        converters = {
+            known: found if isinstance(found, Rejection) else with_parameters(found, values)
+            for known, found in wanted.converters.items()
+        }
+        return replace(wanted, converters=converters), encoder
+
+    def _compiled(
+        self, parent: Format, own: Format, how: Derivation, block: Record | None, form: Format
+    ) -> tuple[Wanted, Encoder | None]:
+        request = Request(
+            ((parent.name, parent.record),),
+            columns=None if how.transform is None else own.record,
+            policy=WHOLE,
+            keep=how.filter,
+            make=how.transform,
+            parameters=block,
+        )
+        # Without a transform events stay as they are: it only matters which ones are kept.
+        schema: pa.Schema = pa.schema([]) if how.transform is None else record_to_arrow(own.record)
+        wanted = format_to_wanted(
+            form, schema.append(PLACE), self._formats, request, others=(parent,), mode="DROPMALFORMED"
+        )
+        # What a transform never writes is zero, as it is for the program itself.
+        encoder = None if how.transform is None else format_to_encoder(own, schema, null_value=0, wrap=True)
+        return wanted, encoder
 
 
-def _groups_of(parent: Groups, ordinals: Int64s, encoded: Encoded, channel: int, own: Format) -> Groups:
+_Key: TypeAlias = tuple[str, str, str | None, str | None, Record | None, Format]
+
+
+@dataclass(slots=True)
+class _Shared:
+    """Events of all channels that are derived alike."""
+
+    made: list[Prepared]
+    channels: list[int] = field(default_factory=list)
+
+    def of_channels(self) -> list[Prepared]:
+        """The same events, with groups for each channel."""
+        return [replace(one, groups=one.groups.shared(self.channels)) for one in self.made]
+
+
+def _how(child: ChannelInfo) -> str:
+    """What two channels of one parent have in common that have the same events."""
+    assert child.derivation is not None
+    # Not the parameters themselves: 2 and 2.0 are equal, and not the same to a program.
+    return repr((child.format, replace(child.derivation, parent=0)))
+
+
+def _groups_of(parent: Groups, ordinals: Int64s, encoded: Encoded, channel: int, form: Format) -> Groups:
     """Whose some derived events are: those of the events that they were made of."""
     first = np.searchsorted(ordinals, parent.rows["ordinal"])
     end = np.searchsorted(ordinals, parent.rows["ordinal"] + parent.rows["count"])
@@ -161,7 +200,7 @@ def _groups_of(parent: Groups, ordinals: Int64s, encoded: Encoded, channel: int,
     rows["start"], rows["end"] = encoded.offsets[first], encoded.offsets[end]
     for i, known in times.items():
         rows["event_time"][i] = known[0]
-    return Groups(rows, (own.id.hex(),), groups.producers, {}, times)
+    return Groups(rows, (form.id.hex(),), groups.producers, {}, times)
 
 
 def check_parameters(
@@ -191,18 +230,3 @@ def check_parameters(
 def parameters_to_record(parameters: tuple[tuple[str, int | float], ...]) -> Record:
     """The type of a parameter block."""
     return record(_BLOCK, [Field(name, FLOAT64 if isinstance(value, float) else INT64) for name, value in parameters])
-
-
-def with_parameters(source: str | None, parameters: tuple[tuple[str, int | float], ...]) -> str | None:
-    r"""A program with `param` and its values in front of its block, behind its includes.
-
-    >>> with_parameters("{ return input.n > param.least; }", (("least", 3),))
-    '{ parameter_block param; param.least = 3; { return input.n > param.least; }\n}'
-    """
-    if source is None or not parameters:
-        return source
-    head = _HEAD.match(source)
-    assert head is not None
-    start = head.end()
-    values = " ".join(f"param.{name} = {value!r};" for name, value in parameters)
-    return f"{source[:start]}{{ {_BLOCK} param; {values} {source[start:]}\n}}"

@@ -163,10 +163,16 @@ class Groups:
 
     def take(self, indexes: Int64s) -> Groups:
         """Some of them, by index."""
-        at = {int(old): new for new, old in enumerate(indexes)}
-        sequences = {at[i]: known for i, known in self.sequences.items() if i in at}
-        times = {at[i]: known for i, known in self.event_times.items() if i in at}
+        at = list(enumerate(indexes.tolist()))
+        sequences = {new: self.sequences[old] for new, old in at if old in self.sequences}
+        times = {new: self.event_times[old] for new, old in at if old in self.event_times}
         return Groups(self.rows[indexes], self.formats, self.producers, sequences, times)
+
+    def shared(self, channels: Sequence[int]) -> Groups:
+        """The same events as those of other channels, all of which have them."""
+        made = self.take(np.repeat(np.arange(len(self)), len(channels)))
+        made.rows["channel"] = np.tile(np.array(channels, np.int64), len(self))
+        return made
 
     def moved(self, file: int, further: int, ordinals: int) -> Groups:
         """The same as those of another file, in which they are so many bytes and records further on."""
@@ -275,12 +281,16 @@ def _check(
     if (file >= len(sizes)).any() or (np.diff(file) < 0).any():
         bad("the groups of a file are not together, or there is no such file")
     is_first = np.diff(file, prepend=-1) > 0
+    # Channels that are derived alike share their events.
+    places = [name for name in (*_PLACES, "format") if name != "channel"]
+    is_shared = np.logical_and.reduce([np.diff(rows[name], prepend=-1) == 0 for name in places])
+    is_shared &= np.diff(rows["channel"], prepend=-1) > 0
     # What lies between the groups of a file are descriptions of formats, and events that were given up.
     free = np.where(is_first, 4, np.roll(rows["end"], 1))
-    if not ((free <= rows["start"]) & (rows["start"] < rows["end"]) & (rows["end"] <= sizes[file])).all():
+    if not (is_shared | (free <= rows["start"]) & (rows["start"] < rows["end"]) & (rows["end"] <= sizes[file])).all():
         bad("the bytes of a group are not free for its events")
     ordinals = np.where(is_first, 0, np.roll(rows["ordinal"] + count, 1))
-    is_counted = (rows["ordinal"] >= ordinals) & (count > 0) & (count <= rows["end"] - rows["start"])
+    is_counted = (is_shared | (rows["ordinal"] >= ordinals)) & (count > 0) & (count <= rows["end"] - rows["start"])
     if not (is_counted & (rows["ordinal"] <= rows["end"])).all():
         bad("the events of a group contradict their numbers")
     has_numbers = rows["sequence"] != NO_NUMBER

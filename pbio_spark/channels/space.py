@@ -251,7 +251,6 @@ class ChannelSpace:
             check_transaction(*transaction)
         self.history.catch_up()
         prepared = [one for submission in submissions for one in self._preparer.prepare(submission, self.find)]
-        prepared.sort(key=lambda one: int(one.groups.rows["channel"][0]))
         published = publish(self.history, self.folder, self._deriver, self.formats, [prepared], transaction)
         if seconds is not None:
             channels = {channel for one in prepared for channel in one.groups.rows["channel"].tolist()}

@@ -34,6 +34,11 @@ class Encoded:
     buffer: pa.Buffer
     offsets: npt.NDArray[np.int64]
 
+    def take(self, numbers: npt.NDArray[np.int64]) -> Encoded:
+        """Some of the records, by their numbers from 0."""
+        _, offsets, data = self.to_array().take(pa.array(numbers)).buffers()
+        return Encoded(pa.py_buffer(b"") if data is None else data, np.frombuffer(offsets, np.int64)[: len(numbers) + 1])
+
     def to_array(self) -> pa.Array:
         """The records as large binary values."""
         return pa.Array.from_buffers(

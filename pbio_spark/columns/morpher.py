@@ -7,7 +7,7 @@ way as one kernel, from record bytes to columns. Both travel compiled, as plain 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -16,13 +16,14 @@ import pyarrow as pa
 
 import ecode
 from ecode import Mode, Param, TrapKind
+from ecode.columns import Column
 from ecode.columns.batch import BatchProgram, BatchResult
 from ecode.native.table import Entry
-from ecode.types import Default, Record
+from ecode.types import FLOAT64, Default, Field, Record
 from pbio_spark.columns.converter import Converter, Decoded, is_ready, plan_to_converter
 from pbio_spark.columns.made import MadeColumns
 from pbio_spark.columns.planner import format_to_plan
-from pbio_spark.columns.ways import Way
+from pbio_spark.columns.ways import PARAMETERS, Way
 from pbio_spark.columns.wire_binding import WireBinding
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -71,10 +72,25 @@ def way_to_converter(
         ) from error
 
 
+def with_parameters(converter: AnyConverter, block: Mapping[str, float]) -> AnyConverter:
+    """The same converter with other values in the parameter block of its programs; nothing is compiled."""
+    if isinstance(converter, FilterConverter):
+        inner = _with_own(converter.inner, block)
+        return replace(converter, inner=inner, programs=replace(converter.programs, block=block))
+    return _with_own(converter, block)
+
+
+def _with_own(converter: Converter | MorphConverter, block: Mapping[str, float]) -> Converter | MorphConverter:
+    if isinstance(converter, Converter):
+        return converter
+    return replace(converter, programs=replace(converter.programs, block=block))
+
+
 def _programs(form: Format, steps: Sequence[tuple[str, ecode.Program]], *, has_output: bool = True) -> Programs:
     binding = WireBinding(form, _input(steps[0][1]))
     program = BatchProgram.in_row([step for _, step in steps], binding, has_output=has_output)
-    return Programs(form, program, tuple(name for name, _ in steps), dict(binding.texts))
+    block = {field.name: 0.0 if field.type == FLOAT64 else 0 for field in _block_fields(steps[-1][1])}
+    return Programs(form, program, tuple(name for name, _ in steps), dict(binding.texts), block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +101,8 @@ class Programs:
     program: BatchProgram
     names: tuple[str, ...]
     texts: Mapping[str, bytes]
+    block: Mapping[str, float] = field(default_factory=dict, compare=False)
+    """The values of the parameter block, by name."""
 
     def run(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], room: dict[str, int]) -> BatchResult:
         """Run over records that lie in memory; `room` is what earlier batches needed (see `BatchProgram.run`).
@@ -94,9 +112,16 @@ class Programs:
         texts = {name: np.frombuffer(text, np.uint8) for name, text in self.texts.items()}
         memory: dict[str, Entry] = {"starts": starts, "ends": ends, **texts}
         try:
-            return self.program.run({}, len(starts), memory=memory, room=room, allocate=pa.allocate_buffer)
+            return self.program.run(self._inputs, len(starts), memory=memory, room=room, allocate=pa.allocate_buffer)
         except ecode.ParameterError as error:
             raise OverflowError(str(error)) from error
+
+    @property
+    def _inputs(self) -> dict[str, Column]:
+        if not self.block:
+            return {}
+        fields = {name: Column(1, np.array([value])) for name, value in self.block.items()}
+        return {PARAMETERS: Column(1, children=fields)}
 
     def traps(self, result: BatchResult) -> dict[int, PbioError | None]:
         """Why events ended; None where the record itself is bad, which the codec explains better."""
@@ -202,6 +227,11 @@ def _with_rows(decoded: Decoded, kept: npt.NDArray[np.int64], programs: Programs
         if error is not None:
             errors[event] = error
     return Decoded(decoded.batch, status, rows, refused, errors)
+
+
+def _block_fields(program: ecode.Program) -> Sequence[Field]:
+    """The fields of the parameter block of a row of programs, whose last one is given."""
+    return next((_record(param).fields for param in program.params if param.mode is Mode.PARAM), ())
 
 
 def _input(program: ecode.Program) -> Record:

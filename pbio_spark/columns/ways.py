@@ -27,6 +27,10 @@ PROJECTION = Policy(mismatch_threshold=1.0, same_name=False, prefer=(Criterion.M
 """A schema alone never rejects: each format gives as much as it can, by as few transforms as it can (decision 4)."""
 
 
+PARAMETERS = "param"
+"""The name by which programs know their parameter block."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What a reader wants of records beside columns.
@@ -41,6 +45,7 @@ class Request:
         keep: E-code that says which records are kept; its parameter is `input`.
         make: E-code that makes the columns, `output`, from `input`; one that returns 0 leaves the record out.
         records: types that `keep` and `make` may name.
+        parameters: the type of their parameter block, `param`, whose values come with each read.
         on_reject: what records do that reach no target: fail the query, be left out, or be bad records.
     """
 
@@ -52,6 +57,7 @@ class Request:
     keep: str | None = None
     make: str | None = None
     records: tuple[Record, ...] = ()
+    parameters: Record | None = None
     on_reject: Literal["fail", "drop", "corrupt"] = "fail"
 
 
@@ -129,11 +135,13 @@ def find_way(form: Format, request: Request, known: Iterable[Format], store: For
     as_it_came = request.typed is not None and not request.targets
     seen = request.typed if as_it_came else wanted
     keep = make = None
+    block = [] if request.parameters is None else [ecode.Param(PARAMETERS, request.parameters, ecode.Mode.PARAM)]
     if seen is not None and request.keep is not None:
-        keep = _program("filter", request.keep, [ecode.Param("input", seen)], request.records)
+        keep = _program("filter", request.keep, [ecode.Param("input", seen), *block], request.records)
     if seen is not None and request.make is not None and request.columns is not None:
         output = ecode.Param("output", request.columns, ecode.Mode.OUT)
-        make = _program("transform", request.make, [ecode.Param("input", seen), output], request.records, optional=True)
+        params = [ecode.Param("input", seen), *block, output]
+        make = _program("transform", request.make, params, request.records, optional=True)
     for name, program in (*programs, ("filter", keep), ("transform", make)):
         if program is not None and program.statics:
             raise PbioError(

@@ -89,6 +89,7 @@ class Channel:
         start: Start = "latest",
         name: str | None = None,
         filter: str | None = None,  # noqa: A002
+        mode: Literal["FAILFAST", "DROPMALFORMED"] = "FAILFAST",
         on_reject: Literal["fail", "drop"] = "fail",
         fail_on_loss: bool = True,
         expire_after: timedelta = EXPIRE_AFTER,
@@ -102,6 +103,8 @@ class Channel:
                 has been here, it goes on where it was.
             name: under which the subscriber's position is kept.
             filter: E-code that says which events are wanted; its parameter `input` is of the wanted type.
+            mode: whether an event that is damaged, or on which the filter traps, is an error or left out and counted in
+                the log.
             on_reject: what happens to events that reach no wanted type: an error, or nothing.
             fail_on_loss: whether events that are not kept any more are an error, PBIO_EVENTS_GONE, or passed over.
             expire_after: how long a named subscriber may stay away before nothing is kept for it any more.
@@ -119,6 +122,7 @@ class Channel:
             start,
             name,
             filter,
+            mode,
             on_reject,
             fail_on_loss,
             expire_after,

@@ -1,7 +1,7 @@
 """JSON from strangers -> values, each checked: a log entry may have been written by anyone.
 
 All functions raise PBIO_BAD_LOG for what is not as it should be, but for those below, which are about what a caller
-says: `check_name`, `check_transaction` and `keep_to_value` raise PBIO_BAD_OPTION.
+says: `check_name`, `check_word`, `check_transaction` and `keep_to_value` raise PBIO_BAD_OPTION.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Literal, NoReturn, TypeAlias
 
+from ecode.suggest import did_you_mean
 from pbio_spark.channels.position import Position
 from pbio_spark.errors import PbioError
 
@@ -121,6 +122,13 @@ def check_name(text: str, what: str) -> None:
     """Raise PBIO_BAD_OPTION for what a caller cannot call a channel, a producer or a subscriber."""
     if not is_name(text):
         raise PbioError("PBIO_BAD_OPTION", f"{str(text)[:80]!r} cannot be the name of a {what}")
+
+
+def check_word(word: str, words: Sequence[str], what: str) -> None:
+    """Raise PBIO_BAD_OPTION for a word that an argument does not know."""
+    if word not in words:
+        hint = did_you_mean(str(word), words) or f"use {' or '.join(words)}"
+        raise PbioError("PBIO_BAD_OPTION", f"{what} cannot be {str(word)[:80]!r}", hint=hint)
 
 
 def check_transaction(application: str, number: int) -> None:

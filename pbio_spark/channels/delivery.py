@@ -7,9 +7,8 @@ import time
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
-from ecode.suggest import did_you_mean
 from pbio_spark.channels import subscribers
-from pbio_spark.channels.checked import bad
+from pbio_spark.channels.checked import bad, check_word
 from pbio_spark.channels.entries import Data
 from pbio_spark.channels.expiry import expired
 from pbio_spark.channels.files import Folder
@@ -21,7 +20,6 @@ from pbio_spark.errors import PbioError
 SYNC_TIMEOUT = 60.0
 """Seconds."""
 
-_WAYS = ("async", "sync")
 _PAUSE = 0.001
 _LONGEST_PAUSE = {True: 0.02, False: 0.5}
 """The longest wait between two looks at who has acknowledged: on a local disk, and elsewhere."""
@@ -46,9 +44,7 @@ def seconds_to_wait(delivery: str, timeout: float | timedelta) -> float | None:
     >>> seconds_to_wait("sync", timedelta(minutes=1))
     60.0
     """
-    if delivery not in _WAYS:
-        hint = did_you_mean(delivery, _WAYS) or "it is async or sync"
-        raise PbioError("PBIO_BAD_OPTION", f"there is no delivery {delivery!r}", hint=hint)
+    check_word(delivery, ("async", "sync"), "delivery")
     try:
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
     except (OverflowError, TypeError, ValueError):

@@ -24,8 +24,8 @@ from pbio_spark.channels.state import ChannelInfo, State
 from pbio_spark.channels.submission import WHOLE, channel_format
 from pbio_spark.channels.wanted import PLACE, format_to_wanted, split_place
 from pbio_spark.columns.encoder import Encoded, Encoder, format_to_encoder
-from pbio_spark.columns.read import Wanted
 from pbio_spark.columns.morpher import with_parameters
+from pbio_spark.columns.read import Wanted
 from pbio_spark.columns.ways import PARAMETERS, Request
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format

@@ -251,6 +251,10 @@ class ChannelSpace:
             check_transaction(*transaction)
         self.history.catch_up()
         prepared = [one for submission in submissions for one in self._preparer.prepare(submission, self.find)]
+        channels_of = [one.groups.rows["channel"] for one in prepared]
+        if all((channels == channels[0]).all() for channels in channels_of):
+            # A channel's events lie together. Where a submission has several channels, order comes before that.
+            prepared.sort(key=lambda one: int(one.groups.rows["channel"][0]))
         published = publish(self.history, self.folder, self._deriver, self.formats, [prepared], transaction)
         if seconds is not None:
             channels = {channel for one in prepared for channel in one.groups.rows["channel"].tolist()}

@@ -14,6 +14,7 @@ import pyarrow as pa
 from ecode.types import Record
 from morph import Policy, Rejection
 from pbio_spark.channels import subscribers
+from pbio_spark.channels.checked import check_word
 from pbio_spark.channels.entries import Data, Drop, Entry
 from pbio_spark.channels.files import Folder
 from pbio_spark.channels.groups import Group, Int64s
@@ -126,16 +127,20 @@ class Subscription:
         start: Start,
         name: str | None,
         filter: str | None,  # noqa: A002 - the word of the option
+        mode: Literal["FAILFAST", "DROPMALFORMED"],
         on_reject: Literal["fail", "drop"],
         fail_on_loss: bool,
         expire_after: timedelta,
     ) -> None:
+        check_word(mode, ("FAILFAST", "DROPMALFORMED"), "mode")
+        check_word(on_reject, ("fail", "drop"), "on_reject")
         self.channel = info
         self.name = name
         self._folder = folder
         self._history = history
         self._formats = formats
         self._filter = filter
+        self._mode: Literal["FAILFAST", "DROPMALFORMED"] = mode
         self._on_reject = on_reject
         self._fail_on_loss = fail_on_loss
         self._expire_after = expire_after
@@ -334,4 +339,5 @@ class Subscription:
             if self._on_reject == "drop":
                 return None
             raise rejection_to_error(way)
-        return format_to_wanted(form, record_to_arrow(record).append(PLACE), self._formats, request), type_
+        schema = record_to_arrow(record).append(PLACE)
+        return format_to_wanted(form, schema, self._formats, request, mode=self._mode), type_

@@ -37,7 +37,8 @@ class Encoded:
     def take(self, numbers: npt.NDArray[np.int64]) -> Encoded:
         """Some of the records, by their numbers from 0."""
         _, offsets, data = self.to_array().take(pa.array(numbers)).buffers()
-        return Encoded(pa.py_buffer(b"") if data is None else data, np.frombuffer(offsets, np.int64)[: len(numbers) + 1])
+        ends = np.frombuffer(offsets, np.int64)[: len(numbers) + 1]
+        return Encoded(pa.py_buffer(b"") if data is None else data, ends)
 
     def to_array(self) -> pa.Array:
         """The records as large binary values."""

@@ -66,6 +66,8 @@ CODES: dict[str, str] = {
     "PBIO_UNKNOWN_CHANNEL": "There is no channel of that name, or it has been dropped.",
     # source
     "PBIO_BAD_OFFSET": "A position or a stream's offset is not of this source, of another space, or behind its end.",
+    "PBIO_BAD_PATH": "A path is empty, a root, a home or the working directory, or cannot be a path at all.",
+    "PBIO_FILE_SYSTEM": "A file system fails, or cannot be used; the error quotes what it says.",
     "PBIO_BAD_OPTION": "An option has a value that it cannot have.",
     "PBIO_BAD_PARTITIONS": "The `k=v` folders of a path contradict each other, or a value is not of its column's type.",
     "PBIO_CHANNEL_SPACE": "The folder is a channel space; it is read and written by its channels.",

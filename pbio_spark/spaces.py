@@ -7,6 +7,8 @@ from contextlib import suppress
 from os.path import realpath
 from typing import TYPE_CHECKING
 
+from pbio_spark.paths import full_path, is_local, protocols
+
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
@@ -20,7 +22,7 @@ def space_above(fs: AbstractFileSystem, *paths: str) -> str | None:
     It asks for one file in each folder above the paths. A web server is not asked: it holds no space, and may have an
     answer to any name.
     """
-    if "http" in _protocols(fs):
+    if "http" in protocols(fs):
         return None
     for folder in dict.fromkeys(folder for path in paths for folder in _upwards(fs, path)):
         # What is above the folders that somebody may use need not be open to them.
@@ -30,15 +32,6 @@ def space_above(fs: AbstractFileSystem, *paths: str) -> str | None:
     return None
 
 
-def is_local(fs: AbstractFileSystem) -> bool:
-    return "file" in _protocols(fs)
-
-
-def full_path(fs: AbstractFileSystem, path: str) -> str:
-    """The path as fsspec opens it, with its protocol unless it is local."""
-    return path if is_local(fs) else str(fs.unstrip_protocol(path))
-
-
 def _upwards(fs: AbstractFileSystem, path: str) -> Iterator[str]:
     """A path and the folders above it, the nearest first."""
     folder = realpath(path) if is_local(fs) else path.rstrip("/")
@@ -46,7 +39,3 @@ def _upwards(fs: AbstractFileSystem, path: str) -> Iterator[str]:
     while (above := fs._parent(folder)) not in ("", folder):
         folder = above
         yield folder
-
-
-def _protocols(fs: AbstractFileSystem) -> tuple[str, ...]:
-    return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)

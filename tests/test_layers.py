@@ -17,6 +17,8 @@ LAYERS = (
     "morph",
     "pbio_spark.errors",
     "pbio_spark.disk",
+    "pbio_spark.globs",
+    "pbio_spark.paths",
     "pbio_spark.spaces",
     "pbio_spark.formats",
     "pbio_spark.wire",

@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from pbio_spark.disk import create_file, open_file, refusals, replace_file, sync_folder
 from pbio_spark.errors import PbioError
+from pbio_spark.paths import locate
 from pbio_spark.spaces import space_above
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Folder:
     def __init__(self, root: str, **storage_options: Any) -> None:
         """`storage_options` go to fsspec."""
         self.root = root
-        fs, path = fsspec.url_to_fs(root, **storage_options)
+        fs, path = locate(root, **storage_options)
         self._path = path.rstrip("/")
         self.is_local = isinstance(fs, LocalFileSystem)
         protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
@@ -63,7 +63,7 @@ class Folder:
             )
         # What others do there must be seen at once: one of our own, that does not remember what it has listed.
         self._fs: AbstractFileSystem
-        self._fs, _ = fsspec.url_to_fs(root, **{**storage_options, "use_listings_cache": False})
+        self._fs, _ = locate(root, **{**storage_options, "use_listings_cache": False})
 
     def path(self, name: str) -> str:
         """The path of a file for messages and for other readers."""

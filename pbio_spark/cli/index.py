@@ -14,8 +14,7 @@ def index(files: Files) -> None:
 
     The outline of `a.ffs` is the hidden file `.a.ffs.outline`. It counts until the file changes.
     """
-    import fsspec
-
+    from pbio_spark.paths import locate, opened
     from pbio_spark.source.listing import list_files
     from pbio_spark.source.options import Options
     from pbio_spark.source.outlines import file_to_outline
@@ -24,15 +23,14 @@ def index(files: Files) -> None:
     failed = False
     with progress_bar() as bar:
         for file in list_files(files, Options(recursive_file_lookup=True)):
-            fs, path = fsspec.url_to_fs(file.path)
-            with fs.open(path, "rb") as source:
-                name = printable(PurePath(path).name)
+            with opened(file.path) as source:
+                name = printable(PurePath(file.path).name)
                 outline, error = file_to_outline(file, bar.wrap_file(source, total=file.size, description=name))
             if error is not None:
                 report(error)
                 failed = True
                 continue
-            write_sidecar(fs, path, outline)
+            write_sidecar(*locate(file.path), outline)
             records, places = sum(outline.counts), len(outline.points)
             print(f"{printable(file.path)}: formats: {len(outline.formats)}, records: {records}, places: {places}")
     if failed:

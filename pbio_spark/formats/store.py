@@ -7,13 +7,13 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from pbio_spark.disk import create_file, open_file, refusals, sync_folder
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.body import MAX_BODY
 from pbio_spark.formats.format import Format
+from pbio_spark.paths import locate
 
 _NAME = re.compile(r"(?:[0-9a-f]{2}){8}|(?:[0-9a-f]{2}){10}|(?:[0-9a-f]{2}){12}")
 
@@ -71,7 +71,7 @@ class FolderStore:
 
     def __init__(self, root: str, **storage_options: Any) -> None:
         """`storage_options` go to fsspec."""
-        self._fs, path = fsspec.url_to_fs(root, **storage_options)
+        self._fs, path = locate(root, **storage_options)
         self._folder = f"{path.rstrip('/')}/_formats"
         self._is_local = isinstance(self._fs, LocalFileSystem)
         self._known = MemoryStore()

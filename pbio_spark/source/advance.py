@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
-import fsspec
 import numpy as np
 
 from ecode.native.table import address_of
 from pbio_spark.columns.chunks import UNKNOWN, Chunker
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.paths import opened
 from pbio_spark.source.listing import DataFile
 from pbio_spark.source.outlines import CHUNK_BYTES, CHUNK_RECORDS, HEAD
 from pbio_spark.source.progress import FileProgress, Mark
@@ -56,10 +56,9 @@ def advance(file: DataFile, start: Point, known: Mapping[bytes, Format], room: i
 
     Raises PBIO_NOT_FFS, or what is wrong with a format body.
     """
-    fs, path = fsspec.url_to_fs(file.path)
     if start.offset and not known:
         known = formats_before(file.path, min(start.offset, HEAD))
-    with fs.open(path, "rb") as source:
+    with opened(file.path) as source:
         found = _advance(file, source, start, known, room)
         if found is not None and found.has_unknown and start.offset:
             found = _advance(file, source, start, formats_before(file.path, start.offset), room)
@@ -98,8 +97,7 @@ def _advance(
 
 def formats_before(path: str, end: int) -> dict[bytes, Format]:
     """The formats that a file describes before an offset."""
-    fs, plain = fsspec.url_to_fs(path)
-    with fs.open(plain, "rb") as source:
+    with opened(path) as source:
         chunker = Chunker(source, path, (), lambda _: None, CHUNK_RECORDS, CHUNK_BYTES)
         for _ in chunker.chunks(0, end, 0):
             pass
@@ -112,9 +110,8 @@ def is_still(file: DataFile, progress: FileProgress) -> bool:
         return False
     if progress.last is None:
         return True
-    fs, path = fsspec.url_to_fs(file.path)
     try:
-        with fs.open(path, "rb") as source:
+        with opened(file.path) as source:
             return _mark(source, progress.last.offset, progress.to.offset) == progress.last
     except FileNotFoundError:
         return False

@@ -18,6 +18,7 @@ from ecode.suggest import did_you_mean
 from ecode.types import Default, Record
 from pbio_spark.formats.lookup3 import id_length
 from pbio_spark.formats.record_json import json_to_record
+from pbio_spark.globs import compile_glob
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -137,6 +138,14 @@ def pattern(value: str) -> str:
         re.compile(value)
     except re.error as error:
         raise ValueError(error) from None
+    return value
+
+
+def glob(value: str) -> str:
+    r"""a glob as Hadoop has them, `*.ffs`, `[^a]*` or `{a,b}*`; `\` takes the meaning from what follows"""
+    if not value:
+        raise ValueError("it fits no name")
+    compile_glob(value)
     return value
 
 

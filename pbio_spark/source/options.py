@@ -19,6 +19,7 @@ from pbio_spark.source.option_values import (
     depth,
     ending_place,
     format_ids,
+    glob,
     instant,
     names,
     number,
@@ -108,7 +109,7 @@ class Options:
         *DECODES,
         doc="Whether the columns are the union of all versions of the format, or those of the version met last.",
     )
-    path_glob_filter: str | None = _option(text, None, *READS, doc="Read only files whose name matches this glob.")
+    path_glob_filter: str | None = _option(glob, None, *READS, doc="Read only files whose name matches this glob.")
     recursive_file_lookup: bool = _option(
         boolean, False, *READS, doc="Read files in all folders below the paths; `k=v` folders then make no columns."
     )

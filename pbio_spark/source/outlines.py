@@ -17,7 +17,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-import fsspec
 import numpy as np
 
 from ecode.native.cache import folder
@@ -25,6 +24,7 @@ from pbio_spark.columns.chunks import Chunker
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FolderStore, FormatStore
+from pbio_spark.paths import locate, opened
 from pbio_spark.source.listing import DataFile
 from pbio_spark.source.options import Options
 from pbio_spark.wire import Scanner, TruncatedError, read_index
@@ -90,12 +90,11 @@ def outline_files(files: Sequence[DataFile], options: Options, *, all_formats: b
 
 def _outline(file: DataFile, walk: bool, store: FormatStore | None) -> tuple[Outline, PbioError | None]:
     """What is known of a file, and why it is not more."""
-    fs, path = fsspec.url_to_fs(file.path)
-    if file.has_sidecar and (known := read_sidecar(fs, path, file.size, file.modified)) is not None:
+    if file.has_sidecar and (known := read_sidecar(*locate(file.path), file.size, file.modified)) is not None:
         return known, None
     if file.size >= REMEMBERED and (known := _recall(file)) is not None and (known.is_whole or not walk):
         return known, None
-    with fs.open(path, "rb") as source:
+    with opened(file.path) as source:
         found, error = _indexed(file, source) or file_to_outline(file, source, None if walk else HEAD, store)
     if file.size >= REMEMBERED and error is None and store is None:
         _remember(file, found)

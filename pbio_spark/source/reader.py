@@ -10,12 +10,12 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-import fsspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pbio_spark.columns.read import Part, Wanted, read_batches
 from pbio_spark.errors import PbioError
+from pbio_spark.paths import opened
 from pbio_spark.source.options import Options
 from pbio_spark.source.partitions import partition_value
 from pbio_spark.source.planning import Scan, Split, plan_partitions
@@ -101,9 +101,8 @@ def _read_split(wanted: Wanted, split: Split, options: Options) -> Iterator[pa.R
     part = Part(path, split.start, split.end, split.ordinal, partition)
     # Other files' formats help to find a way for one that comes unplanned, if their IDs mean the same everywhere.
     formats = tuple(dict.fromkeys((*split.formats, *(form for form in wanted.formats if len(form.id) == HASHED))))
-    fs, plain = fsspec.url_to_fs(path)
     try:
-        with fs.open(plain, "rb") as source:
+        with opened(path) as source:
             yield from read_batches(replace(wanted, formats=formats, tail=tail), part, source)
     except FileNotFoundError:
         if not options.ignore_missing_files:

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import fsspec
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -24,13 +23,14 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_to_record import arrow_to_record
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.globs import is_hidden
+from pbio_spark.paths import find_entry, full_path, locate
 from pbio_spark.source.arrow import with_schema
 from pbio_spark.source.folders import FolderColumns
-from pbio_spark.source.listing import is_hidden, modified_of
 from pbio_spark.source.options import Options, machine_of, name_of
 from pbio_spark.source.output import OutputFile, Written
 from pbio_spark.source.request import find_format
-from pbio_spark.spaces import SPACE, full_path, space_above
+from pbio_spark.spaces import SPACE, space_above
 from pbio_spark.wire.sidecar import Outline, sidecar_path, write_sidecar
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class TaskOutput(WriterCommitMessage):
 
 def refuse_space(path: str) -> None:
     """Raise PBIO_CHANNEL_SPACE if files are to be written where a channel space is, or inside of one."""
-    fs, root = fsspec.url_to_fs(path)
+    fs, root = locate(path)
     _refuse_spaces(fs, root)
 
 
@@ -98,7 +98,7 @@ class PbioWriter(DataSourceArrowWriter):
         self.folders = FolderColumns.of(schema, options.partition_columns)
         refuse_space(path)
         if overwrite:
-            _files_below(*fsspec.url_to_fs(path))
+            _files_below(*locate(path))
         record = arrow_to_record(self.folders.rest, name_of(options))
         self.format: Format = record_to_format(record, machine_of(options))
         priors: list[Format] = []
@@ -130,7 +130,7 @@ class PbioWriter(DataSourceArrowWriter):
             raise
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        fs, root = fsspec.url_to_fs(self.path)
+        fs, root = locate(self.path)
         written = [file for message in messages if isinstance(message, TaskOutput) for file in message.files]
         _refuse_spaces(fs, root, *dict.fromkeys(f"{root}/{file.path}".rpartition("/")[0] for file in written))
         replaced = _visible(fs, root, _files_below(fs, root)) if self.overwrite else []
@@ -144,8 +144,11 @@ class PbioWriter(DataSourceArrowWriter):
             fs.makedirs(target.rpartition("/")[0], exist_ok=True)
             fs.mv(f"{root}/{self.staging}/{file.path}", target)
             if file.points and self.options.index == "sidecar":
+                placed = find_entry(fs, target)
                 counts = (file.records, *(0 for _ in self.priors))
-                outline = Outline(file.size, modified_of(fs.info(target)), self.formats, counts, file.points, True)
+                outline = Outline(
+                    file.size, placed.modified if placed is not None else 0, self.formats, counts, file.points, True
+                )
                 write_sidecar(fs, target, outline)
         kept = {f"{root}/{file.path}" for file in written}
         for path in replaced:
@@ -155,7 +158,7 @@ class PbioWriter(DataSourceArrowWriter):
         fs.touch(f"{root}/_SUCCESS")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        fs, root = fsspec.url_to_fs(self.path)
+        fs, root = locate(self.path)
         with suppress(FileNotFoundError):
             fs.rm(f"{root}/{self.staging}", recursive=True)
 
@@ -182,7 +185,7 @@ class _Task:
         self._partition = partition
         self._name = f"part-{partition:05}-{writer.job[:8]}-{attempt}"
         self._rows = 0
-        self._fs, root = fsspec.url_to_fs(writer.path)
+        self._fs, root = locate(writer.path)
         self._staging = f"{root}/{writer.staging}"
         self._open: dict[str, OutputFile] = {}
         self._done: list[Written] = []

@@ -1,0 +1,288 @@
+"""Paths as users give them: the one way from a path to a file system, and from there to folders and open files.
+
+A path is a plain path, or a URL with `://` (DESIGN decision 36). Nothing in it has another meaning: fsspec's `::`,
+which would read another file, is two colons, and `%20` is three characters, as in Spark.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from pbio_spark.disk import refusals
+from pbio_spark.errors import PbioError
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_FILE = re.compile(r"file:(?://([^/]*))?(.*)", re.DOTALL | re.IGNORECASE)
+_OWN = frozenset({"builtins", "ecode", "morph", "pbio_spark", "numba", "numpy", "pyarrow"})
+"""Where exceptions come from that say nothing of a file system."""
+_CHAINS = frozenset(
+    {"zip", "tar", "libarchive", "reference", "dir", "simplecache", "filecache", "blockcache", "cached"}
+)
+"""Protocols of fsspec that mean something only on top of another file."""
+
+
+def locate(path: str | os.PathLike[str], **storage_options: Any) -> tuple[AbstractFileSystem, str]:
+    """The file system of a path or URL, and the path as that file system wants it: absolute, without a slash behind.
+
+    A path that was found this way may be given again, and leads to the same place.
+
+    Args:
+        storage_options: for fsspec.
+
+    Raises:
+        PbioError: PBIO_BAD_PATH for what is empty, or the working directory, a home, or the root of a file system or
+            bucket: nobody means those, but an unset variable does. PBIO_PATH_NOT_FOUND for a protocol that is not
+            known, PBIO_MISSING_EXTRA for one whose library is missing, PBIO_FILE_SYSTEM for one that does not work.
+    """
+    text = _text(path)
+    local = _local(text)
+    if local is None:
+        return _remote(text, storage_options)
+    from fsspec.implementations.local import LocalFileSystem
+
+    return LocalFileSystem(**storage_options), local
+
+
+def is_local(fs: AbstractFileSystem) -> bool:
+    return "file" in protocols(fs)
+
+
+def protocols(fs: AbstractFileSystem) -> tuple[str, ...]:
+    return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
+
+
+def full_path(fs: AbstractFileSystem, path: str) -> str:
+    """The path for `locate`: with its protocol unless it is local."""
+    return path if is_local(fs) else str(fs.unstrip_protocol(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a name in a folder stands for; links are followed.
+
+    Attributes:
+        path: as the file system wants it.
+        kind: `other` is a pipe, a socket or a device.
+        size: in bytes.
+        modified: in seconds since 1970; 0 where the file system does not tell.
+        identity: which stays when a local file is renamed, and changes when an object is replaced; empty if unknown.
+    """
+
+    path: str
+    kind: str
+    size: int
+    modified: float
+    identity: str
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+def find_entry(fs: AbstractFileSystem, path: str) -> Entry | None:
+    """What is at a path, or None. Raises PBIO_NO_PERMISSION, PBIO_PATH_NOT_FOUND for a bad link, PBIO_FILE_SYSTEM."""
+    with suppress(FileNotFoundError), trouble(fs, path):
+        return _entry(path, os.stat(path)) if is_local(fs) else _remote_entry(fs.info(path))
+    return None
+
+
+def folder_entries(fs: AbstractFileSystem, folder: str) -> dict[str, Entry]:
+    """What a folder holds, by name. Links that lead nowhere are left out, as what vanishes meanwhile.
+
+    Raises FileNotFoundError, PBIO_NO_PERMISSION, PBIO_FILE_SYSTEM.
+    """
+    found: dict[str, Entry] = {}
+    with trouble(fs, folder):
+        if not is_local(fs):
+            listed = (_remote_entry(info) for info in fs.ls(folder, detail=True))
+            return {entry.name: entry for entry in listed if entry.path != folder.rstrip("/")}
+        with os.scandir(folder) as names:
+            for name in names:
+                try:
+                    found[name.name] = _entry(f"{folder.rstrip('/')}/{name.name}", name.stat())
+                except OSError as error:
+                    if error.errno not in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR):
+                        raise
+    return found
+
+
+@contextmanager
+def opened(path: str) -> Iterator[BinaryIO]:
+    """A file to read. What fails while it is open is an error of ours, too.
+
+    Nothing but a file is opened: whoever opens a pipe waits for a writer.
+
+    Raises FileNotFoundError; PBIO_NOT_FFS for a folder, a pipe or a device; PBIO_NO_PERMISSION, PBIO_FILE_SYSTEM.
+    """
+    fs, plain = locate(path)
+    with trouble(fs, plain), _open_file(plain) if is_local(fs) else fs.open(plain, "rb") as source:
+        yield cast(BinaryIO, source)
+
+
+@contextmanager
+def trouble(fs: AbstractFileSystem, path: str) -> Iterator[None]:
+    """Turn what a file system raises into errors of ours; FileNotFoundError stays, for its meaning depends on the case.
+
+    Raises:
+        PbioError: PBIO_NO_PERMISSION, PBIO_NO_ROOM; PBIO_PATH_NOT_FOUND for a path that cannot be; PBIO_FILE_SYSTEM.
+    """
+    where = full_path(fs, path)
+    try:
+        with refusals(where):
+            yield
+    except (PbioError, FileNotFoundError):
+        raise
+    except OSError as error:
+        said = error.strerror or str(error) or type(error).__name__
+        if error.errno == errno.ELOOP:
+            raise PbioError("PBIO_PATH_NOT_FOUND", "links lead round in a circle", file=where) from None
+        if error.errno == errno.ENAMETOOLONG:
+            raise PbioError("PBIO_PATH_NOT_FOUND", "a name is too long for the file system", file=where) from None
+        if isinstance(error, NotADirectoryError):
+            raise PbioError("PBIO_PATH_NOT_FOUND", "a file stands where a folder should", file=where) from None
+        if isinstance(error, IsADirectoryError):
+            raise PbioError("PBIO_PATH_NOT_FOUND", "a folder stands where a file should", file=where) from None
+        raise PbioError("PBIO_FILE_SYSTEM", f"the file system fails: {said}", file=where) from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] in _OWN and not isinstance(error, TimeoutError):
+            raise
+        said = f"{type(error).__name__}: {error}"
+        raise PbioError("PBIO_FILE_SYSTEM", f"the file system fails: {said}", file=where) from error
+
+
+def _text(path: object) -> str:
+    try:
+        text = os.fsdecode(path)  # type: ignore[arg-type]
+    except TypeError:
+        raise PbioError("PBIO_BAD_PATH", f"a path is text, and not of type {type(path).__name__}") from None
+    if not text.strip():
+        raise _refusal("the path is empty", text)
+    if "\0" in text:
+        raise PbioError("PBIO_BAD_PATH", "the path holds a NUL character, which no name can", file=text)
+    return text
+
+
+def _local(text: str) -> str | None:
+    """The absolute path, or None for a URL of another protocol."""
+    given = text
+    if (match := _FILE.match(text)) is not None:
+        host, text = match.groups()
+        if not text.strip() and not host:
+            raise _refusal("the path is empty", given)
+        if host and host.lower() != "localhost":
+            raise PbioError(
+                "PBIO_BAD_PATH",
+                f"{host!r} stands where the URL of a local file may name a host",
+                file=given,
+                hint="a local URL starts with three slashes, as in file:///data/readings",
+            )
+    elif (url := _URL.match(text)) is not None:
+        if url[1].lower() != "local":
+            return None
+        text = url[2]
+    if text == "~" or text.startswith("~/"):
+        text = os.path.expanduser("~") + text[1:]
+    if re.fullmatch(r"[./]*", text) and not text.startswith("/"):
+        raise _refusal("the path is but the working directory, or above it", given)
+    try:
+        here = "" if text.startswith("/") else os.getcwd()
+        real = os.path.realpath(os.path.join(here, text))
+        is_here = bool(here) and real == os.path.realpath(here)
+    except OSError as error:
+        raise PbioError("PBIO_PATH_NOT_FOUND", f"the working directory is gone: {error.strerror}", file=given) from None
+    if is_here:
+        raise _refusal("the path leads back to the working directory", given)
+    if real == "/":
+        raise _refusal("the path is the root of the file system", given)
+    if real in _homes():
+        raise _refusal("the path is a home directory", given)
+    parts = [part for part in os.path.join(here, text).split("/") if part not in ("", ".")]
+    return "/" + "/".join(parts)
+
+
+def _homes() -> set[str]:
+    homes = [os.environ.get("HOME", "")]
+    with suppress(KeyError):
+        homes.append(pwd.getpwuid(os.getuid()).pw_dir)
+    return {os.path.realpath(home) for home in homes if home.startswith("/")}
+
+
+def _remote(text: str, storage_options: Mapping[str, Any]) -> tuple[AbstractFileSystem, str]:
+    import fsspec
+
+    protocol, _, rest = text.partition("://")
+    protocol = protocol.lower()
+    url = f"{protocol}://{rest}"
+    if protocol in _CHAINS:
+        reason = f"the protocol {protocol} wraps another file, and paths are plain"
+        raise PbioError("PBIO_PATH_NOT_FOUND", reason, file=text, hint="unpack or copy the files, and name them there")
+    try:
+        kind = fsspec.get_filesystem_class(protocol)
+    except ImportError as error:
+        hint = "pip install 'pbio-spark[s3]'" if protocol in ("s3", "s3a") else "install it where Spark's Python runs"
+        raise PbioError("PBIO_MISSING_EXTRA", f"{protocol} needs a library: {error}", file=text, hint=hint) from None
+    except ValueError as error:
+        reason = f"no file system opens the protocol {protocol}: {error}"
+        hint = "use s3://, gs://, abfs:// or whatever fsspec knows, or a path on the local disk"
+        raise PbioError("PBIO_PATH_NOT_FOUND", reason, file=text, hint=hint) from None
+    try:
+        made = kind._get_kwargs_from_urls(url)
+        plain = str(kind._strip_protocol(url)).rstrip("/")
+        fs = fsspec.filesystem(protocol, **{**made, **storage_options})
+    except Exception as error:
+        reason = f"the file system of {protocol} cannot be used: {type(error).__name__}: {error}"
+        raise PbioError("PBIO_FILE_SYSTEM", reason, file=text) from error
+    # In an object store the first name is the bucket; on the web it is the host.
+    names = [name for name in (rest if "http" in protocols(fs) else plain).split("/") if name not in ("", ".")]
+    depth = 0
+    for name in names:
+        depth += -1 if name == ".." else 1
+    if depth <= (0 if kind.root_marker else 1):
+        raise _refusal("the path is the root of a file system or bucket", text)
+    return fs, plain
+
+
+def _refusal(reason: str, path: str) -> PbioError:
+    hint = "name a folder or file below it; was a variable empty?"
+    return PbioError("PBIO_BAD_PATH", reason, file=repr(path) if path != path.strip() or not path else path, hint=hint)
+
+
+def _entry(path: str, found: os.stat_result) -> Entry:
+    kind = "folder" if stat.S_ISDIR(found.st_mode) else "file" if stat.S_ISREG(found.st_mode) else "other"
+    return Entry(path, kind, found.st_size, found.st_mtime, f"{found.st_dev}:{found.st_ino}")
+
+
+def _remote_entry(info: Mapping[str, Any]) -> Entry:
+    kind = {"directory": "folder", "file": "file"}.get(info["type"], "other")
+    identity = str(info.get("ETag") or info.get("etag") or "")
+    return Entry(info["name"].rstrip("/"), kind, info["size"] or 0, _modified_of(info), identity)
+
+
+def _modified_of(info: Mapping[str, Any]) -> float:
+    for key in ("mtime", "LastModified", "last_modified", "updated", "created"):
+        moment = info.get(key)
+        if isinstance(moment, datetime):
+            return moment.timestamp()
+        if isinstance(moment, int | float):
+            return float(moment)
+    return 0.0
+
+
+def _open_file(path: str) -> BinaryIO:
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(number).st_mode):
+        return open(number, "rb")
+    os.close(number)
+    raise PbioError("PBIO_NOT_FFS", "this is a folder, a pipe, a socket or a device, and not a file", file=path)

@@ -26,7 +26,8 @@ The way of a program, in order:
     cli              the `ecode` command
 
 and what all of it uses: `arithmetic` (what C does to numbers), `layout` (sizes and offsets), `values` (plain Python
-values), `outcome` (what a call leaves behind), `printf`, `limits`, `errors`, `show` (trees as text), `suggest`.
+values), `outcome` (what a call leaves behind), `printf`, `work` (what steps cost), `limits`, `errors`, `show` (trees as
+text), `suggest`.
 """
 
 from __future__ import annotations
@@ -36,9 +37,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ecode.environment import Function, Mode, Param, service
-    from ecode.errors import CompileError, Diagnostic, EcodeError, NotCompilable, ParameterError, Trap, TrapKind
+    from ecode.errors import (
+        CompileError,
+        CostError,
+        Diagnostic,
+        EcodeError,
+        NotCompilable,
+        ParameterError,
+        Trap,
+        TrapKind,
+    )
     from ecode.library import PRINTF
-    from ecode.limits import Limits
+    from ecode.limits import Limits, check_source
     from ecode.outcome import Keep, Outcome, Statics
     from ecode.program import Program, compile  # noqa: A004
 
@@ -51,11 +61,13 @@ __all__ = [
     "service",
     "PRINTF",
     "Limits",
+    "check_source",
     "Keep",
     "Outcome",
     "Statics",
     "EcodeError",
     "CompileError",
+    "CostError",
     "Diagnostic",
     "Trap",
     "TrapKind",
@@ -65,9 +77,18 @@ __all__ = [
 
 _HOMES = {
     "environment": ("Function", "Mode", "Param", "service"),
-    "errors": ("CompileError", "Diagnostic", "EcodeError", "NotCompilable", "ParameterError", "Trap", "TrapKind"),
+    "errors": (
+        "CompileError",
+        "CostError",
+        "Diagnostic",
+        "EcodeError",
+        "NotCompilable",
+        "ParameterError",
+        "Trap",
+        "TrapKind",
+    ),
     "library": ("PRINTF",),
-    "limits": ("Limits",),
+    "limits": ("Limits", "check_source"),
     "outcome": ("Keep", "Outcome", "Statics"),
     "program": ("Program", "compile"),
 }

@@ -33,10 +33,12 @@ from ecode.typed import (
     Typed,
     TypedProgram,
     Update,
+    children,
     root,
     walk,
 )
-from ecode.types import Array
+from ecode.types import STRING, Array
+from ecode.work import Work, fixed_work
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,9 @@ class Analysis:
 
     Attributes:
         is_bounded: every loop counts to a bound that is fixed when it begins, and no goto leads back.
-        cost: the most operations of one call, by size fields and parameters; of an unbounded program that of one round
-            of each unbounded loop. A loop whose number of rounds is no polynomial appears as `rounds(line)`.
+        cost: the most work of one call (`ecode.work`), by size fields and parameters; of an unbounded program that of
+            one round of each unbounded loop. A loop whose number of rounds is no polynomial appears as `rounds(line)`,
+            what depends on other lengths as `length(line)`.
         allocation: the most bytes of dynamic output arrays of one call; None if only `Limits.output_bytes` bounds them.
         reads, writes: for each record parameter the fields used, e.g. `position.x`.
         statics: names of static variables.
@@ -63,6 +66,11 @@ class Analysis:
     functions: tuple[str, ...]
     warnings: tuple[Diagnostic, ...]
 
+    @property
+    def fixed_cost(self) -> int:
+        """The part of `cost` that does not depend on the event."""
+        return self.cost.terms.get((), 0)
+
     def __str__(self) -> str:
         def names(fields: Mapping[str, frozenset[str]]) -> str:
             return ", ".join(f"{param}.{name}" for param in fields for name in sorted(fields[param])) or "nothing"
@@ -70,7 +78,7 @@ class Analysis:
         allocated = "limited by the host only" if self.allocation is None else f"{self.allocation} bytes"
         lines = [
             f"bounded:   {'yes' if self.is_bounded else 'no, runs under a budget'}",
-            f"cost:      {self.cost} operations{'' if self.is_bounded else ' and the rounds of unbounded loops'}",
+            f"cost:      {self.cost} units of work{'' if self.is_bounded else ' and the rounds of unbounded loops'}",
             f"allocates: {allocated}",
             f"reads:     {names(self.reads)}",
             f"writes:    {names(self.writes)}",
@@ -85,8 +93,9 @@ def analysed(program: TypedProgram) -> Analysis:
     nodes = list(walk(program.body))
     costs = _Costs(program)
     cost, allocation = costs.statement(program.body)
+    cost += Polynomial.of(fixed_work(program))
     loops = [node for node in nodes if isinstance(node, Loop)]
-    jumps_back = any(isinstance(node, Jump) and node.charges for node in nodes)
+    jumps_back = any(isinstance(node, Jump) and node.work for node in nodes)
     return Analysis(
         all(loop.counted is not None for loop in loops) and not jumps_back,
         cost,
@@ -124,10 +133,11 @@ def read_fields(program: TypedProgram) -> dict[str, frozenset[str]]:
 
 
 class _Costs:
-    """Upper bounds of operations and of bytes allocated."""
+    """Upper bounds of work and of bytes allocated."""
 
     def __init__(self, program: TypedProgram) -> None:
         self.program = program
+        self.work = Work(program.structs)
         self.allocates_unknown = False
 
     def statement(self, node: Statement) -> tuple[Polynomial, Polynomial]:
@@ -162,8 +172,10 @@ class _Costs:
             rounds = self.rounds(node, node.counted)
         elif once[1].terms:
             self.allocates_unknown = True
+        if not node.is_charged_before:
+            rounds += Polynomial.of(1)  # one that does not end
         test = (Polynomial.of(0),) * 2 if node.condition is None else self.expression(node.condition)
-        return _sum(test, (once[0] * rounds, once[1] * rounds))
+        return _sum(test, ((once[0] + Polynomial.of(1)) * rounds + Polynomial.of(1), once[1] * rounds))
 
     def rounds(self, node: Loop, counted: Counted) -> Polynomial:
         line = diagnostic(self.program.source, node.at, Category.TYPE, "").line
@@ -177,12 +189,39 @@ class _Costs:
 
     def expression(self, node: Typed) -> tuple[Polynomial, Polynomial]:
         """Operations of an expression or a simple statement, both arms of a choice included."""
-        cost, bytes_ = 0, Polynomial.of(0)
+        cost, bytes_ = Polynomial.of(self.work.tree(node)), Polynomial.of(0)
         for inner in walk(node):
-            cost += inner.function.cost if isinstance(inner, Call) else _WEIGHTS.get(type(inner).__name__, 0)
+            if self.work.is_charged_later(inner):
+                cost += self.later(inner)
             if isinstance(inner, Assign | Update) and inner.resizes:
                 bytes_ += self.allocation(inner)
-        return Polynomial.of(cost), bytes_
+        return cost, bytes_
+
+    def later(self, node: Typed) -> Polynomial:
+        """What only the event knows."""
+        if isinstance(node, Assign | Update):
+            size = polynomial(node.value) if isinstance(node, Assign) else None
+            assert isinstance(node.place, FieldOf)
+            types = [self.program.structs[node.place.struct].find(name) for name in node.resizes]
+            units = sum(self.work.value(f.type.element) for f in types if f is not None and isinstance(f.type, Array))
+            # An array that grows is given twice the room that it had.
+            return Polynomial.of(3 * units) * self.length(node, size)
+        strings = [side for side in children(node) if getattr(side, "type", None) == STRING]
+        total = Polynomial.of(0)
+        for string in strings:
+            total += self.length(string, None)
+        if isinstance(node, Call) and node.function.is_logged:
+            return total + Polynomial.of(3 + 2 * len(node.arguments))
+        return total if strings else self.length(node, None)
+
+    def length(self, node: Typed, known: Polynomial | None) -> Polynomial:
+        """A size as a polynomial, or under a name: that of the field, else the line."""
+        if known is not None:
+            return known.bounded()
+        if isinstance(node, Constant):
+            return Polynomial.of(len(node.value) if isinstance(node.value, bytes) else 0)
+        line = diagnostic(self.program.source, node.at, Category.TYPE, "").line
+        return Polynomial.named(f"length({line})")
 
     def allocation(self, node: Assign | Update) -> Polynomial:
         size = polynomial(node.value) if isinstance(node, Assign) else None
@@ -198,16 +237,6 @@ class _Costs:
                 self.allocates_unknown = True
             total += Polynomial.of(MEMORY_LAYOUT.size(field.type.element, self.program.structs)) * size.bounded()
         return total
-
-
-# What one node of each kind counts; conversions, constants and the like cost nothing to speak of.
-_WEIGHTS = {"Update": 3, "CopyRecord": 10, "PointerDifference": 2} | dict.fromkeys(
-    [
-        *("Read", "Negate", "Invert", "Arithmetic", "Compare", "Not", "Logical", "Choice", "Assign"),
-        *("Element", "Character", "Target", "PointerAdd", "Present"),
-    ],
-    1,
-)
 
 
 def _sum(a: tuple[Polynomial, Polynomial], b: tuple[Polynomial, Polynomial]) -> tuple[Polynomial, Polynomial]:

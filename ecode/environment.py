@@ -62,6 +62,21 @@ class Param:
 
 
 @dataclass(frozen=True, slots=True)
+class Charge:
+    """What a call costs beyond `Function.cost`, by its arguments.
+
+    Attributes:
+        call: units of work and bytes of memory, of Python values.
+        native: the units for generated code, a format as `Function.native` is; attribute lists write their own.
+        is_shortest: it compares strings, so that a literal among them is the most that it looks at.
+    """
+
+    call: Callable[..., tuple[int, int]]
+    native: str = ""
+    is_shortest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Function:
     """A host function ("service") or a library function, granted to a program by name.
 
@@ -75,7 +90,8 @@ class Function:
         is_pure: the result depends on the arguments only, and nothing else happens.
         is_logged: name and arguments are appended to the call's log.
         needs_strings: an absent string as an argument ends the event (`index_out_of_range`).
-        cost: in units of one operation.
+        cost: in units of work (`ecode.work`), whatever the arguments are.
+        charge: what a call costs beyond that.
     """
 
     name: str
@@ -88,6 +104,7 @@ class Function:
     is_logged: bool = False
     needs_strings: bool = False
     cost: int = 10
+    charge: Charge | None = field(default=None, repr=False, compare=False)
 
 
 def service(

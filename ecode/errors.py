@@ -17,6 +17,7 @@ CODES: dict[str, str] = {
     "ECODE_TYPE": "An operation, a call or an assignment does not fit the types that it is used with.",
     "ECODE_PARAMETER": "What the host hands to a program is not a usable record type, value, service or constant.",
     "ECODE_NOT_COMPILABLE": "The compiler does not take a program that is correct; the interpreter runs it.",
+    "ECODE_COST": "A program costs more for each event than it may at the source of events.",
     "ECODE_DIVISION_BY_ZERO": "The event was ended: an integer was divided by zero.",
     "ECODE_INDEX_OUT_OF_RANGE": "The event was ended: an index lies outside its array.",
     "ECODE_NEGATIVE_SIZE": "The event was ended: an array was to have fewer than no elements.",
@@ -93,6 +94,16 @@ class ParameterError(EcodeError):
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__("ECODE_PARAMETER", message, hint)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.message, self.hint)
+
+
+class CostError(EcodeError):
+    """A program costs more for each event than it may where it is to run."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__("ECODE_COST", message, hint)
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.message, self.hint)

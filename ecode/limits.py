@@ -1,8 +1,22 @@
-"""What a program may cost, before and while it runs. A host sets its own; the defaults suit a shared source."""
+"""What a program may cost, before and while it runs. A host sets its own; the defaults suit programs of one's own.
+
+A program that runs where events are published, for all who publish there, gets less: `SOURCE_WORK`, which
+`check_source` holds against what is known of the program before it runs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ecode.errors import CostError
+
+if TYPE_CHECKING:
+    from ecode.program import Program
+
+SOURCE_WORK = 1_000_000
+"""Units of work that programs may cost an event at its source: about a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,13 +29,34 @@ class Limits:
         mistakes: diagnostics after which checking stops.
         local_bytes: memory of all local and static variables together, and of one record parameter without its
             dynamic arrays.
-        budget: backward jumps (loop iterations) of one call.
-        output_bytes: dynamic arrays that one call may allocate.
+        budget: work of one call, in the units of `ecode.work`: about one operation, or eight bytes copied.
+        output_bytes: memory that one call may allocate: dynamic arrays, attribute lists, the log, static strings.
     """
 
     source: int = 256 * 1024
     nesting: int = 100
     mistakes: int = 20
     local_bytes: int = 1 << 20
-    budget: int = 10_000_000
+    budget: int = 100_000_000
     output_bytes: int = 64 << 20
+
+
+def check_source(programs: Mapping[str, Program], most: int = SOURCE_WORK, *, raise_by: str = "") -> None:
+    """Checks that an event can go through programs for so much work.
+
+    What the text bounds counts by that bound. What the event decides (loops over its arrays, `while`) may run, under a
+    budget: compile the programs with `Limits(budget=most)`, and they trap where they go beyond.
+
+    Args:
+        programs: by what each is called in the error.
+        most: units of work of all of them together.
+        raise_by: how one gets a higher limit, for the hint.
+
+    Raises:
+        CostError: the event would cost more.
+    """
+    costs = {name: program.analysis.fixed_cost for name, program in programs.items()}
+    if sum(costs.values()) > most:
+        figures = " and ".join(f"the {name} takes up to {work:,}" for name, work in costs.items() if work)
+        hint = f"do less for each event{f', or raise the limit with {raise_by}' if raise_by else ''}"
+        raise CostError(f"{figures} units of work for each event, and {most:,} are allowed", hint)

@@ -8,7 +8,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from ecode.typed import TypedProgram, Variable
+from ecode.typed import (
+    Assign,
+    CopyRecord,
+    Local,
+    Parameter,
+    Place,
+    Structs,
+    TypedProgram,
+    ValueType,
+    Variable,
+    root,
+    walk,
+)
+from ecode.types import STRING, Array, Ref
 from ecode.values import zero
 
 # The values of a program's static variables by name, as plain values. A dict: copy, save and restore it at will.
@@ -30,11 +43,13 @@ class Outcome:
         returned: the result; None for a void program.
         outputs: each output parameter's record, complete, as plain values.
         log: what logged functions were called with: (name, arguments), in order.
+        work: what was charged to the budget.
     """
 
     returned: Any
     outputs: dict[str, Any]
     log: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    work: int = 0
 
 
 def static_names(program: TypedProgram) -> dict[Variable, str]:
@@ -54,3 +69,41 @@ def initial_statics(program: TypedProgram) -> Statics:
         name: deepcopy(zero(v.type, program.structs) if v.initial is None else v.initial)
         for v, name in static_names(program).items()
     }
+
+
+def stores_texts(program: TypedProgram) -> bool:
+    """Whether a call may change the text of a static variable: the texts of all of them are then stored anew."""
+    return any(holds_texts(variable.type, program.structs) for variable in program.statics) and any(
+        isinstance(node, CopyRecord)
+        or (isinstance(node, Assign) and node.type == STRING and _may_be_static(node.place))
+        for node in walk(program.body)
+    )
+
+
+def _may_be_static(place: Place) -> bool:
+    base = root(place)
+    return base.variable.is_static if isinstance(base, Local) else not isinstance(base, Parameter)
+
+
+def holds_texts(type_: ValueType, structs: Structs) -> bool:
+    """Whether a value has strings in place."""
+    match type_:
+        case Array() if not type_.is_dynamic:
+            return holds_texts(type_.element, structs)
+        case Ref():
+            return any(holds_texts(field.type, structs) for field in structs[type_.name].fields)
+    return type_ == STRING
+
+
+def text_bytes(value: Any, type_: ValueType, structs: Structs) -> int:
+    """What the texts of a static variable take, each with its NUL; absent ones too."""
+    match type_:
+        case Array():
+            if not holds_texts(type_, structs):
+                return 0
+            inner = type_.element if len(type_.dims) < 2 else Array(type_.element, type_.dims[1:])
+            return sum(text_bytes(item, inner, structs) for item in value)
+        case Ref():
+            fields = structs[type_.name].fields
+            return sum(text_bytes(value[field.name], field.type, structs) for field in fields)
+    return len(value or b"") + 1 if type_ == STRING else 0

@@ -138,7 +138,7 @@ class Program:
             inputs: a plain value for each parameter that is not an output (see `ecode.values`); a record may leave
                 fields out.
             statics: the state, from `statics`; it is updated in place unless the call traps. None starts afresh.
-            budget: backward jumps allowed.
+            budget: units of work allowed.
 
         Raises:
             Trap: the event ended early; `statics` is as it was before.

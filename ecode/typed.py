@@ -362,6 +362,7 @@ class Loop(Typed):
     """`condition` is None where it is absent; `tests_first` is false for `do`.
 
     `counted` is filled by a pass; unless it may be left early, such a loop is charged to the budget before it begins.
+    `work` is what a round costs by its text, without the rounds of loops in it; another pass fills it.
     """
 
     condition: Expression | None
@@ -369,6 +370,7 @@ class Loop(Typed):
     body: Statement
     tests_first: bool
     counted: Counted | None = None
+    work: int = 1
 
     @property
     def is_charged_before(self) -> bool:
@@ -403,10 +405,10 @@ class Return(Typed):
 
 @dataclass(frozen=True, slots=True)
 class Jump(Typed):
-    """In a `Machine`: go on with another state, at once. `charges` says that it closes a loop."""
+    """In a `Machine`: go on with another state, at once. One that leads back costs `work`, that of what it repeats."""
 
     state: int
-    charges: bool = False
+    work: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,6 +433,7 @@ class TypedProgram:
         returns: the type of the result; None for a void program.
         variables: all locals and statics, `variables[v.index] is v`.
         functions: the host and library functions that it calls.
+        work: what a call costs by the text, without the rounds of loops.
     """
 
     source: str
@@ -441,6 +444,7 @@ class TypedProgram:
     variables: tuple[Variable, ...]
     functions: tuple[Function, ...]
     body: Statement
+    work: int = 0
 
     @property
     def statics(self) -> tuple[Variable, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from docs.generate import DOCS, PAGES
-from ecode.errors import CODES, Category, NotCompilable, ParameterError, TrapKind
+from ecode.errors import CODES, Category, CostError, NotCompilable, ParameterError, TrapKind
 from tests.test_layers import ROOT, SOURCES
 
 PROSE = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
@@ -23,7 +23,7 @@ def test_page_is_up_to_date(name: str) -> None:
 
 def test_every_error_code_of_e_code_is_explained() -> None:
     made = {f"ECODE_{kind.upper()}" for kind in (*Category, *TrapKind)}
-    raised = {error.code for error in (ParameterError(""), NotCompilable(""))}
+    raised = {error.code for error in (ParameterError(""), NotCompilable(""), CostError(""))}
     assert made | raised == set(CODES)
 
 

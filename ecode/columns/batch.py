@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -137,7 +137,7 @@ class BatchProgram:
             {entry: source for block in blocks.values() for entry, source in block.sources.items()},
             (_Output(made, last.typed.param_types[made], dict(sink.buffers), tuple(sink.capacities)),),
             tuple(program.source for program in programs),
-            first.limits,
+            replace(first.limits, budget=min(program.limits.budget for program in programs)),
             first.statics,
         )
 
@@ -189,7 +189,7 @@ class BatchProgram:
                 that the program reads need to be there.
             count: the number of events.
             statics: the state; it is updated in place. None starts afresh.
-            budget: backward jumps allowed to each event.
+            budget: units of work allowed to each event.
             memory: the table entries of a binding of the caller's (see `in_row`).
             room: what earlier batches needed, so that this one need not grow; it is updated in place.
             allocate: makes so many bytes of memory for the outputs, whose content does not matter. Where batches come

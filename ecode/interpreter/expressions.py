@@ -10,8 +10,21 @@ from ecode import printf
 from ecode.arithmetic import compute, convert, is_floating, limits, round_single, wrap
 from ecode.environment import Function
 from ecode.errors import TrapKind
-from ecode.interpreter.memory import Code, Frame, PointerValue, RecordValue, Text, Trapped, bodily, resized, total
+from ecode.interpreter.memory import (
+    Code,
+    Frame,
+    PointerValue,
+    RecordValue,
+    Text,
+    Trapped,
+    bodily,
+    resized,
+    spend,
+    take,
+    total,
+)
 from ecode.interpreter.places import address, character, location, position, value_at
+from ecode.layout import align
 from ecode.typed import (
     AddressOf,
     Arithmetic,
@@ -42,6 +55,7 @@ from ecode.typed import (
     ValueType,
 )
 from ecode.types import FLOAT64, STRING, Array, Basic, Kind, Pointer, Ref
+from ecode.work import BYTES, Work, shortest_text
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
@@ -62,6 +76,7 @@ class Expressions:
         self.positions = {n: {f.name: i for i, f in enumerate(s.fields)} for n, s in program.structs.items()}
         self.param_slots = {p.name: len(program.variables) + i for i, p in enumerate(program.params)}
         self.texts: dict[bytes, Text] = {}
+        self.work = Work(program.structs)
 
     def text(self, value: bytes) -> Text:
         """The one object for all equal literals."""
@@ -184,7 +199,17 @@ class Expressions:
                 return _compare_pointers(op, left(frame), right(frame), at)
 
             return pointers
+        if node.left.type == STRING and shortest_text(node) is None:
+            return self._compare_texts(left, right, compare, node.at)
         return lambda frame: 1 if compare(left(frame), right(frame)) else 0
+
+    def _compare_texts(self, left: Code, right: Code, compare: Callable[[Any, Any], bool], at: int) -> Code:
+        def compared(frame: Frame) -> int:
+            one, other = left(frame), right(frame)
+            spend(frame, min(len(one or b""), len(other or b"")), at)
+            return 1 if compare(one, other) else 0
+
+        return compared
 
     def _string_pointer(self, node: StringPointer) -> Code:
         value = self.value(node.value)
@@ -300,17 +325,17 @@ class Expressions:
             assert isinstance(field.type, Array)
             index = position(self, place.struct, name)
             dims = [d if isinstance(d, int) else (position(self, place.struct, d),) for d in field.type.dims]
-            arrays.append((index, dims, field.type.element))
+            arrays.append((index, dims, field.type.element, self.work.value(field.type.element)))
 
         def sizes(fields: Any, dims: list[Any]) -> list[int]:
             return [dim if isinstance(dim, int) else fields[dim[0]] for dim in dims]
 
         def resize(frame: Frame, fields: Any, index: int, value: int) -> None:
-            before = [total(sizes(fields, dims), _NO_LIMIT, at) for _, dims, _ in arrays]
+            before = [total(sizes(fields, dims), _NO_LIMIT, at) for _, dims, _, _ in arrays]
             fields[index] = value
-            for old, (array, dims, element) in zip(before, arrays, strict=True):
+            for old, (array, dims, element, units) in zip(before, arrays, strict=True):
                 new = total(sizes(fields, dims), self.output_bytes, at)
-                fields[array] = resized(frame, fields[array], old, new, element, self.structs, at)
+                fields[array] = resized(frame, fields[array], old, new, element, units, self.structs, at)
 
         return resize
 
@@ -342,7 +367,8 @@ class Expressions:
                             d if isinstance(d, int) else value[self.positions[type_.name][d]] for d in field.type.dims
                         ]
                         count = total(dims, self.output_bytes, at)
-                        copied[i] = resized(frame, [], 0, count, field.type.element, self.structs, at)
+                        spend(frame, self.work.value(field.type.element) * count, at)
+                        copied[i] = resized(frame, [], 0, count, field.type.element, 0, self.structs, at)
                         for j in range(count):
                             copied[i][j] = self._deep(frame, value[i][j], field.type.element, at)
                     else:
@@ -357,12 +383,22 @@ class Expressions:
         arguments = [self.value(argument) for argument in node.arguments]
         finish = self._finish(function, node.type)
         needed = [i for i, p in enumerate(function.parameters) if p == STRING] if function.needs_strings else []
+        charge = None if shortest_text(node) is not None else function.charge
 
         def call(frame: Frame) -> Any:
             values = [argument(frame) for argument in arguments]
             if needed and any(values[i] is None for i in needed):
                 raise Trapped(TrapKind.INDEX_OUT_OF_RANGE, at)
+            try:
+                units, size = (0, 0) if charge is None else charge.call(*values)
+                spend(frame, units, at)
+                take(frame, size, at)
+            except Trapped as trapped:
+                raise Trapped(trapped.kind, at) from None
             if function.is_logged:
+                size = _logged_bytes(values)
+                spend(frame, size // BYTES, at)
+                take(frame, size, at)
                 frame.log.append((function.name, _logged(function, values)))
             try:
                 result = function.call(*values)
@@ -395,6 +431,11 @@ def _logged(function: Function, values: list[Any]) -> tuple[Any, ...]:
     if function.name == "printf":
         return (printf.formatted(values[0], values[1:]),)
     return tuple(bytes(value) if isinstance(value, bytes) else value for value in values)
+
+
+def _logged_bytes(values: list[Any]) -> int:
+    """What a call takes in the log of generated code."""
+    return 24 + sum(16 + (align(len(value), 8) if isinstance(value, bytes) else 0) for value in values)
 
 
 def moved(pointer: PointerValue | None, offset: int, at: int) -> PointerValue:

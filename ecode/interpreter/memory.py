@@ -70,6 +70,21 @@ class Frame:
     result: Any = None
 
 
+def spend(frame: Frame, units: int, at: int) -> None:
+    """Charges work."""
+    if units > frame.budget:
+        raise Trapped(TrapKind.BUDGET_EXCEEDED, at)
+    frame.budget -= units
+
+
+def take(frame: Frame, size: int, at: int) -> None:
+    """Charges memory, in bytes."""
+    size = align(size, 8)
+    if size > frame.bytes_left:
+        raise Trapped(TrapKind.SIZE_LIMIT, at)
+    frame.bytes_left -= size
+
+
 def fresh(type_: ValueType, structs: Structs) -> Any:
     """A new zero of a type."""
     match type_:
@@ -132,18 +147,19 @@ def total(extents: list[int], frame_limit: int, at: int) -> int:
 
 
 def resized(
-    frame: Frame, items: list[Any], old: int, new: int, element: ValueType, structs: Structs, at: int
+    frame: Frame, items: list[Any], old: int, new: int, element: ValueType, units: int, structs: Structs, at: int
 ) -> list[Any]:
-    """The elements of a dynamic array after its extents changed: `items` itself while its capacity suffices."""
+    """The elements of a dynamic array after its extents changed: `items` itself while its capacity suffices. `units` is
+    what an element costs."""
+    if new < old:
+        spend(frame, units * (old - new), at)
     for i in range(new, min(old, len(items))):
         clear(items, i, element, structs)
     if new <= len(items):
         return items
     capacity = max(new, 2 * len(items))
-    size = align(capacity * MEMORY_LAYOUT.size(element, structs), 8)
-    if size > frame.bytes_left:
-        raise Trapped(TrapKind.SIZE_LIMIT, at)
-    frame.bytes_left -= size
+    spend(frame, units * capacity, at)
+    take(frame, capacity * MEMORY_LAYOUT.size(element, structs), at)
     kept = [bodily(item, element, structs) for item in items]
     return kept + [fresh(element, structs) for _ in range(capacity - len(items))]
 

@@ -9,12 +9,13 @@ from ecode.environment import Mode
 from ecode.errors import Category, ParameterError, Trap, diagnostic
 from ecode.interpreter.convert import to_memory, to_plain
 from ecode.interpreter.expressions import Expressions
-from ecode.interpreter.memory import Frame, Trapped, fresh
+from ecode.interpreter.memory import Frame, Trapped, fresh, spend, take
 from ecode.interpreter.statements import runner
 from ecode.limits import Limits
-from ecode.outcome import Outcome, Statics, static_names
+from ecode.outcome import Outcome, Statics, static_names, stores_texts, text_bytes
 from ecode.typed import TypedProgram
 from ecode.types import STRING, Record
+from ecode.work import BYTES
 
 
 class Interpreter:
@@ -25,6 +26,7 @@ class Interpreter:
         self.code = Expressions(program, limits.output_bytes)
         self.body = runner(self.code, program.body)
         self.names = static_names(program)
+        self.stores_texts = stores_texts(program)
 
     def run(self, inputs: Mapping[str, Any], statics: Statics, budget: int | None = None) -> Outcome:
         """Runs the program once.
@@ -32,7 +34,7 @@ class Interpreter:
         Args:
             inputs: a plain value for each parameter that is not an output.
             statics: the state; it is changed in place, and stays as it was when the call traps.
-            budget: backward jumps allowed; the program's limit by default.
+            budget: units of work allowed; the program's limit by default.
 
         Raises:
             ParameterError: a value does not fit its parameter.
@@ -46,8 +48,10 @@ class Interpreter:
             slots = self._slots(inputs, statics)
         except RecursionError:
             raise ParameterError("a value is nested too deeply") from None
-        frame = Frame(slots, self.limits.budget if budget is None else budget, self.limits.output_bytes, [])
+        given = self.limits.budget if budget is None else budget
+        frame = Frame(slots, given, self.limits.output_bytes, [])
         try:
+            spend(frame, program.work, program.body.at)
             self.body(frame)
             outputs = {
                 param.name: to_plain(slots[self.code.param_slots[param.name]], self.types[param.name], structs, 0)
@@ -55,11 +59,15 @@ class Interpreter:
                 if param.mode is Mode.OUT
             }
             after = {v: to_plain(slots[v.index], v.type, structs, 0) for v in program.statics}
+            if self.stores_texts:
+                size = sum(text_bytes(value, v.type, structs) for v, value in after.items())
+                spend(frame, size // BYTES, 0)
+                take(frame, size, 0)
         except Trapped as trapped:
             raise trap(program.source, trapped) from None
         for variable, value in after.items():
             statics[self.names[variable]] = value
-        return Outcome(self._returned(frame), outputs, tuple(frame.log))
+        return Outcome(self._returned(frame), outputs, tuple(frame.log), given - frame.budget)
 
     def _slots(self, inputs: Mapping[str, Any], statics: Statics) -> list[Any]:
         """Variables and parameters as the call begins."""

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from enum import IntEnum
 
 from ecode.arithmetic import limits
-from ecode.errors import TrapKind
 from ecode.interpreter.expressions import Expressions
-from ecode.interpreter.memory import Code, Frame, Trapped, clear
+from ecode.interpreter.memory import Code, Frame, clear, spend
 from ecode.typed import Block, Break, Continue, Counted, Declare, Evaluate, If, Jump, Loop, Machine, Return, Statement
 from ecode.types import Basic
 
@@ -100,7 +99,8 @@ def _loop(code: Expressions, node: Loop) -> Runner:
     condition: Code = (lambda frame: True) if node.condition is None else code.truth(node.condition)
     step: Code = (lambda frame: None) if node.step is None else code.value(node.step)
     body, at, tests_first = runner(code, node.body), node.at, node.tests_first
-    charge = _charge(code, node.counted, at) if node.counted and node.is_charged_before else None
+    work = node.work
+    charge = _charge(code, node.counted, work, at) if node.counted and node.is_charged_before else None
 
     def run(frame: Frame) -> int:
         if charge is not None:
@@ -114,7 +114,7 @@ def _loop(code: Expressions, node: Loop) -> Runner:
                     return left
                 step(frame)
                 if charge is None:
-                    spend(frame, 1, at)
+                    spend(frame, work, at)
                 if not condition(frame):
                     break
         return Exit.NEXT
@@ -122,14 +122,7 @@ def _loop(code: Expressions, node: Loop) -> Runner:
     return run
 
 
-def spend(frame: Frame, rounds: int, at: int) -> None:
-    """Charges jumps back to the budget."""
-    if rounds > frame.budget:
-        raise Trapped(TrapKind.BUDGET_EXCEEDED, at)
-    frame.budget -= rounds
-
-
-def _charge(code: Expressions, counted: Counted, at: int) -> Callable[[Frame], None]:
+def _charge(code: Expressions, counted: Counted, work: int, at: int) -> Callable[[Frame], None]:
     """Charges all rounds of a counted loop; one that would run past the variable's range never ends."""
     bound, index, step = code.value(counted.bound), counted.variable.index, counted.step
     assert isinstance(counted.variable.type, Basic)
@@ -140,7 +133,7 @@ def _charge(code: Expressions, counted: Counted, at: int) -> Callable[[Frame], N
         start, end = frame.slots[index], bound(frame) + includes * step
         rounds = (end - start) * step
         if rounds > 0:
-            spend(frame, rounds if low <= end <= high else frame.budget + 1, at)
+            spend(frame, rounds * work if low <= end <= high else frame.budget + 1, at)
 
     return charge
 
@@ -155,11 +148,11 @@ def _return(value: Code | None) -> Runner:
 
 
 def _jump(node: Jump) -> Runner:
-    state, charges, at = Exit.JUMP + node.state, node.charges, node.at
+    state, work, at = Exit.JUMP + node.state, node.work, node.at
 
     def run(frame: Frame) -> int:
-        if charges:
-            spend(frame, 1, at)
+        if work:
+            spend(frame, work, at)
         return state
 
     return run

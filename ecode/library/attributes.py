@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ecode.environment import Function
+from ecode.environment import Charge, Function
 from ecode.errors import TrapKind
 from ecode.interpreter.memory import Trapped
 from ecode.types import FLOAT32, FLOAT64, INT32, INT64, STRING, Basic
@@ -19,6 +19,8 @@ _KINDS: dict[str, tuple[str, Basic]] = {
     "double": ("attr_dvalue", FLOAT64),
     "string": ("attr_svalue", STRING),
 }
+# What a list, and each attribute in it, takes in generated code.
+LIST_BYTES, ENTRY_BYTES = 16, 48
 AttributeList = dict[bytes, tuple[str, Any]]
 
 
@@ -56,6 +58,20 @@ def _free(handle: AttributeList | None) -> None:
     _list(handle).clear()
 
 
+def _search_charge(handle: AttributeList | None, name: bytes | None, *_: Any) -> tuple[int, int]:
+    """Generated code looks at one attribute after the other."""
+    return len(_list(handle)) * (len(_name(name)) + 1), 0
+
+
+def _set_charge(handle: AttributeList | None, name: bytes | None, value: Any) -> tuple[int, int]:
+    return _search_charge(handle, name)[0], 0 if _name(name) in _list(handle) else ENTRY_BYTES
+
+
+def _copy_charge(handle: AttributeList | None) -> tuple[int, int]:
+    count = len(_list(handle))
+    return count * ENTRY_BYTES // 8, LIST_BYTES + count * ENTRY_BYTES
+
+
 def _functions() -> tuple[Function, ...]:
     handle, setters, getters = "attr_list", [], []
     for kind, (getter, type_) in _KINDS.items():
@@ -66,13 +82,14 @@ def _functions() -> tuple[Function, ...]:
         def get(handle: Any, name: Any, kind: str = kind) -> Any:
             return _get(kind, handle, name)
 
-        setters.append(Function(f"set_{kind}_attr", None, (handle, STRING, type_), set_))
-        getters.append(Function(getter, type_, (handle, STRING), get))
+        setters.append(Function(f"set_{kind}_attr", None, (handle, STRING, type_), set_, charge=Charge(_set_charge)))
+        getters.append(Function(getter, type_, (handle, STRING), get, charge=Charge(_search_charge)))
+    made = Charge(lambda: (0, LIST_BYTES))
     return (
-        Function("create_attr_list", handle, (), dict),
-        Function("copy_attr_list", handle, (handle,), _copy),
+        Function("create_attr_list", handle, (), dict, charge=made),
+        Function("copy_attr_list", handle, (handle,), _copy, charge=Charge(_copy_charge)),
         Function("free_attr_list", None, (handle,), _free),
-        Function("attr_set", INT32, (handle, STRING), _is_set),
+        Function("attr_set", INT32, (handle, STRING), _is_set, charge=Charge(_search_charge)),
         *setters,
         *getters,
     )

@@ -6,6 +6,7 @@ check_pointers.py  nothing is written through a pointer to what can only be read
 fold_constants.py  operations on constants become their results
 lower_gotos.py     jumps become a state machine
 count_loops.py     loops whose number of rounds is known before they begin
+weigh.py           what loops, jumps back and the program cost
 """
 
 from collections.abc import Callable
@@ -17,10 +18,11 @@ from ecode.passes.check_returns import check_returns
 from ecode.passes.count_loops import count_loops
 from ecode.passes.fold_constants import fold_constants
 from ecode.passes.lower_gotos import lower_gotos
+from ecode.passes.weigh import weigh
 from ecode.typed import TypedProgram
 
 CHECKS: tuple[Callable[[TypedProgram], list[Diagnostic]], ...] = (check_returns, check_jumps, check_pointers)
-REWRITES: tuple[Callable[[TypedProgram], TypedProgram], ...] = (fold_constants, lower_gotos, count_loops)
+REWRITES: tuple[Callable[[TypedProgram], TypedProgram], ...] = (fold_constants, lower_gotos, count_loops, weigh)
 
 __all__ = [
     "CHECKS",
@@ -31,4 +33,5 @@ __all__ = [
     "count_loops",
     "fold_constants",
     "lower_gotos",
+    "weigh",
 ]

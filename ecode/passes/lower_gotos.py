@@ -54,7 +54,7 @@ class _Lowering:
         match statement:
             case Goto():
                 target = self.labels[statement.label]
-                return Jump(statement.at, target, charges=target <= here)
+                return Jump(statement.at, target, int(target <= here))
             case If():
                 return replace(statement, then=self._resolve(statement.then, here))
         return statement

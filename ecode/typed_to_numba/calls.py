@@ -7,13 +7,13 @@ from functools import partial
 from ecode.arithmetic import is_floating
 from ecode.environment import Function
 from ecode.errors import NotCompilable, TrapKind
-from ecode.typed import Call, Expression
+from ecode.library.attributes import ENTRY_BYTES, LIST_BYTES
+from ecode.typed import Call
 from ecode.typed_to_numba import numbers
 from ecode.typed_to_numba.code import Code, Parts, in_order
 from ecode.types import FLOAT32, FLOAT64, INT64, STRING, UINT64, Basic, Pointer
+from ecode.work import BYTES, shortest_text
 
-# An entry of an attribute list: next, name, its length, kind, value, length of the value if it is a string.
-_ENTRY = 48
 # The kinds of arguments in the log.
 LOG_INTEGER, LOG_UNSIGNED, LOG_FLOAT, LOG_TEXT, LOG_ABSENT = range(5)
 _KINDS = {"int": 1, "long": 2, "float": 3, "double": 4, "string": 5}
@@ -34,10 +34,13 @@ def call(code: Code, node: Call) -> Parts:
         for parts, parameter in zip(arguments, function.parameters, strict=True):
             if parameter == STRING:
                 emitter.trap(f"{parts[0]} == 0", TrapKind.INDEX_OUT_OF_RANGE, node.at)
-    if isinstance(node.type, Pointer) or function.is_logged:
+    is_charged = function.charge is not None and shortest_text(node) is None
+    if isinstance(node.type, Pointer) or function.is_logged or is_charged:
         arguments = [tuple(emitter.temp(text) for text in parts) for parts in arguments]
+    if is_charged and function.charge is not None:
+        code.spend(function.charge.native.format(*(text for parts in arguments for text in parts)), node.at)
     if function.is_logged:
-        _log(code, function, node.arguments, arguments)
+        _log(code, function, node, arguments)
     text = function.native.format(*(text for parts in arguments for text in parts))
     if isinstance(node.type, Pointer):
         offset = emitter.temp(text)
@@ -57,14 +60,16 @@ def call(code: Code, node: Call) -> Parts:
     return (text if function.is_pure else emitter.temp(text),)
 
 
-def _log(code: Code, function: Function, nodes: tuple[Expression, ...], arguments: list[Parts]) -> None:
+def _log(code: Code, function: Function, call: Call, arguments: list[Parts]) -> None:
     """Appends the call to the log: the event, the function, the number of arguments, then for each its kind and eight
     bytes; those of a string are its length, and its bytes follow, padded. `columns.log` reads it."""
-    emitter = code.emitter
+    emitter, nodes = code.emitter, call.arguments
     log, size = emitter.entry("log"), emitter.entry("log_size")
     number = code.program.functions.index(function)
     strings = [parts for node, parts in zip(nodes, arguments, strict=True) if node.type == STRING]
     needed = emitter.temp(" + ".join([str(24 + 16 * len(nodes)), *(f"(({parts[1]} + 7) & -8)" for parts in strings)]))
+    code.spend(f"({needed} >> 3)", call.at)
+    code.stored.charge(emitter, needed, call.at)
     emitter.out_of("log", f"log_used + {needed} > {size}", f"log_used + {needed}")
     at = emitter.temp(f"{log} + log_used")
     emitter.line(f"log_used += {needed}")
@@ -92,18 +97,19 @@ def _attributes(code: Code, name: str, texts: list[str], at: int) -> Parts:
     emitter, stored = code.emitter, code.stored
     texts = [emitter.temp(text) for text in texts]
     if name == "create_attr_list":
-        handle = stored.allocate(emitter, "8", at, is_limited=False)
-        emitter.line(f"store_int64({handle}, 0)")
+        handle = stored.allocate(emitter, str(LIST_BYTES), at, is_limited=True)
+        emitter.line(f"zero({handle}, {LIST_BYTES})")
         return (handle,)
     handle, *rest = texts
     emitter.trap(f"{handle} == 0", TrapKind.INDEX_OUT_OF_RANGE, at)
     if name == "free_attr_list":
-        emitter.line(f"store_int64({handle}, 0)")
+        emitter.line(f"zero({handle}, {LIST_BYTES})")
         return ()
     if name == "copy_attr_list":
         return (_copied_list(code, handle, at),)
     key, length, *given = rest
     emitter.trap(f"{key} == 0", TrapKind.INDEX_OUT_OF_RANGE, at)
+    code.spend(f"load_int64({handle} + 8) * ({length} + 1)", at)
     if name == "attr_set":
         return (f"(1 if find_attribute({handle}, {key}, {length}) != 0 else 0)",)
     if name in _GETTERS:
@@ -118,8 +124,9 @@ def _attributes(code: Code, name: str, texts: list[str], at: int) -> Parts:
     kind = name.split("_")[1]
     entry = emitter.temp(f"find_attribute({handle}, {key}, {length})")
     with emitter.block(f"if {entry} == 0:"):
-        made = stored.allocate(emitter, str(_ENTRY), at, is_limited=False)
+        made = stored.allocate(emitter, str(ENTRY_BYTES), at, is_limited=True)
         emitter.line(f"store_int64({made}, load_int64({handle}))", f"store_int64({handle}, {made})")
+        emitter.line(f"store_int64({handle} + 8, load_int64({handle} + 8) + 1)")
         emitter.line(f"store_int64({made} + 8, {key})", f"store_int64({made} + 16, {length})", f"{entry} = {made}")
     emitter.line(f"store_int64({entry} + 24, {_KINDS[kind]})")
     if kind in ("float", "double"):
@@ -132,11 +139,14 @@ def _attributes(code: Code, name: str, texts: list[str], at: int) -> Parts:
 
 def _copied_list(code: Code, handle: str, at: int) -> str:
     emitter, stored = code.emitter, code.stored
-    copied = stored.allocate(emitter, "8", at, is_limited=False)
+    count = emitter.temp(f"load_int64({handle} + 8)")
+    code.spend(f"{ENTRY_BYTES // BYTES} * {count}", at)
+    copied = stored.allocate(emitter, str(LIST_BYTES), at, is_limited=True)
     last, entry = emitter.temporary(), emitter.temporary()
-    emitter.line(f"store_int64({copied}, 0)", f"{last} = {copied}", f"{entry} = load_int64({handle})")
+    emitter.line(f"store_int64({copied}, 0)", f"store_int64({copied} + 8, {count})")
+    emitter.line(f"{last} = {copied}", f"{entry} = load_int64({handle})")
     with emitter.block(f"while {entry} != 0:"):
-        made = stored.allocate(emitter, str(_ENTRY), at, is_limited=False)
-        emitter.line(f"copy({made}, {entry}, {_ENTRY})", f"store_int64({made}, 0)", f"store_int64({last}, {made})")
+        made = stored.allocate(emitter, str(ENTRY_BYTES), at, is_limited=True)
+        emitter.line(f"copy({made}, {entry}, {ENTRY_BYTES})", f"store_int64({made}, 0)", f"store_int64({last}, {made})")
         emitter.line(f"{last} = {made}", f"{entry} = load_int64({entry})")
     return copied

@@ -11,6 +11,7 @@ from ecode.typed import Convert, Expression, FieldOf, Local, Parameter, Place, R
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.typed_to_numba.stored import Memory, Stored, StoredSite, plus
 from ecode.types import INT64, Field
+from ecode.work import Work
 
 # The value of an expression: one text for a number or handle, two for a string, three for a pointer.
 Parts = tuple[str, ...]
@@ -58,7 +59,7 @@ class Code:
         ranges: of the variables of the loops around.
         shown: where the source line begins that was written last, as a comment.
         finish: writes what happens when the program returns with these parts (None: without a value).
-        changes_texts: static strings are assigned somewhere.
+        work: the units of values.
     """
 
     program: TypedProgram
@@ -74,11 +75,21 @@ class Code:
     loops: list[LoopText] = field(default_factory=list)
     ranges: dict[Variable, Range] = field(default_factory=dict)
     shown: int = -1
+    work: Work = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.work = Work(self.program.structs)
 
     def field(self, struct: str, name: str) -> Field:
         found = self.program.structs[struct].find(name)
         assert found is not None
         return found
+
+    def spend(self, units: str, at: int) -> None:
+        """Charges work to the budget."""
+        if units != "0":
+            self.emitter.line(f"budget -= {units}")
+            self.emitter.trap("budget < 0", TrapKind.BUDGET_EXCEEDED, at)
 
     def check_index(self, index: Expression, text: str, extent: str, at: int) -> None:
         """Traps unless 0 <= index < extent; writes only what is not known already."""

@@ -81,6 +81,8 @@ class _Copy:
                     site = self.reader.field(emitter, source, size)
                     extents.append(self.reader.number(emitter, site, size.type))
             count = stored.total(emitter, extents, self.at, is_limited=not self.is_input)
+            if not self.is_input:
+                code.spend(f"{code.work.value(field.type.element)} * {count}", self.at)
             self._room(field.type, target, count)
             self._elements(inner, field.type, target, count, depth)
 

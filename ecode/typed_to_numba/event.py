@@ -143,6 +143,7 @@ class Event:
     def write(self) -> None:
         """Writes the event, from its inputs to its end, which leaves the function."""
         emitter, code = self.emitter, self.code
+        code.spend(str(self.program.work), self.program.body.at)
         self._place_variables()
         self._bind_inputs()
         for param in self.program.params:

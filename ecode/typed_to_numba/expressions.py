@@ -41,6 +41,7 @@ from ecode.typed_to_numba.copying import copy_value
 from ecode.typed_to_numba.places import address, located, number
 from ecode.typed_to_numba.stored import InMemory, Scattered, StoredSite
 from ecode.types import INT64, STRING, Array, Basic, Pointer
+from ecode.work import shortest_text
 
 # Longer texts are cut into lines, so that Python's parser takes them and people can read them.
 _LONGEST = 160
@@ -193,6 +194,9 @@ def _compare(code: Code, node: Compare) -> str:
         return _compare_pointers(code, node)
     left, right = in_order(code, partial(value, code, node.left), partial(value, code, node.right))
     if type_ == STRING:
+        if shortest_text(node) is None:
+            left, right = (tuple(code.emitter.temp(part) for part in parts) for parts in (left, right))
+            code.spend(f"min_int64({left[1]}, {right[1]})", node.at)
         same = f"same_text({', '.join((*left, *right))})"
         return same if node.op == "==" else f"(not {same})"
     assert isinstance(type_, Basic)
@@ -360,7 +364,13 @@ class _Written:
         stored.store(emitter, self.site, parts)
         for (site, _, old), (_, dims, _) in zip(olds, self.arrays, strict=True):
             total = stored.total(emitter, dims, at, is_limited=True)
-            stored.resize(emitter, site, old, total, at)
+            assert isinstance(site.type, Array)
+            spend = partial(_spend_elements, code, code.work.value(site.type.element), at)
+            stored.resize(emitter, site, old, total, at, spend)
+
+
+def _spend_elements(code: Code, units: int, at: int, count: str) -> None:
+    code.spend(f"{units} * {count}", at)
 
 
 def _writable(code: Code, place: Place, resizes: tuple[str, ...]) -> _Written:

@@ -11,6 +11,11 @@ def max_int64(a, b):
 
 
 @inline
+def min_int64(a, b):
+    return a if a < b else b
+
+
+@inline
 def compare_bytes(a, n, b, m):
     i = 0
     while i < n and i < m:
@@ -70,47 +75,123 @@ def strrchr(a, n, wanted):
 
 
 @inline
+def suffix_start(b, m, is_reversed):
+    # The start of the greatest suffix of a text, less one, and its period: Crochemore and Perrin, "Two-way
+    # string-matching". `is_reversed` turns the order of characters around.
+    start = -1
+    j = 0
+    k = 1
+    period = 1
+    while j + k < m:
+        x = load_uint8(b + j + k)
+        y = load_uint8(b + start + k)
+        if x == y:
+            if k == period:
+                j += period
+                k = 1
+            else:
+                k += 1
+        elif (x > y) if is_reversed else (x < y):
+            j += k
+            k = 1
+            period = j - start
+        else:
+            start = j
+            j = start + 1
+            k = 1
+            period = 1
+    return start, period
+
+
+@inline
 def strstr(a, n, b, m):
-    i = 0
-    while i + m <= n:
-        j = 0
-        while j < m and load_uint8(a + i + j) == load_uint8(b + j):
-            j += 1
-        if j == m:
-            return i
-        i += 1
+    # Linear in both lengths, without memory of its own.
+    if m == 0:
+        return 0
+    if m > n:
+        return -1
+    start, period = suffix_start(b, m, False)
+    other, other_period = suffix_start(b, m, True)
+    if other > start:
+        start = other
+        period = other_period
+    is_periodic = start + 1 + period <= m and same_bytes(b, b + period, start + 1)
+    if not is_periodic:
+        period = max_int64(start + 1, m - start - 1) + 1
+    known = -1
+    at = 0
+    while at <= n - m:
+        i = max_int64(start, known) + 1
+        while i < m and load_uint8(b + i) == load_uint8(a + at + i):
+            i += 1
+        if i < m:
+            at += i - start
+            known = -1
+            continue
+        i = start
+        while i > known and load_uint8(b + i) == load_uint8(a + at + i):
+            i -= 1
+        if i <= known:
+            return at
+        at += period
+        known = m - period - 1 if is_periodic else -1
     return -1
 
 
 @inline
-def is_among(byte, b, m):
-    j = 0
-    while j < m:
-        if load_uint8(b + j) == byte:
-            return True
-        j += 1
-    return False
+def same_bytes(a, b, n):
+    i = 0
+    while i < n:
+        if load_uint8(a + i) != load_uint8(b + i):
+            return False
+        i += 1
+    return True
+
+
+@inline
+def length_of(a, n, b, m, wanted):
+    # How long the text begins with characters that are (or are not) among those of another: a set of 256 bits.
+    c0 = 0
+    c1 = 0
+    c2 = 0
+    c3 = 0
+    i = 0
+    while i < m:
+        byte = as_int64(load_uint8(b + i))
+        bit = 1 << (byte & 63)
+        if byte < 64:
+            c0 |= bit
+        elif byte < 128:
+            c1 |= bit
+        elif byte < 192:
+            c2 |= bit
+        else:
+            c3 |= bit
+        i += 1
+    i = 0
+    while i < n:
+        byte = as_int64(load_uint8(a + i))
+        word = c0 if byte < 64 else c1 if byte < 128 else c2 if byte < 192 else c3
+        if ((word >> (byte & 63)) & 1) != wanted:
+            return i
+        i += 1
+    return n
 
 
 @inline
 def strspn(a, n, b, m):
-    i = 0
-    while i < n and is_among(load_uint8(a + i), b, m):
-        i += 1
-    return i
+    return length_of(a, n, b, m, 1)
 
 
 @inline
 def strcspn(a, n, b, m):
-    i = 0
-    while i < n and not is_among(load_uint8(a + i), b, m):
-        i += 1
-    return i
+    return length_of(a, n, b, m, 0)
 
 
 @inline
 def find_attribute(handle, a, n):
-    # The handle is the address of the address of the first entry: next, name, length, kind, value, length of the value.
+    # At the handle lie the address of the first entry (next, name, length, kind, value, length of the value) and how
+    # many there are.
     entry = load_int64(handle)
     while entry != 0:
         if same_text(load_int64(entry + 8), load_int64(entry + 16), a, n):

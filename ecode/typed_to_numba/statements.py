@@ -56,8 +56,8 @@ def write(code: Code, node: Statement) -> None:
         case Return():
             code.finish(None if node.value is None else value(code, node.value))
         case Jump():
-            if node.charges:
-                _spend(code, "1", node.at)
+            if node.work:
+                code.spend(str(node.work), node.at)
             emitter.line(f"state = {node.state}", "continue")
         case Machine():
             _machine(code, node)
@@ -102,7 +102,7 @@ def _loop(code: Code, node: Loop) -> None:
         raise NotCompilable(f"more than {_MOST_LOOPS} loops inside each other")
     known = _range(code, node)
     if node.counted is not None and node.is_charged_before:
-        _charge(code, node.counted, node.at)
+        _charge(code, node.counted, node.work, node.at)
     with emitter.captured() as test_lines:
         test = "True" if node.condition is None else condition(code, node.condition)
     is_simple = node.tests_first and not test_lines
@@ -111,7 +111,7 @@ def _loop(code: Code, node: Loop) -> None:
         if node.step is not None:
             _step(code, node, node.step)
         if not node.is_charged_before:
-            _spend(code, "1", node.at)
+            code.spend(str(node.work), node.at)
         if not node.tests_first:
             leave_unless_true()
 
@@ -160,13 +160,7 @@ def _range(code: Code, node: Loop) -> Range | None:
     )
 
 
-def _spend(code: Code, rounds: str, at: int) -> None:
-    """Charges jumps back to the budget."""
-    code.emitter.line(f"budget -= {rounds}")
-    code.emitter.trap("budget < 0", TrapKind.BUDGET_EXCEEDED, at)
-
-
-def _charge(code: Code, counted: Counted, at: int) -> None:
+def _charge(code: Code, counted: Counted, work: int, at: int) -> None:
     """Charges all rounds of a counted loop; one that would run past the variable's range never ends."""
     emitter = code.emitter
     site = code.variables[counted.variable]
@@ -179,13 +173,13 @@ def _charge(code: Code, counted: Counted, at: int) -> None:
         last = f"{bound} {'+' if is_up else '-'} 1" if counted.op in ("<=", ">=") else bound
         rounds = emitter.temp(f"{last} - {start}" if is_up else f"{start} - ({last})")
         # The difference of two int64 may wrap around; it is then negative, and larger than any budget.
-        endless = [f"{rounds} < 0", f"{rounds} > budget"]
+        endless = [f"{rounds} < 0", f"{rounds} > quotient_int64(budget, {work})" if work > 1 else f"{rounds} > budget"]
         if counted.op in ("<=", ">="):
             endless.append(f"{bound} == {high if is_up else f'({low + 1} - 1)'}")
         if counted.variable.type.size < 8:
             endless.append(f"{bound} > {high}" if is_up else f"{bound} < {low}")
         emitter.trap(" or ".join(endless), TrapKind.BUDGET_EXCEEDED, at)
-        emitter.line(f"budget -= {rounds}")
+        emitter.line(f"budget -= {rounds} * {work}" if work > 1 else f"budget -= {rounds}")
 
 
 def _machine(code: Code, node: Machine) -> None:

@@ -7,11 +7,11 @@ texts of static strings lie in one of two blocks: an event that changed any writ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 from ecode.layout import MEMORY_LAYOUT
-from ecode.outcome import static_names
-from ecode.typed import Assign, CopyRecord, Local, ValueType, Variable, root, walk
+from ecode.outcome import holds_texts, static_names, stores_texts
+from ecode.typed import ValueType, Variable
 from ecode.typed_to_numba.code import Code
 from ecode.typed_to_numba.stored import InMemory, Memory, Scattered
 from ecode.types import STRING, Array, Basic, Ref
@@ -29,15 +29,7 @@ class StaticsText:
         self.block.size = _SIDE
         self.homes: dict[Variable, InMemory] = {}
         self.in_place = False
-        self.changes_texts = any(
-            isinstance(node, Assign | CopyRecord) and self._is_static_text(node) for node in walk(code.program.body)
-        )
-
-    def _is_static_text(self, node: Assign | CopyRecord) -> bool:
-        base = root(node.place)
-        if isinstance(base, Local):
-            return base.variable.is_static and (isinstance(node, CopyRecord) or node.type == STRING)
-        return isinstance(node, CopyRecord) or node.type == STRING
+        self.stores_texts = stores_texts(code.program)
 
     def place(self, variable: Variable, is_pointed: bool) -> None:
         code = self.code
@@ -77,7 +69,7 @@ class StaticsText:
     def store(self) -> None:
         """Writes the end of an event that does not trap."""
         code = self.code
-        if self.homes and self.changes_texts:
+        if self.stores_texts:
             self._store_texts()
         for variable, home in self.homes.items():
             site = code.variables[variable]
@@ -90,38 +82,53 @@ class StaticsText:
 
     def _store_texts(self) -> None:
         """Copies all static strings to the block that they are not in."""
-        emitter, stored = self.code.emitter, self.code.stored
-        sites = [site for variable in self.homes for site in self._texts(self.code.variables[variable], variable.type)]
-        if not sites:
-            return
-        texts = [tuple(emitter.temp(part) for part in stored.string(emitter, site)) for site in sites]
-        needed = emitter.temp(" + ".join(f"{length} + 1" for _, length in texts))
+        code, emitter, stored = self.code, self.code.emitter, self.code.stored
+        needed = emitter.temporary()
+        emitter.line(f"{needed} = 0")
+
+        def measure(site: Scattered | InMemory) -> None:
+            emitter.line(f"{needed} += {stored.string(emitter, site)[1]} + 1")
+
+        self._each_text(measure)
+        code.spend(f"({needed} >> 3)", 0)
+        stored.charge(emitter, emitter.temp(f"({needed} + 7) & -8"), 0)
         emitter.out_of("texts", f"{needed} > {emitter.entry('texts_size')}", needed)
         side = emitter.temp("load_int64(statics)")
-        other, own = emitter.entry("texts_other"), emitter.entry("texts")
-        at = emitter.temp(f"{other} if {side} == 0 else {own}")
-        emitter.line(f"store_int64(statics, 1 - {side})")
-        for site, (address, length) in zip(sites, texts, strict=True):
+        other, own, at = emitter.entry("texts_other"), emitter.entry("texts"), emitter.temporary()
+        emitter.line(f"{at} = {other} if {side} == 0 else {own}", f"store_int64(statics, 1 - {side})")
+
+        def move(site: Scattered | InMemory) -> None:
+            address, length = (emitter.temp(part) for part in stored.string(emitter, site))
             emitter.line(f"copy({at}, {address}, {length})", f"store_int8({at} + {length}, 0)")
             stored.store(emitter, site, (f"({at} if {address} != 0 else 0)", length))
-            at = emitter.temp(f"{at} + {length} + 1")
+            emitter.line(f"{at} += {length} + 1")
 
-    def _texts(self, site: Scattered | InMemory, type_: ValueType) -> Iterator[Scattered | InMemory]:
-        """Every string in a static variable."""
-        structs, emitter = self.code.program.structs, self.code.emitter
+        self._each_text(move)
+
+    def _each_text(self, act: Callable[[Scattered | InMemory], None]) -> None:
+        """Writes something for each static string."""
+        for variable in self.homes:
+            self._texts(self.code.variables[variable], variable.type, act)
+
+    def _texts(self, site: Scattered | InMemory, type_: ValueType, act: Callable[[Scattered | InMemory], None]) -> None:
+        """Writes something for every string in a value."""
+        structs, emitter, stored = self.code.program.structs, self.code.emitter, self.code.stored
+        if not holds_texts(type_, structs):
+            return
         match type_:
-            case Basic() if type_ == STRING:
-                yield site
             case Array():
                 count = 1
                 for dim in type_.dims:
                     count *= int(dim)
-                if next(self._texts(InMemory(type_.element, "0"), type_.element), None) is not None:
-                    for i in range(count):
-                        yield from self._texts(self.code.stored.element(emitter, site, type_, str(i)), type_.element)
+                index = emitter.name("each")
+                with emitter.block(f"for {index} in range({count}):"):
+                    element = stored.element(emitter, site, type_, index)
+                    self._texts(InMemory(element.type, emitter.temp(element.address)), type_.element, act)
             case Ref():
                 for field in structs[type_.name].fields:
-                    yield from self._texts(self.code.stored.field(emitter, site, field), field.type)
+                    self._texts(stored.field(emitter, site, field), field.type, act)
+            case _:
+                act(site)
 
     def save(self) -> list[str]:
         """The kernel's lines before an event."""

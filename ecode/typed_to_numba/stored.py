@@ -7,6 +7,7 @@ by `MEMORY_LAYOUT`. `Stored` reads and writes both, and is a `Reader`, so that o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -196,17 +197,22 @@ class Stored:
             emitter.line(f"store_int64({plus(site.address, 8 * offset)}, {part})")
 
     def resize(
-        self, emitter: Emitter, site: StoredSite, old: str, new: str, at: int, *, is_limited: bool = True
+        self, emitter: Emitter, site: StoredSite, old: str, new: str, at: int, spend: Callable[[str], None]
     ) -> None:
-        """Gives a dynamic array room for `new` elements; those beyond `old`, and beyond `new`, are zero."""
+        """Gives a dynamic array room for `new` elements; those beyond `old`, and beyond `new`, are zero.
+
+        `spend` charges for so many elements.
+        """
         assert isinstance(site.type, Array)
         size = MEMORY_LAYOUT.size(site.type.element, self.structs)
         address, capacity = emitter.temp(self.elements(emitter, site)), emitter.temp(self.capacity(site))
         with emitter.block(f"if {new} < {old}:"):
+            spend(f"({old} - {new})")
             emitter.line(f"zero({address} + {size} * {new}, {size} * ({old} - {new}))")
         with emitter.block(f"if {new} > {capacity}:"):
             grown = emitter.temp(f"max_int64({new}, 2 * {capacity})")
-            moved = self.allocate(emitter, f"{size} * {grown}", at, is_limited=is_limited)
+            spend(grown)
+            moved = self.allocate(emitter, f"{size} * {grown}", at, is_limited=True)
             emitter.line(f"copy({moved}, {address}, {size} * {capacity})")
             emitter.line(f"zero({moved} + {size} * {capacity}, {size} * ({grown} - {capacity}))")
             if isinstance(site, Scattered):
@@ -219,13 +225,17 @@ class Stored:
         """The address of new memory for this event, not zeroed."""
         needed = emitter.temp(f"({size} + 7) & -8")
         if is_limited:
-            emitter.trap(f"{needed} > bytes_left", TrapKind.SIZE_LIMIT, at)
-            emitter.line(f"bytes_left -= {needed}")
+            self.charge(emitter, needed, at)
         heap = emitter.entry("heap")
         emitter.out_of("heap", f"heap_used + {needed} > {emitter.entry('heap_size')}", f"heap_used + {needed}")
         address = emitter.temp(f"{heap} + heap_used")
         emitter.line(f"heap_used += {needed}")
         return address
+
+    def charge(self, emitter: Emitter, size: str, at: int) -> None:
+        """Charges bytes to what a call may allocate."""
+        emitter.trap(f"{size} > bytes_left", TrapKind.SIZE_LIMIT, at)
+        emitter.line(f"bytes_left -= {size}")
 
     def total(self, emitter: Emitter, extents: list[str], at: int, *, is_limited: bool) -> str:
         """The number of elements of a dynamic array of these extents, which are checked."""

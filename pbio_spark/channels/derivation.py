@@ -88,11 +88,12 @@ class Deriver:
         if derivation.parameters:
             params.append(ecode.Param(PARAMETERS, parameters_to_record(derivation.parameters), ecode.Mode.PARAM))
         output = [ecode.Param("output", own.record, ecode.Mode.OUT)]
+        programs = {}
         for what, source, more in (("filter", derivation.filter, []), ("transform", derivation.transform, output)):
             if source is None:
                 continue
             try:
-                program = ecode.compile(source, [*params, *more])
+                program = programs[what] = ecode.compile(source, [*params, *more])
             except ecode.EcodeError as error:
                 reason = f"the {what} is no program for these events\n{error}"
                 is_lacking = not derivation.parameters and "there is no 'param'" in str(error)
@@ -104,6 +105,10 @@ class Deriver:
                     f"the {what} keeps state ({', '.join(program.statics)}), and the channel has many writers",
                     hint="keep state in a subscriber",
                 )
+        try:
+            ecode.check_source(programs, derivation.max_cost, raise_by="max_cost=")
+        except ecode.CostError as error:
+            raise PbioError("PBIO_BAD_PROGRAM", error.message, hint=error.hint) from error
         self._way(parent, own, derivation, parent)
 
     def _made(self, events: Prepared, parent: ChannelInfo, child: ChannelInfo) -> list[Prepared]:
@@ -128,7 +133,7 @@ class Deriver:
     def _way(self, parent: Format, own: Format, how: Derivation, form: Format) -> tuple[Wanted, Encoder | None]:
         """What reads events as a derivation's program wants them, and what writes those that its transform makes."""
         block = parameters_to_record(how.parameters) if how.parameters else None
-        key = parent.id.hex(), own.id.hex(), how.filter, how.transform, block, form
+        key = parent.id.hex(), own.id.hex(), how.filter, how.transform, block, how.max_cost, form
         if key not in self._ways:
             self._ways[key] = self._compiled(parent, own, how, block, form)
         wanted, encoder = self._ways[key]
@@ -151,6 +156,7 @@ class Deriver:
             keep=how.filter,
             make=how.transform,
             parameters=block,
+            work=how.max_cost,
         )
         # Without a transform events stay as they are: it only matters which ones are kept.
         schema: pa.Schema = pa.schema([]) if how.transform is None else record_to_arrow(own.record)
@@ -162,7 +168,7 @@ class Deriver:
         return wanted, encoder
 
 
-_Key: TypeAlias = tuple[str, str, str | None, str | None, Record | None, Format]
+_Key: TypeAlias = tuple[str, str, str | None, str | None, Record | None, int, Format]
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ecode.limits import SOURCE_WORK
 from pbio_spark.channels.checked import (
     LARGEST,
     Keep,
@@ -38,12 +39,14 @@ class Derivation:
         filter: E-code that says of which events, from `input` and `param`; None for all.
         transform: E-code that makes `output` from `input` and `param`; None if events stay as they are.
         parameters: the fields of `param` and their values: whole numbers or doubles.
+        max_cost: units of work that an event may take.
     """
 
     parent: int
     filter: str | None
     transform: str | None
     parameters: tuple[tuple[str, int | float], ...] = ()
+    max_cost: int = SOURCE_WORK
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +271,7 @@ def derivation_to_json(derivation: Derivation) -> dict[str, Any]:
         "filter": derivation.filter,
         "transform": derivation.transform,
         "parameters": dict(derivation.parameters),
+        "max_cost": derivation.max_cost,
     }
 
 
@@ -276,7 +280,8 @@ def json_to_derivation(said: Any, version: int) -> Derivation:
     made = an_object(said)
     programs = [made.get(name) for name in ("filter", "transform")]
     keep, make = (None if program is None else a_text(program) for program in programs)
-    return Derivation(a_number(made.get("parent"), most=version), keep, make, _parameters(made.get("parameters")))
+    most = a_number(made.get("max_cost", SOURCE_WORK))
+    return Derivation(a_number(made.get("parent"), most=version), keep, make, _parameters(made.get("parameters")), most)
 
 
 def _parameters(said: Any) -> tuple[tuple[str, int | float], ...]:

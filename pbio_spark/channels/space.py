@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Literal, Self
 
+from ecode.limits import SOURCE_WORK
 from pbio_spark.channels import subscribers
 from pbio_spark.channels.channel import Channel
 from pbio_spark.channels.checked import check_name, check_transaction, keep_to_value
@@ -117,6 +118,7 @@ class ChannelSpace:
         type: AnyType | None = None,  # noqa: A002
         parameters: Mapping[str, int | float] | None = None,
         keep: Literal["always", "subscribed"] | timedelta = "always",
+        max_cost: int = SOURCE_WORK,
     ) -> Channel:
         """Begin a channel whose events are made of another's by whoever publishes those.
 
@@ -129,16 +131,21 @@ class ChannelSpace:
             type: of the channel's events; needed with `transform`, and only then.
             parameters: the fields of `param`, and what they are until `set_parameters`: whole numbers and doubles.
             keep: as for `create_channel`.
+            max_cost: units of work (about one operation each) that the E-code may take for an event, which whoever
+                publishes pays. Code that takes more by its text is refused; where the event decides, such as by the
+                length of an array, an event beyond the limit is left out.
 
         Raises:
-            PbioError: PBIO_BAD_PROGRAM with all mistakes of a program; PBIO_CHANNEL_EXISTS, PBIO_UNKNOWN_CHANNEL,
-                PBIO_BAD_OPTION.
+            PbioError: PBIO_BAD_PROGRAM with all mistakes of a program, or with what it costs; PBIO_CHANNEL_EXISTS,
+                PBIO_UNKNOWN_CHANNEL, PBIO_BAD_OPTION.
         """
         source = self.channel(parent)
         if (transform is None) != (type is None):
             raise PbioError("PBIO_BAD_OPTION", "a transform makes events of a type: both are needed, or neither")
         form = source.format if type is None else type_to_format(type)
-        derivation = Derivation(source.info.id, filter, transform, check_parameters(parameters or {}))
+        if isinstance(max_cost, bool) or not isinstance(max_cost, int) or not 0 < max_cost < 1 << 62:
+            raise PbioError("PBIO_BAD_OPTION", f"{str(max_cost)[:80]!r} is not a number of units of work")
+        derivation = Derivation(source.info.id, filter, transform, check_parameters(parameters or {}), max_cost)
         self._deriver.check(source.format, form, derivation)
         return self._create(name, form, derivation, keep)
 

@@ -46,6 +46,7 @@ class Request:
         make: E-code that makes the columns, `output`, from `input`; one that returns 0 leaves the record out.
         records: types that `keep` and `make` may name.
         parameters: the type of their parameter block, `param`, whose values come with each read.
+        work: units of work that all programs together may take for a record; None for the limit that E-code has itself.
         on_reject: what records do that reach no target: fail the query, be left out, or be bad records.
     """
 
@@ -58,6 +59,7 @@ class Request:
     make: str | None = None
     records: tuple[Record, ...] = ()
     parameters: Record | None = None
+    work: int | None = None
     on_reject: Literal["fail", "drop", "corrupt"] = "fail"
 
 
@@ -136,12 +138,13 @@ def find_way(form: Format, request: Request, known: Iterable[Format], store: For
     seen = request.typed if as_it_came else wanted
     keep = make = None
     block = [] if request.parameters is None else [ecode.Param(PARAMETERS, request.parameters, ecode.Mode.PARAM)]
+    limits = ecode.Limits() if request.work is None else ecode.Limits(budget=request.work)
     if seen is not None and request.keep is not None:
-        keep = _program("filter", request.keep, [ecode.Param("input", seen), *block], request.records)
+        keep = _program("filter", request.keep, [ecode.Param("input", seen), *block], request.records, limits)
     if seen is not None and request.make is not None and request.columns is not None:
         output = ecode.Param("output", request.columns, ecode.Mode.OUT)
         params = [ecode.Param("input", seen), *block, output]
-        make = _program("transform", request.make, params, request.records, optional=True)
+        make = _program("transform", request.make, params, request.records, limits, optional=True)
     for name, program in (*programs, ("filter", keep), ("transform", make)):
         if program is not None and program.statics:
             raise PbioError(
@@ -176,14 +179,20 @@ def _mentioned(transforms: Iterable[Transform], store: FormatStore | None) -> It
 
 
 def _program(
-    what: str, source: str, params: list[ecode.Param], records: tuple[Record, ...], *, optional: bool = False
+    what: str,
+    source: str,
+    params: list[ecode.Param],
+    records: tuple[Record, ...],
+    limits: ecode.Limits,
+    *,
+    optional: bool = False,
 ) -> ecode.Program:
     """A program of the caller's; where its result is optional, one without any passes every record."""
     if optional:
         with suppress(ecode.EcodeError):
-            return ecode.compile(source, params, None, records=records)
+            return ecode.compile(source, params, None, records=records, limits=limits)
     try:
-        return ecode.compile(source, params, records=records)
+        return ecode.compile(source, params, records=records, limits=limits)
     except ecode.EcodeError as error:
         raise PbioError("PBIO_BAD_PROGRAM", f"the {what} is no program for these records\n{error}") from error
 

@@ -18,6 +18,7 @@ from tests.channels.spaces import again, everything, values
 
 STOCK = record("stock", [Field("name", STRING), Field("price", FLOAT64), Field("volume", INT32)])
 TURNOVER = record("turnover", [Field("name", STRING), Field("amount", FLOAT64), Field("unset", INT64)])
+SLOW = "{ int i, s = 1; for (i = 0; i < 900000; i++) s = s * 3 + i; return s; }"
 PRODUCT = "{ if (input.volume == 0) return 0; output.name = input.name; output.amount = input.price * input.volume; }"
 
 
@@ -140,6 +141,10 @@ def test_a_writer_that_cannot_derive_says_so_and_publishes_what_it_can(
         ({"filter": "{ static int n = 0; n++; return n; }"}, "PBIO_BAD_PROGRAM"),
         ({"filter": "{ param.n = 1; return 1; }", "parameters": {"n": 3}}, "PBIO_BAD_PROGRAM"),
         ({"filter": "{ return param.n; }"}, "PBIO_BAD_PROGRAM"),
+        ({"filter": SLOW}, "PBIO_BAD_PROGRAM"),
+        ({"filter": "{ return 1; }", "max_cost": 0}, "PBIO_BAD_OPTION"),
+        ({"filter": "{ return 1; }", "max_cost": True}, "PBIO_BAD_OPTION"),
+        ({"filter": "{ return 1; }", "max_cost": "1"}, "PBIO_BAD_OPTION"),
         ({"transform": PRODUCT}, "PBIO_BAD_OPTION"),
         ({"type": TURNOVER}, "PBIO_BAD_OPTION"),
         ({"filter": "{ return 1; }", "parameters": {"a b": 3}}, "PBIO_BAD_OPTION"),
@@ -156,6 +161,25 @@ def test_what_cannot_be_derived_is_refused_when_it_is_asked_for(
         stocks.space.derive_channel("some", "stocks", **options)  # type: ignore[arg-type]
     assert caught.value.code == code
     assert [info.name for info in stocks.space.channels()] == ["stocks"]
+
+
+def test_the_cost_of_an_event_has_a_limit_that_can_be_raised(stocks: Channel) -> None:
+    with pytest.raises(
+        PbioError, match=r"the filter takes up to 9,9\d\d,\d\d\d units .* 1,000,000 are allowed"
+    ) as caught:
+        stocks.space.derive_channel("slow", "stocks", filter=SLOW)
+    assert "max_cost=" in str(caught.value.hint)
+    slow = stocks.space.derive_channel("slow", "stocks", filter=SLOW, max_cost=10_000_000)
+    stocks.submit(stock("a", 1))
+    assert names(slow) == ["a"]
+
+
+def test_where_the_event_decides_those_beyond_the_limit_are_left_out(stocks: Channel) -> None:
+    source = "{ int i, s = 1; for (i = 0; i < input.price; i++) s = s * 3 + i; return s; }"
+    stocks.space.derive_channel("some", "stocks", filter=source, max_cost=5_000)
+    other = again(stocks.space)  # the limit is in the log
+    other.channel("stocks").submit([stock("a", 3), stock("b", 1e6), stock("c", 5)])
+    assert names(other.channel("some")) == ["a", "c"]
 
 
 def test_a_program_with_parameters_that_nobody_gives_is_told_where_to(stocks: Channel) -> None:

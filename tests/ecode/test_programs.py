@@ -235,7 +235,7 @@ def test_output_that_grows_beyond_every_first_guess() -> None:
 )
 def test_traps(source: str, kind: str) -> None:
     output = record("output", [Field("n", INT32), Field("v", Array(INT64, ("n",)))])
-    limits = ecode.Limits(budget=1000, output_bytes=1 << 20)
+    limits = ecode.Limits(budget=1_000_000, output_bytes=1 << 20)
     program = ecode.compile(source, [ecode.Param("output", output, ecode.Mode.OUT)], limits=limits)
     with pytest.raises(ecode.Trap) as caught:
         program.run({})

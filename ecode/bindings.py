@@ -40,11 +40,12 @@ class Reader(Protocol):
         ...
 
     def elements(self, emitter: Emitter, site: Site) -> str | None:
-        """The address of an array's numbers, where they lie side by side in the machine's own form; else None."""
+        """The address of an array's numbers, where they lie side by side in the machine's own form; else None. That of
+        an absent array is 0."""
         ...
 
     def target(self, emitter: Emitter, site: Site) -> Site:
-        """What the pointer at a site points to; `present` has been checked."""
+        """What the pointer at a site points to; zeros, where it is null."""
         ...
 
     def present(self, emitter: Emitter, site: Site) -> str:

@@ -191,12 +191,13 @@ class CompileError(EcodeError):
 class Trap(EcodeError):  # noqa: N818  (the word of ecode-language 15)
     """One event was ended while the program ran: its outputs are discarded, statics are as they were before it.
 
-    `program` is the number of the program, where several run in a row.
+    `program` is the number of the program, where several run in a row. `reason` says more of a bad record, where the
+    bytes are in order and a value does not suit the program's types.
     """
 
-    def __init__(self, kind: TrapKind, line: int, column: int, program: int = 0) -> None:
-        self.kind, self.line, self.column, self.program = kind, line, column, program
+    def __init__(self, kind: TrapKind, line: int, column: int, program: int = 0, reason: str = "") -> None:
+        self.kind, self.line, self.column, self.program, self.reason = kind, line, column, program, reason
         super().__init__(f"ECODE_{kind.upper()}", f"{kind.replace('_', ' ')} at line {line}, column {column}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.kind, self.line, self.column, self.program)
+        return type(self), (self.kind, self.line, self.column, self.program, self.reason)

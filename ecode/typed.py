@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias, TypeVar, cast
 
-from ecode.environment import Function, Param
+from ecode.environment import Function, Mode, Param
 from ecode.types import Array, Basic, Pointer, Ref, Struct, Type
 
 # A structure's name in the typed tree; two parameters may each bring a structure of one name.
@@ -500,6 +500,21 @@ def _rewritten(value: object, change: Callable[[Typed], Typed]) -> object:
         new = tuple(_rewritten(item, change) for item in value)
         return new if any(a is not b for a, b in zip(new, value, strict=True)) else value
     return value
+
+
+def is_of_input(place: Place) -> bool:
+    """Whether a place lies in a parameter that is only read, pointers of the parameter's own included."""
+    while not isinstance(place, Parameter):
+        match place:
+            case FieldOf():
+                place = place.record
+            case Element():
+                place = place.array
+            case Target(pointer=Read() as read):
+                place = read.place
+            case _:
+                return False
+    return place.param.mode is not Mode.OUT
 
 
 def root(place: Place) -> Place:

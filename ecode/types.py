@@ -23,7 +23,7 @@ order, and how wide a pointer is, belongs to a layout (`pbio_spark.formats`), ne
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -162,6 +162,17 @@ class Struct:
         """The field of exactly that name, or None."""
         return next((f for f in self.fields if f.name == name), None)
 
+    def like(self, name: str) -> tuple[Field, ...]:
+        """The fields that a name may mean: that of exactly the name, else those that differ from it only in case.
+
+        Lower case is compared, as Spark does: `strasse` is not `straße`. Hidden fields have no other names.
+        """
+        exact = self.find(name)
+        if exact is not None:
+            return (exact,)
+        lower = name.lower()
+        return tuple(f for f in self.fields if f.name.lower() == lower and not f.notes.hidden)
+
     def __str__(self) -> str:
         return f"{self.name} {{\n" + "".join(f"  {f}\n" for f in self.fields) + "}"
 
@@ -198,8 +209,34 @@ class Record:
                 waiting += [ref for f in reached[wanted].fields for ref in references(f.type)]
         return Record(tuple(reached.values()))
 
+    def flattened(self) -> Record:
+        """The record type as programs see it: see `flat`."""
+        return Record(
+            tuple(Struct(s.name, tuple(replace(f, type=flat(f.type)) for f in s.fields)) for s in self.structs)
+        )
+
     def __str__(self) -> str:
         return "\n".join(map(str, self.structs))
+
+
+def flat(type_: Type) -> Type:
+    """A type with one array where arrays lie in arrays, and without pointers to arrays that may be absent themselves.
+
+    What an array holds does not depend on where it lies: two rows behind pointers are indexed as two rows in place.
+
+    >>> print(flat(Array(Array(INT32, ("n",)), (2,))), flat(Pointer(Array(INT32, ("n",)))))
+    int32[2][n] int32[n]
+    """
+    match type_:
+        case Pointer():
+            target = flat(type_.target)
+            return target if isinstance(target, Array) and target.is_dynamic else Pointer(target)
+        case Array():
+            element = flat(type_.element)
+            if isinstance(element, Array):
+                return Array(element.element, (*type_.dims, *element.dims))
+            return Array(element, type_.dims)
+    return type_
 
 
 def references(type_: Type) -> Iterator[str]:

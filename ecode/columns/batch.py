@@ -366,5 +366,5 @@ class _Run:
         for event in np.flatnonzero(self.memory["traps"]).tolist():
             site = self.program.event.sites[int(self.memory["traps"][event]) - 1]
             where = diagnostic(self.program.texts[site.program], site.at, Category.TYPE, "")
-            found.append((event, Trap(site.kind, where.line, where.column, site.program)))
+            found.append((event, Trap(site.kind, where.line, where.column, site.program, site.reason)))
         return tuple(found)

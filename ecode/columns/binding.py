@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from ecode.columns.column import ITEMS, TARGET, static_count
 from ecode.typed import ValueType
 from ecode.typed_to_numba.emitter import Emitter
-from ecode.typed_to_numba.stored import loaded, plus
-from ecode.types import STRING, Array, Basic, Field
+from ecode.typed_to_numba.stored import loaded, plus, zero_of
+from ecode.types import STRING, Array, Basic, Field, Pointer
 
 # Which buffer of which column the host passes in: parameter, path of children, attribute of `Column`.
 Source = tuple[str, tuple[str, ...], str]
@@ -16,12 +16,14 @@ Source = tuple[str, tuple[str, ...], str]
 
 @dataclass(frozen=True, slots=True)
 class ColumnSite:
-    """A value: the path of its column, and its index there. `base` is where a dynamic array's elements begin."""
+    """A value: the path of its column, and its index there. `base` is where a dynamic array's elements begin, `there`
+    the condition that no null pointer led here, "" where none can."""
 
     path: tuple[str, ...]
     index: str
     type: ValueType | None = None
     base: str = ""
+    there: str = ""
 
 
 class ColumnBinding:
@@ -57,27 +59,33 @@ class ColumnBinding:
         if isinstance(field.type, Array) and field.type.is_dynamic:
             offsets = self._entry(emitter, path, "offsets")
             base = emitter.temp(f"load_int32({_at(offsets, 4, site.index)})")
-            return ColumnSite(path, site.index, field.type, base)
-        return ColumnSite(path, site.index, field.type)
+            return ColumnSite(path, site.index, field.type, base, site.there)
+        return ColumnSite(path, site.index, field.type, "", site.there)
 
     def element(self, emitter: Emitter, site: ColumnSite, array: Array, index: str) -> ColumnSite:
         base = site.base or f"{static_count(array)} * ({site.index})"
-        return ColumnSite((*site.path, ITEMS), base if index == "0" else f"{base} + {index}", array.element)
+        index = base if index == "0" else f"{base} + {index}"
+        return ColumnSite((*site.path, ITEMS), index, array.element, "", site.there)
 
     def elements(self, emitter: Emitter, site: ColumnSite) -> str | None:
         if not isinstance(site.type, Array) or not isinstance(site.type.element, Basic) or site.type.element == STRING:
             return None
         base = site.base or f"{static_count(site.type)} * ({site.index})"
-        return _at(self._entry(emitter, (*site.path, ITEMS), "data"), site.type.element.size, base)
+        block = _at(self._entry(emitter, (*site.path, ITEMS), "data"), site.type.element.size, base)
+        return f"({block} if {site.there} else 0)" if site.there else block
 
     def target(self, emitter: Emitter, site: ColumnSite) -> ColumnSite:
-        return ColumnSite((*site.path, TARGET), site.index)
+        # What lies in the column where a pointer is null is nobody's, and reads as zero.
+        target = site.type.target if isinstance(site.type, Pointer) else None
+        return ColumnSite((*site.path, TARGET), site.index, target, "", self.present(emitter, site))
 
     def present(self, emitter: Emitter, site: ColumnSite) -> str:
-        return f"load_uint8({_at(self._entry(emitter, site.path, 'present'), 1, site.index)}) != 0"
+        here = f"load_uint8({_at(self._entry(emitter, site.path, 'present'), 1, site.index)}) != 0"
+        return f"{site.there} and {here}" if site.there else here
 
     def number(self, emitter: Emitter, site: ColumnSite, type_: Basic) -> str:
-        return loaded(type_, _at(self._entry(emitter, site.path, "data"), type_.size, site.index))
+        text = loaded(type_, _at(self._entry(emitter, site.path, "data"), type_.size, site.index))
+        return f"({text} if {site.there} else {zero_of(type_)})" if site.there else text
 
     def string(self, emitter: Emitter, site: ColumnSite) -> tuple[str, str]:
         offsets = emitter.temp(_at(self._entry(emitter, site.path, "offsets"), 4, site.index))

@@ -155,7 +155,7 @@ class _Writing:
         block = self.reader.elements(emitter, site) if number is not None else None
         if number is not None and block is not None:
             data = self.buffer(inner, "data", level, per, str(number))
-            emitter.line(f"copy({data} + {number.size} * {start}, {block}, {number.size} * {count})")
+            emitter.line(f"copy_present({data} + {number.size} * {start}, {block}, {number.size} * {count})")
             return
         self.each(
             count,

@@ -13,6 +13,7 @@ from ecode.typed import Structs, ValueType
 from ecode.types import FLOAT32, Array, Basic, Field, Kind, Pointer, Ref
 
 _DEEPEST = 100
+_MOST_ABSENT = 1 << 20
 
 
 def to_memory(value: Any, type_: ValueType, structs: Structs, path: str) -> Any:
@@ -88,13 +89,18 @@ def _record(value: Any, type_: Ref, structs: Structs, path: str) -> RecordValue:
         if isinstance(field.type, Array) and field.type.is_dynamic:
             names = [f.name for f in fields]
             extents = [int(d) if isinstance(d, int) else int(record[names.index(d)]) for d in field.type.dims]
-            flat = _flat(value.get(field.name) or [], len(extents), path)
+            where = f"{path}.{field.name}"
+            flat = _flat(value.get(field.name), extents, where)
             if math.prod(extents) != len(flat) or min(extents) < 0:
                 wanted = " x ".join(map(str, extents))
-                raise ParameterError(f"{path}.{field.name}: {len(flat)} elements for an extent of {wanted}")
-            where = f"{path}.{field.name}[]"
-            record[i] = [to_memory(item, field.type.element, structs, where) for item in flat]
+                raise ParameterError(f"{where}: {len(flat)} elements for an extent of {wanted}")
+            record[i] = [_item(item, field.type.element, structs, f"{where}[]") for item in flat]
     return record
+
+
+def _item(value: Any, type_: ValueType, structs: Structs, path: str) -> Any:
+    """An element of an array; one that is null is zero."""
+    return fresh(type_, structs) if value is None else to_memory(value, type_, structs, path)
 
 
 def _field(value: Any, field: Field, structs: Structs, path: str) -> Any:
@@ -107,14 +113,18 @@ def _default(field: Field, structs: Structs) -> Any:
     if field.notes.default is not None and isinstance(field.type, Basic):
         return to_memory(field.notes.default, field.type, structs, field.name)
     if isinstance(field.type, Ref):
-        return _record({}, field.type, structs, field.name)
+        # All of a structure that is not there is null.
+        fields = structs[field.type.name].fields
+        return RecordValue([fresh(f.type, structs) for f in fields], frozenset(range(len(fields))))
     return fresh(field.type, structs)
 
 
 def _static_array(value: Any, type_: Array, structs: Structs, path: str) -> list[Any]:
     def take(value: Any, dims: tuple[int | str, ...]) -> list[Any]:
         if not dims:
-            return [to_memory(value, type_.element, structs, f"{path}[]")]
+            return [_item(value, type_.element, structs, f"{path}[]")]
+        if value is None:
+            return [fresh(type_.element, structs) for _ in range(math.prod(map(int, dims)))]
         if not isinstance(value, Sequence) or isinstance(value, str | bytes) or len(value) != dims[0]:
             raise ParameterError(f"{path}: not an array of {dims[0]} elements")
         return [item for part in value for item in take(part, dims[1:])]
@@ -122,12 +132,18 @@ def _static_array(value: Any, type_: Array, structs: Structs, path: str) -> list
     return take(value, type_.dims)
 
 
-def _flat(value: Any, rank: int, path: str) -> list[Any]:
+def _flat(value: Any, extents: Sequence[int], path: str) -> list[Any]:
+    """The elements of nested lists; those of a list that is null are null."""
+    if value is None:
+        count = math.prod(extents)
+        if count > _MOST_ABSENT:
+            raise ParameterError(f"{path}: null stands for {count} elements, more than {_MOST_ABSENT}")
+        return [None] * count
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         raise ParameterError(f"{path}: {value!r} is not an array")
-    if rank == 1:
+    if len(extents) == 1:
         return list(value)
-    return [item for part in value for item in _flat(part, rank - 1, path)]
+    return [item for part in value for item in _flat(part, extents[1:], path)]
 
 
 def to_plain(value: Any, type_: ValueType, structs: Structs, at: int, depth: int = 0) -> Any:

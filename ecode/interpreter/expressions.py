@@ -36,6 +36,7 @@ from ecode.typed import (
     Constant,
     Convert,
     CopyRecord,
+    Element,
     Expression,
     FieldOf,
     Invert,
@@ -50,6 +51,7 @@ from ecode.typed import (
     Read,
     Sequence,
     StringPointer,
+    Target,
     TypedProgram,
     Update,
     ValueType,
@@ -248,9 +250,13 @@ class Expressions:
     def _present(self, place: Place) -> Code:
         if isinstance(place, Parameter):
             return lambda frame: 1
+        if isinstance(place, Target) and isinstance(place.pointer, Read):
+            above, pointer = self._present(place.pointer.place), value_at(self, place.pointer.place)
+            return lambda frame: int(above(frame) and pointer(frame) is not None)
         if not isinstance(place, FieldOf):
             where = location(self, place)
-            return lambda frame: 1 if where(frame) else 0
+            above = self._present(place.array) if isinstance(place, Element) else (lambda frame: 1)
+            return lambda frame: above(frame) if where(frame) else 0
         outer, record = self._present(place.record), value_at(self, place.record)
         index = position(self, place.struct, place.name)
 

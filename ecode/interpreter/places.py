@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ecode.errors import TrapKind
-from ecode.interpreter.memory import Code, Frame, PointerValue, Text, Trapped, total
-from ecode.typed import AddressOf, Element, FieldOf, Local, Parameter, Place, Target
+from ecode.interpreter.memory import Code, Frame, PointerValue, Text, Trapped, fresh, total
+from ecode.typed import AddressOf, Element, FieldOf, Local, Parameter, Place, Read, Target, is_of_input
 from ecode.types import Array
 
 if TYPE_CHECKING:
@@ -79,9 +79,13 @@ def character(text: Text, index: int) -> int:
 def checked(code: Expressions, place: Target) -> Code:
     """A closure that gives a pointer which may be followed."""
     pointer, at = code.value(place.pointer), place.at
+    is_of_event = isinstance(place.pointer, Read) and is_of_input(place.pointer.place)
 
     def usable(frame: Frame) -> PointerValue:
         value: PointerValue | None = pointer(frame)
+        if value is None and is_of_event:
+            # What the event has no target for reads as zeros.
+            return PointerValue([fresh(place.type, code.structs)], 0, 0, 1)
         if value is None:
             raise Trapped(TrapKind.INDEX_OUT_OF_RANGE, at)
         return value.check(at)

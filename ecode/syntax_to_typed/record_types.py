@@ -16,6 +16,7 @@ def add_record(context: Context, param: str, record: Record) -> Ref:
         ParameterError: the record type cannot be: an unknown structure, a size field that is none, a structure that
             contains itself, or a record beyond `Limits.local_bytes`.
     """
+    record = record.flattened()
     by_name = {struct.name: struct for struct in record.structs}
     for struct in record.structs:
         _check_struct(param, struct, by_name)

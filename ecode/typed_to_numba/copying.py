@@ -104,7 +104,7 @@ class _Copy:
         block = self.reader.elements(emitter, source) if is_flat else None
         if block is not None:
             size = MEMORY_LAYOUT.size(type_.element, code.program.structs)
-            emitter.line(f"copy({low}, {block}, {size} * {count})")
+            emitter.line(f"copy_present({low}, {block}, {size} * {count})")
             return
         index = emitter.name("each")
         with emitter.block(f"for {index} in range({count}):"):

@@ -14,9 +14,9 @@ from ecode.errors import NotCompilable, TrapKind
 _DEEPEST = 80
 # Names that generated text uses itself: intrinsics, helpers, what kernels are given. A program may use them too.
 _WORDS = """
-    range copy zero heap log wanted literals statics saved texts passed traps progress one_event kernel inline status
-    trapped event row table count state budget frame bytes_left max_int64 min_int64 compare_bytes same_text same_bytes
-    character strncmp strchr strrchr strstr suffix_start strspn strcspn length_of attribute
+    range copy copy_present zero heap log wanted literals statics saved texts passed traps progress one_event kernel
+    inline status trapped event row table count state budget frame bytes_left max_int64 min_int64 compare_bytes
+    same_text same_bytes character strncmp strchr strrchr strstr suffix_start strspn strcspn length_of attribute
 """
 _PREFIXED = r"(load|store|as|saturated|quotient|remainder|c|find|texts|log|heap|budget)_\w+|t\d+|_*\d.*"
 _TAKEN = re.compile("|".join((_PREFIXED, *_WORDS.split())))
@@ -25,11 +25,15 @@ _SETTLED = re.compile(r"t\d+|-?\d+(\.\d+(e[-+]?\d+)?)?")
 
 @dataclass(frozen=True, slots=True)
 class TrapSite:
-    """A place where an event can end; `at` is its offset in the source of the `program` with that number."""
+    """A place where an event can end; `at` is its offset in the source of the `program` with that number.
+
+    `reason` says what is wrong with a record that is not damaged.
+    """
 
     kind: TrapKind
     at: int
     program: int = 0
+    reason: str = ""
 
 
 # What an event answers: dropped, passed, or `FIRST_TRAP` plus the number of the trap site. Below zero it has run out of
@@ -140,9 +144,9 @@ class Emitter:
 
     # Leaving
 
-    def trap(self, condition: str, kind: TrapKind, at: int) -> None:
+    def trap(self, condition: str, kind: TrapKind, at: int, reason: str = "") -> None:
         """Ends the event if the condition holds."""
-        site = TrapSite(kind, at, self.program)
+        site = TrapSite(kind, at, self.program, reason)
         if site not in self.sites:
             self.sites.append(site)
         self.line(f"if {condition}:", f"    return {FIRST_TRAP + self.sites.index(site)}")

@@ -18,6 +18,7 @@ from ecode.typed import (
     Constant,
     Convert,
     CopyRecord,
+    Element,
     Expression,
     FieldOf,
     Invert,
@@ -31,6 +32,7 @@ from ecode.typed import (
     Read,
     Sequence,
     StringPointer,
+    Target,
     Update,
     ValueType,
 )
@@ -264,9 +266,13 @@ def _logical(code: Code, node: Logical) -> str:
 
 
 def _present(code: Code, place: Place) -> str:
+    if isinstance(place, Target) and isinstance(place.pointer, Read):
+        reader, site = located(code, place.pointer.place)
+        here, outer = reader.present(code.emitter, site), _present(code, place.pointer.place)
+        return here if outer == "True" else f"{outer} and {here}"
     if not isinstance(place, FieldOf):
         located(code, place)
-        return "True"
+        return _present(code, place.array) if isinstance(place, Element) else "True"
     outer = _present(code, place.record)
     if code.is_stored(located(code, place)[0]):
         raise NotCompilable("'present' about a parameter that the program keeps pointers into")

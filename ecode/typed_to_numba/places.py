@@ -8,7 +8,7 @@ from functools import partial
 from ecode.bindings import Reader, Site
 from ecode.errors import TrapKind
 from ecode.layout import MEMORY_LAYOUT
-from ecode.typed import AddressOf, Element, FieldOf, Local, Parameter, Place, Read, Target
+from ecode.typed import AddressOf, Element, FieldOf, Local, Parameter, Place, Read, Target, is_of_input
 from ecode.typed_to_numba.code import Code, Parts, in_order, static_path
 from ecode.typed_to_numba.stored import InMemory
 from ecode.types import Array, Basic
@@ -38,13 +38,16 @@ def _target(code: Code, place: Target) -> tuple[Reader, Site]:
     from ecode.typed_to_numba.expressions import value
 
     emitter = code.emitter
+    is_of_event = isinstance(place.pointer, Read) and is_of_input(place.pointer.place)
     if isinstance(place.pointer, Read):
         reader, site = located(code, place.pointer.place)
         if not code.is_stored(reader):
-            emitter.trap(f"not ({reader.present(emitter, site)})", TrapKind.INDEX_OUT_OF_RANGE, place.at)
             return reader, reader.target(emitter, site)
     address, _, high = value(code, place.pointer)
     address = emitter.named(address)
+    if is_of_event:
+        # What the event has no target for reads as zeros.
+        return code.stored, code.stored.nothing(emitter, place.type, address)
     emitter.trap(f"{address} >= {high}", TrapKind.INDEX_OUT_OF_RANGE, place.at)
     return code.stored, InMemory(place.type, address)
 

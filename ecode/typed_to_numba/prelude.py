@@ -16,6 +16,14 @@ def min_int64(a, b):
 
 
 @inline
+def copy_present(to, address, n):
+    if address != 0:
+        copy(to, address, n)
+    else:
+        zero(to, n)
+
+
+@inline
 def compare_bytes(a, n, b, m):
     i = 0
     while i < n and i < m:

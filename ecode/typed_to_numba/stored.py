@@ -160,7 +160,15 @@ class Stored:
 
     def target(self, emitter: Emitter, site: StoredSite) -> InMemory:
         assert isinstance(site.type, Pointer)
-        return InMemory(site.type.target, emitter.temp(self.pointer(site)[0]))
+        return self.nothing(emitter, site.type.target, emitter.temp(self.pointer(site)[0]))
+
+    def nothing(self, emitter: Emitter, type_: ValueType, address: str) -> InMemory:
+        """What is at an address, or zeros if the address is 0."""
+        size = MEMORY_LAYOUT.size(type_, self.structs)
+        zeros = self.frame.take(size)
+        with emitter.block(f"if {address} == 0:"):
+            emitter.line(f"zero({zeros}, {size})")
+        return InMemory(type_, emitter.temp(f"{address} if {address} != 0 else {zeros}"))
 
     def present(self, emitter: Emitter, site: StoredSite) -> str:
         if isinstance(site.type, Pointer):

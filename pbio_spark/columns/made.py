@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ecode.columns import Column
 from ecode.columns.column import ITEMS, TARGET
-from ecode.types import CHAR, Array, Basic, Default, Field, Kind, Notes, Pointer, Record, Ref, Type
+from ecode.types import CHAR, Array, Basic, Default, Field, Kind, Notes, Pointer, Record, Ref, Type, flat
 from pbio_spark.columns.assemble import beyond_precision, bitmap, nested_lists
 from pbio_spark.columns.numbers import is_wider_decimal, number_to_store
 from pbio_spark.columns.planner import NOTHING, absent, find_field, path_to_text
@@ -49,7 +49,7 @@ class MadeColumns:
     ) -> None:
         self.record, self.schema, self.choice = record, schema, presentation
         self.aliases, self.defaults = aliases, defaults
-        self._structs = {struct.name: struct for struct in record.structs}
+        self._structs = {struct.name: struct for struct in self.record.structs}
         self._bad: list[npt.NDArray[np.int64]] = []
         self._found: dict[Path, Field | None] = {}
 
@@ -107,12 +107,17 @@ class MadeColumns:
                 fields = [want.field(i) for i in range(want.num_fields)]
                 children = self._fields(name, fields, made, present, rows, path)
                 return pa.Array.from_buffers(want, made.length, [bitmap(present)], children=children)
+            case Pointer(target) if isinstance(flat(type_), Array):
+                return self._value(target, notes, want, made, owner, present, rows, path)
             case Pointer(target):
                 there = np.ones(made.length, np.bool_) if made.present is None else made.present.astype(np.bool_)
                 there = there if present is None else there & present
                 return self._value(target, notes, want, made.children[TARGET], owner, there, rows, path)
             case Array():
-                return self._array(type_, notes, want, made, owner, present, rows, path)
+                whole = flat(type_)
+                assert isinstance(whole, Array)
+                extents = _extents(type_, whole, made, owner)
+                return self._array(whole, notes, want, made, extents, present, rows, path)
 
     def _text(self, want: pa.DataType, made: Column, rows: Rows, path: Path) -> pa.Array:
         if not (pa.types.is_string(want) or pa.types.is_binary(want)):
@@ -185,13 +190,12 @@ class MadeColumns:
         notes: Notes,
         want: pa.DataType,
         made: Column,
-        owner: Column,
+        extents: list[npt.NDArray[np.int64]],
         present: Mask,
         rows: Rows,
         path: Path,
     ) -> pa.Array:
         items = made.children[ITEMS]
-        extents = _extents(array, made, owner)
         if array.element == CHAR and not pa.types.is_list(want):
             return self._chars(array, notes, want, items, extents, present, rows, path)
         sizes = np.prod(extents, axis=0)
@@ -267,18 +271,29 @@ def _constant(value: Default, type_: pa.DataType, count: int) -> pa.Array:
     return pa.nulls(count, type_) if value is None else pa.repeat(pa.scalar(value, type_), count)
 
 
-def _extents(array: Array, made: Column, owner: Column) -> list[npt.NDArray[np.int64]]:
-    """The extents of every array, dimension by dimension; all 0 for an empty one."""
-    if made.offsets is not None and len(array.dims) == 1:
+def _extents(array: Array, whole: Array, made: Column, owner: Column) -> list[npt.NDArray[np.int64]]:
+    """The extents of every array, dimension by dimension; all 0 for an empty one.
+
+    Args:
+        array, whole: the type, and the same with one array where arrays lie in arrays.
+    """
+    if made.offsets is not None and len(whole.dims) == 1:
         return [np.diff(made.offsets).astype(np.int64)]
-    extents = []
-    for dim in array.dims:
-        size = owner.children.get(dim) if isinstance(dim, str) else None
-        data = None if size is None else size.data
-        known = int(dim) if isinstance(dim, int) else 0
-        extents.append(np.full(made.length, known, np.int64) if data is None else data.astype(np.int64))
-    is_empty = np.prod(extents, axis=0) == 0 if made.offsets is None else np.diff(made.offsets) == 0
-    return [np.where(is_empty, 0, extent) for extent in extents]
+    extents: list[npt.NDArray[np.int64]] = []
+    inner: Type = array
+    while isinstance(inner, Array):
+        own = []
+        for dim in inner.dims:
+            size = owner.children.get(dim) if isinstance(dim, str) else None
+            data = None if size is None else size.data
+            known = int(dim) if isinstance(dim, int) else 0
+            own.append(np.full(made.length, known, np.int64) if data is None else data.astype(np.int64))
+        is_empty = np.prod(own, axis=0) == 0
+        extents += [np.where(is_empty, 0, extent) for extent in own]
+        inner = inner.element
+        while isinstance(inner, Pointer) and isinstance(flat(inner), Array):
+            inner = inner.target
+    return extents
 
 
 def _depth(type_: pa.DataType) -> int:

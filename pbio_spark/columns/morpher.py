@@ -125,17 +125,25 @@ class Programs:
 
     def traps(self, result: BatchResult) -> dict[int, PbioError | None]:
         """Why events ended; None where the record itself is bad, which the codec explains better."""
-        return {
-            event: None
-            if trap.kind is TrapKind.BAD_RECORD
-            else PbioError(
-                "PBIO_TRAP",
-                f"the {self.names[trap.program]} ended: {trap.message}",
-                format=f"{self.form.name} ({self.form.id.hex()})",
-                hint="the program's text is in the format, or in the option that it came by",
+        return {event: self._error(trap) for event, trap in result.traps}
+
+    def _error(self, trap: ecode.Trap) -> PbioError | None:
+        name, form = self.names[trap.program], f"{self.form.name} ({self.form.id.hex()})"
+        if trap.reason:
+            return PbioError(
+                "PBIO_VALUE_BEYOND_TYPE",
+                f"the {name} cannot read the record: {trap.reason}",
+                format=form,
+                hint="name a type that has the value with readerFormat, or a wider column",
             )
-            for event, trap in result.traps
-        }
+        if trap.kind is TrapKind.BAD_RECORD:
+            return None
+        return PbioError(
+            "PBIO_TRAP",
+            f"the {name} ended: {trap.message}",
+            format=form,
+            hint="the program's text is in the format, or in the option that it came by",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -251,15 +251,13 @@ def _depth(type_: pa.DataType) -> int:
 
 
 def find_field(struct: Struct, wanted: str, aliases: Mapping[str, str], path: tuple[str, ...]) -> Field | None:
-    """The field of a structure for a wanted name: exactly, else without regard to case (DESIGN decision 12).
+    """The field of a structure for a wanted name: exactly, else without regard to case (DESIGN decision 12). Whoever
+    looks for a field looks here: columns, the programs of readers, and what programs made.
 
     Raises PBIO_AMBIGUOUS_NAME.
     """
     name = aliases.get(".".join(path), wanted)
-    fields = {shown(field.name): field for field in struct.fields}
-    if name in fields:
-        return fields[name]
-    near = [f for text, f in fields.items() if text.casefold() == name.casefold() and not f.notes.hidden]
+    near = struct.like(name) or tuple(f for f in struct.fields if shown(f.name) == name)
     if len(near) > 1:
         raise PbioError(
             "PBIO_AMBIGUOUS_NAME",

@@ -1,21 +1,56 @@
 """E-code that reads records where they lie: the binding of a parameter to record bytes of one format.
 
 Only the fields that a program reads are looked at. Each slot and count on the way is checked against the record first;
-what is wrong ends the event as a bad record. A field that the format does not have reads as its default, else zero.
+what is wrong ends the event as a bad record.
+
+What is not there reads as nothing: a field that the format does not have as its default, else zero; what a null leads
+to as zeros, which are read from a block of them, so that no program has to ask first; an element beyond those that the
+record has, where the program's type has more, as zero too. A count reads as the length of its array, whatever the
+format counts it by.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NoReturn, TypeAlias
 
 from ecode.arithmetic import plain
 from ecode.errors import TrapKind
 from ecode.typed_to_numba.emitter import Emitter
-from ecode.types import STRING, Array, Basic, Field, Kind, Pointer, Record, Ref, Struct, Type
+from ecode.typed_to_numba.fitting import fitted
+from ecode.types import CHAR, STRING, Array, Basic, Default, Field, Kind, Pointer, Record, Ref, Struct, Type, flat
 from pbio_spark.columns.plan import number_at, order_of
+from pbio_spark.columns.planner import NOTHING, find_field, path_to_text
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.slots import slot_size
+
+Path: TypeAlias = tuple[str, ...]
+
+Find: TypeAlias = Callable[[Struct, str, Path], Field | None]
+"""The field of a structure that a name means, at the path of that name. Raises PBIO_AMBIGUOUS_NAME."""
+
+
+def by_name(struct: Struct, name: str, path: Path) -> Field | None:
+    """`find_field` without aliases."""
+    return find_field(struct, name, NOTHING, path)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One of the arrays that lie in each other, as the format has them.
+
+    Attributes:
+        element: the type of its elements.
+        dims, extents: as the format has them, and as texts.
+        is_dynamic: it lies behind a slot.
+    """
+
+    element: Type
+    dims: tuple[int | str, ...]
+    extents: tuple[str, ...]
+    is_dynamic: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +60,13 @@ class WireSite:
     Attributes:
         wanted: the type that the program sees there.
         found: the type that the format has there; None if it has nothing.
-        address: of the value's image; of a dynamic array, of its first element.
+        address: of the value's image, which where there is none is a block of zeros; of an array, of its first element.
         struct, home: the structure whose fields are extents of arrays here, and the address of its image.
-        extents: of an array, as texts.
+        path: the names of the fields that lead here.
+        there: the condition that no null lies before the address, "" where none can.
+        shown: the condition that the value is not null, where an array without elements is none; "" as for `there`.
+        levels: of an array: itself, and those that its elements are.
+        extents: of an array: those that the program sees, where they are not those of `levels`.
         default: of a field that is not there.
     """
 
@@ -36,8 +75,12 @@ class WireSite:
     address: str
     struct: str
     home: str
+    path: Path = ()
+    there: str = ""
+    shown: str = ""
+    levels: tuple[Level, ...] = ()
     extents: tuple[str, ...] = ()
-    default: object = None
+    default: Default = None
 
 
 class WireBinding:
@@ -48,22 +91,25 @@ class WireBinding:
 
     Args:
         form: of the records.
-        record: the type that the program was written for; fields are found by name.
-
-    Attributes:
-        texts: the bytes of default strings, which the table needs too, by entry.
+        record: the type that the program was written for.
+        find: which field a name means.
     """
 
-    def __init__(self, form: Format, record: Record) -> None:
-        self.form = form
-        self.record = record
-        self.texts: dict[str, bytes] = {}
+    def __init__(self, form: Format, record: Record, find: Find = by_name) -> None:
+        self.form, self.record, self.find = form, record, find
+        self._texts: dict[str, bytes] = {}
+        self._zeros, self._zeros_size = "", 0
         self._order = order_of(form)
         self._lengths = {layout.name: layout.record_length for layout in form.structs}
         self._structs = {struct.name: struct for struct in form.record.structs}
-        self._wanted = {struct.name: struct for struct in record.structs}
+        self._wanted = {struct.name: struct for struct in record.flattened().structs}
         self._offsets = {s.name: {f.name: f.offset for f in s.fields} for s in form.structs}
         self._minimum = -(-form.structs[0].record_length // 8) * 8
+
+    @property
+    def texts(self) -> dict[str, bytes]:
+        """The bytes that the table needs too, by entry: default strings, and zeros."""
+        return self._texts | ({self._zeros: bytes(self._zeros_size)} if self._zeros else {})
 
     def root(self, emitter: Emitter) -> WireSite:
         starts, ends = emitter.entry("starts"), emitter.entry("ends")
@@ -72,86 +118,115 @@ class WireBinding:
         self._length = emitter.temp(f"load_int64({ends} + 8 * event) - {start}")
         return WireSite(Ref(self.record.name), Ref(self.form.name), start, self.form.name, start)
 
+    def size(self, emitter: Emitter) -> str:
+        """The bytes of the record."""
+        return self._length
+
     def field(self, emitter: Emitter, site: WireSite, field: Field) -> WireSite:
         # The program may know structures by other names, where two parameters have one of the same name.
         own = self._wanted[site.wanted.name].find(field.name) if isinstance(site.wanted, Ref) else None
         field = own or field
-        found = self._find(site, field.name) or self._count_of(site, field.name)
-        if found is None:
-            return WireSite(field.type, None, "0", "", "0", default=field.notes.default)
-        assert isinstance(site.found, Ref)
-        name = site.found.name
-        address = f"{site.address} + {self._offsets[name][found.name]}"
-        made = self._at(emitter, field.type, found.type, address, name, site.address)
-        if isinstance(field.type, Array) and isinstance(made.found, Array):
-            self._agree(emitter, site, field, made)
-        return made
+        path = (*site.path, field.name)
+        if isinstance(site.found, Ref):
+            name = site.found.name
+            found = self.find(self._structs[name], field.name, path)
+            if found is not None:
+                address = f"{site.address} + {self._offsets[name][found.name]}"
+                made = WireSite(field.type, found.type, address, name, site.address, path)
+                if not isinstance(field.type, Array):
+                    return self._value(emitter, made)
+                made = self._array(emitter, made)
+                return replace(made, extents=self._extents_seen(emitter, site, made))
+            dim = self._counts(site, field.name)
+            if isinstance(dim, str):
+                control = self._structs[name].find(dim)
+                assert control is not None
+                address = f"{site.address} + {self._offsets[name][dim]}"
+                return self._value(emitter, WireSite(field.type, control.type, address, name, site.address, path))
+            if dim is not None:
+                return WireSite(field.type, None, "0", "", "0", path, default=dim)
+        # A structure that is not there is null, and so is all of it.
+        default = None if site.found is None else field.notes.default
+        return WireSite(field.type, None, "0", "", "0", path, default=default)
 
     def element(self, emitter: Emitter, site: WireSite, array: Array, index: str) -> WireSite:
         wanted = site.wanted.element if isinstance(site.wanted, Array) else array.element
-        if not isinstance(site.found, Array):
-            return WireSite(wanted, None, "0", "", "0")
-        if self.form.column_major and len(site.extents) > 1:
-            index = self._transposed(emitter, site.extents, index)
-        address = f"{site.address} + {self._size(site.found.element)} * ({index})"
-        return self._at(emitter, wanted, site.found.element, address, site.struct, site.home)
+        if not site.levels:
+            return WireSite(wanted, None, "0", "", "0", site.path)
+        if site.extents or len(site.levels) > 1:
+            address = self._element_within(emitter, site, index)
+        else:
+            (level,) = site.levels
+            if self.form.column_major and len(level.extents) > 1:
+                index = self._transposed(emitter, level.extents, index)
+            address = self._place(emitter, level, site.address, index, site.there)
+        made = WireSite(wanted, site.levels[-1].element, address, site.struct, site.home, site.path)
+        return self._value(emitter, made)
 
     def elements(self, emitter: Emitter, site: WireSite) -> str | None:
-        if not (isinstance(site.found, Array) and isinstance(site.wanted, Array)):
+        if len(site.levels) != 1 or site.extents or not isinstance(site.wanted, Array):
             return None
-        element = site.found.element
-        is_plain = isinstance(element, Basic) and element == site.wanted.element and element != STRING
-        if not is_plain or (self.form.column_major and len(site.extents) > 1):
+        (level,) = site.levels
+        element, wanted = level.element, site.wanted.element
+        is_turned = self.form.column_major and len(level.extents) > 1
+        if not (isinstance(element, Basic) and isinstance(wanted, Basic)) or is_turned:
             return None
-        assert isinstance(element, Basic)
-        if number_at(self.form, element, 0).order != "":
+        is_same = element == wanted and plain(element) is not None and element.kind is not Kind.BOOLEAN
+        if not is_same or number_at(self.form, element, 0).order != "":
             return None
-        return site.address
+        return f"({site.address} if {site.there} else 0)" if site.there else site.address
 
     def target(self, emitter: Emitter, site: WireSite) -> WireSite:
         assert isinstance(site.wanted, Pointer)
+        site = replace(site, wanted=site.wanted.target)
         if not isinstance(site.found, Pointer):
-            return WireSite(site.wanted.target, site.found, site.address, site.struct, site.home)
-        slot = self._slot(emitter, site.address)
-        size = self._size(site.found.target)
-        self._check(emitter, self._is_outside(slot, size))
-        return self._at(
-            emitter, site.wanted.target, site.found.target, f"{self._start} + {slot}", site.struct, site.home
-        )
+            return site if site.found is None else self._value(emitter, site)
+        address, there = self._follow(emitter, site.address, site.found.target)
+        site = replace(site, found=site.found.target, address=address, there=there, shown=there)
+        return self._array(emitter, site) if isinstance(site.wanted, Array) else self._value(emitter, site)
 
     def present(self, emitter: Emitter, site: WireSite) -> str:
         match site.found:
             case None:
-                return "True" if site.default is not None else "False"
-            case Pointer():
+                return "False" if site.default is None else "True"
+            case Pointer() | Basic(Kind.STRING):
                 return f"{self._slot(emitter, site.address)} != 0"
-            case Basic(Kind.STRING):
-                return f"{self._slot(emitter, site.address)} != 0"
-        return "True"
+        return site.shown or "True"
 
     def number(self, emitter: Emitter, site: WireSite, type_: Basic) -> str:
-        if not isinstance(site.found, Basic):
-            return self._default(site, type_)
-        # As in E-code, characters and enumerations have a sign here.
-        found, wanted = plain(site.found), plain(type_)
-        assert found is not None
+        found, wanted = site.found, plain(type_)
         assert wanted is not None
-        load = f"load_{found}{number_at(self.form, site.found, 0).order}({site.address})"
-        if wanted.kind is Kind.FLOAT:
-            return f"as_{wanted}({load})"
-        number = f"as_int64({load})"
-        return number if found == wanted else self._fitting(emitter, emitter.temp(number), found, wanted)
+        if not isinstance(found, Basic):
+            return _default(site.default, wanted)
+        load = number_at(self.form, found, 0)
+        kind = found.kind
+        if kind is Kind.BOOLEAN:
+            text = f"(1 if load_{load.type}{load.order}({site.address}) != 0 else 0)"
+            return text if wanted.kind is not Kind.FLOAT else f"as_{wanted}{text}"
+        # A character or an enumeration has a sign where the program sees it as one, and none as a number.
+        has_sign = kind is Kind.INTEGER or (kind in (Kind.CHAR, Kind.ENUMERATION) and type_.kind is kind)
+        number = found if kind is Kind.FLOAT else Basic(Kind.INTEGER if has_sign else Kind.UNSIGNED, found.size)
+        text = f"load_{number}{load.order}({site.address})"
+        if kind is not Kind.FLOAT:
+            text = f"as_int64({text})"
+        return fitted(emitter, text, number, wanted, path_to_text(site.path))
 
     def string(self, emitter: Emitter, site: WireSite) -> tuple[str, str]:
         if site.found is None:
             if not isinstance(site.default, str):
                 return "0", "0"
             text = site.default.encode()
-            entry = next((name for name, known in self.texts.items() if known == text), None)
+            entry = next((name for name, known in self._texts.items() if known == text), None)
             if entry is None:
                 entry = emitter.name("default_text")
-                self.texts[entry] = text
+                self._texts[entry] = text
             return emitter.entry(entry), str(len(text))
+        if site.levels:
+            (extent,) = site.levels[0].extents
+            room = f"{extent} if {site.there} else 0" if site.there else extent
+            size = emitter.temp(f"find_zero({site.address}, {room})")
+            there = self.present(emitter, site)
+            return (site.address if there == "True" else f"({site.address} if {there} else 0)"), size
         slot = self._slot(emitter, site.address)
         self._check(emitter, f"{slot} != 0 and ({self._is_outside(slot)})")
         room = emitter.temp(f"{self._length} - {slot} if {slot} != 0 else 0")
@@ -159,80 +234,173 @@ class WireBinding:
         self._check(emitter, f"{slot} != 0 and {size} == {room}")
         return emitter.temp(f"{self._start} + {slot} if {slot} != 0 else 0"), size
 
-    # Inside
+    # What is at an address
 
-    def _agree(self, emitter: Emitter, site: WireSite, field: Field, made: WireSite) -> None:
-        """Make sure that the extents that the program will see are those of the record."""
-        assert isinstance(field.type, Array)
-        assert isinstance(made.found, Array)
-        if len(field.type.dims) != len(made.found.dims):
-            raise PbioError(
-                "PBIO_INCOMPATIBLE_TYPE",
-                f"the format's {made.found} is no {field.type}",
-                format=self.form.name,
-                field=f"$.{field.name}",
-            )
-        for wanted, found, extent in zip(field.type.dims, made.found.dims, made.extents, strict=True):
-            control = self._find(site, wanted) or self._count_of(site, wanted) if isinstance(wanted, str) else None
-            if wanted == found or (control is not None and control.name == found):
+    def _value(self, emitter: Emitter, site: WireSite) -> WireSite:
+        """The site of a value that is no array to the program; pointers that it does not see are followed."""
+        while isinstance(site.found, Pointer) and not isinstance(site.wanted, Pointer):
+            address, there = self._follow(emitter, site.address, site.found.target)
+            site = replace(site, found=site.found.target, address=address, there=there, shown=there)
+        found, wanted = _ultimate(site.found), _ultimate(site.wanted)
+        if wanted == STRING and found == site.found and _is_text(found):
+            assert isinstance(found, Array)
+            chars = self._array(emitter, replace(site, wanted=Array(CHAR, found.dims)))
+            return replace(chars, wanted=STRING)
+        if not (isinstance(wanted, Array) or _is_readable(found, wanted)):
+            self._refuse(site)
+        return replace(site, address=emitter.temp(site.address))
+
+    def _array(self, emitter: Emitter, site: WireSite) -> WireSite:
+        """The site of an array: where its elements are, and how many the record has."""
+        found, address, there = site.found, site.address, site.there
+        while isinstance(found, Pointer):
+            address, there = self._follow(emitter, address, found.target)
+            found = found.target
+        shown, levels = there, self._levels(emitter, replace(site, found=found))
+        if levels[0].is_dynamic:
+            address, there = self._behind(emitter, address, levels[0])
+            # An empty array has no bytes to point to.
+            is_there = " or ".join((there, *(f"{extent} == 0" for extent in levels[0].extents)))
+            shown = f"{shown} and ({is_there})" if shown else f"({is_there})"
+        return replace(site, found=found, address=emitter.temp(address), there=there, shown=shown, levels=levels)
+
+    def _levels(self, emitter: Emitter, site: WireSite) -> tuple[Level, ...]:
+        """The arrays of the format that the one array of the program stands for."""
+        assert isinstance(site.wanted, Array)
+        levels: list[Level] = []
+        type_, left = site.found, len(site.wanted.dims)
+        while left > 0:
+            while isinstance(type_, Pointer):
+                type_ = type_.target
+            if not isinstance(type_, Array) or len(type_.dims) > left:
+                self._refuse(site)
+            extents = tuple(self._extent(emitter, site, dim) for dim in type_.dims)
+            levels.append(Level(type_.element, type_.dims, extents, type_.is_dynamic))
+            left -= len(type_.dims)
+            type_ = type_.element
+        return tuple(levels)
+
+    def _extents_seen(self, emitter: Emitter, record: WireSite, site: WireSite) -> tuple[str, ...]:
+        """The extents that the program sees, if they may differ from the record's."""
+        assert isinstance(record.found, Ref)
+        assert isinstance(record.wanted, Ref)
+        assert isinstance(site.wanted, Array)
+        struct, wanted = self._structs[record.found.name], self._wanted[record.wanted.name]
+        seen, is_same = [], True
+        found = [pair for level in site.levels for pair in zip(level.dims, level.extents, strict=True)]
+        for dim, (there, extent) in zip(site.wanted.dims, found, strict=True):
+            own: int | str | None = dim
+            if isinstance(dim, str):
+                control = self.find(struct, dim, (*record.path, dim))
+                own = control.name if control is not None else self._counts(record, dim)
+            if own == there:
+                seen.append(extent)
                 continue
-            assert isinstance(site.wanted, Ref)
-            said = str(wanted)
-            if isinstance(wanted, str):
-                size = self._wanted[site.wanted.name].find(wanted)
+            is_same = False
+            if isinstance(dim, int):
+                seen.append(str(dim))
+            else:
+                size = wanted.find(dim)
                 assert size is not None
                 assert isinstance(size.type, Basic)
-                said = self.number(emitter, self.field(emitter, site, size), size.type)
-            self._check(emitter, f"{extent} != {said}")
+                seen.append(emitter.temp(self.number(emitter, self.field(emitter, record, size), size.type)))
+        return () if is_same else tuple(seen)
 
-    def _count_of(self, site: WireSite, name: str) -> Field | None:
-        """The field that the format counts an array by which the wanted type counts by `name`."""
-        if not (isinstance(site.found, Ref) and isinstance(site.wanted, Ref)):
-            return None
+    def _counts(self, site: WireSite, name: str) -> int | str | None:
+        """By what the format counts the array that the wanted type counts by `name`: a field's name, or so many."""
+        assert isinstance(site.found, Ref)
+        assert isinstance(site.wanted, Ref)
         for array in self._wanted[site.wanted.name].fields:
-            there = self._find(site, array.name)
-            if not (isinstance(array.type, Array) and there is not None and isinstance(there.type, Array)):
+            if not (isinstance(array.type, Array) and name in array.type.dims):
                 continue
-            if name in array.type.dims and len(array.type.dims) == len(there.type.dims):
-                dim = there.type.dims[array.type.dims.index(name)]
-                return self._structs[site.found.name].find(dim) if isinstance(dim, str) else None
+            there = self.find(self._structs[site.found.name], array.name, (*site.path, array.name))
+            found = _ultimate(flat(there.type)) if there is not None else None
+            if isinstance(found, Array) and len(found.dims) >= len(array.type.dims):
+                return found.dims[array.type.dims.index(name)]
         return None
 
-    def _at(self, emitter: Emitter, wanted: Type, found: Type, address: str, struct: str, home: str) -> WireSite:
-        """The site of a value whose image lies at an address; arrays are found and checked."""
-        while isinstance(found, Pointer) and not isinstance(wanted, Pointer):
-            # The program takes a value where the format has a pointer to one: null reads as nothing there.
-            slot = self._slot(emitter, address)
-            size = self._size(found.target)
-            self._check(emitter, self._is_outside(slot, size))
-            found, address = found.target, f"{self._start} + {slot}"
-        if not isinstance(found, Array):
-            return WireSite(wanted, found, emitter.temp(address), struct, home)
-        extents = tuple(
-            str(dim) if isinstance(dim, int) else self._extent(emitter, struct, home, dim) for dim in found.dims
-        )
-        if not found.is_dynamic:
-            return WireSite(wanted, found, emitter.temp(address), struct, home, extents)
-        slot = self._slot(emitter, address)
-        count = extents[0]
-        for extent in extents[1:]:
-            # Neither is greater than a record is long, plus one.
-            count = emitter.temp(f"min({count} * {extent}, {self._length} + 1)")
-        room = f"({self._length} - {slot}) // {max(self._size(found.element), 1)}"
-        wrong = f"{self._is_outside(slot)} or {count} > {room}"
-        # An array that is absent although its count says otherwise has nothing to be read.
-        self._check(emitter, f"{count} != 0 if {slot} == 0 else {wrong}")
-        return WireSite(wanted, found, emitter.temp(f"{self._start} + {slot}"), struct, home, extents)
+    # Elements
 
-    def _extent(self, emitter: Emitter, struct: str, home: str, name: str) -> str:
-        control = self._structs[struct].find(name)
+    def _element_within(self, emitter: Emitter, site: WireSite, index: str) -> str:
+        """The address of an element, or of zeros where the record has fewer; `index` is one of the program's array."""
+        seen = site.extents or tuple(extent for level in site.levels for extent in level.extents)
+        indices = _unravelled(emitter, index, seen)
+        address, there = site.address, site.there
+        for number, level in enumerate(site.levels):
+            if number:
+                type_ = site.levels[number - 1].element
+                while isinstance(type_, Pointer):
+                    address, _ = self._follow(emitter, address, type_.target)
+                    type_, there = type_.target, ""
+                if level.is_dynamic:
+                    address, there = self._behind(emitter, address, level)
+                address = emitter.temp(address)
+            here, indices = indices[: len(level.extents)], indices[len(level.extents) :]
+            if site.extents:
+                inside = [f"{i} < {extent}" for i, extent in zip(here, level.extents, strict=True)]
+                there = " and ".join([there, *inside] if there else inside)
+            order = reversed(range(len(here))) if self.form.column_major else range(len(here))
+            place = ""
+            for d in order:
+                place = f"({place}) * {level.extents[d]} + {here[d]}" if place else here[d]
+            address, there = self._place(emitter, level, address, place, there), ""
+        return address
+
+    def _place(self, emitter: Emitter, level: Level, address: str, index: str, there: str) -> str:
+        """The address of an element by its place in memory; of zeros, where it is not there."""
+        size = self._size(level.element)
+        place = f"{address} + {size} * ({index})"
+        return emitter.temp(f"{place} if {there} else {self._nothing(emitter, size)}" if there else place)
+
+    def _transposed(self, emitter: Emitter, extents: tuple[str, ...], index: str) -> str:
+        """The place in memory of an element of a column-major array, from its row-major index."""
+        place = ""
+        indices = _unravelled(emitter, index, extents)
+        for one, extent in zip(reversed(indices), reversed(extents), strict=True):
+            place = f"({place}) * {extent} + {one}" if place else one
+        return emitter.temp(place)
+
+    # Slots and counts
+
+    def _follow(self, emitter: Emitter, address: str, target: Type) -> tuple[str, str]:
+        """The address of what the pointer at an address leads to, zeros where it is null, and whether it is not."""
+        slot, size = self._slot(emitter, address), self._size(target)
+        self._check(emitter, f"{slot} != 0 and ({self._is_outside(slot, size)})")
+        there = f"{slot} != 0"
+        return emitter.temp(f"{self._start} + {slot} if {there} else {self._nothing(emitter, size)}"), there
+
+    def _behind(self, emitter: Emitter, address: str, level: Level) -> tuple[str, str]:
+        """The same of a dynamic array, all of whose elements must lie in the record."""
+        slot, size = self._slot(emitter, address), self._size(level.element)
+        # Neither factor is greater than a record can be long, so that their product is no other number.
+        most = f"{self._length} + 1"
+        extents = [f"min({e}, {most})" if e.isdigit() and int(e) >= 2**31 else e for e in level.extents]
+        count = emitter.temp(extents[0])
+        for extent in extents[1:]:
+            count = emitter.temp(f"min({count} * {extent}, {most})")
+        room = f"({self._length} - {slot}) // {max(size, 1)}"
+        self._check(emitter, f"{slot} != 0 and ({self._is_outside(slot)} or {count} > {room})")
+        there = f"{slot} != 0"
+        return emitter.temp(f"{self._start} + {slot} if {there} else {self._nothing(emitter, size)}"), there
+
+    def _extent(self, emitter: Emitter, site: WireSite, dim: int | str) -> str:
+        if isinstance(dim, int):
+            return str(dim)
+        control = self._structs[site.struct].find(dim)
         assert control is not None
         assert isinstance(control.type, Basic)
         size = control.type.size
         suffix = self._order if size > 1 else ""
-        extent = emitter.temp(f"as_int64(load_uint{8 * size}{suffix}({home} + {self._offsets[struct][name]}))")
+        place = f"{site.home} + {self._offsets[site.struct][dim]}"
+        extent = emitter.temp(f"as_int64(load_uint{8 * size}{suffix}({place}))")
         # A count that no record can hold; how far beyond does not matter.
         return emitter.temp(f"{extent} if 0 <= {extent} <= {self._length} else {self._length} + 1")
+
+    def _nothing(self, emitter: Emitter, size: int) -> str:
+        """The address of so many zeros: the image of nulls, empty arrays and zeros, whatever the type."""
+        self._zeros = self._zeros or emitter.name("nothing")
+        self._zeros_size = max(self._zeros_size, size, 8)
+        return emitter.entry(self._zeros)
 
     def _slot(self, emitter: Emitter, address: str) -> str:
         return emitter.temp(f"as_int64(load_uint{8 * self.form.pointer_size}{self._order}({address}))")
@@ -249,48 +417,49 @@ class WireBinding:
     def _size(self, type_: Type) -> int:
         return slot_size(type_, self._lengths, self.form.pointer_size)
 
-    def _find(self, site: WireSite, name: str) -> Field | None:
-        """The field of a structure by name: exactly, else without regard to case if that is unique."""
-        if not isinstance(site.found, Ref):
-            return None
-        struct: Struct = self._structs[site.found.name]
-        exact = struct.find(name)
-        if exact is not None:
-            return exact
-        near = [f for f in struct.fields if f.name.casefold() == name.casefold()]
-        return near[0] if len(near) == 1 else None
-
-    def _default(self, site: WireSite, type_: Basic) -> str:
-        default = site.default if isinstance(site.default, int | float) else 0
-        return f"as_{type_}({float(default)!r})" if type_.kind is Kind.FLOAT else str(int(default))
-
-    def _fitting(self, emitter: Emitter, number: str, found: Basic, wanted: Basic) -> str:
-        """A whole number as another type; one that the type does not have makes a bad record."""
-        low, high = _range(wanted)
-        found_low, found_high = _range(found)
-        # Unsigned 64-bit numbers travel as the int64 of the same bits.
-        if found_high > 2**63 - 1:
-            if high < found_high:
-                self._check(emitter, f"{number} < 0 or {number} > {high}")
-        elif found_low < low or found_high > high:
-            self._check(emitter, f"{number} < {low} or {number} > {min(high, 2**63 - 1)}")
-        return number
-
-    def _transposed(self, emitter: Emitter, extents: tuple[str, ...], index: str) -> str:
-        """The place in memory of an element of a column-major array, from its row-major index."""
-        rest = emitter.temp(index)
-        place, step = "0", "1"
-        strides = []
-        for extent in extents:
-            strides.append(step)
-            step = emitter.temp(f"{step} * {extent}")
-        for extent, stride in zip(reversed(extents), reversed(strides), strict=True):
-            place = emitter.temp(f"{place} + {rest} % {extent} * {stride}")
-            rest = emitter.temp(f"{rest} // {extent}")
-        return place
+    def _refuse(self, site: WireSite) -> NoReturn:
+        raise PbioError(
+            "PBIO_INCOMPATIBLE_TYPE",
+            f"the format's {site.found} cannot be read as {site.wanted}",
+            format=self.form.name,
+            field=path_to_text(site.path),
+            hint="name the type that the program is to see with readerFormat, or leave the field out of it",
+        )
 
 
-def _range(basic: Basic) -> tuple[int, int]:
-    """The least and the greatest value of a whole type."""
-    bits = 8 * basic.size
-    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if basic.kind is Kind.INTEGER else (0, 2**bits - 1)
+def _unravelled(emitter: Emitter, index: str, extents: tuple[str, ...]) -> list[str]:
+    """The indices in each dimension, from the index in all of them together."""
+    rest = emitter.temp(index)
+    indices = []
+    for extent in reversed(extents[1:]):
+        indices.append(emitter.temp(f"{rest} % {extent}"))
+        rest = emitter.temp(f"{rest} // {extent}")
+    return [rest, *reversed(indices)]
+
+
+def _ultimate(type_: Type | None) -> Type | None:
+    """What pointers lead to."""
+    while isinstance(type_, Pointer):
+        type_ = type_.target
+    return type_
+
+
+def _is_text(type_: Type | None) -> bool:
+    return isinstance(type_, Array) and type_.element == CHAR and len(type_.dims) == 1
+
+
+def _is_readable(found: Type | None, wanted: Type | None) -> bool:
+    """Whether a program can read what the format has as what it wants: structures as structures, numbers as numbers
+    that say as much."""
+    if not isinstance(found, Basic) or not isinstance(wanted, Basic):
+        return type(found) is type(wanted) or (wanted == STRING and _is_text(found))
+    if found.kind is wanted.kind:
+        return plain(found) is not None or plain(wanted) is None
+    if Kind.STRING in (found.kind, wanted.kind) or found.kind is Kind.FLOAT:
+        return False
+    return wanted.kind in (Kind.INTEGER, Kind.UNSIGNED, Kind.FLOAT)
+
+
+def _default(default: Default, wanted: Basic) -> str:
+    number = default if isinstance(default, int | float) else 0
+    return f"as_{wanted}({float(number)!r})" if wanted.kind is Kind.FLOAT else str(int(number))

@@ -3,6 +3,7 @@
     files         whole files that appear once: what a log is made of, on any file system that can do it
     log           `Log`, the small interface; `FolderLog`, the embedded default
     checked       values of JSON that nobody trusts
+    chain         each commit names the one before it
     entries       what a commit says, and its JSON
     groups        where the events of a commit lie, as columns
     state         what all commits up to one add up to; checkpoints of it
@@ -10,6 +11,7 @@
     position      where an event stands in a space
     submission    a producer's events, as it hands them over
     rows          mappings and tables -> columns, and what does not fit refused
+    contents      what a batch is made of, in a few bytes
     concentrate   rows of any channels and producers -> their groups
     wanted        a format and a request -> what reads its events
     prepare       submissions -> encoded events

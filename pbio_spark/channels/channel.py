@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pbio_spark.channels import subscribers
 from pbio_spark.channels.delivery import SYNC_TIMEOUT
 from pbio_spark.channels.publishing import Published
-from pbio_spark.channels.state import ChannelInfo
+from pbio_spark.channels.state import ChannelInfo, dropped_to_error
 from pbio_spark.channels.submission import Columns, Rows, Submission, channel_format
 from pbio_spark.channels.subscribers import EXPIRE_AFTER
 from pbio_spark.channels.subscription import Handlers, Start, Subscription
@@ -44,7 +44,8 @@ class Channel:
     def status(self) -> str:
         """Whether writers make the events of a derived channel; see `State.status`. Raises PBIO_UNKNOWN_CHANNEL."""
         with self.space.history.lock:
-            return self.space.history.state.status(self.space.channel(self.name).info.id)
+            self.space.history.catch_up()
+            return self.space.history.state.status(self._find(self.name).id)
 
     def last_sequence(self, producer: str) -> int | None:
         """The last number of a producer's events on this channel, as the log has it now; None if there is none.
@@ -52,8 +53,15 @@ class Channel:
         Raises PBIO_UNKNOWN_CHANNEL if the channel has been dropped.
         """
         with self.space.history.lock:
-            channel = self.space.channel(self.name).info.id
-            return self.space.history.state.sequences.get((channel, producer))
+            self.space.history.catch_up()
+            return self.space.history.state.sequences.get((self._find(self.name).id, producer))
+
+    def _find(self, name: str) -> ChannelInfo:
+        """What is known of the channel. Raises PBIO_UNKNOWN_CHANNEL if it was dropped, whatever has its name now."""
+        info = self.space.find(name)
+        if info.id != self.info.id:
+            raise dropped_to_error(self.info, anew=True).at(file=self.space.root)
+        return info
 
     def submit(
         self,
@@ -80,7 +88,7 @@ class Channel:
         """
         rows: Rows = [events] if isinstance(events, Mapping) else events
         submission = Submission(self.name, rows, format, producer, sequence, event_time, columns)
-        return self.space.publish([submission], delivery=delivery, sync_timeout=sync_timeout)
+        return self.space.publish_to([submission], self._find, delivery=delivery, sync_timeout=sync_timeout)
 
     def subscribe(
         self,
@@ -110,7 +118,9 @@ class Channel:
             expire_after: how long a named subscriber may stay away before nothing is kept for it any more.
 
         Raises:
-            PbioError: PBIO_BAD_OPTION; PBIO_BAD_LOG if the named subscriber's file is damaged.
+            PbioError: PBIO_BAD_OPTION; PBIO_BAD_LOG if the named subscriber's file is damaged; PBIO_UNKNOWN_CHANNEL if
+                the channel was dropped, and nothing of it is left to be read; PBIO_EVENTS_GONE if the subscriber had
+                not read all events of a channel that was dropped and made anew, and `fail_on_loss` is set.
         """
         space = self.space
         return Subscription(

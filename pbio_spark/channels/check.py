@@ -12,7 +12,7 @@ from pbio_spark.channels.log import FolderLog, entry_name
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.retention import is_alive
 from pbio_spark.channels.space import ChannelSpace
-from pbio_spark.channels.state import State, state_to_json
+from pbio_spark.channels.state import State, is_checkpoint
 from pbio_spark.channels.submission import stored_format
 from pbio_spark.errors import PbioError
 from pbio_spark.wire import MAGIC, Item, Kind, Scanner, decode
@@ -38,7 +38,8 @@ def problems(space: ChannelSpace) -> Iterator[PbioError]:
                 named |= paths
             if isinstance(entry.change, Compact):
                 places |= {path: (entry.change.file.path, further) for path, further in entry.change.parts}
-            if checkpoints.pop(state.version, None) not in (None, state_to_json(state)):
+            kept = checkpoints.pop(state.version, None)
+            if kept is not None and not is_checkpoint(kept, state):
                 reason = f"the checkpoint of version {state.version} is not what the commits add up to"
                 yield PbioError("PBIO_BAD_LOG", reason)
     except PbioError as error:

@@ -24,6 +24,7 @@ EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 _DATA_NAME = re.compile(r"data/[0-9a-f]{32}\.pbio")
 _DIRECTORY_NAME = re.compile(r"_log/[0-9a-f]{32}\.groups")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _LONGEST_NAME = 200
 _HALVES = re.compile("[\ud800-\udfff]")
 
@@ -105,6 +106,13 @@ def a_keep(said: Any) -> Keep:
 def a_format(said: Any) -> str:
     if not isinstance(said, str) or not re.fullmatch(r"(?:[0-9a-f]{2}){8,12}", said):
         bad(f"{str(said)[:40]!r} is no ID of a format")
+    return said
+
+
+def a_digest(said: Any, *, is_first: bool = False) -> str:
+    """The digest of a commit; the first one has none before it."""
+    if not isinstance(said, str) or not (said == "" if is_first else _DIGEST.fullmatch(said)):
+        bad(f"{str(said)[:80]!r} is no digest of a commit")
     return said
 
 

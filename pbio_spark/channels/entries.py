@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ecode.limits import SOURCE_WORK
+from pbio_spark.channels.chain import digest_of
 from pbio_spark.channels.checked import (
     LARGEST,
     Keep,
+    a_digest,
     a_directory,
     a_format,
     a_keep,
@@ -26,8 +28,12 @@ from pbio_spark.channels.checked import (
     bad,
     parse,
 )
+from pbio_spark.channels.contents import DIGESTS, Contents
 from pbio_spark.channels.groups import Groups, groups_to_json, json_to_groups
 from pbio_spark.channels.position import Position
+
+VERSION = 2
+"""Of the form of commits. Those of the first one do not say a form, nor which commit was before them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +111,30 @@ class DataFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Transaction:
+    """Which batch of an application a commit publishes.
+
+    Attributes:
+        application: its name.
+        number: of the batch; none of a lower number comes again.
+        before: the version of the application's last commit before this one; 0 if there is none, or nobody knows.
+        contents: what the batch was made of, known events too; None in commits of old.
+    """
+
+    application: str
+    number: int
+    before: int = 0
+    contents: Contents | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Data:
     """Events of one batch, for any number of channels.
 
     Attributes:
         control: the version of the last control change that the writer knew of.
         files, groups: where the events lie.
-        transaction: an application's name and its batch's number: none of a lower number comes again.
+        transaction: of a batch that has a number.
         refused: derived channels for which the writer could not make the events of this batch, and why.
         directory: the file that has the groups, if they are many; `groups` are none then.
     """
@@ -119,7 +142,7 @@ class Data:
     control: int
     files: tuple[DataFile, ...]
     groups: Groups
-    transaction: tuple[str, int] | None = None
+    transaction: Transaction | None = None
     refused: tuple[tuple[int, str], ...] = ()
     directory: DataFile | None = None
 
@@ -151,24 +174,29 @@ class Entry:
         space: the ID of the space that it belongs to.
         commit: its own ID, which no other commit has.
         time: when it was published, in microseconds since 1970 UTC; never less than the commit's before.
+        prior: the digest of the commit before, `""` of the first one's; None for one of the first form.
+        digest: of the text that it was read from.
     """
 
     space: str
     commit: str
     time: int
     change: AnyChange
+    prior: str | None = None
+    digest: str = field(default="", compare=False)
 
 
 _KINDS = {"create", "change", "drop", "trim", "compact", "data"}
 
 
-def entry_to_json(entry: Entry) -> bytes:
-    """A commit as JSON.
+def entry_to_json(entry: Entry, version: int) -> bytes:
+    """A commit as JSON that is to stand at a version.
 
-    >>> entry_to_json(Entry("5a", "c0", 7, Drop(3)))
-    b'{"space":"5a","commit":"c0","time":7,"drop":{"channel":3}}'
+    >>> entry_to_json(Entry("5a", "c0", 7, Drop(3), prior=""), 1)
+    b'{"version":2,"number":1,"prior":"","space":"5a","commit":"c0","time":7,"drop":{"channel":3}}'
     """
-    made: dict[str, Any] = {"space": entry.space, "commit": entry.commit, "time": entry.time}
+    made: dict[str, Any] = {} if entry.prior is None else {"version": VERSION, "number": version, "prior": entry.prior}
+    made |= {"space": entry.space, "commit": entry.commit, "time": entry.time}
     match entry.change:
         case Create(name, format_id, derivation, keep):
             made["create"] = {"name": name, "format": format_id, "keep": keep}
@@ -197,7 +225,7 @@ def entry_to_json(entry: Entry) -> bytes:
             else:
                 made["data"]["directory"] = [data.directory.path, data.directory.bytes]
             if data.transaction is not None:
-                made["data"]["transaction"] = list(data.transaction)
+                made["data"]["transaction"] = _transaction_to_json(data.transaction)
             if data.refused:
                 made["data"]["refused"] = [list(one) for one in data.refused]
     return json.dumps(made, separators=(",", ":")).encode()
@@ -206,6 +234,13 @@ def entry_to_json(entry: Entry) -> bytes:
 def json_to_entry(data: bytes, version: int) -> Entry:
     """The commit of a JSON text that stands at a version. Raises PBIO_BAD_LOG."""
     made = parse(data)
+    form, prior = a_number(made.get("version", 1)), None
+    if form > VERSION:
+        bad(f"the commit is of form {form}, and this program knows those up to {VERSION}: a newer one wrote it")
+    if form > 1:
+        if a_number(made.get("number")) != version:
+            bad(f"it is the commit {made['number']}, and stands in the place of {version}")
+        prior = a_digest(made.get("prior"), is_first=version == 1)
     kinds = made.keys() & _KINDS
     if len(kinds) != 1:
         bad(f"a commit is one of {', '.join(sorted(_KINDS))}")
@@ -238,7 +273,8 @@ def json_to_entry(data: bytes, version: int) -> Entry:
             change = Compact(a_number(body.get("first"), most=last), last, file, parts)
         case _:
             change = _data(body, version)
-    return Entry(a_text(made.get("space")), a_text(made.get("commit")), a_time(made.get("time")), change)
+    space, commit, time = a_text(made.get("space")), a_text(made.get("commit")), a_time(made.get("time"))
+    return Entry(space, commit, time, change, prior, digest_of(data))
 
 
 def _data(body: Mapping[str, Any], version: int) -> Data:
@@ -251,13 +287,26 @@ def _data(body: Mapping[str, Any], version: int) -> Data:
         directory = DataFile(a_directory(path), a_number(size, most=LARGEST))
     groups = Groups() if directory is not None else json_to_groups(body.get("groups"), sizes_of(files), version)
     said = body.get("transaction")
-    transaction = None
-    if said is not None:
-        application, number = a_list(said, 2)
-        transaction = a_text(application), a_number(number)
+    transaction = None if said is None else _json_to_transaction(said, version)
     pairs = [a_list(pair, 2) for pair in a_list(body.get("refused", []))]
     refused = tuple((a_number(channel, most=version), a_text(reason)) for channel, reason in pairs)
     return Data(a_number(body.get("control"), most=version), files, groups, transaction, refused, directory)
+
+
+def _transaction_to_json(made: Transaction) -> list[Any]:
+    contents = made.contents
+    more = [] if contents is None else [made.before, contents.events, contents.digest]
+    return [made.application, made.number, *more]
+
+
+def _json_to_transaction(said: Any, version: int) -> Transaction:
+    application, number, *more = a_list(said)[:2] if len(a_list(said)) == 2 else a_list(said, 5)
+    transaction = Transaction(a_text(application), a_number(number))
+    if not more:
+        return transaction
+    before, events, digest = more
+    contents = Contents(a_number(events), a_number(digest, most=DIGESTS - 1))
+    return Transaction(transaction.application, transaction.number, a_number(before, most=version - 1), contents)
 
 
 def sizes_of(files: Iterable[DataFile]) -> list[int]:

@@ -10,6 +10,7 @@ from collections.abc import Container
 from dataclasses import replace
 from threading import RLock
 
+from pbio_spark.channels.chain import Chain, digest_of
 from pbio_spark.channels.checked import MOST, bad, parse
 from pbio_spark.channels.entries import (
     AnyChange,
@@ -23,6 +24,7 @@ from pbio_spark.channels.entries import (
 )
 from pbio_spark.channels.groups import Group, Groups, groups_to_json, json_to_groups
 from pbio_spark.channels.log import Log, entry_name
+from pbio_spark.channels.position import Position
 from pbio_spark.channels.state import State, json_to_state, state_to_json
 from pbio_spark.errors import PbioError
 
@@ -33,6 +35,11 @@ LONGEST_GROUPS = 64 << 10
 
 CHECKPOINT_EVERY = 100
 """Commits between two checkpoints: what a new reader reads at most, unless a writer died before it made one."""
+
+LISTING_SHARE = 100
+LISTING_PAUSE = {True: 1.0, False: 60.0}
+"""Who waits for a commit lists the log now and then, because one that was lost would be waited for in vain: after that
+many times as long as it took, and after so many seconds at least, on a local disk and elsewhere."""
 
 
 class History:
@@ -48,21 +55,32 @@ class History:
         self.lock = RLock()
         self._directory: tuple[str, Groups] = "", Groups()
         self._compacted: dict[int, dict[str, tuple[str, int]]] = {}
-        self._is_whole = False
-        """Whether it is known that the log ended behind `state`, rather than having lost a commit there."""
+        self._chain = Chain()
+        self._seen = 0
+        """The last version that is known to be there, or to have been."""
+        self._list_at: float | None = None
+        """When to list the log again; None before it was listed at all."""
         self.state = self._start()
 
     def entry(self, version: int) -> Entry | None:
-        """A commit; None if there is none of that version yet. Raises PBIO_BAD_LOG."""
-        data = self._log.read(version)
-        if data is None:
-            return None
+        """A commit; None if there is none of that version yet. Raises PBIO_BAD_LOG, also for one that was lost."""
         try:
-            entry = json_to_entry(data, version)
-            if entry.space != self._space:
-                bad(f"the commit belongs to another space, {entry.space[:40]}")
+            data = self._log.read(version)
+            if data is None:
+                later = max(self._seen, self.state.version)
+                if version <= later:
+                    raise _lost(version, later)
+                return None
+            entry = self._parsed(version, data)
+            self._chain.join(version, entry.digest, entry.prior)
         except PbioError as error:
             raise error.at(file=entry_name(version)) from None
+        return entry
+
+    def _parsed(self, version: int, data: bytes) -> Entry:
+        entry = json_to_entry(data, version)
+        if entry.space != self._space:
+            bad(f"the commit belongs to another space, {entry.space[:40]}")
         return entry
 
     def groups(self, data: Data, channels: Container[int] | None = None) -> list[Group]:
@@ -104,15 +122,46 @@ class History:
     def catch_up(self) -> State:
         """The state after the last commit that there is. Raises PBIO_BAD_LOG."""
         with self.lock:
-            while True:
-                while (entry := self.entry(self.state.version + 1)) is not None:
-                    try:
-                        self.state.apply(self.filled(entry))
-                    except PbioError as error:
-                        raise error.at(file=entry_name(self.state.version + 1)) from None
-                if self._is_whole or not self._is_behind(self.state.version + 1):
-                    self._is_whole = True
-                    return self.state
+            if self._list_at is None:
+                self._list(1)
+            while (entry := self.entry(self.state.version + 1)) is not None:
+                try:
+                    self.state.apply(self.filled(entry))
+                except PbioError as error:
+                    raise error.at(file=entry_name(self.state.version + 1)) from None
+            return self.state
+
+    def check_end(self, version: int, *, now: bool = False) -> None:
+        """Raise PBIO_BAD_LOG if a commit that was not there has been lost: if there are later ones.
+
+        This lists the log at times, and does nothing in between, so that whoever waits may call it every time.
+
+        Args:
+            now: ask at least for the next one.
+        """
+        if now and self._log.read(version + 1) is not None:
+            self._check_lost(version, version + 1)
+        if self._list_at is None or time.monotonic() >= self._list_at:
+            self._list(version)
+
+    def _list(self, first: int) -> None:
+        """Look which commits there are from a version on. Raises PBIO_BAD_LOG if one is missing among them."""
+        begun, known = time.monotonic(), max(self._seen, self.state.version)
+        expected = min(first, known or first)
+        found = [version for version in self._log.versions() if version >= expected]
+        ended = time.monotonic()
+        for version in [*found, known + 1]:
+            for missing in range(expected, version):
+                # What came to be while they were listed may have been passed over.
+                self._check_lost(missing, min(version, max(known, *found, 0)))
+            expected = max(expected, version + 1)
+        self._seen = max(known, *found, 0)
+        self._list_at = ended + max(LISTING_PAUSE[self._log.is_near], LISTING_SHARE * (ended - begun))
+
+    def _check_lost(self, version: int, later: int) -> None:
+        self._seen = max(self._seen, later)
+        if self._log.read(version) is None:
+            raise _lost(version, later)
 
     def first_since(self, time: int, first: int) -> int:
         """The first version from `first` on that was published at a time or later."""
@@ -159,38 +208,36 @@ class History:
             version = self.state.version + 1
             # Clocks jump; the log does not.
             now = max(time.time_ns() // 1000, self.state.time)
-            entry = Entry(self._space, uuid.uuid4().hex, now, change)
+            entry = Entry(self._space, uuid.uuid4().hex, now, change, self._check_standing())
             self.state.check(entry)
-            said = entry_to_json(entry)
+            said = entry_to_json(entry, version)
             try:
-                json_to_entry(said, version)
+                digest = json_to_entry(said, version).digest
             except PbioError as error:
                 # It would be the last commit that anyone can read.
                 raise PbioError("PBIO_BAD_VALUE", f"no reader would accept the commit: {error.reason}") from None
-            self._check_standing()
-            if self._is_behind(version) or not self._log.append(version, said):
+            self.check_end(version, now=True)
+            if not self._log.append(version, said):
                 return None
-            self.state.apply(entry)
+            self.state.apply(replace(entry, digest=digest))
+            self._chain.join(version, digest, entry.prior)
             if version % CHECKPOINT_EVERY == 0:
                 self.checkpoint()
             return version
 
-    def _check_standing(self) -> None:
-        """Raise PBIO_BAD_LOG if the folder holds another log by now, made anew or an older copy: what is appended to it
-        would not follow on what is there."""
-        version = self.state.version
-        last = self.entry(version) if version else None
-        if version and (last is None or last.commit != self.state.commit):
-            bad(f"the commit {version} is not there any more: the space was replaced, and has to be opened again")
+    def _check_standing(self) -> str:
+        """The digest of the last commit.
 
-    def _is_behind(self, version: int) -> bool:
-        """Whether there are further commits already. Raises PBIO_BAD_LOG if this one of them was lost: a new commit in
-        its place would be read as what those behind it were made on."""
-        if self._log.read(version + 1) is None:
-            return False
-        if self._log.read(version) is None:
-            bad(f"the commit {version} is missing, but there is {version + 1}")
-        return True
+        Raises PBIO_BAD_LOG if it is another one by now: the space was made anew, or is an older copy, and what is
+        appended to it would not follow on what is there.
+        """
+        version = self.state.version
+        last = self._log.read(version) if version else b""
+        if last is None or (version and digest_of(last) != self.state.digest):
+            if last is not None:
+                self._parsed(version, last)
+            bad(f"the commit {version} is not there any more: the space was replaced, and has to be opened again")
+        return self.state.digest
 
     def checkpoint(self) -> None:
         """Keep the state as it is, for who starts later."""
@@ -205,11 +252,34 @@ class History:
         for version, data in self._log.checkpoints():
             try:
                 state = json_to_state(data, self._space, version)
-                entry = self.entry(version)
-                if entry is None or entry.commit != state.commit:
+                entry = json_to_entry(self._log.read(version) or b"", version)
+                if entry.commit != state.commit or state.digest not in ("", entry.digest):
                     bad("the checkpoint is of another commit than the log has")
+                state.digest = entry.digest
+                self._chain.join(version, entry.digest, entry.prior)
             except PbioError as error:
                 log.warning("the checkpoint of version %d is left aside: %s", version, error)
             else:
                 return state
         return State(self._space)
+
+
+def has_events(history: History, channel: int, position: Position, end: int) -> bool:
+    """Whether commits from a position to before a version have events of a channel."""
+    for version in range(position.version, end):
+        entry = history.entry(version)
+        if entry is not None and isinstance(entry.change, Data):
+            ends = [group.end_in(version) for group in history.groups(entry.change, {channel})]
+            if any(end > position for end in ends):
+                return True
+    return False
+
+
+def _lost(version: int, later: int) -> PbioError:
+    said = f"the commit {version} is missing, but there is {later}"
+    return PbioError(
+        "PBIO_BAD_LOG",
+        said if version < later else f"the commit {version} is not there any more",
+        file=entry_name(version),
+        hint="put the file back from a copy of the space; `pbio space verify` says what else is wrong with it",
+    )

@@ -25,7 +25,14 @@ _COMMIT = re.compile(r"(\d{20})\.json")
 
 
 class Log(Protocol):
-    """What a channel space needs of its log. Versions are counted from 1 without gaps."""
+    """What a channel space needs of its log. Versions are counted from 1 without gaps.
+
+    Attributes:
+        is_near: whether asking costs no request to a server.
+    """
+
+    @property
+    def is_near(self) -> bool: ...
 
     def append(self, version: int, entry: bytes) -> bool:
         """Make an entry the one of its version, durably; False, with nothing changed, if another has that version."""
@@ -34,7 +41,7 @@ class Log(Protocol):
         """The entry of a version; None if there is none yet."""
 
     def versions(self) -> list[int]:
-        """All versions that have entries, ascending. It may be slow: for maintenance, not for reading."""
+        """All versions that have entries, ascending. It may be slow: not for every look at the log."""
 
     def attach(self, name: str, data: bytes) -> None:
         """Keep, durably, what is too long for an entry that is about to name it."""
@@ -54,6 +61,10 @@ class FolderLog:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
+
+    @property
+    def is_near(self) -> bool:
+        return self._folder.is_local
 
     def append(self, version: int, entry: bytes) -> bool:
         if len(entry) > LONGEST_ENTRY:

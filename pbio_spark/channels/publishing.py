@@ -13,18 +13,20 @@ derived as they were.
 from __future__ import annotations
 
 import io
+import logging
 import random
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from pbio_spark.channels.checked import bad
+from pbio_spark.channels.contents import Contents, contents_of
 from pbio_spark.channels.derivation import Deriver
-from pbio_spark.channels.entries import Data, DataFile
+from pbio_spark.channels.entries import Data, DataFile, Transaction
 from pbio_spark.channels.files import Folder
 from pbio_spark.channels.groups import Groups, Int64s
 from pbio_spark.channels.history import History
@@ -37,6 +39,8 @@ from pbio_spark.errors import PbioError
 from pbio_spark.formats.store import FormatStore
 from pbio_spark.wire import MAGIC
 from pbio_spark.wire.writer import format_to_item
+
+log = logging.getLogger("pbio_spark.channels")
 
 _DOUBLINGS = 4
 """How often the pause before another attempt, at first as long as the attempt took, is doubled."""
@@ -68,6 +72,7 @@ class Packed:
         derived: those of events made of them.
         refused: derived channels whose events could not be made, and why.
         descendants: what was derived: see `State.descendants`.
+        contents: what was submitted, if the batch has a number.
     """
 
     file: DataFile
@@ -75,6 +80,7 @@ class Packed:
     derived: Groups
     refused: tuple[tuple[int, str], ...]
     descendants: tuple[tuple[int, int], ...]
+    contents: Contents = Contents()  # noqa: RUF009 - it never changes
 
 
 def pack(folder: Folder, deriver: Deriver, events: Sequence[Prepared], state: State) -> Packed:
@@ -97,6 +103,11 @@ def pack(folder: Folder, deriver: Deriver, events: Sequence[Prepared], state: St
     folder.create(path, pieces)
     own, made = (Groups.together(part) for part in (placed[: len(events)], placed[len(events) :]))
     return Packed(DataFile(path, size), own, made, refused, state.descendants(own.rows["channel"].tolist()))
+
+
+def contents_of_all(events: Iterable[Prepared]) -> Contents:
+    """What some events are, by which their batch is known again."""
+    return sum((contents_of(one.encoded, one.groups) for one in events), Contents())
 
 
 def unpack(folder: Folder, formats: FormatStore, packed: Packed) -> list[Prepared]:
@@ -123,9 +134,13 @@ def unpack(folder: Folder, formats: FormatStore, packed: Packed) -> list[Prepare
 class _Parcel:
     """Events on their way into the log, in memory or in a data file that a task wrote."""
 
-    def __init__(self, events: Sequence[Prepared] | Packed) -> None:
+    def __init__(self, events: Sequence[Prepared] | Packed, *, has_number: bool) -> None:
         self.packed = events if isinstance(events, Packed) else None
         self._prepared = None if isinstance(events, Packed) else list(events)
+        self.contents = Contents()
+        """What was submitted, whether or not some of it is known, if the batch has a number."""
+        if has_number:
+            self.contents = events.contents if isinstance(events, Packed) else contents_of_all(events)
 
     @property
     def own(self) -> Groups:
@@ -166,19 +181,27 @@ def publish(
     formats: FormatStore,
     events: Sequence[Sequence[Prepared] | Packed],
     transaction: tuple[str, int] | None,
+    *,
+    fail_on_loss: bool = True,
+    is_gapless: bool = False,
 ) -> Published:
     """Publish what is new of some events, and what channels derive from them: all of it or nothing.
 
     Args:
         events: those of one data file, each, or such files as tasks have written them.
+        fail_on_loss: whether it is an error if other events were published as the batch of that number; else the batch
+            is taken as published.
+        is_gapless: whether it is one, too, if none were, though batches of higher numbers are published. Otherwise that
+            number was passed over, and counts as known.
 
     Raises:
         PbioError: PBIO_UNKNOWN_CHANNEL if a channel has been dropped in the meantime; PBIO_OUT_OF_ORDER if a producer's
-            events come in another order than their numbers say.
+            events come in another order than their numbers say; PBIO_OTHER_BATCH.
         OSError: the file system failed, and it is not known whether the events are published. To publish them again
             with the same producer and sequence numbers, or the same transaction, is safe.
     """
-    batch = _Batch(history, folder, deriver, formats, [_Parcel(one) for one in events], transaction)
+    parcels = [_Parcel(one, has_number=transaction is not None) for one in events]
+    batch = _Batch(history, folder, deriver, formats, parcels, transaction, fail_on_loss, is_gapless)
     lost = 0
     while True:
         begun = time.monotonic()
@@ -203,7 +226,11 @@ class _Batch:
         formats: FormatStore,
         parcels: Sequence[_Parcel],
         transaction: tuple[str, int] | None,
+        fail_on_loss: bool,
+        is_gapless: bool,
     ) -> None:
+        self._fail_on_loss = fail_on_loss
+        self._is_gapless = is_gapless
         self._history = history
         self._folder = folder
         self._deriver = deriver
@@ -217,10 +244,9 @@ class _Batch:
     def try_once(self) -> Published | None:
         """Commit it as the log stands now; None if another commit was faster."""
         state = self._history.catch_up()
-        transaction = self._transaction
-        if transaction is not None and transaction[1] <= state.transactions.get(transaction[0], -1):
-            for parcel in self._parcels:
-                parcel.discard(self._folder)
+        transaction = self._transaction and self._next_transaction(*self._transaction, state)
+        if self._transaction is not None and transaction is None:
+            self._discard()
             return Published(None, 0, self._total)
         known = _known([parcel.own for parcel in self._parcels], state)
         made = [
@@ -232,18 +258,71 @@ class _Batch:
             return Published(None, 0, self._total)
         if self._data is None or [*map(id, packed)] != [*map(id, self._packed)]:
             self._packed = packed
-            self._data = self._history.with_directory(_data(packed, state.control, transaction))
-        version = self._history.append(replace(self._data, control=state.control))
+            self._data = self._history.with_directory(_data(packed, state.control))
+        version = self._history.append(replace(self._data, control=state.control, transaction=transaction))
         new = sum(one.own.events for one in packed)
         return None if version is None else Published(version, new, self._total - new)
 
+    def _next_transaction(self, application: str, number: int, state: State) -> Transaction | None:
+        """What the commit says of the batch; None if the same batch has been published. Raises PBIO_OTHER_BATCH."""
+        contents = sum((parcel.contents for parcel in self._parcels), Contents())
+        last, version = state.transactions.get(application, (-1, 0))
+        if number > last:
+            return Transaction(application, number, version, contents)
+        # An old checkpoint of the log does not say where the last one is.
+        published = self._find_transaction(application, number, version) if version else Transaction(application, last)
+        is_known = not self._is_gapless if published is None else published.contents in (None, contents)
+        if is_known:
+            return None
+        if not self._fail_on_loss:
+            log.warning("batch %d of %s is taken as published, though it is not the same", number, application)
+            return None
+        self._discard()
+        raise _other_batch(application, number, contents, published, last)
 
-def _data(packed: Sequence[Packed], control: int, transaction: tuple[str, int] | None) -> Data:
+    def _discard(self) -> None:
+        for parcel in self._parcels:
+            parcel.discard(self._folder)
+
+    def _find_transaction(self, application: str, number: int, version: int) -> Transaction | None:
+        """The published batch of a number, looked for from an application's last commit on; None if there is none."""
+        while version:
+            entry = self._history.entry(version)
+            found = entry.change.transaction if entry is not None and isinstance(entry.change, Data) else None
+            if found is None or found.application != application:
+                bad(f"the commit {version} publishes no batch of {application[:80]!r}")
+            if found.number <= number:
+                return found if found.number == number else None
+            if found.contents is None:
+                return Transaction(application, number)  # nobody knows what was published before
+            version = found.before
+        return None
+
+
+def _other_batch(
+    application: str, number: int, contents: Contents, published: Transaction | None, last: int
+) -> PbioError:
+    """PBIO_OTHER_BATCH: none of the events that were to be published is, and nobody knows whether some have been."""
+    was = "was not published"
+    if published is not None and published.contents is not None:
+        events = published.contents.events
+        now = "other ones" if events == contents.events else str(contents.events)
+        was = f"was published with {events} events, and has {now} now"
+    return PbioError(
+        "PBIO_OTHER_BATCH",
+        f"batch {number} of {application[:80]!r} {was}; the last one published is {last}",
+        hint="nothing is published. The checkpoint is behind the space (restored, or its last files lost), or the "
+        "query makes other rows each time (rand, uuid). Start it with a new checkpoint, from the first event that the "
+        "space does not have yet; failOnDataLoss=false takes the batch as published, for one run",
+    )
+
+
+def _data(packed: Sequence[Packed], control: int) -> Data:
     groups = Groups.together(
         part.moved(number, 0, 0) for number, one in enumerate(packed) for part in (one.own, one.derived)
     )
     refused = dict(pair for one in packed for pair in one.refused)
-    return Data(control, tuple(one.file for one in packed), groups, transaction, tuple(refused.items()))
+    return Data(control, tuple(one.file for one in packed), groups, refused=tuple(refused.items()))
 
 
 def _without(events: Sequence[Prepared], known: Mapping[int, int]) -> list[Prepared]:

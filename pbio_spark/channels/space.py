@@ -24,7 +24,7 @@ from pbio_spark.channels.files import Folder
 from pbio_spark.channels.history import History
 from pbio_spark.channels.log import FolderLog
 from pbio_spark.channels.position import Position
-from pbio_spark.channels.prepare import Preparer
+from pbio_spark.channels.prepare import Find, Preparer
 from pbio_spark.channels.publishing import Published, publish
 from pbio_spark.channels.retention import Removed, compact, vacuum
 from pbio_spark.channels.root import make_root, no_space_to_error, read_id
@@ -248,8 +248,19 @@ class ChannelSpace:
                 has some of them, derived channels too, has acknowledged them.
             sync_timeout: how long `sync` waits for that; a number is one of seconds.
 
-        Raises what `Channel.submit` raises.
+        Raises what `Channel.submit` raises, and PBIO_OTHER_BATCH if that number was published with other events.
         """
+        return self.publish_to(submissions, self.find, transaction, delivery, sync_timeout)
+
+    def publish_to(
+        self,
+        submissions: Iterable[Submission],
+        find: Find,
+        transaction: tuple[str, int] | None = None,
+        delivery: Literal["async", "sync"] = "async",
+        sync_timeout: float | timedelta = SYNC_TIMEOUT,
+    ) -> Published:
+        """The same, to the channels that `find` finds."""
         seconds = seconds_to_wait(delivery, sync_timeout)
         if not isinstance(submissions, Iterable):
             reason = f"a value of {type(submissions).__name__} is no list of submissions"
@@ -257,7 +268,7 @@ class ChannelSpace:
         if transaction is not None:
             check_transaction(*transaction)
         self.history.catch_up()
-        prepared = [one for submission in submissions for one in self._preparer.prepare(submission, self.find)]
+        prepared = [one for submission in submissions for one in self._preparer.prepare(submission, find)]
         channels_of = [one.groups.rows["channel"] for one in prepared]
         if all((channels == channels[0]).all() for channels in channels_of):
             # A channel's events lie together. Where a submission has several channels, order comes before that.

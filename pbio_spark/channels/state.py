@@ -12,6 +12,7 @@ import numpy as np
 from ecode.suggest import did_you_mean
 from pbio_spark.channels.checked import (
     Keep,
+    a_digest,
     a_format,
     a_keep,
     a_list,
@@ -79,12 +80,12 @@ class State:
 
     Attributes:
         version: of the last commit.
-        commit: the ID of that commit, by which a checkpoint of another history is found out.
+        commit, digest: the ID of that commit and its digest, by which a checkpoint of another history is found out.
         time: when it was published.
         control: the version of the last change of which channels there are, or how they are derived.
         channels: by ID, those that are there.
         sequences: the last sequence number of each (channel, producer).
-        transactions: the last number of each application.
+        transactions: the last number of each application, and the version of its commit; 0 if nobody knows that.
         compactions: the first and the last version that each one put together, and its own.
     """
 
@@ -92,13 +93,14 @@ class State:
         self.space = space
         self.version = 0
         self.commit = ""
+        self.digest = ""
         self.time = 0
         self.control = 0
         self.channels: dict[int, ChannelInfo] = {}
         self.names: dict[str, int] = {}
         self._children: dict[int, list[int]] = {}
         self.sequences: dict[tuple[int, str], int] = {}
-        self.transactions: dict[str, int] = {}
+        self.transactions: dict[str, tuple[int, int]] = {}
         self.compactions: list[tuple[int, int, int]] = []
 
     def named(self, name: str) -> ChannelInfo:
@@ -169,6 +171,8 @@ class State:
         """Raise PBIO_BAD_LOG if the commit cannot follow here."""
         if entry.space != self.space:
             bad(f"the commit belongs to another space, {entry.space[:40]}")
+        if entry.prior not in (None, self.digest):
+            bad(f"the commit was not made on the commit {self.version} that is here: one of them was replaced")
         if entry.time < self.time:
             bad("the commit is older than the one before it")
         if entry.commit == self.commit:
@@ -216,7 +220,7 @@ class State:
                 self._add(version, data)
         if isinstance(entry.change, Create | Change | Drop):
             self.control = version
-        self.version, self.commit, self.time = version, entry.commit, entry.time
+        self.version, self.commit, self.digest, self.time = version, entry.commit, entry.digest, entry.time
 
     def _check_data(self, data: Data) -> None:
         if data.control != self.control:
@@ -232,14 +236,13 @@ class State:
         for channel, _ in data.refused:
             self._known(channel)
         if data.transaction is not None:
-            application, number = data.transaction
-            if number <= self.transactions.get(application, -1):
+            application, number = data.transaction.application, data.transaction.number
+            if number <= self.transactions.get(application, (-1, 0))[0]:
                 bad(f"application {application[:80]!r} publishes batch {number} once more")
 
     def _add(self, version: int, data: Data) -> None:
         if data.transaction is not None:
-            application, number = data.transaction
-            self.transactions[application] = number
+            self.transactions[data.transaction.application] = data.transaction.number, version
         for channel, reason in data.refused:
             self.channels[channel] = replace(self.channels[channel], refused=reason)
         for _, channel, producer, _, last in data.groups.numbered():
@@ -250,6 +253,16 @@ class State:
 
     def _known(self, channel: int) -> ChannelInfo:
         return self.channels.get(channel) or bad(f"there is no channel {channel}")
+
+
+def dropped_to_error(info: ChannelInfo, *, anew: bool = False) -> PbioError:
+    """The error of a channel that is not there any more; `anew` if another one has its name."""
+    more = ", and another one has its name" if anew else ""
+    return PbioError(
+        "PBIO_UNKNOWN_CHANNEL",
+        f"the channel {info.name!r} has been dropped{more}",
+        hint="open it again: `space.channel(name)`" if anew else "`pbio space ls` lists the channels",
+    )
 
 
 def _totals(groups: Groups) -> Iterator[tuple[int, int, int]]:
@@ -267,6 +280,7 @@ def state_to_json(state: State) -> bytes:
         "space": state.space,
         "version": state.version,
         "commit": state.commit,
+        "digest": state.digest,
         "time": state.time,
         "control": state.control,
         "channels": [_info_to_json(info) for info in state.channels.values()],
@@ -277,6 +291,20 @@ def state_to_json(state: State) -> bytes:
     return json.dumps(made, separators=(",", ":")).encode()
 
 
+def is_checkpoint(data: bytes, state: State) -> bool:
+    """Whether some bytes are a checkpoint of a state, of this form or an older one."""
+    try:
+        kept = json_to_state(data, state.space, state.version)
+    except PbioError:
+        return False
+    # What a checkpoint of old does not say.
+    kept.digest = kept.digest or state.digest
+    for application, (number, version) in kept.transactions.items():
+        if not version and state.transactions.get(application, (None, 0))[0] == number:
+            kept.transactions[application] = state.transactions[application]
+    return state_to_json(kept) == state_to_json(state)
+
+
 def json_to_state(data: bytes, space: str, version: int) -> State:
     """The state of a checkpoint. Raises PBIO_BAD_LOG."""
     made = parse(data)
@@ -285,6 +313,7 @@ def json_to_state(data: bytes, space: str, version: int) -> State:
     state = State(space)
     state.version = version
     state.commit = a_text(made.get("commit"))
+    state.digest = a_digest(made["digest"]) if "digest" in made else ""
     state.time = a_time(made.get("time"))
     state.control = a_number(made.get("control"), most=version)
     newest = 0
@@ -305,7 +334,9 @@ def json_to_state(data: bytes, space: str, version: int) -> State:
     transactions = made.get("transactions")
     if not isinstance(transactions, dict):
         bad("the checkpoint's transactions are no object")
-    state.transactions = {application: a_number(number) for application, number in transactions.items()}
+    for application, said in transactions.items():
+        number, own = a_list(said, 2) if isinstance(said, list) else (said, 0)
+        state.transactions[application] = a_number(number), a_number(own, most=version)
     return state
 
 

@@ -102,6 +102,13 @@ def files(folder: Folder, channels: Container[int] | None = None) -> list[str]:
     ]
 
 
+def of_name(folder: Folder, name: str) -> list[Subscriber]:
+    """The subscribers of a name, whatever their channels. Raises PBIO_BAD_LOG."""
+    end = _path(0, name).partition("-")[2]
+    found = (read_file(folder, path) for path in files(folder) if path.endswith(f"-{end}"))
+    return [one for one in found if one is not None]
+
+
 def read_file(folder: Folder, path: str) -> Subscriber | None:
     """The subscriber of a file; None if there is no such file. Raises PBIO_BAD_LOG."""
     data = folder.read(path, _LONGEST)

@@ -15,13 +15,13 @@ from ecode.types import Record
 from morph import Policy, Rejection
 from pbio_spark.channels import subscribers
 from pbio_spark.channels.checked import check_word
-from pbio_spark.channels.entries import Data, Drop, Entry
+from pbio_spark.channels.entries import Create, Data, Drop, Entry
 from pbio_spark.channels.files import Folder
 from pbio_spark.channels.groups import Group, Int64s
-from pbio_spark.channels.history import History
+from pbio_spark.channels.history import History, has_events
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.reading import Piece, Stretch, find_moved, loss_to_error, read_stretch
-from pbio_spark.channels.state import ChannelInfo
+from pbio_spark.channels.state import ChannelInfo, dropped_to_error
 from pbio_spark.channels.submission import channel_format, stored_format, to_datetime, to_microseconds
 from pbio_spark.channels.wanted import PLACE, format_to_wanted, split_place
 from pbio_spark.columns.read import Wanted
@@ -149,6 +149,9 @@ class Subscription:
         self._set_handlers(handlers)
         self._wanted: dict[str, tuple[Wanted, str | None] | None] = {}
         self._known = None if name is None else subscribers.read(folder, info.id, name)
+        self._drop = self._find_drop()
+        if name is not None and self._known is None:
+            self._check_former(name)
         position = self._find(start) if self._known is None else self._known.position
         self._check_end(position)
         self.position = max(position, Position(info.id))  # there is nothing to wait for in front of the channel
@@ -175,7 +178,11 @@ class Subscription:
                 self.position = Position(self.position.version + 1)
             else:
                 self._pass_over()
-                if timeout is not None and waited >= timeout:
+                is_over = timeout is not None and waited >= timeout
+                self._history.check_end(self.position.version, now=is_over)
+                self._check_dropped()
+                if is_over:
+                    self._history.entry(self.position.version - 1)  # it is there still, and the same
                     return
                 time.sleep(pause)
                 waited += pause
@@ -229,6 +236,37 @@ class Subscription:
         if self._known is not None and self._given <= self._known.position < self._passed:
             self.acknowledge()
 
+    def _find_drop(self) -> ChannelInfo | None:
+        """What has the name of the channel now, if it was dropped, or the channel itself if nothing has; else None."""
+        with self._history.lock:
+            state = self._history.catch_up()
+            if self.channel.id in state.channels:
+                return None
+            return state.channels.get(state.names.get(self.channel.name, 0), self.channel)
+
+    def _check_dropped(self) -> None:
+        """Raise PBIO_UNKNOWN_CHANNEL if nothing can come any more."""
+        if self._drop is not None:
+            raise dropped_to_error(self.channel, anew=self._drop is not self.channel).at(file=self._folder.root)
+
+    def _check_former(self, name: str) -> None:
+        """Raise PBIO_EVENTS_GONE if the subscriber had events left of a channel that had this one's name before."""
+        for former in subscribers.of_name(self._folder, name):
+            with self._history.lock:
+                is_there = former.channel in self._history.state.channels
+            entry = None if is_there else self._history.entry(former.channel)
+            if entry is None or not isinstance(entry.change, Create) or entry.change.name != self.channel.name:
+                continue
+            if self._fail_on_loss and has_events(self._history, former.channel, former.position, self.channel.id):
+                raise PbioError(
+                    "PBIO_EVENTS_GONE",
+                    f"the channel {self.channel.name!r} was dropped and made anew before {name!r} had read its events "
+                    f"from {former.position} on",
+                    file=self._folder.root,
+                    hint="fail_on_loss=False goes on with the new one",
+                )
+            subscribers.forget(self._folder, former.channel, name)
+
     def _check_end(self, position: Position) -> None:
         """Raise PBIO_BAD_OFFSET for a position behind what there will be next."""
         end = self._history.state.version + 1
@@ -264,7 +302,7 @@ class Subscription:
         if isinstance(start, Position):
             return max(start, Position(start.version))  # such as can be written down
         with self._history.lock:
-            state = self._history.catch_up()
+            state = self._history.state
             first, end = state.channels.get(self.channel.id, self.channel).first, state.version + 1
         if start == "earliest":
             return Position(first)
@@ -276,11 +314,13 @@ class Subscription:
                 f"{str(start)[:80]!r} is no place to start from",
                 hint="earliest, latest, a position such as 12.0.7, or a datetime",
             )
+        self._check_dropped()
         return Position(end)
 
     def _deliver(self, entry: Entry, version: int) -> Iterator[Delivery]:
         if entry.change == Drop(self.channel.id):
-            raise PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {self.channel.name!r} has been dropped")
+            self._drop = self._find_drop()
+            self._check_dropped()
         if not isinstance(entry.change, Data):
             return
         for group in self._history.groups(entry.change, {self.channel.id}):

@@ -1,7 +1,6 @@
 """Which channels are read, from where, and what the log has of them: options -> channels, places, pieces.
 
-One `ChannelLog` reads one log forward. It never lists it, and reads a commit once, as far as it is used one step after
-the other.
+One `ChannelLog` reads one log forward, and reads a commit once, as far as it is used one step after the other.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from itertools import repeat
 
 from ecode.suggest import did_you_mean
 from pbio_spark.channels import ChannelSpace, Position
-from pbio_spark.channels.checked import bad
 from pbio_spark.channels.entries import Create, Data, Drop, Entry
 from pbio_spark.channels.reading import Piece, gone_to_error
 from pbio_spark.channels.state import ChannelInfo
@@ -60,6 +58,10 @@ class ChannelLog:
         """By version, what is known of commits that a batch may soon be made of."""
         self._dropped: tuple[int, ChannelInfo] | None = None
         """A channel that was asked for by its name, and the commit that dropped it."""
+        self._drops: dict[int, int] = {}
+        """The commits that dropped channels, as far as they were read."""
+        self._gone: dict[int, str] = {}
+        """The names of channels that were read and then dropped, before their last events may have been read."""
         self._lost: set[int] = set()
         self._looked: tuple[Place, int] | None = None
         """A place behind which there is no event of ours, up to a version."""
@@ -74,11 +76,49 @@ class ChannelLog:
         said = self._options.starting_offsets or default
         since = self._options.starting_timestamp
         if since is None and said == "latest":
-            return Place(self.end)
+            return Place(self.end, channels=frozenset(self.ids))
         if since is None and not isinstance(said, str):
-            return Place(self.checked(Position(*said)))
+            return Place(self.checked(Position(*said)), channels=frozenset(self.ids))
         first = 0 if since is None else self.space.history.first_since(since, 1)
         return Place.of({info.id: Position(max(first, info.first)) for info in self.infos.values()}, self.end)
+
+    def resumed(self, place: Place) -> Place:
+        """A place that was kept, for the channels that are read now.
+
+        A channel goes on where it was left, however long ago; one that was never read, but was there, begins with its
+        first event. Raises PBIO_EVENTS_GONE if a channel that is named was dropped and made anew.
+        """
+        if place.channels is None:
+            return replace(place, channels=frozenset(self.ids))
+        left = dict(place.left)
+        channels = set(place.channels)
+        for channel in place.channels - self.infos.keys() - self._gone.keys():
+            channels.remove(channel)
+            if channel in self.space.history.state.channels:
+                left[channel] = place.start(channel)
+            elif self._is_missed(channel):
+                channels.add(channel)
+        starts = {channel: left.pop(channel, None) for channel in self.ids - place.channels}
+        if not starts:
+            return place if channels == place.channels else replace(place, channels=frozenset(channels), left=left)
+        for channel, start in starts.items():
+            starts[channel] = start or Position(max(self.infos[channel].first, channel + 1))
+        starts |= {channel: place.start(channel) for channel in channels}
+        return replace(Place.of(starts, place.position), left=left)  # type: ignore[arg-type]
+
+    def _is_missed(self, channel: int) -> bool:
+        """Whether a channel that was dropped would still be read. Raises PBIO_EVENTS_GONE if it was named."""
+        entry = self.space.history.entry(channel)
+        name = entry.change.name if entry is not None and isinstance(entry.change, Create) else ""
+        if self._pattern is not None:
+            if self._pattern.fullmatch(name) is None:
+                return False
+            self._gone[channel] = name
+            return True
+        anew = next((info.id for info in self.infos.values() if info.name == name), None)
+        if anew is not None:
+            self._miss(channel, f"the channel {name!r} was dropped and made anew: it is number {anew}, not {channel}")
+        return False
 
     def checked(self, position: Position) -> Position:
         """A position that somebody said. Raises PBIO_BAD_OFFSET if the log does not reach it."""
@@ -143,14 +183,20 @@ class ChannelLog:
                     room = min(room, (most_bytes - size) * piece.events // max(piece.bytes, 1))
                 room = max(room, 0 if events else 1)
                 if room < piece.events:
-                    return start.at(Position(version, piece.group.file, piece.first + room))
+                    return self._at(start, Position(version, piece.group.file, piece.first + room))
                 events += piece.events
                 size += piece.bytes
             version += 1
         if not events and version - start.position.version <= PASSED:
             self._looked = start, version
             return start
-        return start.at(Position(version) if end is None else min(Position(version), end))
+        return self._at(start, Position(version) if end is None else min(Position(version), end))
+
+    def _at(self, start: Place, position: Position) -> Place:
+        """A place further on, with the channels that came and went on the way."""
+        channels = (start.channels or frozenset()) | self.ids
+        gone = {channel for channel, version in self._drops.items() if version < position.version}
+        return replace(start.at(position), channels=channels - gone)
 
     def _commit(self, version: int, start: Place) -> Sequence[Piece] | None:
         """All events of our channels in a commit that are kept; None if there is no such commit yet.
@@ -164,8 +210,8 @@ class ChannelLog:
                 with ThreadPoolExecutor(READERS) as pool:
                     ahead = range(version, min(version + READ_AHEAD, self.version + 1))
                     list(pool.map(self._read, ahead, repeat(start)))
-        if version not in self._pieces and version <= self.version:
-            bad(f"the commit {version} is missing")
+        if version not in self._pieces:
+            self.space.history.check_end(version)
         return self._pieces.get(version)
 
     def _read(self, version: int, start: Place) -> None:
@@ -176,10 +222,12 @@ class ChannelLog:
 
     def _follow(self, version: int, entry: Entry) -> None:
         """Take note of channels that come and go."""
+        change = entry.change
+        if isinstance(change, Drop):
+            self._drops[change.channel] = version
         if version <= self.version:
             return
         self.version = version
-        change = entry.change
         if isinstance(change, Create) and self._pattern is not None and self._pattern.fullmatch(change.name):
             self.infos[version] = ChannelInfo(version, change.name, change.format, entry.time, first=version + 1)
             self.ids.add(version)
@@ -191,9 +239,14 @@ class ChannelLog:
     def _entry_to_pieces(self, version: int, entry: Entry, start: Place) -> Iterator[Piece]:
         if not isinstance(entry.change, Data):
             return
-        for group in self.space.history.groups(entry.change, self.ids):
-            info = self.infos[group.channel]
+        for group in self.space.history.groups(entry.change, self.ids | self._gone.keys()):
             end = group.end_in(version)
+            if group.channel in self._gone:
+                name, first = self._gone[group.channel], start.start(group.channel)
+                if end > first:
+                    self._miss(group.channel, f"{name!r} was dropped before its events from {first} on were read")
+                continue
+            info = self.infos[group.channel]
             if version < info.first:
                 if end > start.start(info.id):
                     self._lose(info)
@@ -207,9 +260,19 @@ class ChannelLog:
     def _lose(self, info: ChannelInfo) -> None:
         if self._options.fail_on_data_loss:
             raise gone_to_error(info)
-        if info.id not in self._lost:
-            log.warning("events of the channel %s in front of %s are not kept any more", info.name, info.gone)
-            self._lost.add(info.id)
+        self._warn(info.id, f"events of the channel {info.name} in front of {info.gone} are not kept any more")
+
+    def _miss(self, channel: int, reason: str) -> None:
+        """Raise PBIO_EVENTS_GONE for a channel that was dropped, or warn."""
+        if self._options.fail_on_data_loss:
+            hint = "failOnDataLoss=false goes on without the events that were not read"
+            raise PbioError("PBIO_EVENTS_GONE", reason, file=self.space.root, hint=hint)
+        self._warn(channel, reason)
+
+    def _warn(self, channel: int, reason: str) -> None:
+        if channel not in self._lost:
+            log.warning("%s: %s", self.space.root, reason)
+            self._lost.add(channel)
 
 
 def _chosen(channels: Mapping[int, ChannelInfo], options: Options, root: str) -> dict[int, ChannelInfo]:

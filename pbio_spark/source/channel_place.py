@@ -1,16 +1,17 @@
 """How far channels have been read: the offsets of a stream. Plain JSON that people can read.
 
-    {"version": 1, "space": "5ac1e0...", "position": "12.0.7"}
+    {"version": 1, "space": "5ac1e0...", "position": "12.0.7", "channels": [3, 5]}
 
 All channels of a space have one order, so one position is enough, however many channels are read. Only where a stream
-begins to read some channels later than others does it say so, until it is there: `"from": {"5": "14.0.0"}`, by the
-channel's ID.
+begins to read some channels later than others does it say so, until it is there: `"from": {"5": "14.0.0"}`. How far it
+had read those that it does not read any more, it keeps: `"left": {"7": "9.0.2"}`. Channels are named by their IDs: one
+that was dropped and made anew under its name is another one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pbio_spark.channels.position import Position
@@ -26,20 +27,25 @@ class Place:
     Attributes:
         position: of the next event to be read.
         starts: by the ID of a channel, where reading it begins, if that is behind `position`.
+        channels: the IDs of those that are read; None in offsets of old, which do not say it.
+        left: by its ID, how far a channel was read that is not read any more.
     """
 
     position: Position
     starts: Mapping[int, Position] = field(default_factory=dict)
+    channels: frozenset[int] | None = None
+    left: Mapping[int, Position] = field(default_factory=dict)
 
     @classmethod
     def of(cls, starts: Mapping[int, Position], end: Position) -> Place:
         """The place where channels are read from those positions on; `end` if there are none."""
         first = min(starts.values(), default=end)
-        return cls(first, starts).at(first)
+        return cls(first, starts, frozenset(starts)).at(first)
 
     def at(self, position: Position) -> Place:
         """The place further on."""
-        return Place(position, {channel: start for channel, start in self.starts.items() if start > position})
+        starts = {channel: start for channel, start in self.starts.items() if start > position}
+        return replace(self, position=position, starts=starts)
 
     def start(self, channel: int) -> Position:
         """Where reading a channel goes on."""
@@ -48,13 +54,16 @@ class Place:
 
 def place_to_json(place: Place, space: str) -> dict[str, Any]:
     """
-    >>> place = Place(Position(12, 0, 7), {3: Position(15)})
+    >>> place = Place(Position(12, 0, 7), {3: Position(15)}, frozenset([3, 5]), {7: Position(9)})
     >>> place_from_json(place_to_json(place, "5ac1e0"), "5ac1e0") == place
     True
     """
     made: dict[str, Any] = {"version": VERSION, "space": space, "position": str(place.position)}
-    if place.starts:
-        made["from"] = {str(channel): str(start) for channel, start in place.starts.items()}
+    if place.channels is not None:
+        made["channels"] = sorted(place.channels)
+    for name, positions in (("from", place.starts), ("left", place.left)):
+        if positions:
+            made[name] = {str(channel): str(position) for channel, position in positions.items()}
     return made
 
 
@@ -63,8 +72,12 @@ def place_from_json(said: Mapping[str, Any], space: str) -> Place:
     try:
         if said["version"] != VERSION:
             raise ValueError(f"version {said['version']}")
-        starts = {int(channel): Position.parse(start) for channel, start in said.get("from", {}).items()}
-        place, other = Place(Position.parse(said["position"]), starts), str(said["space"])
+        starts, left = (
+            {int(channel): Position.parse(position) for channel, position in said.get(name, {}).items()}
+            for name in ("from", "left")
+        )
+        channels = frozenset(map(int, said["channels"])) if "channels" in said else None
+        place, other = Place(Position.parse(said["position"]), starts, channels, left), str(said["space"])
     except (LookupError, TypeError, ValueError, AttributeError, PbioError) as error:
         raise PbioError(
             "PBIO_BAD_OFFSET", f"the checkpoint's offset {str(said)[:200]} is not one of channels: {error}"

@@ -87,8 +87,9 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         log, _, subscriber = self._open()
-        place = place_from_json(start, log.space.id)
-        log.checked(max((place.position, *place.starts.values())))
+        said = place_from_json(start, log.space.id)
+        log.checked(max((said.position, *said.starts.values())))
+        place = log.resumed(said)
         if subscriber is not None:
             subscriber.finish(place)  # what a batch starts from is what the query has durably finished
         # Spark passes one limit; if both options are set, the other one holds as well.
@@ -101,11 +102,12 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = log.latest(place, self._end, *limits)
         is_idle = latest == place and not log.space.folder.is_local
         self._pause = min(max(2 * self._pause, 0.01), LONGEST_PAUSE) if is_idle else 0.0
-        return place_to_json(latest, log.space.id)
+        return place_to_json(said if latest == place else latest, log.space.id)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         log, planner, _ = self._open()
-        pieces = log.pieces(place_from_json(start, log.space.id), place_from_json(end, log.space.id).position)
+        first, last = (place_from_json(said, log.space.id) for said in (start, end))
+        pieces = log.pieces(log.resumed(first), last.position)
         return [
             ChannelStreamPartition(
                 self._root,

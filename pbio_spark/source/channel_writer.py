@@ -5,7 +5,8 @@ there, and tasks neither compile nor open the log. A task that fails removes its
 while others run are removed by the abort; what still is left is found by `vacuum`.
 
 A stream's batch is known by its query's ID and its number, which come from the checkpoint: a batch that is tried again
-after its commit is not published again.
+after its commit is not published again. If a batch of that number was published, but made of other events, the
+checkpoint is not the one with which that was done, and nobody knows which of the events are in the space.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pbio_spark.channels import ChannelSpace, Columns, Submission
 from pbio_spark.channels.delivery import seconds_to_wait, wait_for_subscribers
 from pbio_spark.channels.derivation import Deriver
 from pbio_spark.channels.prepare import Preparer
-from pbio_spark.channels.publishing import Packed, pack, publish
+from pbio_spark.channels.publishing import Packed, contents_of_all, pack, publish
 from pbio_spark.channels.state import ChannelInfo
 from pbio_spark.channels.submission import stored_format
 from pbio_spark.errors import PbioError
@@ -99,6 +100,8 @@ class _Writer:
         self.root = root
         self.schema = schema
         self._null_value = options.null_value
+        self._fail_on_loss = options.fail_on_data_loss
+        self._has_number = True
         self._seconds = seconds_to_wait(options.delivery, options.sync_timeout)
         columns = Columns(
             options.channel_column, options.producer_column, options.sequence_column, options.event_time_column
@@ -165,7 +168,10 @@ class _Writer:
     def _pack(self, rows: pa.RecordBatch) -> list[Packed]:
         submission = replace(self._submission, events=rows)
         prepared = self._tools.preparer.prepare(submission, self._state.named, self._null_value)
-        return [pack(self._folder, self._tools.deriver, prepared, self._state)] if prepared else []
+        if not prepared:
+            return []
+        packed = pack(self._folder, self._tools.deriver, prepared, self._state)
+        return [replace(packed, contents=contents_of_all(prepared)) if self._has_number else packed]
 
     def _publish(self, messages: Sequence[WriterCommitMessage | None], transaction: tuple[str, int] | None) -> None:
         """Publish what tasks wrote, if they wrote anything.
@@ -178,7 +184,16 @@ class _Writer:
         space = _opened(self.root)
         if {message.space for message in messages if isinstance(message, TaskEvents)} != {space.id}:
             raise PbioError("PBIO_NO_SPACE", "another channel space is here than when the write began", file=self.root)
-        published = publish(space.history, space.folder, self._tools.deriver, space.formats, packed, transaction)
+        published = publish(
+            space.history,
+            space.folder,
+            self._tools.deriver,
+            space.formats,
+            packed,
+            transaction,
+            fail_on_loss=self._fail_on_loss,
+            is_gapless=isinstance(self, ChannelStreamWriter),
+        )
         if published.known and not published.events:
             # So does a batch that is tried again; but who counts from 0 anew would take it for success each time.
             reason = "the transaction, or the producers' sequence numbers, are not above the last ones"
@@ -207,6 +222,7 @@ class ChannelWriter(_Writer, DataSourceArrowWriter):
         super().__init__(root, options, schema, overwrite)
         name, number = options.txn_app_id, options.txn_version
         self._transaction = None if name is None or number is None else (name, number)
+        self._has_number = self._transaction is not None
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         self._publish(messages, self._transaction)

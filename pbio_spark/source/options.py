@@ -273,7 +273,13 @@ class Options:
         positive, None, Scope.STREAM, doc="The most events of channels that one micro-batch reads."
     )
     fail_on_data_loss: bool = _option(
-        boolean, True, *READS, doc="Whether events that are not kept any more are an error, or passed over."
+        boolean,
+        True,
+        *READS,
+        *WRITES,
+        doc="Whether it is an error if events are not kept any more, or if their channel was dropped; in writing, if a "
+        "batch that was published under its number had other events. Otherwise a reader goes on behind them, and a "
+        "writer takes its batch as published.",
     )
     subscriber: str | None = _option(
         text,

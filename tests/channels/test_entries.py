@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pbio_spark.channels import ChannelSpace, Position
 from pbio_spark.channels.checked import EARLIEST, LATEST
+from pbio_spark.channels.contents import DIGESTS, Contents
 from pbio_spark.channels.entries import (
     Change,
     Compact,
@@ -23,6 +24,7 @@ from pbio_spark.channels.entries import (
     Derivation,
     Drop,
     Entry,
+    Transaction,
     Trim,
     entry_to_json,
     json_to_entry,
@@ -62,7 +64,12 @@ def data_changes(draw: st.DrawFn) -> Data:
             groups.append(Group(channel, number, start, end, ordinal, count, *said))
             ordinal += count + draw(st.integers(0, 2))
         files.append(DataFile(f"data/{draw(st.uuids()).hex}.pbio", end))
-    transaction = draw(st.none() | st.tuples(TEXT, NUMBERS))
+    contents = st.builds(Contents, NUMBERS, st.integers(0, DIGESTS - 1))
+    old, new = (
+        st.builds(Transaction, TEXT, NUMBERS),
+        st.builds(Transaction, TEXT, NUMBERS, st.integers(0, 999), contents),
+    )
+    transaction = draw(st.none() | old | new)
     refused = draw(st.lists(st.tuples(st.integers(0, 1000), TEXT), max_size=2).map(tuple))
     return Data(draw(st.integers(0, 1000)), tuple(files), Groups.of(groups), transaction, refused)
 
@@ -87,10 +94,12 @@ changes = (
     | data_changes()
 )
 
+entries = st.builds(Entry, TEXT, TEXT, st.integers(0, LATEST), changes, st.none() | st.just("0f" * 32))
 
-@given(st.builds(Entry, TEXT, TEXT, st.integers(0, LATEST), changes))
+
+@given(entries)
 def test_commits_survive_json(entry: Entry) -> None:
-    assert json_to_entry(entry_to_json(entry), 1000) == entry
+    assert json_to_entry(entry_to_json(entry, 1000), 1000) == entry
 
 
 JSON = st.recursive(
@@ -99,11 +108,11 @@ JSON = st.recursive(
 )
 
 
-@given(st.builds(Entry, TEXT, TEXT, st.integers(0, LATEST), changes), st.data())
+@given(entries, st.data())
 def test_whatever_is_changed_in_a_commit_is_refused_or_makes_another_sound_one(
     entry: Entry, data: st.DataObject
 ) -> None:
-    made: Any = json.loads(entry_to_json(entry))
+    made: Any = json.loads(entry_to_json(entry, 1000))
     place = made
     while isinstance(place, dict | list) and place:
         key = data.draw(st.sampled_from(list(place) if isinstance(place, dict) else list(range(len(place)))))
@@ -118,7 +127,7 @@ def test_whatever_is_changed_in_a_commit_is_refused_or_makes_another_sound_one(
         code = refused.code
     else:
         code = "PBIO_BAD_LOG"
-        assert json_to_entry(entry_to_json(changed), 1000) == changed
+        assert json_to_entry(entry_to_json(changed, 1000), 1000) == changed
     assert code == "PBIO_BAD_LOG"
 
 

@@ -245,7 +245,7 @@ def test_a_commit_or_a_file_that_is_there_twice(counts: Channel) -> None:
     with pytest.raises(PbioError, match="a data file is named twice"):
         again(space).channel("counts")
     second.write_bytes(first.read_bytes())
-    with pytest.raises(PbioError, match="once more"):
+    with pytest.raises(PbioError, match="it is the commit 2, and stands in the place of 3"):
         again(space).channel("counts")
     second.write_bytes(kept)
     assert values(again(space).channel("counts")) == [{"n": 1}, {"n": 2}]

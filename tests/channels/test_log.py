@@ -8,7 +8,9 @@ import uuid
 from pathlib import Path
 from threading import Thread
 
+import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from pbio_spark.channels import ChannelSpace, history
 from pbio_spark.channels.files import Folder
@@ -68,9 +70,14 @@ def test_the_newest_checkpoint_comes_first_and_a_wrong_hint_does_no_harm(folder:
         assert [version for version, _ in log.checkpoints()] == [7, 5, 3]
 
 
+class Careless(MemoryFileSystem):  # type: ignore[misc]
+    protocol = "careless"
+
+
 def test_a_file_system_that_cannot_create_exclusively_is_refused() -> None:
+    fsspec.register_implementation("careless", Careless, clobber=True)
     with pytest.raises(PbioError, match="PBIO_CANNOT_CREATE"):
-        ChannelSpace.create("simplecache::memory://space")
+        ChannelSpace.create("careless://space")
 
 
 def test_nothing_but_entries_is_left_of_appending(tmp_path: Path) -> None:
@@ -103,7 +110,7 @@ def test_a_new_reader_starts_from_the_newest_checkpoint(
 
     monkeypatch.setattr(FolderLog, "read", reading)
     state = again(checkpointed).history.catch_up()
-    assert read == [8, 9, 10, 11, 12]  # that the checkpoint fits, two commits more, none, and none behind a gap
+    assert read == [8, 9, 10, 11]  # that the checkpoint fits, two commits more, and none
     assert state_to_json(state) == state_to_json(checkpointed.history.state)
 
 
@@ -125,21 +132,6 @@ def test_a_checkpoint_that_is_not_of_this_log_is_left_aside(checkpointed: Channe
     other = again(checkpointed)
     assert state_to_json(other.history.catch_up()) == state_to_json(checkpointed.history.state)
     assert [row["n"] for row in values(other.channel("counts"))] == list(range(9))
-
-
-def test_nothing_is_written_into_a_hole_of_the_log(space: ChannelSpace) -> None:
-    channel = space.create_channel("counts", COUNT)
-    channel.submit({"n": 0})
-    early = again(space).channel("counts")
-    for n in range(3):
-        channel.submit({"n": n})
-    (Path(space.root) / "_log" / f"{3:020}.json").unlink()
-    with pytest.raises(PbioError, match="the commit 3 is missing, but there is 4"):
-        again(space).channel("counts")
-    with pytest.raises(PbioError, match="the commit 3 is missing, but there is 4"):
-        early.submit({"n": 9})
-    assert values(early) == [{"n": 0}]
-    assert channel.submit({"n": 9}).version == 6  # who has seen the lost commit goes on
 
 
 def test_a_checkpoint_that_cannot_be_written_does_not_fail_the_commit(

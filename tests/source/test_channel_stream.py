@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecode.types import FLOAT64, INT32, Field, record
-from pbio_spark.channels import ChannelSpace, Position, Submission, subscribers
+from pbio_spark.channels import ChannelSpace, Position, Submission, history, subscribers
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.source import channel_log
@@ -45,7 +45,7 @@ def test_a_stream_begins_with_what_comes_and_goes_on_from_its_checkpoint(space: 
     assert query.numbers() == [[1, 2, 3]]
     publish(space, 4)
     assert Query(space, query.offset, channel="counts").numbers() == [[4]]
-    assert query.offset == {"version": 1, "space": space.id, "position": "5.0.0"}
+    assert query.offset == {"version": 1, "space": space.id, "position": "5.0.0", "channels": [1]}
     assert query.numbers() == [[4]]
 
 
@@ -114,6 +114,7 @@ def test_commits_for_others_make_no_batches(space: ChannelSpace, monkeypatch: py
 
 
 def test_an_idle_stream_asks_for_one_commit(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "LISTING_PAUSE", {True: 3600.0})
     query = Query(space, channel="counts")
     query.batch()
     asked: list[Any] = []
@@ -176,6 +177,113 @@ def test_a_dropped_channel_ends_the_stream_when_its_events_have_been_read(space:
     for _ in range(2):
         with pytest.raises(PbioError, match=r"PBIO_UNKNOWN_CHANNEL.*has been dropped"):
             query.batch()
+
+
+def test_a_channel_that_was_made_anew_while_a_query_was_down_is_another_one(
+    space: ChannelSpace, caplog: pytest.LogCaptureFixture
+) -> None:
+    space.create_channel("others", COUNT)
+    publish(space, 0)
+    for is_read in (False, True):
+        query = Query(space, channels="counts,others", **EARLIEST)
+        if is_read:
+            query.batches()
+        space.drop_channel("counts")
+        anew = space.create_channel("counts", record("count", [Field("n", INT32), Field("more", FLOAT64)]))
+        anew.submit({"n": 7, "more": 0.5})
+        publish(space, 8, channel="others")
+        for _ in range(2):
+            with pytest.raises(PbioError, match=r"PBIO_EVENTS_GONE.*'counts' was dropped and made anew: it is number"):
+                Query(space, query.offset, channels="counts,others").batch()
+        on = Query(space, query.offset, channels="counts,others", failOnDataLoss=False)
+        assert on.numbers() == [[7, 8]]
+        assert "dropped and made anew" in caplog.text
+        assert Query(space, on.offset, channels="counts,others").numbers() == []  # it is the new one's now
+        assert Query(space, query.offset, channels="others").numbers() == [[8]]  # nobody asks for it any more
+        space.drop_channel("others")
+        space.create_channel("others", COUNT)
+
+
+def test_a_pattern_misses_what_a_dropped_channel_had_left(
+    space: ChannelSpace, caplog: pytest.LogCaptureFixture
+) -> None:
+    cats = space.create_channel("cats", COUNT)
+    publish(space, 0)
+    before = Query(space, channelPattern="c.*", **EARLIEST)
+    cats.submit({"n": 1})
+    through = Query(space, channelPattern="c.*", **EARLIEST)
+    assert through.numbers() == [[0, 1]]
+    space.drop_channel("cats")
+    space.create_channel("cats", COUNT).submit({"n": 2})
+    publish(space, 3)
+    with pytest.raises(PbioError, match=r"PBIO_EVENTS_GONE.*'cats' was dropped before its events from 3\.0\.0 on"):
+        Query(space, before.offset, channelPattern="c.*").batch()
+    assert Query(space, before.offset, channelPattern="co.*").numbers() == [[0, 3]]
+    assert Query(space, through.offset, channelPattern="c.*").numbers() == [[2, 3]]
+    on = Query(space, before.offset, channelPattern="c.*", failOnDataLoss=False)
+    assert on.numbers() == [[0, 2, 3]]
+    assert "'cats' was dropped" in caplog.text
+    assert Query(space, on.offset, channelPattern="c.*").numbers() == []
+
+
+@pytest.mark.parametrize("limit", [{}, {"maxRecordsPerTrigger": 1}])
+def test_a_channel_goes_on_where_a_query_left_it(space: ChannelSpace, limit: dict[str, int]) -> None:
+    space.create_channel("others", COUNT)
+    space.create_channel("older", COUNT)
+    publish(space, 100, channel="older")
+    publish(space, 0)
+    publish(space, 1, channel="others")
+    offset = None
+
+    def run(*names: str, **options: Any) -> list[int]:
+        nonlocal offset
+        query = Query(space, offset, channels=",".join(names), **limit, **options)
+        offset = query.offset if offset is None else offset
+        rows = sorted(number for batch in query.numbers() for number in batch)
+        offset = query.offset
+        return rows
+
+    assert run("counts", "others", **EARLIEST) == [0, 1]
+    publish(space, 2)
+    publish(space, 3, channel="others")
+    assert run("counts") == [2]
+    publish(space, 4, channel="others")
+    publish(space, 5)
+    assert run("counts") == [5]
+    publish(space, 6)
+    publish(space, 7, channel="others")
+    assert run("counts", "others") == [3, 4, 6, 7]
+    assert run("counts", "others") == []
+    assert run("counts", "others", "older") == [
+        100
+    ]  # as with Kafka, what is new in a query begins with its first event
+    space.create_channel("newer", COUNT)
+    publish(space, 8, channel="newer")
+    assert run("counts", "others", "older", "newer") == [8]
+    publish(space, 9, channel="older")
+    assert run("counts", "others", "older", "newer") == [9]
+
+
+def test_an_offset_of_old_goes_on_as_it_did(space: ChannelSpace) -> None:
+    publish(space, 0)
+    query = Query(space, channel="counts", **EARLIEST)
+    old = {name: value for name, value in query.offset.items() if name != "channels"}
+    on = Query(space, old, channel="counts")
+    assert on.numbers() == [[0]]
+    assert on.offset["channels"] == [1]
+
+
+def test_a_lost_commit_stops_a_stream(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "LISTING_PAUSE", {True: 0.0})
+    monkeypatch.setattr(history, "LISTING_SHARE", 0)
+    query = Query(space, channel="counts")
+    for n in range(4):
+        publish(space, n)
+    (Path(space.root) / "_log" / f"{3:020}.json").unlink()
+    (Path(space.root) / "_log" / f"{4:020}.json").unlink()
+    for ask in (query.batches, query.batches, lambda: Query(space, query.offset, channel="counts")):
+        with pytest.raises(PbioError, match=r"PBIO_BAD_LOG.*the commit 3 is missing, but there is 5"):
+            ask()
 
 
 def test_a_new_format_is_announced_and_read(space: ChannelSpace, caplog: pytest.LogCaptureFixture) -> None:

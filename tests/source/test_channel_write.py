@@ -298,6 +298,25 @@ def test_a_batch_of_a_stream_is_published_once(space: ChannelSpace, stocks: Chan
     assert is_sound(space)
 
 
+def test_other_rows_under_the_number_of_a_batch_are_refused(space: ChannelSpace, stocks: Channel) -> None:
+    """As where the checkpoint is restored, or its last files were lost: the next batch takes in more, or what another
+    batch had, or has rows where it had none."""
+    for batch_id in (0, 1, 3):
+        write_stream(space, batch_id, rows(batch_id, batch_id + 10), channel="stocks")
+    published, there = prices(stocks), files(space)
+    for batch_id, wrong in ((3, rows(3, 13, 14)), (3, rows(3)), (3, rows(4, 14)), (1, rows(3, 13)), (2, rows(2))):
+        with refusal("PBIO_OTHER_BATCH") as caught:
+            write_stream(space, batch_id, wrong, channel="stocks")
+        assert f"batch {batch_id} of" in caught.value.reason
+        assert "failOnDataLoss=false" in (caught.value.hint or "")
+    write_stream(space, 3, rows(13), rows(3), channel="stocks")  # the same ones, divided otherwise
+    write_stream(space, 3, rows(5), channel="stocks", failOnDataLoss=False)
+    assert (prices(stocks), files(space)) == (published, there)
+    write(space, rows(0), channel="stocks", txnAppId="nightly", txnVersion=5)
+    with refusal("PBIO_OTHER_BATCH"):
+        write(space, rows(1), channel="stocks", txnAppId="nightly", txnVersion=5)
+
+
 def test_no_rows_are_no_commit(space: ChannelSpace, stocks: Channel) -> None:
     before = commits(space)
     write(space, rows(0)[:0], channel="stocks")
@@ -347,8 +366,8 @@ def test_an_abort_behind_a_commit_whose_end_is_unknown_removes_nothing(
     messages: list[TaskEvents | None] = [run_task(made, 0, rows(0))]
     real = channel_writer.publish
 
-    def publish_and_fail(*arguments: Any) -> None:
-        real(*arguments)
+    def publish_and_fail(*arguments: Any, **options: Any) -> None:
+        real(*arguments, **options)
         raise OSError("the reply was lost")
 
     monkeypatch.setattr(channel_writer, "publish", publish_and_fail)

@@ -39,7 +39,7 @@ CODES: dict[str, str] = {
     "PBIO_UNKNOWN_COLUMN": "A column is not there, or has no field in the format that it is to be written in.",
     # wire
     "PBIO_BAD_ATTRIBUTES": "An attribute list is malformed, does not fit an index block, or has no index to lie in.",
-    "PBIO_BAD_INDEX": "An index block contradicts itself or the file; a sequential scan may still read the file.",
+    "PBIO_BAD_INDEX": "An index block, or what was known of a file before it is read, contradicts the file.",
     "PBIO_BAD_ITEM": "The file is damaged between its records; nothing after that place can be found.",
     "PBIO_BAD_POINTER": "A pointer in a record leads out of it, or its target does not fit into the record.",
     "PBIO_BAD_RECORD": "A record's header contradicts the record or its format.",
@@ -48,6 +48,7 @@ CODES: dict[str, str] = {
     "PBIO_CANNOT_APPEND": "Appending with an index to a file without one, or the other way round.",
     "PBIO_NOT_FFS": "The file or folder is not one of FFS files.",
     "PBIO_RECORD_EXPANDS": "Pointers in a record repeat so often that it would decode to many times its size.",
+    "PBIO_RECORD_TOO_LARGE": "A record has more bytes than can be read at once.",
     "PBIO_TRUNCATED": "The file ends inside an item, or in an index block that is still being written.",
     "PBIO_UNKNOWN_FORMAT": "A record or an option names a format that nothing describes, by its ID or its name.",
     # explore

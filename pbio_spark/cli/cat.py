@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from pbio_spark.cli.console import Files, each_file, expand, items, printable, printable_lines
-from pbio_spark.wire import Kind, Scanner, items_to_json, read_block, record_to_json
+from pbio_spark.errors import PbioError
+from pbio_spark.wire import Item, Kind, Scanner, items_to_json, read_block, record_to_json
 from pbio_spark.wire.jsonl import to_text
 
 DATA_LINE = '{"kind":"data",'
@@ -51,8 +52,15 @@ def _text_lines(scanner: Scanner, everything: bool) -> Iterator[str]:
             case Kind.FORMAT if everything:
                 yield printable_lines(str(scanner.formats[item.format_id]))
             case Kind.INDEX if everything:
-                ordinals = read_block(scanner, item).ordinals
-                yield f"index block: {len(ordinals)} records from number {ordinals.start}"
+                yield _block_line(scanner, item)
+
+
+def _block_line(scanner: Scanner, item: Item) -> str:
+    try:
+        ordinals = read_block(scanner, item).ordinals
+    except PbioError as error:
+        return f"index block: damaged: {printable(error.reason)}"
+    return f"index block: {len(ordinals)} records from number {ordinals.start}"
 
 
 def count(files: Files) -> None:

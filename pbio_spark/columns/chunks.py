@@ -1,14 +1,14 @@
 """A part of a file -> chunks of records in memory, whatever formats they have.
 
-Most of it is the compiled walk; this module feeds it bytes and deals with what it stops at: format items, formats that
-only a store knows, damage, and the end of the file.
+Most of it is the compiled walk; this module feeds it bytes and deals with what it stops at: format items, records too
+large to be read, damage, and the end of the file; and it looks for formats that only a store knows.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 import numpy as np
@@ -20,7 +20,7 @@ from pbio_spark.columns.walk import Stop, Walked, Walker
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.wire import MAGIC, Item, Kind, Scanner, TruncatedError
-from pbio_spark.wire.container import INDEX_BLOCK
+from pbio_spark.wire.container import INDEX_BLOCK, legible_id
 
 UNKNOWN, DAMAGE = -1, -2
 """What `Chunk.formats` says of a record whose format nobody knows, and of bytes that are no record."""
@@ -28,10 +28,10 @@ UNKNOWN, DAMAGE = -1, -2
 FIRST_WINDOW = 1 << 18
 
 MOST_BYTES = 2**31 - 1
-"""The largest item; what is larger does not fit into columns, and is more likely damage."""
+"""The largest item that is read into memory; a larger record does not fit into columns."""
 
-PAD = 1
-"""Unused bytes in front of the window's data: position 0 is where a scanner looks for the magic."""
+ASKED = 100_000
+"""How many IDs that nobody knew are remembered, so as not to be asked for again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,7 @@ class Chunk:
         rights: bool, whether a record's header is right.
         ordinal: of the first record among all of the file.
         error: why the item of format DAMAGE, always the last one, ended the file.
+        refused: why the record, the only one, is bad although its item is whole. Its bytes are not all in `data`.
     """
 
     data: npt.NDArray[np.uint8]
@@ -57,6 +58,7 @@ class Chunk:
     rights: npt.NDArray[np.bool_]
     ordinal: int
     error: PbioError | None = None
+    refused: PbioError | None = None
 
 
 class Chunker:
@@ -91,6 +93,9 @@ class Chunker:
         self._buffer = np.empty(FIRST_WINDOW, np.uint8)
         self._data = self._buffer[:0]
         self._offset = 0
+        self._asked: set[bytes] = set()
+        # Looks at what the compiled walk stops at, in the file itself.
+        self._scanner = Scanner(source, name, formats={form.id: form for form in reversed(formats)})
 
     @property
     def formats(self) -> list[Format]:
@@ -104,17 +109,23 @@ class Chunker:
             PbioError: PBIO_NOT_FFS, or what is wrong with a format body. Damage, or a tail that is cut off, makes a
                 last chunk of its own.
         """
-        self._data, self._offset = self._buffer[:PAD], start - PAD
-        is_more, position = self._more(PAD, end), PAD
-        if start == 0 and is_more:
+        self._data, self._offset = self._buffer[:0], start
+        position = 0
+        if start == 0:
+            self._scanner.offset = 0
             try:
-                list(Scanner(self._data[PAD : PAD + len(MAGIC)].tobytes(), self.name).items())
+                for _ in self._scanner.items(len(MAGIC)):
+                    pass
             except TruncatedError as error:
-                yield self._damage(PAD, ordinal, error)
+                self._more(0, end)
+                yield self._damage(0, ordinal, error)
                 return
-            position += len(MAGIC)
+            position = self._scanner.offset
+        self._more(0, end)
         while True:
             walked = self.walker.walk(self._data, position, self.most_records)
+            if self._ask(walked):
+                continue
             found = len(walked.positions)
             if found:
                 yield self._chunk(walked, ordinal)
@@ -123,42 +134,53 @@ class Chunker:
             if walked.stop is Stop.FULL:
                 continue
             if walked.stop is Stop.END and self._ends_before(position, end):
-                is_more, position = self._more(position, end, found), PAD
+                is_more, position = self._more(position, end, found), 0
                 if is_more:
                     continue
             if position >= len(self._data):
                 return
             try:
                 item = self._single(position)
+                if item.end > end:
+                    raise self._crossing(item, end)
             except PbioError as error:
-                if isinstance(error, TruncatedError) and self._ends_before(position, end):
-                    is_more, position = self._more(position, end), PAD
-                    if is_more:
-                        continue
                 if not isinstance(error, TruncatedError) and error.code != "PBIO_BAD_ITEM":
                     raise
                 yield self._damage(position, ordinal, error)
                 return
             if item.kind is Kind.DATA:
-                if (form := self.find_format(item.format_id)) is not None:
-                    self.walker.learn([form])
-                    continue
-                yield self._unknown(item, ordinal)
+                yield self._too_large(item, position, ordinal)
                 ordinal += 1
-            position = item.end
+            position = item.end - self._offset
+            if position > len(self._data):
+                self._data, self._offset, position = self._buffer[:0], item.end, 0
+                self._more(0, end)
 
     def _single(self, position: int) -> Item:
-        """Read the one item that the compiled walk leaves to us; its offsets are positions in the data."""
-        known = {form.id: form for form in self.formats}
-        scanner = Scanner(self._data.data, self.name, offset=position, formats=known)
-        try:
-            item = next(scanner.items(position + 1))
-        except PbioError as error:
-            if error.offset is not None:
-                error.offset += self._offset
-            raise
-        self.walker.learn([form for form_id, form in scanner.formats.items() if form_id not in known])
+        """The item at a position, which the compiled walk leaves to us; a format is learnt."""
+        self._scanner.offset = self._offset + position
+        known = len(self._scanner.formats)
+        item = next(self._scanner.items())
+        if len(self._scanner.formats) > known:
+            self.walker.learn([self._scanner.formats[item.format_id]])
         return item
+
+    def _ask(self, walked: Walked) -> bool:
+        """Ask for the formats of records that nobody has described so far; whether one was found."""
+        unknown = np.flatnonzero(walked.formats < 0)
+        if not len(unknown):
+            return False
+        address = address_of(self._data)
+        places = zip(walked.positions[unknown].tolist(), (walked.ends[unknown] - address).tolist(), strict=True)
+        data = self._data.data
+        new = {legible_id(bytes(data[at + 8 : min(at + 20, end)])) for at, end in places} - self._asked - {b""}
+        found = [form for form_id in sorted(new) if (form := self.find_format(form_id)) is not None]
+        if len(self._asked) + len(new) > ASKED:
+            self._asked.clear()
+        self._asked |= new
+        self.walker.learn(found)
+        self._scanner.formats.update((form.id, form) for form in found)
+        return bool(found)
 
     def _ends_before(self, position: int, end: int) -> bool:
         """Whether reading on can complete the item at a position: a length that lies must not be believed.
@@ -180,7 +202,7 @@ class Chunker:
         return last <= end and last <= self.source.seek(0, os.SEEK_END)
 
     def _more(self, position: int, end: int, found: int = 0) -> bool:
-        """Forget the data before a position, which becomes PAD, and read on behind the rest; False if there is no more.
+        """Forget the data before a position, which becomes 0, and read on after the rest; False if there is no more.
 
         The window takes the size that holds a chunk of records like the last ones, or an item that did not fit.
         """
@@ -191,9 +213,9 @@ class Chunker:
             size = len(self._buffer)
         size = max(size, 2 * len(rest), FIRST_WINDOW)
         buffer = self._buffer if size <= len(self._buffer) <= 4 * size else np.empty(size, np.uint8)
-        filled = PAD + len(rest)
-        buffer[PAD:filled] = rest
-        self._offset += position - PAD
+        filled = len(rest)
+        buffer[:filled] = rest
+        self._offset += position
         read_from = self._offset + filled
         wanted = min(len(buffer) - filled, end - read_from)
         self.source.seek(read_from)
@@ -201,7 +223,7 @@ class Chunker:
             filled += piece
             wanted -= piece
         self._buffer, self._data = buffer, buffer[:filled]
-        return filled > PAD + len(rest)
+        return filled > len(rest)
 
     def _read_into(self, room: npt.NDArray[np.uint8]) -> int:
         if hasattr(self.source, "readinto"):
@@ -222,8 +244,25 @@ class Chunker:
             ordinal,
         )
 
-    def _unknown(self, item: Item, ordinal: int) -> Chunk:
-        return self._lone(item.offset, item.end, UNKNOWN, ordinal, None)
+    def _too_large(self, item: Item, position: int, ordinal: int) -> Chunk:
+        form = self._scanner.formats.get(item.format_id)
+        error = PbioError(
+            "PBIO_RECORD_TOO_LARGE",
+            f"a record of {item.length} bytes; records of up to {MOST_BYTES} can be read",
+            file=self.name,
+            offset=item.offset,
+            format=None if form is None else form.name,
+        )
+        number = UNKNOWN if form is None else self.formats.index(form)
+        return replace(self._lone(position, item.end - self._offset, number, ordinal, None), refused=error)
+
+    def _crossing(self, item: Item, end: int) -> PbioError:
+        return TruncatedError(
+            "PBIO_TRUNCATED",
+            f"the item at offset {item.offset} reaches beyond offset {end}, where the next one should begin",
+            file=self.name,
+            offset=item.offset,
+        )
 
     def _damage(self, position: int, ordinal: int, error: PbioError) -> Chunk:
         return self._lone(position, len(self._data), DAMAGE, ordinal, error)

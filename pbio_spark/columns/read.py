@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ecode.native import Kernel
+from ecode.native.table import address_of
 from ecode.types import Default
 from morph import Rejection
 from pbio_spark.columns.chunks import DAMAGE, Chunk, Chunker
@@ -85,7 +86,8 @@ class Wanted:
         corrupt_column: of CORRUPT_TYPE, parts of it, or binary.
         metadata_column: of METADATA_TYPE or parts of it.
         partition_columns: whose values the `Part` gives.
-        tail: whether a file that ends inside a record is an error (a bad record) or just ends there.
+        tail: whether a file that ends inside a record is an error (a bad record) or just ends there; or that the part
+            ends where an item must begin, and if none does the plan was wrong: an error whatever the mode.
         ignore_corrupt_files: whether damage between records is logged and otherwise the end of the file.
         walk: the kernel that finds records, if it travels along.
         request: what is wanted beside the fields of records.
@@ -105,7 +107,7 @@ class Wanted:
     corrupt_column: str | None = None
     metadata_column: str | None = None
     partition_columns: tuple[str, ...] = ()
-    tail: Literal["error", "ignore"] = "error"
+    tail: Literal["error", "ignore", "planned"] = "error"
     ignore_corrupt_files: bool = False
     records_per_batch: int = 32768
     max_batch_bytes: int = 16 << 20
@@ -278,6 +280,15 @@ class BatchMaker:
     def _is_end(self, error: PbioError) -> bool:
         """Whether what ended the file is no more than its end."""
         if isinstance(error, TruncatedError):
+            if self.wanted.tail == "planned":
+                raise PbioError(
+                    "PBIO_BAD_INDEX",
+                    f"the file is not what it was when it was planned to be read in parts: {error.reason}",
+                    file=error.file,
+                    offset=error.offset,
+                    hint="if it has changed meanwhile, run the query again; otherwise remove the file's outline, or "
+                    "make it anew with `pbio index`",
+                )
             return self.wanted.tail == "ignore"
         if self.wanted.ignore_corrupt_files:
             log.warning("%s", error)
@@ -306,6 +317,8 @@ class BatchMaker:
         if chunk.formats[entry] == DAMAGE:
             assert chunk.error is not None
             return chunk.error
+        if chunk.refused is not None:
+            return chunk.refused
         number = int(chunk.formats[entry])
         offset, record = self._record(chunk, entry)
         if entry in bad.errors:
@@ -321,7 +334,7 @@ class BatchMaker:
     def _record(self, chunk: Chunk, entry: int) -> tuple[int, bytes]:
         """The offset of an entry's item in the file, and the record's bytes."""
         position = int(chunk.positions[entry])
-        size = int(chunk.ends[entry] - chunk.data.__array_interface__["data"][0]) - position
+        size = int(chunk.ends[entry] - address_of(chunk.data)) - position
         head = 0 if chunk.formats[entry] == DAMAGE else 8
         return chunk.offset + position, chunk.data[position + head : position + size].tobytes()
 
@@ -366,6 +379,8 @@ class BatchMaker:
             return record[:CORRUPT_BYTES]
         number = int(chunk.formats[entry])
         length = len(record)
+        if chunk.refused is not None:
+            length = int(chunk.ends[entry] - address_of(chunk.data) - chunk.positions[entry]) - 8
         if number == DAMAGE and self.part.end < 2**63 - 1:
             length = self.part.end - offset
         return {
@@ -386,7 +401,7 @@ class BatchMaker:
         """What makes the parts of the metadata column, for some entries of a chunk."""
         n = len(kept)
         numbers = chunk.formats[kept]
-        address = chunk.data.__array_interface__["data"][0]
+        address = address_of(chunk.data)
         known = pa.array(numbers, pa.int32(), mask=numbers < 0)
 
         def of_format(texts: Sequence[str | None]) -> pa.Array:

@@ -6,8 +6,9 @@ records, and those that lie between them, comments and index blocks; at anything
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -22,17 +23,12 @@ from pbio_spark.wire.header import length_word
 
 _BIG = "_swapped" if sys.byteorder == "little" else ""
 
+
 SOURCE = f"""
 @inline
-def has_id(form, record, size):
-    # An ID is kept as its first 8 bytes, the number of the others, and these.
-    more = load_int64(form + 16)
-    if size < 8 + more or load_int64(record) != load_int64(form):
-        return False
-    rest = 0
-    for i in range(more):
-        rest |= as_int64(load_uint8(record + 8 + i)) << 8 * i
-    return rest == load_int64(form + 8)
+def has_id(form, first, rest):
+    # An ID is kept as its first 8 bytes and a number that its other bytes make, 0 to 4 of them.
+    return load_int64(form) == first and load_int64(form + 8) == rest
 
 
 @inline
@@ -53,18 +49,21 @@ def kernel(most, table):
     length = load_int64(table + 8)
     position = load_int64(table + 16)
     count = load_int64(table + 24)
-    known = load_int64(table + 32)
-    formats = load_int64(table + 40)
-    positions = load_int64(table + 48)
-    starts = load_int64(table + 56)
-    ends = load_int64(table + 64)
-    of_format = load_int64(table + 72)
-    rights = load_int64(table + 80)
-    which = 0
+    formats = load_int64(table + 32)
+    places = load_int64(table + 40)
+    mask = load_int64(table + 48)
+    factor_of_first = load_int64(table + 56)
+    factor_of_rest = load_int64(table + 64)
+    positions = load_int64(table + 72)
+    starts = load_int64(table + 80)
+    ends = load_int64(table + 88)
+    of_format = load_int64(table + 96)
+    rights = load_int64(table + 104)
+    which = -1
     why = 0
     while why == 0:
         item = data + position
-        if position + 8 > length:
+        if length - position < 8:
             why = {{end}}
             break
         word = as_int64(load_uint32{_BIG}(item))
@@ -77,7 +76,7 @@ def kernel(most, table):
         elif kind != 4 or size < 20:
             why = {{other}}
             break
-        if position + size > length:
+        if size > length - position:
             why = {{end}}
             break
         if kind == 3:
@@ -85,19 +84,36 @@ def kernel(most, table):
                 why = {{full}}
                 break
             record = item + 8
-            tried = 0
-            while tried < known and not has_id(formats + {{form}} * which, record, size - 8):
-                which = (which + 1) % known
-                tried += 1
-            if tried == known:
-                why = {{other}}
-                break
-            form = formats + {{form}} * which
+            first = 0
+            rest = 0
+            more = -1
+            if size >= 16:
+                first = load_int64(record)
+                if load_uint32(record + 4) == 0:
+                    more = 0
+                elif load_uint8(record) == 1 or load_uint8(record) == 2:
+                    more = 2 * as_int64(load_uint8(record))
+            if more > size - 16:
+                more = -1
+            for i in range(more):
+                rest |= as_int64(load_uint8(record + 8 + i)) << 8 * i
+            rest |= more << 32
+            if which < 0 or not has_id(formats + {{form}} * which, first, rest):
+                place = first * factor_of_first + rest * factor_of_rest >> 32 & mask
+                which = as_int64(load_int32(places + 4 * place))
+                while which >= 0 and not has_id(formats + {{form}} * which, first, rest):
+                    place = place + 1 & mask
+                    which = as_int64(load_int32(places + 4 * place))
             store_int64(positions + 8 * count, position)
-            store_int64(starts + 8 * count, record + load_int64(form + 24))
             store_int64(ends + 8 * count, item + size)
             store_int32(of_format + 4 * count, which)
-            store_uint8(rights + count, 1 if is_right(form, record, size - 8) else 0)
+            if which < 0:
+                store_int64(starts + 8 * count, record)
+                store_uint8(rights + count, 0)
+            else:
+                form = formats + {{form}} * which
+                store_int64(starts + 8 * count, record + load_int64(form + 24))
+                store_uint8(rights + count, 1 if is_right(form, record, size - 8) else 0)
             count += 1
         position += size
     store_int64(table + 16, position)
@@ -129,7 +145,7 @@ class Walked:
     Attributes:
         positions: int64, where their items begin, counted from the first byte of the data.
         starts, ends: int64 addresses of the base record's first byte and of the byte after the record.
-        formats: int32, which of the walker's formats they have.
+        formats: int32, which of the walker's formats they have; -1 where it knows none with their ID.
         rights: bool, whether the header agrees with the record and with its format.
         next: the position of the item at which the walk stopped.
     """
@@ -144,24 +160,53 @@ class Walked:
 
 
 class Walker:
-    """Walks over data in memory, knowing some formats."""
+    """Walks over data in memory, knowing some formats.
+
+    Attributes:
+        formats: those known; their places are their numbers in `Walked.formats`. `learn` adds to them.
+    """
 
     def __init__(self, kernel: Kernel | None = None) -> None:
         self.kernel = kernel or walk_kernel()
         self.formats: list[Format] = []
-        self._packed = np.zeros((0, _FORM // 8), np.int64)
+        self._packed = np.zeros((8, _FORM // 8), np.int64)
+        # Where each format is, by a hash of its ID: open addressing, at most half full. The factors are drawn anew for
+        # each walker, so that no file can hold IDs that meet on purpose.
+        self._places = np.full(16, -1, np.int32)
+        self._factors = [int.from_bytes(os.urandom(8), signed=True) | 1 for _ in range(2)]
 
-    def learn(self, formats: Sequence[Format]) -> None:
-        """Know formats from now on; their number in `Walked.formats` is their place in `self.formats`."""
-        self.formats += formats
-        self._packed = np.array([_pack(form) for form in self.formats], np.int64).reshape(-1, _FORM // 8)
+    def learn(self, formats: Iterable[Format]) -> None:
+        """Know formats from now on. An ID that is known already keeps the format that it has."""
+        for form in formats:
+            number = len(self.formats)
+            if number == len(self._packed):
+                self._packed = np.concatenate([self._packed, np.zeros_like(self._packed)])
+                self._places = np.full(2 * len(self._places), -1, np.int32)
+                for known in range(number):
+                    self._enter(known)
+            self._packed[number] = _pack(form)
+            self.formats.append(form)
+            self._enter(number)
+
+    def _enter(self, number: int) -> None:
+        """Make a format to be found by its ID, unless another with this ID is."""
+        first, rest = self._packed[number, :2].tolist()
+        mask = len(self._places) - 1
+        # What the kernel computes, whose arithmetic wraps around.
+        place = (first * self._factors[0] + rest * self._factors[1] & 2**64 - 1) >> 32 & mask
+        while (other := int(self._places[place])) >= 0:
+            if self._packed[other, :2].tolist() == [first, rest]:
+                return
+            place = place + 1 & mask
+        self._places[place] = number
 
     def walk(self, data: npt.NDArray[np.uint8], position: int, most: int) -> Walked:
         """Walk from an item boundary to the end of the data, to `most` records, or to an item of another kind."""
         positions, starts, ends = (np.empty(most, np.int64) for _ in range(3))
         formats, rights = np.empty(most, np.int32), np.empty(most, np.bool_)
         outputs: list[Any] = [positions, starts, ends, formats, rights]
-        table = Table([data, len(data), position, 0, len(self.formats), self._packed, *outputs])
+        known: list[Any] = [self._packed, self._places, len(self._places) - 1, *self._factors]
+        table = Table([data, len(data), position, 0, *known, *outputs])
         stop = Stop(self.kernel(most, table))
         n = table[3]
         return Walked(positions[:n], starts[:n], ends[:n], formats[:n], rights[:n], table[2], stop)
@@ -169,8 +214,8 @@ class Walker:
 
 def _pack(form: Format) -> tuple[int, ...]:
     first = int.from_bytes(form.id[:8], sys.byteorder, signed=True)
-    rest = int.from_bytes(form.id[8:], "little")
+    rest = int.from_bytes(form.id[8:], "little") | len(form.id) - 8 << 32
     base = form.structs[0].record_length
     least, most = (-(-base // 8) * 8, 2**31 - 1) if form.is_variant else (base, base)
     at, size = length_word(form)
-    return first, rest, len(form.id) - 8, form.header_size, least, most, at, size, form.byte_order == "big"
+    return first, rest, 0, form.header_size, least, most, at, size, form.byte_order == "big"

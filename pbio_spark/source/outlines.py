@@ -1,7 +1,9 @@
 """Files -> outlines: what is known of them without decoding a record, found as cheaply as each file allows.
 
-In this order: the sidecar beside the file, what was found out about the unchanged file before, FFS's own index, a walk
-over the headers of its items, and where that would cost too much the formats at its head.
+In this order: the sidecar beside the file, what was found out about the unchanged file before, a walk over its items,
+and where that would cost too much the formats at its head. A file with FFS's own index is walked by the heads of its
+items only, of whatever size it is. What a sidecar says is compared with the file where it matters, and what an index
+says is not relied upon: neither can hide a record or make one up.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import logging
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -22,20 +24,21 @@ import numpy as np
 from ecode.native.cache import folder
 from pbio_spark.columns.chunks import Chunker
 from pbio_spark.errors import PbioError
-from pbio_spark.formats import Format
 from pbio_spark.formats.store import FolderStore, FormatStore
 from pbio_spark.paths import locate, opened
 from pbio_spark.source.listing import DataFile
 from pbio_spark.source.options import Options
-from pbio_spark.wire import Scanner, TruncatedError, read_index
+from pbio_spark.wire import IndexCheck, Kind, Scanner, TruncatedError
 from pbio_spark.wire.sidecar import STEP, Outline, Point, outline_from_json, outline_to_json, read_sidecar
 
 PARTITION_BYTES = 128 << 20
 """How many bytes of files one task reads, where nobody says: Spark's own figure."""
 HEAD = 1 << 20
 """How far into a file the formats at its head are looked for, in bytes."""
-BLOCKS = 20_000
-"""An index of more blocks than this is slower to follow than the file is to read."""
+ITEMS, FIRST_ITEMS = 160_000, 1_000
+"""A file of more items than this, going by its first ones, is slower to walk from head to head than to read."""
+HEADS = 1 << 12
+"""What a walk from head to head fetches at once, in bytes."""
 REMEMBERED = 8 << 20
 """Outlines of files of at least this many bytes are kept on disk."""
 THREADS = 8
@@ -66,7 +69,7 @@ def outline_files(files: Sequence[DataFile], options: Options, *, all_formats: b
 
     def outline(file: DataFile) -> Outline:
         try:
-            found, error = _outline(file, file.path in walked, store)
+            found, error = _outline(file, file.path in walked, options, store)
         except FileNotFoundError:
             found = Outline(file.size, file.modified, (), (), (), False)
             error = PbioError("PBIO_PATH_NOT_FOUND", "the file has vanished since it was listed", file=file.path)
@@ -88,17 +91,32 @@ def outline_files(files: Sequence[DataFile], options: Options, *, all_formats: b
         return list(pool.map(outline, files))
 
 
-def _outline(file: DataFile, walk: bool, store: FormatStore | None) -> tuple[Outline, PbioError | None]:
+def _outline(
+    file: DataFile, walk: bool, options: Options, store: FormatStore | None
+) -> tuple[Outline, PbioError | None]:
     """What is known of a file, and why it is not more."""
-    if file.has_sidecar and (known := read_sidecar(*locate(file.path), file.size, file.modified)) is not None:
-        return known, None
-    if file.size >= REMEMBERED and (known := _recall(file)) is not None and (known.is_whole or not walk):
-        return known, None
+    known = read_sidecar(*locate(file.path), file.size, file.modified) if file.has_sidecar else None
+    if known is None and file.size >= REMEMBERED:
+        known = _recall(file)
+    if known is not None and not (known.is_whole or not walk):
+        known = None
     with opened(file.path) as source:
-        found, error = _indexed(file, source) or file_to_outline(file, source, None if walk else HEAD, store)
+        if known is not None and known.fits(source, cuts(known.points, file.size, options)):
+            return known, None
+        found, error = _by_heads(file, source) or file_to_outline(file, source, None if walk else HEAD, store)
     if file.size >= REMEMBERED and error is None and store is None:
         _remember(file, found)
     return found, error
+
+
+def cuts(points: Sequence[Point], size: int, options: Options) -> Iterator[Point]:
+    """The points nearest behind those that would cut a file into equal parts of at most `maxPartitionBytes`."""
+    parts = -(-size // (options.max_partition_bytes or PARTITION_BYTES))
+    wanted = 1
+    for point in points:
+        if point.offset * parts >= wanted * size:
+            yield point
+            wanted = point.offset * parts // size + 1
 
 
 def file_to_outline(
@@ -129,40 +147,47 @@ def file_to_outline(
     formats = tuple(chunker.formats)
     is_whole = error is None and (stop is None or stop >= file.size)
     found_of = tuple(counts[number] for number in range(len(formats)))
-    return Outline(file.size, file.modified, formats, found_of, tuple(points), is_whole), error
+    return _made(Outline(file.size, file.modified, formats, found_of, tuple(points), is_whole), source), error
 
 
-def _indexed(file: DataFile, source: BinaryIO) -> tuple[Outline, None] | None:
-    """The outline that FFS's index gives; None if there is none, or one that is damaged or too long."""
+def _made(outline: Outline, source: BinaryIO) -> Outline:
+    return outline.with_samples(source) if outline.is_whole else outline
+
+
+def _by_heads(file: DataFile, source: BinaryIO) -> tuple[Outline, PbioError | None] | None:
+    """The outline of a file with FFS's index, found by reading no more of its items than their heads.
+
+    None if there is no index, or the items are so many that reading the file is faster.
+    """
+    scanner = Scanner(source, file.path, chunk=HEADS)
+    index = IndexCheck(scanner)
+    lies: PbioError | None = None
+    error: PbioError | None = None
+    counts = Counter[bytes]()
+    points: list[Point] = []
+    is_indexed = False
     try:
-        blocks = read_index(Scanner(source, file.path), BLOCKS)
-        if blocks is None:
-            return None
-        ids: dict[bytes, int] = {}
-        formats: dict[bytes, Format] = {}
-        points: list[Point] = []
-        for block in blocks:
-            ordinal = block.first
-            for entry in block.entries:
-                if not entry.is_data:
-                    formats[entry.format_id] = _format_at(source, file.path, entry.offset)
-                    continue
-                ids[entry.format_id] = ids.get(entry.format_id, 0) + 1
-                if entry.offset - (points[-1].offset if points else 0) >= STEP:
-                    points.append(Point(entry.offset, ordinal))
-                ordinal += 1
-    except PbioError as error:
-        log.warning("%s", error)
+        for number, item in enumerate(scanner.items(file.size)):
+            is_indexed |= item.kind is Kind.INDEX
+            if not is_indexed and item.kind is not Kind.COMMENT:
+                return None
+            if number >= FIRST_ITEMS and number * file.size > ITEMS * item.offset:
+                return None
+            lies = lies or next(index.check(item), None)
+            if item.kind is Kind.DATA:
+                counts[item.format_id] += 1
+                if item.offset - (points[-1].offset if points else 0) >= STEP:
+                    points.append(Point(item.offset, item.ordinal))
+        lies = lies or next(index.end(scanner.offset), None)
+    except PbioError as caught:
+        error = caught
+    if not is_indexed:
         return None
-    counts = tuple(ids.get(format_id, 0) for format_id in formats)
-    return Outline(file.size, file.modified, tuple(formats.values()), counts, tuple(points), True), None
-
-
-def _format_at(source: BinaryIO, path: str, offset: int) -> Format:
-    scanner = Scanner(source, path, offset=offset)
-    next(scanner.items())
-    (found,) = scanner.formats.values()
-    return found
+    if lies is not None:
+        log.warning("%s", lies)
+    formats = tuple(scanner.formats.values())
+    found_of = tuple(counts[form.id] for form in formats)
+    return _made(Outline(file.size, file.modified, formats, found_of, tuple(points), error is None), source), error
 
 
 def _recall(file: DataFile) -> Outline | None:
@@ -188,4 +213,4 @@ def _memory(file: DataFile) -> Path:
     private = folder()
     if private is None:
         raise FileNotFoundError("no private cache")
-    return private / f"outline-{hashlib.sha256(file.path.encode()).hexdigest()}"
+    return private / f"outline-{hashlib.sha256(file.path.encode('utf-8', 'surrogateescape')).hexdigest()}"

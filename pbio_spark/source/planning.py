@@ -14,7 +14,7 @@ from pbio_spark.columns.read import CORRUPT_TYPE, METADATA_TYPE
 from pbio_spark.formats import Format
 from pbio_spark.source.listing import DataFile, list_files, refuse_folder_of_spaces
 from pbio_spark.source.options import Options
-from pbio_spark.source.outlines import PARTITION_BYTES, outline_files
+from pbio_spark.source.outlines import PARTITION_BYTES, cuts, outline_files
 from pbio_spark.source.partitions import partition_schema
 from pbio_spark.source.schema import check_names, infer_schema, wanted_formats
 from pbio_spark.wire.sidecar import Outline, Point
@@ -44,7 +44,7 @@ def plan_partitions(
     files: Sequence[DataFile], outlines: Sequence[Outline], options: Options
 ) -> list[tuple[Split, ...]]:
     """Splits of about `maxPartitionBytes`, several together where files are small, in the order of the files."""
-    return pack(_splits(files, outlines, options.max_partition_bytes or PARTITION_BYTES), options)
+    return pack(_splits(files, outlines, options), options)
 
 
 def pack(splits: Iterable[Split], options: Options) -> list[tuple[Split, ...]]:
@@ -61,10 +61,10 @@ def pack(splits: Iterable[Split], options: Options) -> list[tuple[Split, ...]]:
     return [tuple(partition) for partition in partitions]
 
 
-def _splits(files: Iterable[DataFile], outlines: Iterable[Outline], most: int) -> Iterator[Split]:
+def _splits(files: Iterable[DataFile], outlines: Iterable[Outline], options: Options) -> Iterator[Split]:
     for file, outline in zip(files, outlines, strict=True):
         start = Point(0, 0)
-        for cut in _cuts(outline.points, file.size, most):
+        for cut in cuts(outline.points, file.size, options):
             yield _split(file, outline, start, cut.offset)
             start = cut
         if file.size:
@@ -73,16 +73,6 @@ def _splits(files: Iterable[DataFile], outlines: Iterable[Outline], most: int) -
 
 def _split(file: DataFile, outline: Outline, start: Point, end: int) -> Split:
     return Split(file, start.offset, end, start.ordinal, outline.formats if start.offset else ())
-
-
-def _cuts(points: Sequence[Point], size: int, most: int) -> Iterator[Point]:
-    """The points nearest behind those that would cut a file into equal parts of at most `most` bytes."""
-    parts = -(-size // most)
-    wanted = 1
-    for point in points:
-        if point.offset * parts >= wanted * size:
-            yield point
-            wanted = point.offset * parts // size + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,8 +96,8 @@ def _read_split(wanted: Wanted, split: Split, options: Options) -> Iterator[pa.R
     partition = tuple(
         partition_value(values[name.casefold()], wanted.schema.field(name), path) for name in wanted.partition_columns
     )
-    # Where a split ends inside its file, it must end at an item boundary, or the plan was wrong.
-    tail = wanted.tail if split.end == split.file.size else "error"
+    # Where a split ends inside its file, it must end at an item boundary, or records would be lost or come twice.
+    tail = wanted.tail if split.end == split.file.size else "planned"
     part = Part(path, split.start, split.end, split.ordinal, partition)
     # Other files' formats help to find a way for one that comes unplanned, if their IDs mean the same everywhere.
     formats = tuple(dict.fromkeys((*split.formats, *(form for form in wanted.formats if len(form.id) == HASHED))))

@@ -149,7 +149,8 @@ class PbioWriter(DataSourceArrowWriter):
                 outline = Outline(
                     file.size, placed.modified if placed is not None else 0, self.formats, counts, file.points, True
                 )
-                write_sidecar(fs, target, outline)
+                with fs.open(target, "rb") as source:
+                    write_sidecar(fs, target, outline.with_samples(source))
         kept = {f"{root}/{file.path}" for file in written}
         for path in replaced:
             if path not in kept:

@@ -20,7 +20,7 @@ from pbio_spark.wire.container import MAGIC, Item, Kind, Scanner, TruncatedError
 from pbio_spark.wire.decode import EXPANSION_LIMIT, decode
 from pbio_spark.wire.encode import encode
 from pbio_spark.wire.images import Value
-from pbio_spark.wire.index import Block, Entry, read_block, read_index
+from pbio_spark.wire.index import Block, Entry, IndexCheck, read_block, read_index
 from pbio_spark.wire.jsonl import items_to_json, record_to_json
 from pbio_spark.wire.writer import FileWriter
 
@@ -36,6 +36,7 @@ __all__ = [
     "read_block",
     "Block",
     "Entry",
+    "IndexCheck",
     "Attribute",
     "attribute",
     "attributes_from_bytes",

@@ -24,7 +24,7 @@ from typing import BinaryIO, NoReturn
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.lookup3 import id_length
-from pbio_spark.wire.window import Source, Window
+from pbio_spark.wire.window import CHUNK, Source, Window
 
 MAGIC = b"\x43\x56\xff\xa9"
 INDEX_BLOCK = 256
@@ -76,8 +76,8 @@ class Scanner:
     """Finds the items of a file, and reads of the payloads the formats only.
 
     A scanner may start at any item boundary that is known: `offset`, with the `ordinal` of the next record and the
-    `formats` known so far. It always stands at a boundary (`offset`), and `items` may be called again when the file
-    has grown, or to go on from where a loop was left.
+    `formats` known so far; `chunk` is what it fetches of a file at once, in bytes. It always stands at a boundary
+    (`offset`), and `items` may be called again when the file has grown, or to go on from where a loop was left.
 
     >>> scanner = Scanner(MAGIC + bytes.fromhex("01000003") + b"hi\\0")
     >>> [(item.kind.name, item.offset, item.length) for item in scanner.items()]
@@ -92,8 +92,9 @@ class Scanner:
         offset: int = 0,
         ordinal: int = 0,
         formats: Mapping[bytes, Format] | None = None,
+        chunk: int = CHUNK,
     ) -> None:
-        self.window = Window(source, name)
+        self.window = Window(source, name, chunk)
         self.offset = offset
         self.ordinal = ordinal
         self.formats: dict[bytes, Format] = dict(formats or {})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -148,6 +150,49 @@ def read_index(scanner: Scanner, limit: int | None = None) -> tuple[Block, ...] 
             )
         ordinal = block.ordinals.stop
     return tuple(blocks)
+
+
+class IndexCheck:
+    """Compares the blocks of a file with the items that follow them, as a scanner finds these.
+
+    An index is a hint: whoever reads a file believes the items, and where the index lies it is at most told of.
+    """
+
+    def __init__(self, scanner: Scanner) -> None:
+        self.scanner = scanner
+        self.block: Block | None = None
+        self.announced: deque[Entry] = deque()
+
+    def check(self, item: Item) -> Iterator[PbioError]:
+        """What the next item of the file contradicts."""
+        if item.kind is Kind.INDEX:
+            yield from self.end(item.offset)
+            self.block = None
+            try:
+                self.block = read_block(self.scanner, item)
+            except PbioError as error:
+                yield error
+                return
+            self.announced = deque(self.block.entries)
+            if self.block.first != self.scanner.ordinal & 0xFFFFFFFF:
+                yield self.wrong(f"the block's first record is {self.block.first}, not {self.scanner.ordinal}")
+        elif item.kind is not Kind.COMMENT and self.block is not None:
+            entry = self.announced.popleft() if self.announced else None
+            found = item.offset, item.format_id, item.kind is Kind.DATA
+            if entry is None or (entry.offset, entry.format_id, entry.is_data) != found:
+                yield self.wrong(f"the block does not announce the item at offset {item.offset}")
+                self.block = None
+
+    def end(self, offset: int) -> Iterator[PbioError]:
+        """What is wrong when the next block, or the end of the file, stands at `offset`."""
+        if self.block is not None and self.announced:
+            yield self.wrong(f"the item announced at offset {self.announced[0].offset} is not there")
+        if self.block is not None and self.block.next != offset:
+            yield self.wrong(f"the next block is said to be at offset {self.block.next}, not {offset}")
+
+    def wrong(self, reason: str) -> PbioError:
+        offset = None if self.block is None else self.block.offset
+        return PbioError("PBIO_BAD_INDEX", reason, file=self.scanner.window.name, offset=offset)
 
 
 def check_room(format_id: bytes, attributes: bytes) -> None:

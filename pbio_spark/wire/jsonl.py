@@ -4,6 +4,7 @@
     {"kind": "format", "name", "id", "body_len", "body_version", "struct": {...}, "subformats": [...]}
     {"kind": "data", "format", "id", "value", "attrs"}
     {"kind": "index", "next", "start", "last", "elements": [{"type", "fpos", "attrs"}]}
+    {"kind": "index", "error": ...}        a damaged block, which changes nothing in the records that follow it
 
 Keys stand in stored order. NaN and the infinities are strings; bytes that are not UTF-8 are {"$bytes": hex}. The value
 of a recursive format is {"$nodes": [...]}, the record being node 0; where a field of a recursive structure points to a
@@ -36,7 +37,7 @@ Json: TypeAlias = "bool | int | float | str | Mapping[str, Json] | Sequence[Json
 
 def items_to_json(scanner: Scanner) -> Iterator[str]:
     """The JSON lines of the items from where a scanner stands; errors are those of the scanner and of `decode`."""
-    attributes: dict[int, bytes] = {}
+    attributes: dict[tuple[int, bytes], bytes] = {}
     for item in scanner.items():
         match item.kind:
             case ItemKind.COMMENT:
@@ -46,13 +47,18 @@ def items_to_json(scanner: Scanner) -> Iterator[str]:
             case ItemKind.DATA:
                 format_ = scanner.format_of(item)
                 value = record_to_json(format_, scanner.read(item), file=scanner.window.name, offset=item.payload)
-                listed = attributes.get(item.offset, b"")
+                listed = attributes.get((item.offset, item.format_id), b"")
                 head = to_text({"kind": "data", "format": format_.name, "id": item.format_id.hex()})
                 tail = f',"attrs":{to_text(attributes_to_json(listed))}' if listed else ""
                 yield f'{head[:-1]},"value":{value}{tail}}}'
             case ItemKind.INDEX:
-                block = read_block(scanner, item)
-                attributes = {entry.offset: entry.attributes for entry in block.entries if entry.attributes}
+                attributes = {}
+                try:
+                    block = read_block(scanner, item)
+                except PbioError as error:
+                    yield to_text({"kind": "index", "error": str(error)})
+                    continue
+                attributes = {(e.offset, e.format_id): e.attributes for e in block.entries if e.attributes}
                 yield to_text(block_to_json(block))
 
 
@@ -98,7 +104,11 @@ def block_to_json(block: Block) -> Json:
 
 
 def attributes_to_json(listed: bytes) -> Json:
-    return [{"atom": a.atom, "type": a.type, "value": _attribute_value(a)} for a in attributes_from_bytes(listed)]
+    """A list of them; the bytes of one that is malformed, as damage to an index makes it."""
+    try:
+        return [{"atom": a.atom, "type": a.type, "value": _attribute_value(a)} for a in attributes_from_bytes(listed)]
+    except PbioError:
+        return {"$bytes": listed.hex()}
 
 
 def _attribute_value(attribute: Attribute) -> Json:

@@ -1,17 +1,21 @@
 """Outlines of files: which formats are in one and where it can be split, so that nobody has to walk it again.
 
 A sidecar is the outline of a file on disk, a small JSON file beside it that `pbio index` and our writer make:
-`.reading.ffs.outline` belongs to `reading.ffs`. It counts only as long as the file has the size and the time of
-modification that it names.
+`.reading.ffs.outline` belongs to `reading.ffs`. It is a hint: it counts only as long as the file has the size and the
+time of modification that it names, it is what was written (it has a digest of itself), and the file has at its start,
+at its end and wherever it is to be split the bytes that it had when the outline was made.
 """
 
 from __future__ import annotations
 
 import json
+import zlib
 from base64 import b64decode, b64encode
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -19,11 +23,13 @@ from pbio_spark.formats import Format
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-VERSION = 1
+VERSION = 2
 STEP = 4 << 20
 """How far apart the points of an outline are at least, in bytes."""
-LIMIT = 64 << 20
+LIMIT = 16 << 20
 """A sidecar of more bytes than this is not read."""
+SAMPLE, END_SAMPLE = 64, 4096
+"""How many bytes are compared at each point, and at the start and the end of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,7 @@ class Outline:
         counts: of each format, how many records it has.
         points: places to split, ascending and at least `STEP` apart; neither the start nor the end.
         is_whole: whether all of this is said of the whole file, or of its head only.
+        samples: checksums of the file's bytes at its start, at each point, and at its end; see `with_samples`.
     """
 
     size: int
@@ -52,9 +59,29 @@ class Outline:
     counts: tuple[int, ...]
     points: tuple[Point, ...]
     is_whole: bool
+    samples: tuple[int, ...] = ()
 
     def is_of(self, size: int, modified: float) -> bool:
         return (self.size, self.modified) == (size, modified)
+
+    def with_samples(self, source: BinaryIO) -> Outline:
+        """The outline with checksums of the file that it is of."""
+        places = (0, *(point.offset for point in self.points), self.size)
+        return replace(self, samples=tuple(_checksum(source, place, self.size) for place in places))
+
+    def fits(self, source: BinaryIO, points: Iterable[Point]) -> bool:
+        """Whether a file has, at its start, its end, and these of the points, the bytes of the one it was made of."""
+        if len(self.samples) != len(self.points) + 2:
+            return False
+        known = dict(zip(self.points, self.samples[1:], strict=False))
+        wanted = {0: self.samples[0], self.size: self.samples[-1]} | {point.offset: known[point] for point in points}
+        return all(_checksum(source, place, self.size) == sample for place, sample in sorted(wanted.items()))
+
+
+def _checksum(source: BinaryIO, place: int, size: int) -> int:
+    start, length = (place, SAMPLE) if 0 < place < size else (max(0, place - END_SAMPLE), END_SAMPLE)
+    source.seek(start)
+    return zlib.crc32(source.read(length))
 
 
 def outline_to_json(outline: Outline) -> str:
@@ -67,23 +94,27 @@ def outline_to_json(outline: Outline) -> str:
         {"name": format.name, "id": format.id.hex(), "records": count, "body": b64encode(format.body).decode()}
         for format, count in zip(outline.formats, outline.counts, strict=True)  # noqa: A001
     ]
-    return json.dumps(
-        {
-            "version": VERSION,
-            "size": outline.size,
-            "modified": outline.modified,
-            "whole": outline.is_whole,
-            "formats": formats,
-            "points": [[point.offset, point.ordinal] for point in outline.points],
-        }
-    )
+    said = {
+        "version": VERSION,
+        "size": outline.size,
+        "modified": outline.modified,
+        "whole": outline.is_whole,
+        "formats": formats,
+        "points": [[point.offset, point.ordinal] for point in outline.points],
+        "samples": list(outline.samples),
+    }
+    return json.dumps({**said, "digest": _digest(said)})
+
+
+def _digest(said: dict[str, Any]) -> str:
+    return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def outline_from_json(text: str | bytes) -> Outline | None:
-    """The outline, or None if the text is none that this version understands."""
+    """The outline, or None if the text is none that this version wrote."""
     try:
         said = json.loads(text)
-        if said["version"] != VERSION:
+        if said["version"] != VERSION or said.pop("digest") != _digest(said):
             return None
         outline = Outline(
             size=int(said["size"]),
@@ -92,10 +123,11 @@ def outline_from_json(text: str | bytes) -> Outline | None:
             counts=tuple(int(f["records"]) for f in said["formats"]),
             points=tuple(Point(int(offset), int(ordinal)) for offset, ordinal in said["points"]),
             is_whole=bool(said["whole"]),
+            samples=tuple(int(sample) for sample in said["samples"]),
         )
         for format in outline.formats:  # noqa: A001
             format.verify_id()
-    except (ValueError, LookupError, TypeError, RecursionError, PbioError):
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, PbioError):
         return None
     places = [(0, 0), *((point.offset, point.ordinal) for point in outline.points)]
     ascending = all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(places))
@@ -117,7 +149,7 @@ def read_sidecar(fs: AbstractFileSystem, path: str, size: int, modified: float) 
     try:
         with fs.open(sidecar_path(path), "rb") as file:
             text = file.read(LIMIT)
-    except OSError:
+    except (OSError, ValueError):
         return None
     outline = outline_from_json(text)
     return outline if outline is not None and outline.is_of(size, modified) else None

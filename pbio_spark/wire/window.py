@@ -17,15 +17,16 @@ class Window:
     """A seekable binary file or a buffer, read by position.
 
     The file stays the caller's: the window moves its position and never closes it. Its size is asked for anew each
-    time, since a file may grow.
+    time, since a file may grow. `chunk` is what one read of a file fetches at least.
 
     >>> window = Window(b"abcdef", "letters")
     >>> window.read(4, 10)
     b'ef'
     """
 
-    def __init__(self, source: Source, name: str = "") -> None:
+    def __init__(self, source: Source, name: str = "", chunk: int = CHUNK) -> None:
         self.name = name
+        self._least = chunk
         self._view: memoryview | None = None
         if isinstance(source, bytes | bytearray | memoryview | mmap):
             self._view = memoryview(source).cast("B")
@@ -44,7 +45,7 @@ class Window:
             return bytes(self._view[offset : offset + length])
         start = offset - self._chunk_start
         if not 0 <= start <= start + length <= len(self._chunk):
-            self._chunk, self._chunk_start, start = self._fetch(offset, max(length, CHUNK)), offset, 0
+            self._chunk, self._chunk_start, start = self._fetch(offset, max(length, self._least)), offset, 0
         return self._chunk[start : start + length]
 
     def _fetch(self, offset: int, length: int) -> bytes:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import fsspec
 import pytest
-from fsspec.implementations.local import LocalFileSystem
 from pyspark.sql.types import LongType, StructField, StructType
 
 from ecode.types import INT32, STRING, Field, record
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.paths import opened
+from pbio_spark.source import outlines
 from pbio_spark.source.listing import list_files
 from pbio_spark.source.options import Options
 from pbio_spark.source.outlines import file_to_outline, outline_files
@@ -120,24 +123,18 @@ class Counting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
 
-    def __enter__(self) -> Counting:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
 
 @pytest.fixture
 def read(large: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many bytes each read of the large file takes, on the driver."""
     found: list[int] = []
-    opened = LocalFileSystem.open
 
-    def open_(self: LocalFileSystem, path: str, *args: Any, **options: Any) -> Any:
-        file = opened(self, path, *args, **options)
-        return Counting(file, found) if str(path) == str(large) else file
+    @contextmanager
+    def open_(path: str) -> Iterator[Any]:
+        with opened(path) as file:
+            yield Counting(file, found)
 
-    monkeypatch.setattr(LocalFileSystem, "open", open_)
+    monkeypatch.setattr(outlines, "opened", open_)
     return found
 
 

@@ -139,9 +139,13 @@ def _put_together(history: History, folder: Folder, files: Sequence[tuple[int, D
     folder.create(path, bytes(data))
     with history.lock:
         change = Compact(files[0][0], files[-1][0], DataFile(path, len(data)), tuple(parts))
-        while history.append(change) is None:
+        while True:
             history.catch_up()
-    return len(files)
+            if any(history.located(version, file.path) is not None for version, file in files):
+                folder.remove(path)  # another one was faster, and readers may know where it put them
+                return 0
+            if history.append(change) is not None:
+                return len(files)
 
 
 def _trim(history: History, change: Trim) -> bool:
@@ -182,12 +186,15 @@ def _let_go(history: History) -> dict[str, int | None]:
     needed: dict[str, int | None] = {}
     files: dict[str, tuple[bool, set[int]]] = {}
     places: dict[str, tuple[str, int]] = {}
+    replaced: dict[str, int] = {}
     for version, entry in _entries(history):
         match entry.change:
             case Trim(channel) | Drop(channel):
                 channels[channel] = entry.time
             case Compact(_, _, file, parts):
                 files[file.path] = False, set()
+                # Two at once were possible once: whoever knows only the first one reads from there.
+                replaced |= {places[path][0]: entry.time for path, _ in parts if path in places}
                 places |= {path: (file.path, entry.time) for path, _ in parts}
             case Data() as data:
                 if data.directory is not None:
@@ -205,6 +212,9 @@ def _let_go(history: History) -> dict[str, int | None]:
         # The file of a compaction is needed as long as one of its parts is.
         alive = path in files and files[path][0]
         let_go[place] = None if alive or so_far is None or since is None else max(since, so_far)
+    for place, since in replaced.items():
+        so_far = let_go.get(place)
+        let_go[place] = None if so_far is None else max(since, so_far)
     return let_go
 
 

@@ -117,13 +117,12 @@ def find_way(form: Format, request: Request, known: Iterable[Format], store: For
     if request.targets or (is_projection and (form.transforms or request.transforms)):
         targets = dict(request.targets) if request.targets else {"": request.columns}
         formats = tuple(dict.fromkeys((*known, form, *_mentioned(request.transforms, store))))
-        graph, resolver = _resolver(
-            formats,
-            request.transforms,
-            tuple((key, record) for key, record in targets.items() if record),
-            request.policy if request.targets else PROJECTION,
-            store,
-        )
+        wishes = tuple((key, record) for key, record in targets.items() if record)
+        policy = request.policy if request.targets else PROJECTION
+        graph, resolver, missing = _resolver(formats, request.transforms, wishes, policy, store)
+        if store is not None and any(store.get(format_id) is not None for format_id in missing):
+            _resolver.cache_clear()  # a body has come that was not there
+            graph, resolver, _ = _resolver(formats, request.transforms, wishes, policy, store)
         answer = resolver.resolve(form.id.hex())
         if isinstance(answer, Rejection) and request.targets:
             return answer
@@ -163,12 +162,14 @@ def _resolver(
     targets: tuple[tuple[str, Record], ...],
     policy: Policy,
     store: FormatStore | None,
-) -> tuple[TransformGraph, Resolver]:
-    """One for all formats that are known at once: what it finds out of one of them, it need not find again."""
-    graph = formats_to_graph(formats, store)
+) -> tuple[TransformGraph, Resolver, list[bytes]]:
+    """One for all formats that are known at once: what it finds out of one of them, it need not find again. And the IDs
+    of formats that the store does not have yet."""
+    missing: list[bytes] = []
+    graph = formats_to_graph(formats, store, missing)
     for transform in transforms:
         graph.add_transform(transform)
-    return graph, Resolver(dict(targets), graph, policy)
+    return graph, Resolver(dict(targets), graph, policy), missing
 
 
 def _mentioned(transforms: Iterable[Transform], store: FormatStore | None) -> Iterator[Format]:

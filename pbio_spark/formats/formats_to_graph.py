@@ -20,8 +20,13 @@ from pbio_spark.formats.format import Format
 from pbio_spark.formats.store import FormatStore
 
 
-def formats_to_graph(formats: Iterable[Format], store: FormatStore | None = None) -> TransformGraph:
+def formats_to_graph(
+    formats: Iterable[Format], store: FormatStore | None = None, missing: list[bytes] | None = None
+) -> TransformGraph:
     """The graph of some formats, and of older ones that these lead to where the store has their bodies.
+
+    Args:
+        missing: takes the IDs of those that the store does not have.
 
     Transforms that cannot be read are problems of the graph. Raises what the store raises, and MORPH_FORMAT_CONFLICT.
     """
@@ -42,4 +47,6 @@ def formats_to_graph(formats: Iterable[Format], store: FormatStore | None = None
                 met.add(transform.prior)
                 prior = store.get(transform.prior)
                 waiting += [prior] if prior is not None else []
+                if prior is None and missing is not None:
+                    missing.append(transform.prior)
     return graph

@@ -71,7 +71,8 @@ class FolderStore:
 
     def __init__(self, root: str, **storage_options: Any) -> None:
         """`storage_options` go to fsspec."""
-        self._fs, path = locate(root, **storage_options)
+        # What a file system remembers of a folder hides what others have put there since.
+        self._fs, path = locate(root, **{**storage_options, "use_listings_cache": False})
         self._folder = f"{path.rstrip('/')}/_formats"
         self._is_local = isinstance(self._fs, LocalFileSystem)
         self._known = MemoryStore()
@@ -90,13 +91,10 @@ class FolderStore:
             raise _conflict(format)
 
     def __iter__(self) -> Iterator[Format]:
-        # What a file system remembers of this folder hides what others have put there since, from `get` too.
-        self._fs.invalidate_cache(self._folder)
         try:
             paths = self._fs.ls(self._folder, detail=False)
         except FileNotFoundError:
             return
-        self._fs.invalidate_cache(self._folder)
         for name in sorted(path.rpartition("/")[2] for path in paths):
             found = self.get(bytes.fromhex(name)) if _NAME.fullmatch(name) else None
             if found is not None:

@@ -104,7 +104,7 @@ class ChannelLog:
         for channel, start in starts.items():
             starts[channel] = start or Position(max(self.infos[channel].first, channel + 1))
         starts |= {channel: place.start(channel) for channel in channels}
-        return replace(Place.of(starts, place.position), left=left)  # type: ignore[arg-type]
+        return replace(Place.of(starts, place.position), left=left, formats=place.formats)  # type: ignore[arg-type]
 
     def _is_missed(self, channel: int) -> bool:
         """Whether a channel that was dropped would still be read. Raises PBIO_EVENTS_GONE if it was named."""
@@ -166,6 +166,7 @@ class ChannelLog:
         if self._looked is not None and self._looked[0] == start:
             version = self._looked[1]
         events = size = 0
+        formats: set[str] = set()
         while end is None or Position(version) < end:
             pieces = self._commit(version, start)
             if pieces is None:
@@ -182,21 +183,24 @@ class ChannelLog:
                 if most_bytes is not None:
                     room = min(room, (most_bytes - size) * piece.events // max(piece.bytes, 1))
                 room = max(room, 0 if events else 1)
+                if room:
+                    formats.add(piece.group.format)
                 if room < piece.events:
-                    return self._at(start, Position(version, piece.group.file, piece.first + room))
+                    return self._at(start, Position(version, piece.group.file, piece.first + room), formats)
                 events += piece.events
                 size += piece.bytes
             version += 1
         if not events and version - start.position.version <= PASSED:
             self._looked = start, version
             return start
-        return self._at(start, Position(version) if end is None else min(Position(version), end))
+        return self._at(start, Position(version) if end is None else min(Position(version), end), formats)
 
-    def _at(self, start: Place, position: Position) -> Place:
-        """A place further on, with the channels that came and went on the way."""
+    def _at(self, start: Place, position: Position, formats: set[str]) -> Place:
+        """A place further on, with the channels that came and went on the way, and the formats that were met."""
         channels = (start.channels or frozenset()) | self.ids
         gone = {channel for channel, version in self._drops.items() if version < position.version}
-        return replace(start.at(position), channels=channels - gone)
+        met = start.formats if start.formats is None and not formats else (start.formats or frozenset()) | formats
+        return replace(start.at(position), channels=channels - gone, formats=met)
 
     def _commit(self, version: int, start: Place) -> Sequence[Piece] | None:
         """All events of our channels in a commit that are kept; None if there is no such commit yet.

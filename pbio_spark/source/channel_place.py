@@ -5,7 +5,8 @@
 All channels of a space have one order, so one position is enough, however many channels are read. Only where a stream
 begins to read some channels later than others does it say so, until it is there: `"from": {"5": "14.0.0"}`. How far it
 had read those that it does not read any more, it keeps: `"left": {"7": "9.0.2"}`. Channels are named by their IDs: one
-that was dropped and made anew under its name is another one.
+that was dropped and made anew under its name is another one. With the IDs of the formats that were met
+(`"formats": ["0200..."]`), the next run knows a new one.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ class Place:
         starts: by the ID of a channel, where reading it begins, if that is behind `position`.
         channels: the IDs of those that are read; None in offsets of old, which do not say it.
         left: by its ID, how far a channel was read that is not read any more.
+        formats: the IDs of those that events have had so far, in hexadecimal; None before there were events.
     """
 
     position: Position
     starts: Mapping[int, Position] = field(default_factory=dict)
     channels: frozenset[int] | None = None
     left: Mapping[int, Position] = field(default_factory=dict)
+    formats: frozenset[str] | None = None
 
     @classmethod
     def of(cls, starts: Mapping[int, Position], end: Position) -> Place:
@@ -54,13 +57,15 @@ class Place:
 
 def place_to_json(place: Place, space: str) -> dict[str, Any]:
     """
-    >>> place = Place(Position(12, 0, 7), {3: Position(15)}, frozenset([3, 5]), {7: Position(9)})
+    >>> place = Place(Position(12, 0, 7), {3: Position(15)}, frozenset([3, 5]), {7: Position(9)}, frozenset(["02"]))
     >>> place_from_json(place_to_json(place, "5ac1e0"), "5ac1e0") == place
     True
     """
     made: dict[str, Any] = {"version": VERSION, "space": space, "position": str(place.position)}
     if place.channels is not None:
         made["channels"] = sorted(place.channels)
+    if place.formats is not None:
+        made["formats"] = sorted(place.formats)
     for name, positions in (("from", place.starts), ("left", place.left)):
         if positions:
             made[name] = {str(channel): str(position) for channel, position in positions.items()}
@@ -77,7 +82,8 @@ def place_from_json(said: Mapping[str, Any], space: str) -> Place:
             for name in ("from", "left")
         )
         channels = frozenset(map(int, said["channels"])) if "channels" in said else None
-        place, other = Place(Position.parse(said["position"]), starts, channels, left), str(said["space"])
+        formats = frozenset(map(str, said["formats"])) if "formats" in said else None
+        place, other = Place(Position.parse(said["position"]), starts, channels, left, formats), str(said["space"])
     except (LookupError, TypeError, ValueError, AttributeError, PbioError) as error:
         raise PbioError(
             "PBIO_BAD_OFFSET", f"the checkpoint's offset {str(said)[:200]} is not one of channels: {error}"

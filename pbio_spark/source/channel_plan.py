@@ -62,19 +62,24 @@ class ChannelPlanner:
         for info in log.infos.values():
             self._number(info)
 
-    def partitions(self, pieces: Iterable[Piece], *, is_stream: bool = False) -> list[Reading]:
+    def partitions(
+        self, pieces: Iterable[Piece], *, is_stream: bool = False, known: frozenset[str] | None = None
+    ) -> list[Reading]:
         """What tasks read; in a stream, all that one producer made in one task.
+
+        Args:
+            known: the formats that a stream has met, to announce others; None if nobody knows them.
 
         Raises PBIO_NEW_FORMAT, PBIO_REJECTED, and what else `with_converters` raises.
         """
         found = list(pieces)
-        self._learn(found, is_stream)
+        self._learn(found, known)
         local = self._log.space.folder.is_local
         most = self._options.max_partition_bytes or PARTITION_BYTES
         packed = _share(found, most) if is_stream else _pack(found, most, LOCAL_OPEN_COST if local else OPEN_COST)
         return [Reading(tuple(self._stretches(part))) for part in packed]
 
-    def _learn(self, pieces: Sequence[Piece], is_stream: bool) -> None:
+    def _learn(self, pieces: Sequence[Piece], met: frozenset[str] | None) -> None:
         """Compile what the events need that has not been met before."""
         formats: dict[int, dict[str, int]] = {}
         for piece in pieces:
@@ -83,10 +88,9 @@ class ChannelPlanner:
         for number, sizes in formats.items():
             store = self._log.space.formats
             known = [stored_format(format_id, store) for format_id in sizes]
-            if self._met and is_stream:
-                for form in known:
-                    if form.id.hex() not in self._met:
-                        announce(form, self._options)
+            for form in known if met is not None else ():
+                if form.id.hex() not in (met or frozenset()) | self._met:
+                    announce(form, self._options)
             wanted = self.wanted[number]
             if any(form.id not in wanted.converters for form in known):
                 wanted = replace(wanted, formats=tuple(dict.fromkeys((*wanted.formats, *known))))

@@ -59,6 +59,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._first: Place | None = None
         self._end: Position | None = None
         self._pause = 0.0
+        self._made: dict[str, Any] | None = None
 
     def _open(self) -> tuple[ChannelLog, ChannelPlanner, StreamSubscriber | None]:
         if self._opened is None:
@@ -102,12 +103,15 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = log.latest(place, self._end, *limits)
         is_idle = latest == place and not log.space.folder.is_local
         self._pause = min(max(2 * self._pause, 0.01), LONGEST_PAUSE) if is_idle else 0.0
-        return place_to_json(said if latest == place else latest, log.space.id)
+        self._made = place_to_json(said if latest == place else latest, log.space.id)
+        return self._made
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         log, planner, _ = self._open()
         first, last = (place_from_json(said, log.space.id) for said in (start, end))
         pieces = log.pieces(log.resumed(first), last.position)
+        # What was planned before, and failed, is planned again: whoever started the query again has seen why.
+        known = first.formats if end == self._made else None
         return [
             ChannelStreamPartition(
                 self._root,
@@ -115,7 +119,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 reading,
                 self._options.fail_on_data_loss,
             )
-            for reading in planner.partitions(pieces, is_stream=True)
+            for reading in planner.partitions(pieces, is_stream=True, known=known)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

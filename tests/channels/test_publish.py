@@ -18,7 +18,7 @@ from pbio_spark.formats.arrow_schema import record_to_arrow
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import Kind, Scanner
-from tests.channels.spaces import COUNT, READING, again, everything, reading, values
+from tests.channels.spaces import COUNT, NEW, OLD, READING, again, everything, reading, values
 
 
 def test_rows_and_columns_become_the_same_events(space: ChannelSpace) -> None:
@@ -355,3 +355,17 @@ def test_a_clock_that_jumps_back_does_not_turn_the_log_around(
     channel.submit({"n": 2})
     first, second = everything(again(space).channel("counts"))
     assert timedelta(0) <= second.published - first.published < timedelta(hours=1)
+
+
+def test_a_refusal_ends_when_the_format_in_between_is_there(space: ChannelSpace) -> None:
+    older = evolve(NEW, record_to_format(record("load", [Field("sum", FLOAT64), Field("n", INT32)])), BACK)
+    channel = space.create_channel("loads", OLD)
+    event = {"sum": 6.0, "n": 3}
+    assert code_of(channel, event, format=older) == "PBIO_REJECTED"
+    assert code_of(channel, event, format=older) == "PBIO_REJECTED"
+    again(space).formats.put(NEW)
+    assert channel.submit(event, format=older).events == 1
+    assert values(channel) == [{"average": 2.0}]
+
+
+BACK = "{ old.total = new.sum; old.cpus = new.n; }"

@@ -14,6 +14,8 @@ import pytest
 
 from pbio_spark.channels import ChannelSpace, Submission, history
 from pbio_spark.channels.check import problems
+from pbio_spark.channels.entries import Compact, Data
+from pbio_spark.channels.history import History
 from pbio_spark.channels.log import FolderLog
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, NEW, OLD, READING, again, everything, reading, values
@@ -103,6 +105,38 @@ def test_a_compaction_that_fails_anywhere_does_no_harm(tmp_path_factory: pytest.
         if len(calls) <= number:
             return
     pytest.fail("a compaction of three files takes more than 60 steps")
+
+
+def test_of_two_compactions_at_once_one_is_made(full: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has planned to read what the first one made finds it there, however much is removed then."""
+    rival, known, turns = again(full), all_events(full), [1]
+    original = History.append
+
+    def append(self: History, change: Any) -> int | None:
+        if isinstance(change, Compact) and turns:
+            turns.pop()
+            assert rival.compact() == 10
+        return original(self, change)
+
+    monkeypatch.setattr(History, "append", append)
+    assert full.compact() == 0
+    assert full.history.catch_up().compactions == rival.history.catch_up().compactions
+    assert len(full.history.state.compactions) == 1
+    (made,) = {full.history.located(version, path)[0] for version, path in data_files(full)}  # type: ignore[index]
+    full.vacuum(grace=NOW, linger=NOW)
+    assert f"data/{os.listdir(Path(full.root) / 'data')[0]}" == made
+    assert all_events(again(full)) == known
+    assert list(problems(again(full))) == []
+
+
+def data_files(space: ChannelSpace) -> list[tuple[int, str]]:
+    entries = ((version, space.history.entry(version)) for version in range(1, space.history.state.version + 1))
+    return [
+        (version, file.path)
+        for version, entry in entries
+        if entry is not None and isinstance(entry.change, Data)
+        for file in entry.change.files
+    ]
 
 
 def aged(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch, hours: float) -> None:

@@ -51,3 +51,20 @@ def test_what_others_do_in_a_bucket_is_seen_at_once(bucket: str) -> None:
     assert folder.open("data/b").read() == b"b"
     assert store.get(new.id) == new
     assert set(store) == {known, new}
+
+
+def test_what_a_file_system_remembers_of_the_bucket_hides_nothing(bucket: str) -> None:
+    space = ChannelSpace.create(bucket)
+    space.create_channel("counts", COUNT).submit({"n": 1})
+    fsspec.filesystem("s3").find(bucket)  # as any program may, and then the process knows what there was
+    elsewhere = fsspec.filesystem("s3", skip_instance_cache=True)  # another process
+    new = record_to_format(READING)
+    elsewhere.pipe_file(f"{bucket}/_formats/{new.id.hex()}", new.body)
+    elsewhere.pipe_file(f"{bucket}/data/{'0' * 32}.pbio", b"there")
+    for one in (space, again(space)):
+        assert one.formats.get(new.id) == new
+        assert new in list(one.formats)
+        assert one.folder.read(f"data/{'0' * 32}.pbio") == b"there"
+        assert f"{'0' * 32}.pbio" in one.folder.names("data")
+        with one.folder.open(f"data/{'0' * 32}.pbio") as file:
+            assert file.read() == b"there"

@@ -45,7 +45,8 @@ def test_a_stream_begins_with_what_comes_and_goes_on_from_its_checkpoint(space: 
     assert query.numbers() == [[1, 2, 3]]
     publish(space, 4)
     assert Query(space, query.offset, channel="counts").numbers() == [[4]]
-    assert query.offset == {"version": 1, "space": space.id, "position": "5.0.0", "channels": [1]}
+    kept = {"version": 1, "space": space.id, "position": "5.0.0", "channels": [1]}
+    assert query.offset == {**kept, "formats": [space.channel("counts").info.format]}
     assert query.numbers() == [[4]]
 
 
@@ -295,9 +296,18 @@ def test_a_new_format_is_announced_and_read(space: ChannelSpace, caplog: pytest.
     space.channel("counts").submit({"m": 2, "n": 2}, format=form)
     assert log.numbers() == [[2]]
     assert "a new format appeared" in caplog.text
+    end = fail.end()
     with pytest.raises(PbioError, match="PBIO_NEW_FORMAT"):
-        fail.batch()
-    assert Query(space, fail.offset, channel="counts", onNewFormat="fail").numbers() == [[2]]
+        fail.tasks(end)
+    next_run = Query(space, fail.offset, channel="counts", onNewFormat="fail")
+    with pytest.raises(PbioError, match="PBIO_NEW_FORMAT"):
+        next_run.batch()
+    started_again = Query(space, fail.offset, channel="counts", onNewFormat="fail")  # as Spark does: the batch first
+    assert [[row["n"] for row in task] for task in started_again.tasks(end)] == [[2]]
+    started_again.offset = end
+    publish(space, 3)
+    space.channel("counts").submit({"m": 4, "n": 4}, format=form)
+    assert started_again.numbers() == [[3, 4]]
 
 
 def test_a_producer_has_one_task(space: ChannelSpace) -> None:

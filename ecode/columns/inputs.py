@@ -17,6 +17,8 @@ from ecode.types import STRING, Array, Basic, Pointer, Ref
 # What an empty buffer's address points to: strings of length 0 must not look absent.
 _NOTHING = np.zeros(8, np.uint8)
 
+_LONGEST = 1 << 31
+
 
 def input_buffers(
     sources: Mapping[str, Source],
@@ -141,7 +143,8 @@ class _Walk:
                 extent = dim if size is None or size.data is None else size.data[: self.length].astype(np.int64)
                 if (np.asarray(extent) < 0).any():
                     raise ParameterError(f"{self.where}.{dim}: a size is negative")
-                product = product * extent
+                # No product wraps around: an array is never as long as that.
+                product = np.minimum(product * np.minimum(extent, _LONGEST), _LONGEST)
             else:
                 if (product != lengths).any():
                     raise ParameterError(f"{self.where}.{field.name}: a size field and the array's length differ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import warnings
 from typing import Any
@@ -61,7 +62,7 @@ def _compile(source: str, name: str, key: str) -> Kernel:
         return wraps(function)
 
     namespace = {"__name__": "ecode.native.generated", "inline": inline, **exports}
-    exec(compile(source, filename, "exec"), namespace)  # noqa: S102  (text of our own generators, never a user's)
+    exec(compile(_unfolded(source), filename, "exec"), namespace)  # noqa: S102  (text of our own generators, never a user's)
     function = namespace[name]
     # The name makes the symbol: two kernels in one process must never share one.
     function.__name__ = function.__qualname__ = f"{name}_{key[:24]}"
@@ -69,3 +70,22 @@ def _compile(source: str, name: str, key: str) -> Kernel:
         warnings.simplefilter("ignore", NumbaWarning)
         symbol, code = compiled(function, int64, int64, int64)
     return Kernel(name, source, symbol, code, identity())
+
+
+def _unfolded(source: str) -> ast.Module:
+    """The tree of a text in which Python computes nothing itself: its integers have no end, and numba takes those from
+    2^63 on for unsigned ones and makes floats of them, or refuses them."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and _is_literal(node.left) and _is_literal(node.right):
+            call = ast.Call(ast.Name("as_int64", ast.Load()), [node.left], [])
+            node.left = ast.fix_missing_locations(ast.copy_location(call, node.left))
+        elif isinstance(node, ast.Constant) and type(node.value) is int and node.value >= 1 << 63:
+            raise ValueError(f"line {node.lineno}: {node.value} is no int64")
+    return tree
+
+
+def _is_literal(node: ast.expr) -> bool:
+    while isinstance(node, ast.UnaryOp):
+        node = node.operand
+    return isinstance(node, ast.Constant) and type(node.value) is int

@@ -3,7 +3,8 @@
 Everything here is inlined into the kernel and checks nothing. The generated text around it has made sure that the
 address lies inside the record, and that is where a reader must look for the check.
 
-    load_T(address)           T: int8 .. int64, uint8 .. uint64, float32, float64; at any alignment
+    load_T(address)           T: int8 .. int64, uint8 .. uint64, float32, float64; at any alignment. Unsigned numbers of
+                              up to 32 bits come as int64: beside an int64, numba makes a float of anything unsigned
     load_T_swapped(address)   the same from the other byte order
     load_float64_mixed(address), store_float64_mixed(address, value)
                               two little-endian words, the high one first, as old ARM has them
@@ -62,6 +63,7 @@ def _pointer(builder: Any, address: Any, target: Any) -> Any:
 
 def _define(name: str, type_: Any) -> None:
     value_type, bits = _value_type(type_), ir.IntType(type_.bitwidth)
+    is_widened = name.startswith("u") and type_.bitwidth < 64
 
     def turn(builder: Any, value: Any, is_swapped: bool, is_mixed: bool) -> Any:
         if is_swapped:
@@ -75,9 +77,10 @@ def _define(name: str, type_: Any) -> None:
         def typed(typing: Any, address: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 value = builder.load(_pointer(builder, arguments[0], bits), align=1)
-                return builder.bitcast(turn(builder, value, is_swapped, is_mixed), value_type)
+                value = turn(builder, value, is_swapped, is_mixed)
+                return builder.zext(value, ir.IntType(64)) if is_widened else builder.bitcast(value, value_type)
 
-            return type_(types.int64), generate
+            return (types.int64 if is_widened else type_)(types.int64), generate
 
         return intrinsic(typed)
 

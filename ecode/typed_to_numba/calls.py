@@ -97,7 +97,7 @@ def _attributes(code: Code, name: str, texts: list[str], at: int) -> Parts:
     emitter, stored = code.emitter, code.stored
     texts = [emitter.temp(text) for text in texts]
     if name == "create_attr_list":
-        handle = stored.allocate(emitter, str(LIST_BYTES), at, is_limited=True)
+        handle = stored.allocate(emitter, "1", LIST_BYTES, at, is_limited=True)
         emitter.line(f"zero({handle}, {LIST_BYTES})")
         return (handle,)
     handle, *rest = texts
@@ -124,7 +124,7 @@ def _attributes(code: Code, name: str, texts: list[str], at: int) -> Parts:
     kind = name.split("_")[1]
     entry = emitter.temp(f"find_attribute({handle}, {key}, {length})")
     with emitter.block(f"if {entry} == 0:"):
-        made = stored.allocate(emitter, str(ENTRY_BYTES), at, is_limited=True)
+        made = stored.allocate(emitter, "1", ENTRY_BYTES, at, is_limited=True)
         emitter.line(f"store_int64({made}, load_int64({handle}))", f"store_int64({handle}, {made})")
         emitter.line(f"store_int64({handle} + 8, load_int64({handle} + 8) + 1)")
         emitter.line(f"store_int64({made} + 8, {key})", f"store_int64({made} + 16, {length})", f"{entry} = {made}")
@@ -141,12 +141,12 @@ def _copied_list(code: Code, handle: str, at: int) -> str:
     emitter, stored = code.emitter, code.stored
     count = emitter.temp(f"load_int64({handle} + 8)")
     code.spend(f"{ENTRY_BYTES // BYTES} * {count}", at)
-    copied = stored.allocate(emitter, str(LIST_BYTES), at, is_limited=True)
+    copied = stored.allocate(emitter, "1", LIST_BYTES, at, is_limited=True)
     last, entry = emitter.temporary(), emitter.temporary()
     emitter.line(f"store_int64({copied}, 0)", f"store_int64({copied} + 8, {count})")
     emitter.line(f"{last} = {copied}", f"{entry} = load_int64({handle})")
     with emitter.block(f"while {entry} != 0:"):
-        made = stored.allocate(emitter, str(ENTRY_BYTES), at, is_limited=True)
+        made = stored.allocate(emitter, "1", ENTRY_BYTES, at, is_limited=True)
         emitter.line(f"copy({made}, {entry}, {ENTRY_BYTES})", f"store_int64({made}, 0)", f"store_int64({last}, {made})")
         emitter.line(f"{last} = {made}", f"{entry} = load_int64({entry})")
     return copied

@@ -8,7 +8,7 @@ from ecode.errors import NotCompilable
 from ecode.layout import MEMORY_LAYOUT
 from ecode.typed import ValueType
 from ecode.typed_to_numba.code import Code
-from ecode.typed_to_numba.stored import InMemory, Scattered, StoredSite
+from ecode.typed_to_numba.stored import InMemory, Scattered, StoredSite, extent_of
 from ecode.types import STRING, Array, Basic, Pointer, Ref
 
 _DEEPEST = 20
@@ -59,7 +59,7 @@ class _Copy:
     def _text(self, parts: tuple[str, str]) -> tuple[str, str]:
         emitter = self.code.emitter
         address, length = emitter.temp(parts[0]), emitter.temp(parts[1])
-        copied = self.code.stored.allocate(emitter, f"{length} + 1", self.at, is_limited=False)
+        copied = self.code.stored.allocate(emitter, f"{length} + 1", 1, self.at, is_limited=False)
         emitter.line(f"copy({copied}, {address}, {length})", f"store_int8({copied} + {length}, 0)")
         return f"({copied} if {address} != 0 else 0)", length
 
@@ -79,7 +79,7 @@ class _Copy:
                 else:
                     assert isinstance(size.type, Basic)
                     site = self.reader.field(emitter, source, size)
-                    extents.append(self.reader.number(emitter, site, size.type))
+                    extents.append(extent_of(size.type, self.reader.number(emitter, site, size.type)))
             count = stored.total(emitter, extents, self.at, is_limited=not self.is_input)
             if not self.is_input:
                 code.spend(f"{code.work.value(field.type.element)} * {count}", self.at)
@@ -90,7 +90,7 @@ class _Copy:
         """New memory for the elements of a dynamic array."""
         emitter, stored = self.code.emitter, self.code.stored
         size = MEMORY_LAYOUT.size(type_.element, self.code.program.structs)
-        address = stored.allocate(emitter, f"{size} * {count}", self.at, is_limited=not self.is_input)
+        address = stored.allocate(emitter, count, size, self.at, is_limited=not self.is_input)
         emitter.line(f"zero({address}, {size} * {count})")
         if isinstance(to, Scattered):
             emitter.line(f"{to.names[0]} = {address}", f"{to.names[1]} = {count}")
@@ -122,7 +122,7 @@ class _Copy:
         stored.clear(emitter, to)
         with emitter.block(f"if {self.reader.present(emitter, source)}:"):
             size = MEMORY_LAYOUT.size(type_.target, code.program.structs)
-            address = stored.allocate(emitter, str(size), self.at, is_limited=False)
+            address = stored.allocate(emitter, "1", size, self.at, is_limited=False)
             emitter.line(f"zero({address}, {size})")
             stored.store(emitter, to, (address, address, f"{address} + {size}"))
             inner = self.reader.target(emitter, source)

@@ -41,7 +41,7 @@ from ecode.typed_to_numba.calls import call
 from ecode.typed_to_numba.code import Code, Parts, in_order
 from ecode.typed_to_numba.copying import copy_value
 from ecode.typed_to_numba.places import address, located, number
-from ecode.typed_to_numba.stored import InMemory, Scattered, StoredSite
+from ecode.typed_to_numba.stored import InMemory, Scattered, StoredSite, extent_of
 from ecode.types import INT64, STRING, Array, Basic, Pointer
 from ecode.work import shortest_text
 
@@ -224,7 +224,7 @@ def _difference(code: Code, node: PointerDifference) -> str:
     code.emitter.trap(f"{left[1]} != {right[1]}", TrapKind.INDEX_OUT_OF_RANGE, node.at)
     assert isinstance(node.left.type, Pointer)
     size = MEMORY_LAYOUT.size(node.left.type.target, code.program.structs)
-    return f"quotient_int64({left[0]} - {right[0]}, {size})"
+    return f"quotient_int64({left[0]} - {right[0]}, {max(size, 1)})"
 
 
 def moved(code: Code, pointer: Parts, offset: str, type_: Pointer, at: int) -> Parts:
@@ -233,13 +233,10 @@ def moved(code: Code, pointer: Parts, offset: str, type_: Pointer, at: int) -> P
     size = MEMORY_LAYOUT.size(type_.target, code.program.structs)
     start, low, high = (emitter.temp(part) for part in pointer)
     by = emitter.temp(offset)
-    # Compared in elements first: the product might wrap around.
-    bad = f"{start} == 0 or not {low} - {start} <= {size} * {by} <= {high} - {start} or not -{_FAR} <= {by} <= {_FAR}"
-    emitter.trap(bad, TrapKind.INDEX_OUT_OF_RANGE, at)
+    # Compared in elements: a product might wrap around.
+    least, most = (f"quotient_int64({end} - {start}, {max(size, 1)})" for end in (low, high))
+    emitter.trap(f"{start} == 0 or not {least} <= {by} <= {most}", TrapKind.INDEX_OUT_OF_RANGE, at)
     return f"{start} + {size} * {by}", low, high
-
-
-_FAR = 1 << 40
 
 
 def _character(code: Code, node: Character) -> str:
@@ -398,6 +395,7 @@ def _writable(code: Code, place: Place, resizes: tuple[str, ...]) -> _Written:
             else:
                 size = code.field(place.struct, dim)
                 assert isinstance(size.type, Basic)
-                dims.append(reader.number(code.emitter, reader.field(code.emitter, record, size), size.type))
+                number_there = reader.number(code.emitter, reader.field(code.emitter, record, size), size.type)
+                dims.append(extent_of(size.type, number_there))
         arrays.append((reader.field(code.emitter, record, fields[name]), dims, name))
     return _Written(site, arrays)

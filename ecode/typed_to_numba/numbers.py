@@ -84,7 +84,8 @@ def compared(op: str, left: str, right: str, type_: Basic) -> str:
 
 
 def negated(text: str, type_: Basic) -> str:
-    return f"(-{text})" if is_floating(type_) else wrapped(f"(-{text})", type_)
+    # A narrow number would be negated as one, and the least of them is its own opposite.
+    return f"(-{text})" if is_floating(type_) else wrapped(f"(-as_int64({text}))", type_)
 
 
 def inverted(text: str, type_: Basic) -> str:

@@ -17,6 +17,7 @@ from ecode.errors import NotCompilable
 from ecode.limits import Limits
 from ecode.outcome import Keep
 from ecode.typed import Structs, TypedProgram, ValueType
+from ecode.typed_to_numba import numbers
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.typed_to_numba.event import Event, Shared
 from ecode.types import Array, Basic, Default, Field, Pointer, Ref
@@ -125,7 +126,7 @@ class _Made:
         theirs = plain(site.type) if isinstance(site.type, Basic) else None
         if site.site is None or theirs is None or not isinstance(site.type, Basic):
             default = site.default if isinstance(site.default, int | float) else 0
-            return f"as_{wanted}({float(default)!r})" if is_floating(wanted) else str(int(default))
+            return numbers.constant(default, wanted)
         number = self._reader.number(emitter, site.site, site.type)
         if theirs == wanted:
             return number

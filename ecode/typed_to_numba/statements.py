@@ -134,15 +134,28 @@ def _loop(code: Code, node: Loop) -> None:
 
 
 def _step(code: Code, node: Loop, step: Expression) -> None:
-    """The step of a loop. That of a counted one cannot leave its type, so it needs no narrowing: LLVM then knows what
+    """The step of a loop. That of a counted one needs no narrowing where it cannot leave its type: LLVM then knows what
     the loop does to addresses."""
-    if node.counted is None:
+    if node.counted is None or _may_wrap(node, node.counted):
         evaluate(code, step)
         return
     site = code.variables[node.counted.variable]
     assert isinstance(site, Scattered)
     (name,) = site.names
     code.emitter.line(f"{name} = {name} {'+' if node.counted.step > 0 else '-'} 1")
+
+
+def _may_wrap(node: Loop, counted: Counted) -> bool:
+    """Whether the variable of a counted loop may pass the end of its type. One that is charged before it begins has
+    been checked then; one that may leave early goes on as far as its condition lets it."""
+    if node.is_charged_before:
+        return False
+    assert isinstance(counted.variable.type, Basic)
+    low, high = limits(counted.variable.type)
+    bound = counted.bound.value if isinstance(counted.bound, Constant) else None
+    if isinstance(bound, int):
+        return bound >= high + (counted.op == "<") or bound <= low - (counted.op == ">")
+    return counted.op in ("<=", ">=") or counted.bound.type != counted.variable.type
 
 
 def _range(code: Code, node: Loop) -> Range | None:
@@ -155,9 +168,8 @@ def _range(code: Code, node: Loop) -> Range | None:
     if lines or not (bound.isidentifier() or bound.isdigit()):
         return None
     start = counted.start
-    return Range(
-        counted.variable, bound, isinstance(start, Constant) and isinstance(start.value, int) and start.value >= 0
-    )
+    is_positive = isinstance(start, Constant) and isinstance(start.value, int) and start.value >= 0
+    return Range(counted.variable, bound, is_positive and not _may_wrap(node, counted))
 
 
 def _charge(code: Code, counted: Counted, work: int, at: int) -> None:

@@ -18,7 +18,9 @@ from ecode.typed import Structs, ValueType
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.types import FLOAT32, FLOAT64, STRING, Array, Basic, Field, Kind, Pointer, Ref
 
-_UNLIMITED = 1 << 62
+# No sum or product of sizes below it wraps around; and more than an event's input is, copied.
+_MOST_BYTES = 1 << 40
+_MOST_INPUT_BYTES = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +72,14 @@ def load_name(type_: Basic) -> str:
 
 
 def loaded(type_: Basic, address: str) -> str:
-    """The number at an address. Unsigned ones become int64 at once: numba would make them uint64, and floats of those
-    beside signed ones."""
-    name = load_name(type_)
-    text = f"load_{name}({address})"
-    return f"as_int64({text})" if name.startswith("uint") else text
+    """The number at an address."""
+    return f"load_{load_name(type_)}({address})"
+
+
+def extent_of(type_: Basic, number: str) -> str:
+    """The value of a size field as an extent: of an unsigned one the bits of a negative int64 are a large extent."""
+    is_unsigned = type_.kind is Kind.UNSIGNED and type_.size == 8
+    return f"({number} if {number} >= 0 else {2**63 - 1})" if is_unsigned else number
 
 
 def zero_of(type_: ValueType) -> str:
@@ -220,7 +225,7 @@ class Stored:
         with emitter.block(f"if {new} > {capacity}:"):
             grown = emitter.temp(f"max_int64({new}, 2 * {capacity})")
             spend(grown)
-            moved = self.allocate(emitter, f"{size} * {grown}", at, is_limited=True)
+            moved = self.allocate(emitter, grown, size, at, is_limited=True)
             emitter.line(f"copy({moved}, {address}, {size} * {capacity})")
             emitter.line(f"zero({moved} + {size} * {capacity}, {size} * ({grown} - {capacity}))")
             if isinstance(site, Scattered):
@@ -229,9 +234,16 @@ class Stored:
                 emitter.line(f"store_int64({site.address}, {moved})")
                 emitter.line(f"store_int64({plus(site.address, 8)}, {grown})")
 
-    def allocate(self, emitter: Emitter, size: str, at: int, *, is_limited: bool) -> str:
-        """The address of new memory for this event, not zeroed."""
-        needed = emitter.temp(f"({size} + 7) & -8")
+    def allocate(self, emitter: Emitter, count: str, size: int, at: int, *, is_limited: bool) -> str:
+        """The address of new memory for `count` things of `size` bytes each, not zeroed, for this event.
+
+        The count may be any number but a negative one: it is compared before it is multiplied.
+        """
+        count = emitter.temp(count)
+        limit = self._limit(is_limited)
+        if not (count.isdigit() and int(count) * size <= limit):
+            emitter.trap(f"{count} > {limit // max(size, 1)}", TrapKind.SIZE_LIMIT, at)
+        needed = emitter.temp(f"({size} * {count} + 7) & -8")
         if is_limited:
             self.charge(emitter, needed, at)
         heap = emitter.entry("heap")
@@ -245,9 +257,12 @@ class Stored:
         emitter.trap(f"{size} > bytes_left", TrapKind.SIZE_LIMIT, at)
         emitter.line(f"bytes_left -= {size}")
 
+    def _limit(self, is_limited: bool) -> int:
+        return min(self.output_bytes, _MOST_BYTES) if is_limited else _MOST_INPUT_BYTES
+
     def total(self, emitter: Emitter, extents: list[str], at: int, *, is_limited: bool) -> str:
         """The number of elements of a dynamic array of these extents, which are checked."""
-        limit = self.output_bytes if is_limited else _UNLIMITED
+        limit = self._limit(is_limited)
         count = "1"
         for extent in extents:
             extent = emitter.temp(extent)

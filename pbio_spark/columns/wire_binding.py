@@ -19,6 +19,7 @@ from ecode.arithmetic import plain
 from ecode.errors import TrapKind
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.typed_to_numba.fitting import fitted
+from ecode.typed_to_numba.numbers import constant
 from ecode.types import CHAR, STRING, Array, Basic, Default, Field, Kind, Pointer, Record, Ref, Struct, Type, flat
 from pbio_spark.columns.plan import number_at, order_of
 from pbio_spark.columns.planner import NOTHING, find_field, path_to_text
@@ -66,7 +67,7 @@ class WireSite:
         there: the condition that no null lies before the address, "" where none can.
         shown: the condition that the value is not null, where an array without elements is none; "" as for `there`.
         levels: of an array: itself, and those that its elements are.
-        extents: of an array: those that the program sees, where they are not those of `levels`.
+        extents: of an array: those that the program sees, unless they are those of the only one of `levels`.
         default: of a field that is not there.
     """
 
@@ -153,7 +154,7 @@ class WireBinding:
         wanted = site.wanted.element if isinstance(site.wanted, Array) else array.element
         if not site.levels:
             return WireSite(wanted, None, "0", "", "0", site.path)
-        if site.extents or len(site.levels) > 1:
+        if site.extents:
             address = self._element_within(emitter, site, index)
         else:
             (level,) = site.levels
@@ -286,6 +287,8 @@ class WireBinding:
         assert isinstance(record.wanted, Ref)
         assert isinstance(site.wanted, Array)
         struct, wanted = self._structs[record.found.name], self._wanted[record.wanted.name]
+        # In arrays of arrays, a count that no record can hold stands as the program sees it, too: its indices are counted
+        # in these.
         seen, is_same = [], True
         found = [pair for level in site.levels for pair in zip(level.dims, level.extents, strict=True)]
         for dim, (there, extent) in zip(site.wanted.dims, found, strict=True):
@@ -293,18 +296,17 @@ class WireBinding:
             if isinstance(dim, str):
                 control = self.find(struct, dim, (*record.path, dim))
                 own = control.name if control is not None else self._counts(record, dim)
-            if own == there:
+            is_same = is_same and own == there
+            if own == there and len(site.levels) == 1:
                 seen.append(extent)
-                continue
-            is_same = False
-            if isinstance(dim, int):
+            elif isinstance(dim, int):
                 seen.append(str(dim))
             else:
                 size = wanted.find(dim)
                 assert size is not None
                 assert isinstance(size.type, Basic)
                 seen.append(emitter.temp(self.number(emitter, self.field(emitter, record, size), size.type)))
-        return () if is_same else tuple(seen)
+        return () if is_same and len(site.levels) == 1 else tuple(seen)
 
     def _counts(self, site: WireSite, name: str) -> int | str | None:
         """By what the format counts the array that the wanted type counts by `name`: a field's name, or so many."""
@@ -323,8 +325,7 @@ class WireBinding:
 
     def _element_within(self, emitter: Emitter, site: WireSite, index: str) -> str:
         """The address of an element, or of zeros where the record has fewer; `index` is one of the program's array."""
-        seen = site.extents or tuple(extent for level in site.levels for extent in level.extents)
-        indices = _unravelled(emitter, index, seen)
+        indices = _unravelled(emitter, index, site.extents)
         address, there = site.address, site.there
         for number, level in enumerate(site.levels):
             if number:
@@ -336,9 +337,9 @@ class WireBinding:
                     address, there = self._behind(emitter, address, level)
                 address = emitter.temp(address)
             here, indices = indices[: len(level.extents)], indices[len(level.extents) :]
-            if site.extents:
-                inside = [f"{i} < {extent}" for i, extent in zip(here, level.extents, strict=True)]
-                there = " and ".join([there, *inside] if there else inside)
+            # So many elements may there be to the program that the index of all of them has wrapped around.
+            inside = [f"0 <= {i} < {extent}" for i, extent in zip(here, level.extents, strict=True)]
+            there = " and ".join([there, *inside] if there else inside)
             order = reversed(range(len(here))) if self.form.column_major else range(len(here))
             place = ""
             for d in order:
@@ -461,5 +462,4 @@ def _is_readable(found: Type | None, wanted: Type | None) -> bool:
 
 
 def _default(default: Default, wanted: Basic) -> str:
-    number = default if isinstance(default, int | float) else 0
-    return f"as_{wanted}({float(number)!r})" if wanted.kind is Kind.FLOAT else str(int(number))
+    return constant(default if isinstance(default, int | float) else 0, wanted)

@@ -13,6 +13,7 @@ address lies inside the record, and that is where a reader must look for the che
     zero(to, n)               n zero bytes
     find_zero(address, n)     distance to the first NUL byte, or n
     as_T(value)               the value as exactly that type (C's conversion: low bits, sign by the source)
+    min(a, b), max(a, b)      of two int64: numba's own are compiled for its own target, where sums do not wrap
 """
 
 from __future__ import annotations
@@ -151,6 +152,21 @@ def _first_zero_byte(typing: Any, word: Any) -> Any:
         return builder.lshr(first, ir.Constant(word.type, 3))
 
     return types.int64(types.uint64), generate
+
+
+def _define_choice(name: str, operator: str) -> None:
+    def typed(typing: Any, a: Any, b: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            a, b = arguments
+            return builder.select(builder.icmp_signed(operator, a, b), a, b)
+
+        return types.int64(types.int64, types.int64), generate
+
+    EXPORTS[name] = intrinsic(typed)
+
+
+_define_choice("min", "<")
+_define_choice("max", ">")
 
 
 @wraps

@@ -136,7 +136,11 @@ def address(code: Code, node: AddressOf) -> Parts:
             index, count = "0", " * ".join(array.extents(code))
         assert code.is_stored(array.reader), "what pointers point to is stored"
         size = MEMORY_LAYOUT.size(array.type.element, code.program.structs)
+        assert isinstance(array.site, InMemory), "what pointers point to is not scattered"
         low = emitter.temp(code.stored.elements(emitter, array.site))
+        if array.type.is_dynamic:
+            # A pointer to an array without elements is not null.
+            low = emitter.temp(f"{low} if {low} != 0 else {array.site.address}")
         return f"{low} + {size} * ({index})", low, f"{low} + {size} * ({count})"
     _, site = located(code, place)
     assert isinstance(site, InMemory)

@@ -223,16 +223,16 @@ class _Generator(Writer):
                         self.check_room(column, index, "1", extent)
                     target = self.target(node.place, image, extent)
                     self.body.line(f"copy({target}, {where}, {size})", f"zero({target} + {size}, {extent} - {size})")
-        self.refuse_absent(node, column, index, extent)
+        self.refuse_absent(node, column, index, f"{extent} == 0")
 
     def check_room(self, column: At, index: str, count: str, size: str) -> None:
         """Refuse texts whose control field says a size for which there is no room: it is out of all proportion."""
         self.refuse_if(f"{size} < 0 or {size} > ({entry('limit')} - end) // {count}", column, index, Reason.LENGTH)
 
-    def refuse_absent(self, node: Chars | Items, column: At, index: str, size: str) -> None:
+    def refuse_absent(self, node: Chars | Items, column: At, index: str, is_empty: str) -> None:
         """A null array: behind a slot it is one only where its control fields do not say 0, for 0 is an empty one."""
         if not node.can_be_null:
-            with self.body.block("else:" if isinstance(node.place, int) else f"elif {size} == 0:"):
+            with self.body.block("else:" if isinstance(node.place, int) else f"elif {is_empty}:"):
                 self.refuse(column, index, Reason.NULL)
 
     @write.register
@@ -240,9 +240,11 @@ class _Generator(Writer):
         body, columns = self.body, [self.at(number) for number in node.columns]
         extents = [self.extent(extent) for extent in node.extents]
         stride = self.extent(node.stride or len(node.blank))
+        # Control fields hold anything: only when the lists are as long as they say is their product a size.
         size = self.let("size", " * ".join(extents))
+        is_empty = " or ".join(f"{extent} == 0" for extent in (*extents, stride))
         with body.block(f"if {columns[0].is_valid(index)}:"):
-            with body.block(f"if {size} * {stride} == 0:"):
+            with body.block(f"if {is_empty}:"):
                 self._check_empty(columns, index)
             with body.block("else:"):
                 first = self._check_lists(columns, extents, index)
@@ -253,7 +255,7 @@ class _Generator(Writer):
                         self.check_room(columns[0], index, size, stride)
                     where = self.target(node.place, image, f"{size} * {stride}")
                 self._elements(node, extents, size, stride, first, where)
-        self.refuse_absent(node, columns[0], index, f"{size} * {stride}")
+        self.refuse_absent(node, columns[0], index, is_empty)
 
     def _check_empty(self, columns: list[At], index: str) -> None:
         """Refuse lists that hold anything. An array that is empty in any dimension reads as an empty list."""

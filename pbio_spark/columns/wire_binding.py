@@ -154,7 +154,7 @@ class WireBinding:
         wanted = site.wanted.element if isinstance(site.wanted, Array) else array.element
         if not site.levels:
             return WireSite(wanted, None, "0", "", "0", site.path)
-        if site.extents:
+        if site.extents or len(site.levels) > 1:
             address = self._element_within(emitter, site, index)
         else:
             (level,) = site.levels
@@ -287,8 +287,7 @@ class WireBinding:
         assert isinstance(record.wanted, Ref)
         assert isinstance(site.wanted, Array)
         struct, wanted = self._structs[record.found.name], self._wanted[record.wanted.name]
-        # In arrays of arrays, a count that no record can hold stands as the program sees it, too: its indices are counted
-        # in these.
+        # In arrays of arrays, a count that no record can hold stands as the program sees it, for it counts by it.
         seen, is_same = [], True
         found = [pair for level in site.levels for pair in zip(level.dims, level.extents, strict=True)]
         for dim, (there, extent) in zip(site.wanted.dims, found, strict=True):
@@ -325,7 +324,8 @@ class WireBinding:
 
     def _element_within(self, emitter: Emitter, site: WireSite, index: str) -> str:
         """The address of an element, or of zeros where the record has fewer; `index` is one of the program's array."""
-        indices = _unravelled(emitter, index, site.extents)
+        seen = site.extents or tuple(extent for level in site.levels for extent in level.extents)
+        indices = _unravelled(emitter, index, seen)
         address, there = site.address, site.there
         for number, level in enumerate(site.levels):
             if number:

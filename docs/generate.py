@@ -17,8 +17,10 @@ from ecode.errors import CODES as ECODE_CODES
 from ecode.types import (
     CHAR,
     ENUMERATION,
+    FLOAT32,
     FLOAT64,
     INT32,
+    INT64,
     STRING,
     UINT64,
     Array,
@@ -32,7 +34,9 @@ from ecode.types import (
     Struct,
     Type,
 )
+from morph.convertible import INT128
 from morph.errors import CODES as MORPH_CODES
+from pbio_spark.columns.numbers import field_to_conversion
 from pbio_spark.errors import CODES as PBIO_CODES
 from pbio_spark.formats.arrow_schema import DEFAULT, TABLE, Presentation, record_to_arrow
 from pbio_spark.formats.arrow_to_ddl import arrow_to_ddl
@@ -127,6 +131,50 @@ WRITTEN: tuple[pa.DataType, ...] = (
 )
 
 
+BECOMES: tuple[pa.DataType, ...] = (
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()),
+    *(pa.decimal128(20, 0), pa.decimal128(10, 2), pa.bool_(), pa.string(), pa.timestamp("us", tz="UTC")),
+)
+SOURCES: tuple[tuple[str, Basic, Notes], ...] = (
+    *((f"`integer` {size}", Basic(Kind.INTEGER, size), Notes()) for size in (1, 2, 4, 8)),
+    *((f"`unsigned integer` {size}", Basic(Kind.UNSIGNED, size), Notes()) for size in (1, 2, 4, 8)),
+    ("`float` 4", FLOAT32, Notes()),
+    ("`float` 8", FLOAT64, Notes()),
+    ("`char`", CHAR, Notes()),
+    ("`boolean`", Basic(Kind.BOOLEAN, 1), Notes()),
+    ("`enumeration` 4", ENUMERATION, Notes()),
+    ("`enumeration` 4 with symbols", ENUMERATION, COLOUR),
+    ("`decimal(10,2)`", INT64, Notes(logical="decimal(10,2)")),
+    ("`decimal(38,6)`", INT128, Notes(logical="decimal(38,6)")),
+    ("`timestamp`", INT64, Notes(logical="timestamp")),
+)
+"""The rule of conversions, as a table."""
+
+LOSSLESS = """\
+## Reading as another type: only without loss
+
+With `.schema()`, `readerFormat`, `from_pbio`, and where `load()` joins several versions, a column may have another
+type than its field. One rule holds everywhere, and [matching](matching.md) asks it too: a value becomes the very same
+value, or it makes a bad record, with which `mode` deals. In the table *all* values of the field are values of the
+column, *each* is looked at when it is met, and `-` is refused when the query is planned."""
+
+EDGES = """\
+Some values at the edge: 9007199254740993 (2^53 + 1) is no `DOUBLE`, 9007199254740992 is one. 0.1 in a `float` of 8
+bytes is no `FLOAT`, 0.5 is one, and so are NaN, both infinities and -0.0. 1.50 is no `BIGINT` and 0.10 no `DOUBLE`;
+2.00 and 0.25 are. 2^63 in 8 unsigned bytes is no `BIGINT`, 200 in a `char` no `TINYINT`.
+
+The values of an enumeration are its names. Versions that number them otherwise, or that FFS's own tools wrote without
+names, make one `STRING` column; a version without names takes those of the others, unless these contradict each other.
+A number without a name makes a bad record. As `BIGINT` the column shows the numbers, which is refused where two
+versions mean different things by one.
+
+The text in an array of chars ends at the first NUL as `STRING`. As `BINARY`, whoever asks for it, it has all bytes.
+
+`NOT NULL` in a schema, nested or not, is a promise: a record that breaks it is a bad record. So is one with a null in
+the key of a map, or among elements that cannot be null. PERMISSIVE cannot show a bad record as nulls where a column of
+the top level is `NOT NULL`, so the query fails there."""
+
+
 def types() -> str:
     """How fields become columns and columns fields."""
     lines = [
@@ -146,6 +194,14 @@ def types() -> str:
         "Columns are nullable. Elements of arrays may be null only where the bytes can say so: strings and pointers.",
         "A `float` of 16 bytes is refused, since machines disagree on what it is.",
         "",
+        *LOSSLESS.splitlines(),
+        "",
+        f"| from, to | {' | '.join(map(_ddl, BECOMES))} |",
+        f"| --- |{' --- |' * len(BECOMES)}",
+        *(_becomes_line(*source) for source in SOURCES),
+        "",
+        *EDGES.splitlines(),
+        "",
         "## Writing: Spark to PBIO",
         "",
         "| Spark | fields of the format, for a column `x` on x86-64 | |",
@@ -156,6 +212,18 @@ def types() -> str:
         "readers. Other Spark types (intervals, variant) are refused by name before anything is written.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _ddl(arrow: pa.DataType) -> str:
+    return f"`{arrow_to_ddl(pa.schema([pa.field('x', arrow)])).removeprefix('x ')}`"
+
+
+def _becomes_line(name: str, type_: Basic, notes: Notes) -> str:
+    cells = []
+    for want in BECOMES:
+        found = field_to_conversion(type_, notes, want, "decimal")
+        cells.append("-" if isinstance(found, str) else "each" if found.is_checked else "all")
+    return f"| {name} | {' | '.join(cells)} |"
 
 
 def _read_line(type_: Type, notes: Notes, choice: Presentation, note: str) -> str:

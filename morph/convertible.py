@@ -1,7 +1,8 @@
 """Which field may become which: the one table of conversions, and what else two fields must have in common.
 
-A value goes from a field to another of the same name if nothing of its meaning is lost. Widths do not matter here: a
-value that does not fit the narrower field makes a bad record when it is met, it does not change which types match.
+A value goes from a field to another of the same name if nothing of its meaning is lost. Widths do not matter here, nor
+how exact a type is: a value that the other field does not have makes a bad record when it is met, it does not change
+which types match. Matching and reading ask the same function, `meaning_fits`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ Conversions: TypeAlias = frozenset[tuple[Kind, Kind]]
 SAME_KIND: Conversions = frozenset((kind, kind) for kind in Kind)
 """Nothing changes its kind: FFS's rule (ffs-wire-format 8.1)."""
 
+INT128 = Basic(Kind.INTEGER, 16)
+"""What holds decimals of more than 18 digits."""
+
 CONVERTIBLE: Conversions = SAME_KIND | {
     (source, wanted)
     for source, becomes in {
@@ -29,7 +33,48 @@ CONVERTIBLE: Conversions = SAME_KIND | {
     }.items()
     for wanted in becomes
 }
-"""(from, to) of what a value may become. A float is no integer, a number no text, a number no name or truth value."""
+"""(from, to) of what a value may become. A float is no integer, a number no text, a number no name or truth value.
+
+Decimals count as integers here: they become floats, and each other, and integers become decimals.
+"""
+
+DECIMAL = "decimal("
+"""How the logical types of decimals begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a value is, however wide: its kind, its logical type, and whether the numbers of an enumeration have names.
+
+    A decimal is an integer with a logical type, also where 16 chars hold it.
+    """
+
+    kind: Kind
+    logical: str | None = None
+    is_named: bool = False
+
+    @property
+    def is_decimal(self) -> bool:
+        return self.logical is not None and self.logical.startswith(DECIMAL)
+
+
+def meaning_fits(source: Meaning, wanted: Meaning, conversions: Conversions = CONVERTIBLE) -> bool:
+    """Whether values of one meaning can be values of the other.
+
+    >>> meaning_fits(Meaning(Kind.INTEGER, "decimal(10,2)"), Meaning(Kind.INTEGER))
+    True
+    >>> meaning_fits(Meaning(Kind.INTEGER, "timestamp"), Meaning(Kind.INTEGER))
+    False
+    >>> meaning_fits(Meaning(Kind.ENUMERATION, is_named=True), Meaning(Kind.STRING))
+    True
+    """
+    one, other = (None if meaning.is_decimal else meaning.logical for meaning in (source, wanted))
+    if one != other:
+        return False
+    return (source.kind, wanted.kind) in conversions or (source.is_named and wanted == _TEXT)
+
+
+_TEXT = Meaning(Kind.STRING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,27 +121,31 @@ class Look:
 
     name: str
     shape: Shape
-    logical: str | None
+    meaning: Meaning
     units: str | None
-    symbols: tuple[tuple[str, int], ...]
 
 
 @lru_cache(maxsize=1 << 16)
-def _look(name: str, type_: Type, logical: str | None, units: str | None, symbols: tuple[tuple[str, int], ...]) -> Look:
-    return Look(name, shape(type_), logical, units, symbols)
+def _look(name: str, type_: Type, logical: str | None, units: str | None, is_named: bool) -> Look:
+    looks = shape(type_)
+    assert isinstance(looks.core, Basic)
+    meaning = Meaning(looks.core.kind, logical, is_named)
+    if meaning.is_decimal and looks.core == CHAR and looks.dims[-1:] == (16,):
+        looks, meaning = Shape(looks.dims[:-1], INT128), Meaning(Kind.INTEGER, logical)
+    return Look(name, looks, meaning, units)
 
 
 def field_to_look(field: Field) -> Look:
     """What a match looks at, of a basic field or an array of basic values."""
-    return _look(field.name, field.type, field.notes.logical, field.notes.units, field.notes.symbols)
+    return _look(field.name, field.type, field.notes.logical, field.notes.units, bool(field.notes.symbols))
 
 
 def field_fits(source: Field, wanted: Field, conversions: Conversions = CONVERTIBLE) -> bool:
     """Whether values of one basic field (or array of basic values) are values of the other, whatever their names.
 
     Kinds must be convertible and extents fit; characters in an array are text, which fits into as much room and into a
-    string. Logical types must be the same, units the same where both are stated, and no value of an enumeration may
-    have two names.
+    string. Logical types must be the same, but for decimals, and units the same where both are stated. The values of
+    enumerations are their names, whatever numbers two versions gave them.
 
     >>> from ecode.types import FLOAT64, INT32, STRING
     >>> field_fits(Field("v", INT32), Field("v", FLOAT64)), field_fits(Field("v", FLOAT64), Field("v", INT32))
@@ -110,24 +159,20 @@ def field_fits(source: Field, wanted: Field, conversions: Conversions = CONVERTI
 @lru_cache(maxsize=1 << 16)
 def look_fits(source: Look, wanted: Look, conversions: Conversions) -> bool:
     """The same of what is looked at."""
-    if source.logical != wanted.logical or (source.units and wanted.units and source.units != wanted.units):
-        return False
-    symbols = {value: symbol for symbol, value in source.symbols}
-    if any(symbols.get(value, symbol) != symbol for symbol, value in wanted.symbols):
+    if source.units and wanted.units and source.units != wanted.units:
         return False
     from_, to = source.shape, wanted.shape
-    assert isinstance(from_.core, Basic)
-    assert isinstance(to.core, Basic)
-    needed, room = _characters(from_), _characters(to)
+    needed, room = _characters(source), _characters(wanted)
     if needed is not None and room is not None:
-        return needed <= room
-    return (from_.core.kind, to.core.kind) in conversions and extents_fit(from_.dims, to.dims)
+        return needed <= room and source.meaning.logical == wanted.meaning.logical
+    return meaning_fits(source.meaning, wanted.meaning, conversions) and extents_fit(from_.dims, to.dims)
 
 
-def _characters(shape_: Shape) -> float | None:
+def _characters(look: Look) -> float | None:
     """How many characters a text can have; None for what is no text."""
-    if isinstance(shape_.core, Basic) and shape_.core.kind is Kind.STRING and not shape_.dims:
+    core, dims = look.shape.core, look.shape.dims
+    if isinstance(core, Basic) and core.kind is Kind.STRING and not dims:
         return math.inf
-    if shape_.core == CHAR and len(shape_.dims) == 1:
-        return math.inf if shape_.dims[0] is None else shape_.dims[0]
+    if core == CHAR and len(dims) == 1:
+        return math.inf if dims[0] is None else dims[0]
     return None

@@ -97,7 +97,7 @@ def to_pbio(data: Column | str, schema: StructType | str, options: Mapping[str, 
     parsed = parse_options(options, Scope.TO)
     arrow = spark_to_arrow(_struct(schema))
     form = record_to_format(arrow_to_record(arrow, name_of(parsed)), machine_of(parsed))
-    encoder = format_to_encoder(form, arrow, null_value=parsed.null_value)
+    encoder = format_to_encoder(form, arrow, null_value=parsed.null_value).checked()
     if parsed.format_store is not None:
         FolderStore(parsed.format_store).put(form)
 

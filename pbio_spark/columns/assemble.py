@@ -73,7 +73,7 @@ class _Assembler:
         if is_contiguous(node):
             assert isinstance(node.item, Scalar)
             owners = None
-            if node.item.symbols or pa.types.is_decimal128(node.item.type):
+            if node.item.symbols or node.item.conversion.is_checked:
                 lengths = np.diff(np.frombuffer(offsets, np.int32)).astype(np.int64)
                 owners = np.repeat(np.arange(count, dtype=np.int32) if rows is None else rows, lengths)
             items = self._numbers(node.item, output.used, output.buffers["data"], None, owners)
@@ -96,15 +96,15 @@ class _Assembler:
         validity = bitmap(present)
         if node.symbols:
             return self._symbols(node, np.frombuffer(values, np.int64, count), present, rows)
-        if node.store == "bool":
+        if pa.types.is_boolean(node.type):
             bits = np.packbits(np.frombuffer(values, np.bool_, count), bitorder="little")
             return pa.Array.from_buffers(node.type, count, [validity, pa.py_buffer(bits)])
         if node.store == "binary":
             offsets = np.arange(0, 8 * count + 1, 8, dtype=np.int32)
             return pa.Array.from_buffers(node.type, count, [validity, pa.py_buffer(offsets), values])
-        array = pa.Array.from_buffers(node.type, count, [validity, values])
-        if pa.types.is_decimal128(node.type) and node.load.type != "uint64":
-            self._mark(node, beyond_precision(array), rows)
+        array, bad = node.conversion.stored_to_array(values, count, validity)
+        if bad is not None:
+            self._mark(node, np.flatnonzero(bad if present is None else bad & present), rows)
         return array
 
     def _symbols(
@@ -128,20 +128,9 @@ class _Assembler:
             values = array.cast(pa.binary()).to_pylist()
             self._mark(node, [i for i, value in enumerate(values) if value and not _is_utf8(value)], rows)
 
-    def _mark(self, node: Filled, places: Sequence[int], rows: Rows | None) -> None:
+    def _mark(self, node: Filled, places: Sequence[int] | npt.NDArray[np.int64], rows: Rows | None) -> None:
         """The records that own these places are bad."""
         self.status[places if rows is None else rows[places]] = node.number + 1
-
-
-def beyond_precision(array: pa.Array) -> list[int]:
-    """The places of the decimals that have more digits than their type."""
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid:
-        most = 10**array.type.precision
-        whole = array.view(pa.decimal128(38, 0)).to_pylist()
-        return [i for i, value in enumerate(whole) if value is not None and abs(value) >= most]
-    return []
 
 
 def _is_utf8(value: bytes) -> bool:

@@ -177,9 +177,9 @@ class _Generator(Writer):
         if node.high is not None:
             self.refuse_if(f"{value} > {node.high}", column, index, Reason.RANGE)
         if node.load == "float64" and place.type == "float32":
-            # A finite double that has become infinite; what is not finite is not equal to itself minus itself.
+            # Another double than before; NaN is not equal to itself.
             narrow = self.let("narrow", f"as_float32({value})")
-            self.refuse_if(f"{value} - {value} == 0 and {narrow} - {narrow} != 0", column, index, Reason.RANGE)
+            self.refuse_if(f"{value} == {value} and as_float64({narrow}) != {value}", column, index, Reason.RANGE)
         self.store(place, image, f"as_{place.type}({value})")
 
     @write.register

@@ -1,8 +1,7 @@
 """Which column may fill which number, and which of its values have to be checked.
 
-A column fills a number of its own kind: integers of any width fill integers, checked value by value where the column's
-type has more of them; dates, times and decimals fill what is noted to be one. Nothing is rounded but a double to a
-float.
+A column fills a number of its own kind: integers of any width fill integers, and doubles floats, checked value by value
+where the column's type has more of them; dates, times and decimals fill what is noted to be one. Nothing is rounded.
 """
 
 from __future__ import annotations

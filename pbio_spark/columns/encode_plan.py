@@ -32,6 +32,7 @@ class Column:
         parent: the column that holds this one; None for one of the batch's own.
         child: which field of the parent it is; the elements of a list are None.
         symbols: the column holds names of these numbers, which replace them beforehand.
+        nullable: whether the schema lets it hold nulls.
     """
 
     path: str
@@ -39,6 +40,7 @@ class Column:
     parent: int | None
     child: int | None
     symbols: tuple[tuple[str, int], ...] = ()
+    nullable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,7 @@ class EncodePlan:
         columns: the columns that nodes name by number; parents before their parts.
         blank: of the base record.
         null_value: what a null number becomes.
+        without_null: path and type of the columns that may hold nulls, but whose fields do not have `null_value`.
     """
 
     format: Format
@@ -160,6 +163,7 @@ class EncodePlan:
     nodes: tuple[Node, ...]
     blank: bytes
     null_value: float | None
+    without_null: tuple[tuple[str, str], ...] = ()
 
 
 def is_flat(node: Node) -> bool:

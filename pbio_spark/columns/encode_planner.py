@@ -10,9 +10,9 @@ Columns find their field by name. What a field without a column becomes:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from decimal import Decimal
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import pyarrow as pa
@@ -38,6 +38,7 @@ from pbio_spark.columns.encode_plan import (
     is_text,
     names_control,
 )
+from pbio_spark.columns.lossless import exactly, text_to_number
 from pbio_spark.columns.plan import Load, number_at, slot_at
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow_schema import BINARY, ITEM, decimal_type, shown
@@ -58,7 +59,7 @@ def format_to_encode_plan(format: Format, schema: pa.Schema, null_value: float |
         nodes, blank = planner.struct(format.name, list(schema), None, "$")
     except PbioError as error:
         raise error.at(format=format.name) from None
-    return EncodePlan(format, schema, tuple(planner.columns), nodes, blank, null_value)
+    return EncodePlan(format, schema, tuple(planner.columns), nodes, blank, null_value, tuple(planner.without_null))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ class _Planner:
         self.lengths = {s.name: s.record_length for s in format_.structs}
         self.offsets = {s.name: {f.name: f.offset for f in s.fields} for s in format_.structs}
         self.columns: list[Column] = []
+        self.without_null: list[tuple[str, str]] = []
 
     def struct(
         self, name: str, given: Iterable[pa.Field], parent: int | None, path: str
@@ -100,7 +102,7 @@ class _Planner:
                 )
             if fields[column.name] in columns:
                 raise PbioError("PBIO_NAME_COLLISION", "two columns have this name", field=here)
-            columns[fields[column.name]] = self._column(here, column.type, parent, child)
+            columns[fields[column.name]] = self._column(here, column.type, parent, child, column.nullable)
         return self.fields(struct, columns, path)
 
     def fields(self, struct: Struct, columns: Mapping[str, int], path: str) -> tuple[tuple[Node, ...], bytes]:
@@ -147,14 +149,14 @@ class _Planner:
         arrow = self.columns[column].type
         if notes.symbols and pa.types.is_string(arrow):
             old = self.columns[column]
-            self.columns[column] = Column(old.path, old.type, old.parent, old.child, notes.symbols)
+            self.columns[column] = replace(old, symbols=notes.symbols)
             load: str | None = "int64"
         else:
             load = number_to_load(basic, notes, arrow)
         if load is None:
             self._refuse(column, basic, notes)
         low, high = number_bounds(basic, load)
-        null = self.null(basic, notes)
+        null = self._null_of(basic, notes, column)
         where = number_at(self.format, basic, place.offset)
         return Number(column, load, where, low, high, null is not None), null or self._zeros(basic)
 
@@ -222,7 +224,7 @@ class _Planner:
         if pa.types.is_map(of.type):
             return self._column(f"{of.path}[]", pa.struct([of.type.key_field, of.type.item_field]), column, None)
         if is_list(of.type):
-            return self._column(f"{of.path}[]", of.type.value_type, column, None)
+            return self._column(f"{of.path}[]", of.type.value_type, column, None, of.type.value_field.nullable)
         return None
 
     def _entry(self, name: str, column: int) -> tuple[Node, bytes]:
@@ -232,7 +234,7 @@ class _Planner:
         if len(visible) != 2:
             self._refuse(column, Ref(name), Notes())
         columns = {
-            field: self._column(f"{of.path}.{part.name}", part.type, column, child)
+            field: self._column(f"{of.path}.{part.name}", part.type, column, child, part.nullable)
             for child, (field, part) in enumerate(zip(visible, of.type, strict=True))
         }
         nodes, blank = self.fields(struct, columns, of.path)
@@ -243,7 +245,7 @@ class _Planner:
     ) -> tuple[Node, bytes]:
         """One run of characters as text, binary or decimal."""
         arrow, (extent,) = self.columns[column].type, array.dims
-        null = self.null(array, notes)
+        null = self._null_of(array, notes, column)
         blank = null or self._zeros(array)
         if _is_decimal_in_place(array, notes) and isinstance(where, int):
             if not is_narrower_decimal(arrow, notes):
@@ -292,6 +294,13 @@ class _Planner:
                     return [], text.ljust(extent, b"\0")
         raise ValueError(text)
 
+    def _null_of(self, type_: Type, notes: Notes, column: int) -> bytes | None:
+        """`null` for the field of a column; remembered where `null_value` is none of its values."""
+        null, of = self.null(type_, notes), self.columns[column]
+        if null is None and self.null_value is not None and of.nullable:
+            self.without_null.append((of.path, notes.logical or str(type_)))
+        return null
+
     def null(self, type_: Type, notes: Notes) -> bytes | None:
         """What lies in the image for a null of that type; None if nothing can."""
         match type_:
@@ -322,6 +331,8 @@ class _Planner:
                     value = bool(value)
                 elif kind is not Kind.FLOAT:
                     value = self._null_number(notes)
+                    if notes.symbols and value not in dict(notes.symbols).values():
+                        return None
                 try:
                     return self.images.number_to_bytes(type_, value)
                 except ValueError:
@@ -329,12 +340,17 @@ class _Planner:
 
     def _null_number(self, notes: Notes) -> int | None:
         """`null_value` as a whole number in the units of the field."""
-        decimal = decimal_type(notes.logical)
-        number = Decimal(repr(self.null_value)).scaleb(0 if decimal is None else decimal.scale)
-        return int(number) if number.is_finite() and number == number.to_integral_value() else None
+        assert self.null_value is not None
+        if not math.isfinite(self.null_value):
+            return None
+        decimal = decimal_type(notes.logical) or pa.decimal128(38, 0)
+        number = exactly(*text_to_number(repr(self.null_value)), decimal)
+        return None if number is None else int(number)
 
-    def _column(self, path: str, type_: pa.DataType, parent: int | None, child: int | None) -> int:
-        self.columns.append(Column(path, type_, parent, child))
+    def _column(
+        self, path: str, type_: pa.DataType, parent: int | None, child: int | None, nullable: bool = True
+    ) -> int:
+        self.columns.append(Column(path, type_, parent, child, nullable=nullable))
         return len(self.columns) - 1
 
     def _extent(self, dim: int | str, place: _Place) -> Extent:

@@ -64,6 +64,21 @@ class Encoder:
         """The text of the kernel, for reading."""
         return self.kernel.source
 
+    def checked(self) -> Encoder:
+        """This encoder, unless a null could turn up for which its null value does not stand.
+
+        Raises PBIO_BAD_OPTION, with the column.
+        """
+        for path, type_ in self.plan.without_null:
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"option 'nullValue' cannot be {self.plan.null_value!r}: {type_} has no such value",
+                format=self.plan.format.name,
+                field=path,
+                hint="choose one that all columns with nulls have, or make this one NOT NULL with coalesce()",
+            )
+        return self
+
     def encode(self, batch: pa.RecordBatch) -> Encoded:
         """The records of a batch, one for each row.
 
@@ -106,6 +121,8 @@ class Encoder:
             case Reason.RANGE if column.symbols:
                 symbols = [symbol for symbol, _ in column.symbols]
                 why, hint = f"{_short(value)} is not a symbol of the field", did_you_mean(str(value), symbols)
+            case Reason.RANGE if pa.types.is_floating(column.type):
+                why, hint = f"{_short(value)} is beyond the field, which has fewer digits", "cast the column to FLOAT"
             case Reason.RANGE:
                 why = f"{_short(value)} is beyond the range of the field"
             case Reason.LENGTH:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pbio_spark.columns.plan import Absent, Deref, Group, Items, Node, Plan
+import pyarrow as pa
+
+from pbio_spark.columns.plan import Absent, Chars, Deref, Filled, Group, Items, Node, Plan, Scalar, Text
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.wire import decode
@@ -36,31 +38,40 @@ def explain(
         decode(form, record, text=_CODECS[encoding], file=file, offset=offset + 8)
     except PbioError as error:
         return error
-    reason = "the record holds more than a batch of columns can"
-    found: str | None = None
-    if plan is not None and status > 0:
-        reason = "a value is beyond the type of its column"
-        found = next(
-            (path for number, path in _paths(plan.nodes, plan.schema.names, "$") if number == status - 1), None
+    nodes = _paths(plan.nodes, plan.schema.names, "$") if plan is not None else iter(())
+    node, path = next(((node, path) for node, path in nodes if node.number == status - 1), (None, None))
+    reason, hint = "the record holds more than a batch of columns can", "it holds pointers that repeat, or is too large"
+    if isinstance(node, Text | Chars):
+        return PbioError(
+            "PBIO_BAD_STRING",
+            f"the characters are not {encoding}",
+            file=file,
+            offset=offset,
+            format=form.name,
+            field=path,
+            hint="say which encoding they are in with the option encoding, or ask for their bytes: BINARY",
         )
+    if isinstance(node, Scalar):
+        reason, hint = beyond_to_text(node.type, is_named=bool(node.symbols))
     return PbioError(
-        "PBIO_VALUE_BEYOND_TYPE",
-        reason,
-        file=file,
-        offset=offset,
-        format=form.name,
-        field=found,
-        hint="a number without a symbol, an unsigned long as long, or pointers that repeat",
+        "PBIO_VALUE_BEYOND_TYPE", reason, file=file, offset=offset, format=form.name, field=path, hint=hint
     )
 
 
-def _paths(nodes: tuple[Node, ...], names: list[str], path: str) -> Iterator[tuple[int, str]]:
-    """The path of every numbered node."""
+def beyond_to_text(want: pa.DataType, *, is_named: bool) -> tuple[str, str]:
+    """Reason and hint of a number that does not become what its column is."""
+    if is_named:
+        return "a number of the enumeration has no name", "ask for the numbers: BIGINT"
+    return f"the value does not survive as {want}", "ask for a type that has all values of the field"
+
+
+def _paths(nodes: tuple[Node, ...], names: list[str], path: str) -> Iterator[tuple[Filled, str]]:
+    """Every numbered node and its path."""
     for node, name in zip(nodes, names, strict=True):
         yield from _paths_in(node, f"{path}.{name}")
 
 
-def _paths_in(node: Node, path: str) -> Iterator[tuple[int, str]]:
+def _paths_in(node: Node, path: str) -> Iterator[tuple[Filled, str]]:
     match node:
         case Absent():
             return
@@ -71,4 +82,4 @@ def _paths_in(node: Node, path: str) -> Iterator[tuple[int, str]]:
             yield from _paths_in(item, f"{path}[]")
         case Deref(target=target):
             yield from _paths_in(target, path)
-    yield node.number, path
+    yield node, path

@@ -61,7 +61,7 @@ def stored_size(node: Scalar) -> int:
     """The bytes of one stored value."""
     if node.store == "bytes":
         return node.load.size
-    return STORED_SIZE.get(node.store) or Load(0, node.store.rstrip("!")).size
+    return STORED_SIZE.get(node.store) or Load(0, node.store).size
 
 
 class _Generator:
@@ -169,12 +169,6 @@ class _Generator:
         elif store == "binary":
             turned = "_swapped" if sys.byteorder == "little" else ""
             self.body.line(f"store_uint64{turned}({out}, {value})")
-        elif store.endswith("!"):
-            store, most = store[:-1], 2 ** (8 * stored_size(node) - 1) - 1
-            self.body.line(f"number = as_int64({value})")
-            with self.body.block(f"if number < 0 or number > {most}:"):
-                self.bad(node)
-            self.body.line(f"store_{store}({out}, as_{store}(number))")
         elif store == node.load.type:
             self.body.line(f"store_{store}({out}, {value})")
         else:

@@ -16,8 +16,8 @@ import pyarrow as pa
 from ecode.columns import Column
 from ecode.columns.column import ITEMS, TARGET
 from ecode.types import CHAR, Array, Basic, Default, Field, Kind, Notes, Pointer, Record, Ref, Type, flat
-from pbio_spark.columns.assemble import beyond_precision, bitmap, nested_lists
-from pbio_spark.columns.numbers import is_wider_decimal, number_to_store
+from pbio_spark.columns.assemble import bitmap, nested_lists
+from pbio_spark.columns.numbers import INT128, Conversion, field_to_conversion
 from pbio_spark.columns.planner import NOTHING, absent, find_field, path_to_text
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow_schema import BINARY, DEFAULT, ITEM, Presentation, decimal_type
@@ -146,35 +146,36 @@ class MadeColumns:
     def _number(
         self, basic: Basic, notes: Notes, want: pa.DataType, data: Any, present: Mask, rows: Rows, path: Path
     ) -> pa.Array:
-        store, reason = number_to_store(basic, notes, want, self.choice.unsigned_long_as)
-        if not store:
-            self._refuse(path, reason)
+        conversion = self._conversion(basic, notes, want, path)
         if basic.kind is not Kind.INTEGER and basic.kind is not Kind.FLOAT:
             data = data.view(_UNSIGNED[basic.size])  # in E-code characters and enumerations have a sign
         validity, count = bitmap(present), len(data)
-        if store == "symbol":
+        if conversion.store == "symbol":
             return self._symbols(notes, data, want, present, rows)
-        if store == "bool":
+        if pa.types.is_boolean(want):
             return pa.Array.from_buffers(
                 want, count, [validity, pa.py_buffer(np.packbits(data != 0, bitorder="little"))]
             )
-        if store == "binary":
+        if conversion.store == "binary":
             offsets = np.arange(0, 8 * count + 1, 8, dtype=np.int32)
             buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data.astype(">u8"))]
             return pa.Array.from_buffers(want, count, buffers)
-        if store == "decimal":
-            halves = np.zeros((count, 2), np.int64)
-            halves[:, 0] = data.view(np.int64) if data.dtype == np.uint64 else data
-            halves[:, 1] = 0 if data.dtype == np.uint64 else halves[:, 0] >> 63
-            return self._decimals(pa.Array.from_buffers(want, count, [validity, pa.py_buffer(halves)]), rows)
-        if store.endswith("!"):
-            store = store[:-1]
-            self._bad.append(rows()[data > np.iinfo(store).max])
-        return pa.Array.from_buffers(want, count, [validity, pa.py_buffer(np.ascontiguousarray(data, store))])
+        if not (conversion.is_checked or conversion.store in ("bool", "decimal")):
+            return pa.Array.from_buffers(
+                want, count, [validity, pa.py_buffer(np.ascontiguousarray(data, conversion.store))]
+            )
+        return self._converted(conversion, data != 0 if conversion.store == "bool" else data, present, rows)
 
-    def _decimals(self, array: pa.Array, rows: Rows) -> pa.Array:
-        if beyond := beyond_precision(array):
-            self._bad.append(rows()[beyond])
+    def _conversion(self, basic: Basic, notes: Notes, want: pa.DataType, path: Path) -> Conversion:
+        conversion = field_to_conversion(basic, notes, want, self.choice.unsigned_long_as)
+        if isinstance(conversion, str):
+            self._refuse(path, conversion)
+        return conversion
+
+    def _converted(self, conversion: Conversion, numbers: Any, present: Mask, rows: Rows) -> pa.Array:
+        array, bad = conversion.to_array(numbers, bitmap(present))
+        if bad is not None:
+            self._bad.append(rows()[bad if present is None else bad & present])
         return array
 
     def _symbols(self, notes: Notes, data: Any, want: pa.DataType, present: Mask, rows: Rows) -> pa.Array:
@@ -249,17 +250,15 @@ class MadeColumns:
         assert items.data is not None
         decimal = decimal_type(notes.logical)
         if decimal is not None and array.dims == (16,):
-            if not is_wider_decimal(want, decimal):
-                self._refuse(path, f"{notes.logical} cannot become {want}")
-            whole = pa.Array.from_buffers(want, len(extents[0]), [bitmap(present), pa.py_buffer(items.data)])
-            return self._decimals(whole, rows)
+            halves = np.frombuffer(items.data, np.int64, 2 * len(extents[0])).reshape(-1, 2)
+            return self._converted(self._conversion(INT128, notes, want, path), halves, present, rows)
         if not (pa.types.is_string(want) or pa.types.is_binary(want)):
             self._refuse(path, f"characters cannot become {want}")
         offsets = np.zeros(len(extents[0]) + 1, np.int32)
         np.cumsum(extents[0], out=offsets[1:])
         buffers = [bitmap(present), pa.py_buffer(offsets), pa.py_buffer(items.data)]
         whole = pa.Array.from_buffers(pa.binary(), len(extents[0]), buffers)
-        if notes.logical != BINARY and self.choice.char_arrays_as != "binary":
+        if notes.logical != BINARY and pa.types.is_string(want):
             whole = pa.array([v if v is None else v.partition(b"\0")[0] for v in whole.to_pylist()], pa.binary())
         return self._as_text(whole, want, rows)
 

@@ -41,6 +41,7 @@ def way_to_converter(
     presentation: Presentation,
     aliases: Mapping[str, str],
     defaults: Mapping[str, Default],
+    symbols: Mapping[str, tuple[tuple[str, int], ...]],
     *,
     fused: bool,
 ) -> AnyConverter:
@@ -56,7 +57,7 @@ def way_to_converter(
     try:
         inner: Converter | MorphConverter
         if way.is_direct:
-            plan = format_to_plan(form, schema, presentation, aliases=aliases, defaults=defaults)
+            plan = format_to_plan(form, schema, presentation, aliases=aliases, defaults=defaults, symbols=symbols)
             inner = replace(plan_to_converter(plan, fused=fused or is_ready(plan, fused=True)), target=way.target)
         else:
             made = MadeColumns(_output(steps[-1][1]), schema, presentation, aliases, defaults)

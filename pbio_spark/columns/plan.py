@@ -19,6 +19,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from ecode.types import Basic, Kind
+from pbio_spark.columns.numbers import Conversion
 from pbio_spark.formats.format import Format
 
 
@@ -39,15 +40,19 @@ class Load:
 class Scalar:
     """A number of the image and what it is stored as.
 
-    `store` is a memory type (with `!`: a value beyond it makes a bad record), `bool`, `decimal` (16 bytes), `binary`
-    (the most significant byte first), or `bytes` as they are. With `symbols` the number becomes the name of its value.
+    With `symbols` the number becomes the name of its value.
     """
 
     number: int
     type: pa.DataType
     load: Load
-    store: str
+    conversion: Conversion
     symbols: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def store(self) -> str:
+        """What a kernel stores; see `Conversion`."""
+        return "int64" if self.conversion.store == "symbol" else self.conversion.store
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ with the path of the field. The wanted type also decides how far a recursive str
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from ecode.types import CHAR, Array, Basic, Default, Field, Kind, Notes, Pointer, Ref, Struct, Type
-from pbio_spark.columns.numbers import is_wider_decimal, number_to_store
+from pbio_spark.columns.numbers import INT128, Conversion, field_to_conversion
 from pbio_spark.columns.plan import (
     Absent,
     Chars,
@@ -47,6 +47,7 @@ def format_to_plan(
     *,
     aliases: Mapping[str, str] = NOTHING,
     defaults: Mapping[str, Default] = NOTHING,
+    symbols: Mapping[str, tuple[tuple[str, int], ...]] = NOTHING,
 ) -> Plan:
     """The plan that turns records of a format into batches of a schema.
 
@@ -55,11 +56,12 @@ def format_to_plan(
         presentation: what PBIO leaves open: encoding, unsigned longs, texts in char arrays.
         aliases: wanted path (`a.b`) -> the name of the field that holds it.
         defaults: wanted path -> the value where a format has no such field.
+        symbols: wanted path -> the names of an enumeration's values, for a format that has none (see `symbols`).
 
     Raises:
         PbioError: PBIO_INCOMPATIBLE_TYPE or PBIO_AMBIGUOUS_NAME, with the wanted path.
     """
-    planner = _Planner(format, presentation, aliases, defaults)
+    planner = _Planner(format, presentation, aliases, defaults, symbols)
     try:
         return Plan(format, schema, planner.fields(format.name, list(schema), 0, ()))
     except PbioError as error:
@@ -83,12 +85,18 @@ class _Place:
 
 class _Planner:
     def __init__(
-        self, format_: Format, choice: Presentation, aliases: Mapping[str, str], defaults: Mapping[str, Default]
+        self,
+        format_: Format,
+        choice: Presentation,
+        aliases: Mapping[str, str],
+        defaults: Mapping[str, Default],
+        symbols: Mapping[str, tuple[tuple[str, int], ...]],
     ) -> None:
         self.format = format_
         self.choice = choice
         self.aliases = aliases
         self.defaults = defaults
+        self.symbols = symbols
         self.order = order_of(format_)
         self.structs = {struct.name: struct for struct in format_.record.structs}
         self.offsets = {s.name: {f.name: f.offset for f in s.fields} for s in format_.structs}
@@ -144,12 +152,19 @@ class _Planner:
         return Text(next(self.numbers), want, slot_at(self.format, place.offset), self._is_latin(want))
 
     def _scalar(self, basic: Basic, notes: Notes, want: pa.DataType, place: _Place, path: tuple[str, ...]) -> Scalar:
-        store, reason = number_to_store(basic, notes, want, self.choice.unsigned_long_as)
-        if not store:
-            _refuse(path, reason)
-        symbols = notes.symbols if store == "symbol" else ()
-        load = number_at(self.format, basic, place.offset)
-        return Scalar(next(self.numbers), want, load, "int64" if store == "symbol" else store, symbols)
+        if basic.kind is Kind.ENUMERATION and not notes.symbols and pa.types.is_string(want):
+            notes = replace(notes, symbols=self.symbols.get(".".join(path), ()))
+            if not notes.symbols:
+                _refuse(path, f"no version, or no two alike, name the values of {basic}", "ask for numbers: BIGINT")
+        conversion = self._conversion(basic, notes, want, path)
+        symbols = notes.symbols if conversion.store == "symbol" else ()
+        return Scalar(next(self.numbers), want, number_at(self.format, basic, place.offset), conversion, symbols)
+
+    def _conversion(self, basic: Basic, notes: Notes, want: pa.DataType, path: tuple[str, ...]) -> Conversion:
+        conversion = field_to_conversion(basic, notes, want, self.choice.unsigned_long_as)
+        if isinstance(conversion, str):
+            _refuse(path, conversion)
+        return conversion
 
     def _array(self, array: Array, notes: Notes, want: pa.DataType, place: _Place, path: tuple[str, ...]) -> Node:
         where: int | Load = slot_at(self.format, place.offset) if array.is_dynamic else place.offset
@@ -207,12 +222,11 @@ class _Planner:
     ) -> Node:
         decimal = decimal_type(notes.logical)
         if decimal is not None and array.dims == (16,) and isinstance(where, int) and not apart:
-            if not is_wider_decimal(want, decimal):
-                _refuse(path, f"{notes.logical} cannot become {want}")
-            return Scalar(next(self.numbers), want, Load(where, "int128"), "bytes")
+            conversion = self._conversion(INT128, notes, want, path)
+            return Scalar(next(self.numbers), want, Load(where, "int128"), conversion)
         if len(extents) != 1 or not (pa.types.is_string(want) or pa.types.is_binary(want)):
             _refuse(path, f"characters in {len(extents)} dimensions cannot become {want}")
-        cut = notes.logical != BINARY and self.choice.char_arrays_as != "binary"
+        cut = notes.logical != BINARY and pa.types.is_string(want)
         return Chars(next(self.numbers), want, where, extents, cut, self._is_latin(want), apart)
 
     def _control(self, name: str, place: _Place) -> Load:
@@ -282,10 +296,7 @@ def path_to_text(path: tuple[str, ...]) -> str:
     return "$" + "".join(f".{name}" for name in path)
 
 
-def _refuse(path: tuple[str, ...], reason: str) -> NoReturn:
-    raise PbioError(
-        "PBIO_INCOMPATIBLE_TYPE",
-        reason,
-        field=path_to_text(path),
-        hint="ask for a wider type, or leave the column out",
-    )
+def _refuse(
+    path: tuple[str, ...], reason: str, hint: str = "ask for a wider type, or leave the column out"
+) -> NoReturn:
+    raise PbioError("PBIO_INCOMPATIBLE_TYPE", reason, field=path_to_text(path), hint=hint)

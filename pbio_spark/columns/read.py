@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, Literal, TypeAlias
 
 import numpy as np
@@ -28,6 +28,7 @@ from pbio_spark.columns.chunks import DAMAGE, Chunk, Chunker
 from pbio_spark.columns.converter import Decoded, Decoder, together
 from pbio_spark.columns.explain import explain
 from pbio_spark.columns.morpher import AnyConverter, FilterDecoder, MorphDecoder, way_to_converter
+from pbio_spark.columns.nulls import unexpected_nulls
 from pbio_spark.columns.ways import Request, Way, find_way, rejection_to_error
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -76,7 +77,7 @@ class Wanted:
 
     Attributes:
         schema: of the batches; all columns that are not one of the special ones below are fields of records.
-        presentation, aliases, defaults: see `format_to_plan`.
+        presentation, aliases, defaults, symbols: see `format_to_plan`.
         names, ids: of the formats whose records are wanted; empty are all.
         only_name: the only name that formats may have; None where `names` or `ids` say which to leave out.
         formats: known beforehand, wanted or not.
@@ -97,6 +98,7 @@ class Wanted:
     presentation: Presentation = DEFAULT
     aliases: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, Default] = field(default_factory=dict)
+    symbols: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     ids: tuple[bytes, ...] = ()
     only_name: str | None = None
@@ -126,7 +128,7 @@ class Wanted:
         if isinstance(way, Rejection):
             return way
         return way_to_converter(
-            form, way, self.data_schema, self.presentation, self.aliases, self.defaults, fused=fused
+            form, way, self.data_schema, self.presentation, self.aliases, self.defaults, self.symbols, fused=fused
         )
 
     def wants(self, form: Format) -> bool:
@@ -204,7 +206,7 @@ class BatchMaker:
                 continue
             is_all = len(sound) == count
             starts, ends = (at if is_all else at[sound] for at in (chunk.starts, chunk.ends))
-            decoded = self._decode(decoder, starts, ends)
+            decoded = self._checked(self._decode(decoder, starts, ends), self.formats[number])
             if is_all and not decoded.status.any():
                 own = sound if decoded.rows is None else decoded.rows
                 return self._finish(
@@ -276,6 +278,26 @@ class BatchMaker:
                 return Decoded(self._nulls(), np.full(1, -1, np.int32))
             half = len(starts) // 2
             return together([self._decode(decoder, starts[p], ends[p]) for p in (slice(half), slice(half, None))])
+
+    def _checked(self, decoded: Decoded, form: Format) -> Decoded:
+        """What was decoded; records are bad too that hold a null where the schema has none."""
+        found = unexpected_nulls(decoded.batch)
+        if not found:
+            return decoded
+        errors = dict(decoded.errors)
+        records = np.arange(decoded.batch.num_rows) if decoded.rows is None else np.flatnonzero(decoded.rows >= 0)
+        for row, path in found.items():
+            record = int(records[row])
+            if decoded.status[record] == 0:
+                decoded.status[record] = -1
+                errors[record] = PbioError(
+                    "PBIO_UNEXPECTED_NULL",
+                    "the record has no value where the schema has NOT NULL",
+                    format=f"{form.name} ({form.id.hex()})",
+                    field=path,
+                    hint="leave NOT NULL out, or give the column a value with the option defaults",
+                )
+        return replace(decoded, errors=errors)
 
     def _is_end(self, error: PbioError) -> bool:
         """Whether what ended the file is no more than its end."""

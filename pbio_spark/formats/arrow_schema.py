@@ -48,7 +48,7 @@ class How(StrEnum):
     SYMBOL = "symbol"
     """The name of an enumeration's value, from the notes."""
     TEXT = "text"
-    """Bytes up to the first NUL: behind a pointer, or of a char array, which need not hold a NUL."""
+    """Characters up to the first NUL: behind a pointer, or of a char array, which need not hold a NUL."""
     BYTES = "bytes"
     """All bytes of a char array; or an unsigned long, most significant byte first."""
     LIST = "list"
@@ -223,7 +223,7 @@ class _Presenter:
         return None if shape is None else Column(name, field, type_, shape[0], True, *shape[1:])
 
     def _basic(self, field: Field, type_: Basic, path: str) -> _Shape:
-        logical = field.notes.logical if _is_known(field.notes.logical) else None
+        logical = field.notes.logical if is_known(field.notes.logical) else None
         if field.notes.symbols:
             return pa.string(), How.SYMBOL, ()
         if type_ == STRING and logical is None:
@@ -255,11 +255,11 @@ class _Presenter:
             return decimal, How.DECIMAL, ()
         if logical == BINARY:
             return pa.binary(), How.BYTES, ()
-        if _is_known(logical):
+        if is_known(logical):
             raise _misfit(field, Array(CHAR, (extent,)), path)
         match self._choice.char_arrays_as:
             case "string":
-                return self._text, How.TEXT, ()
+                return self._text, How.BYTES if self._choice.encoding == "binary" else How.TEXT, ()
             case "binary":
                 return pa.binary(), How.BYTES, ()
             case "array":
@@ -291,7 +291,7 @@ class _Presenter:
             return None
         if logical == ITEM and len(columns) == 1:
             return columns[0].arrow, How.ITEM, columns
-        if _is_known(logical):
+        if is_known(logical):
             raise _misfit(field, Ref(struct), path)
         return pa.struct([column.to_arrow() for column in columns]), How.STRUCT, columns
 
@@ -335,7 +335,7 @@ def _may_be_null(column: Column) -> bool:
     return not in_place or pa.types.is_string(column.arrow) or pa.types.is_binary(column.arrow)
 
 
-def _is_known(logical: str | None) -> bool:
+def is_known(logical: str | None) -> bool:
     """Whether a logical type has a meaning here. One that a later version introduced leaves the type what it is."""
     return logical in _LOGICALS or decimal_type(logical) is not None
 

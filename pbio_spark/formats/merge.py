@@ -13,15 +13,23 @@ reading {
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import reduce
-from typing import TypeVar
+from itertools import count
+from typing import TypeAlias, TypeVar
 
-from ecode.types import Array, Basic, Field, Kind, Notes, Pointer, Record, Ref, Struct, Type
+from ecode.types import CHAR, INT64, Array, Basic, Field, Kind, Notes, Pointer, Record, Ref, Struct, Type
+from morph.convertible import DECIMAL
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.type_string import shorten
 
 T = TypeVar("T")
+Symbols: TypeAlias = tuple[tuple[str, int], ...]
+
+MAX_PRECISION = 38
+"""The most digits of a decimal."""
 
 MAX_STRUCTS = 1000
 """The most structures that a union may have: hostile versions could pair each of theirs with each of the others'."""
@@ -31,8 +39,10 @@ def merge(records: Iterable[Record]) -> Record:
     """The record type that holds what any of the given ones (at least one, oldest first) holds.
 
     Fields pair by name, nested ones too; the order is that of first appearance. Numbers widen as Spark's do, so that
-    64-bit integers beside floats become doubles. An extent is the largest, or dynamic if any is. What one version
-    points to and another holds in place is a pointer. Later notes win over earlier ones.
+    64-bit integers beside floats become doubles, and decimals beside decimals or integers have the digits of both. An
+    extent is the largest, or dynamic if any is. What one version points to and another holds in place is a pointer.
+    The values of an enumeration are its names; a later version's name whose number is taken gets the next free one.
+    Other later notes win over earlier ones, but units must be the same where both are stated.
 
     Raises PBIO_CANNOT_MERGE with the path of the field.
     """
@@ -76,6 +86,8 @@ class _Merger:
 
     def _field(self, old: Field | None, new: Field | None, path: str) -> Field:
         if old is not None and new is not None:
+            if (decimal := _wider_decimal(old, new, path)) is not None:
+                return decimal
             return Field(old.name, self._union(old.type, new.type, path), _union_of_notes(old.notes, new.notes, path))
         if old is not None:
             return Field(old.name, self._copy(old.type, True, path), old.notes)
@@ -136,21 +148,62 @@ def _wider(old: Basic, new: Basic) -> Basic | None:
 def _union_of_notes(old: Notes, new: Notes, path: str) -> Notes:
     if old.logical != new.logical:
         raise _conflict(f"its logical type is {old.logical} in one version, {new.logical} in another", path)
-    values = {value: symbol for symbol, value in old.symbols}
-    if any(values.get(value, symbol) != symbol for symbol, value in new.symbols):
-        raise _conflict("a value of the enumeration has different names in two versions", path)
-    symbols = dict((*old.symbols, *new.symbols))
-    if len(set(symbols.values())) < len(symbols) or any(symbols[symbol] != value for symbol, value in old.symbols):
-        raise _conflict("a name of the enumeration has different values in two versions", path)
+    if old.units and new.units and old.units != new.units:
+        raise _conflict(f"its unit is {old.units} in one version, {new.units} in another", path)
     return Notes(
         logical=old.logical,
-        symbols=tuple(symbols.items()),
+        symbols=_union_of_symbols(old.symbols, new.symbols),
         units=_later(old.units, new.units),
         accuracy=_later(old.accuracy, new.accuracy),
         default=_later(old.default, new.default),
         weight=_later(old.weight, new.weight),
         hidden=old.hidden and new.hidden,
     )
+
+
+def _union_of_symbols(old: Symbols, new: Symbols) -> Symbols:
+    """
+    >>> _union_of_symbols((("red", 0), ("green", 1)), (("green", 0), ("blue", 1), ("red", 2)))
+    (('red', 0), ('green', 1), ('blue', 2))
+    """
+    symbols = dict(old)
+    for symbol, value in new:
+        if symbol not in symbols:
+            taken = set(symbols.values())
+            symbols[symbol] = value if value not in taken else next(n for n in count() if n not in taken)
+    return tuple(symbols.items())
+
+
+def _wider_decimal(old: Field, new: Field, path: str) -> Field | None:
+    """The field that holds the decimals of both, or the integers of one, without loss; None if that is not the case."""
+    one, other = _to_digits(old), _to_digits(new)
+    if one is None or other is None or old.notes.logical == new.notes.logical:
+        return None
+    (dims, whole, scale), (others, more, deeper) = one, other
+    if len(dims) != len(others):
+        return None
+    scale = max(scale, deeper)
+    precision = max(whole, more) + scale
+    if precision > MAX_PRECISION:
+        raise _conflict(f"all values of both versions would need a decimal of {precision} digits", path)
+    logical = f"{DECIMAL}{precision},{scale})"
+    notes = _union_of_notes(replace(old.notes, logical=logical), replace(new.notes, logical=logical), path)
+    extents = tuple(_extent(a, b) for a, b in zip(dims, others, strict=True))
+    if precision > 18:
+        return Field(old.name, Array(CHAR, (*extents, 16)), notes)
+    return Field(old.name, Array(INT64, extents) if extents else INT64, notes)
+
+
+def _to_digits(field: Field) -> tuple[tuple[int | str, ...], int, int] | None:
+    """The extents of a decimal or integer field, and its digits before and after the point."""
+    type_ = field.type.element if isinstance(field.type, Array) else field.type
+    dims = field.type.dims if isinstance(field.type, Array) else ()
+    match = re.fullmatch(r"decimal\((\d+),(\d+)\)", field.notes.logical or "")
+    if match is not None and (type_ == INT64 or (type_ == CHAR and dims[-1:] == (16,))):
+        return dims if type_ == INT64 else dims[:-1], int(match[1]) - int(match[2]), int(match[2])
+    if field.notes.logical is None and isinstance(type_, Basic) and type_.kind in (Kind.INTEGER, Kind.UNSIGNED):
+        return dims, len(str(1 << 8 * type_.size - (type_.kind is Kind.INTEGER))), 0
+    return None
 
 
 def _later(old: T, new: T) -> T:

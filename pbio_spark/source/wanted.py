@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from morph import Rejection
 from pbio_spark.columns.read import CORRUPT_TYPE, METADATA_TYPE, Wanted
+from pbio_spark.columns.symbols import schema_to_symbols
 from pbio_spark.columns.walk import walk_kernel
 from pbio_spark.columns.ways import rejection_to_error
 from pbio_spark.errors import PbioError
@@ -76,6 +77,10 @@ def with_converters(wanted: Wanted, formats: Sequence[Format], size: int) -> Wan
     Raises what `Wanted.converter` raises, PBIO_REJECTED, and PBIO_NAME_COLLISION if a special column has the name of a
     field.
     """
+    targets = () if wanted.request is None else wanted.request.targets
+    types = (*(form.record for form in formats), *(target for _, target in targets))
+    symbols = {**wanted.symbols, **schema_to_symbols(wanted.data_schema, types, wanted.aliases)}
+    wanted = replace(wanted, symbols=symbols)
     special = {wanted.corrupt_column, wanted.metadata_column, *wanted.partition_columns} - {None}
     converters = dict(wanted.converters)
     for form in formats:

@@ -108,7 +108,7 @@ class PbioWriter(DataSourceArrowWriter):
         self.priors = tuple(priors)
         self.encoder: Encoder = format_to_encoder(
             self.format, self.folders.rest, null_value=options.null_value, wrap=options.index != "ffs"
-        )
+        ).checked()
         self.job = uuid.uuid4().hex
         self.staging = f"_staging-{self.job}"
 

@@ -146,7 +146,10 @@ class Images:
                 case Kind.FLOAT, bytes() if basic.size == 16 == len(value):
                     return value
                 case Kind.FLOAT, int() | float() if basic.size < 16:
-                    image = struct.pack(f"{self._float_order(basic.size)}{'f' if basic.size == 4 else 'd'}", value)
+                    code = f"{self._float_order(basic.size)}{'f' if basic.size == 4 else 'd'}"
+                    image = struct.pack(code, value)
+                    if isinstance(value, int) and struct.unpack(code, image)[0] != value:
+                        raise OverflowError(value)
                     return _swap_words(image) if basic.size == 8 and self._float_format == 3 else image
                 case Kind.BOOLEAN, bool():
                     return int(value).to_bytes(basic.size, self.byte_order)

@@ -129,7 +129,7 @@ CHOICES: list[tuple[Type, dict[str, Any], pa.DataType, How]] = [
     (Array(CHAR, (8,)), {"char_arrays_as": "binary"}, pa.binary(), How.BYTES),
     (Array(CHAR, (8,)), {"char_arrays_as": "array"}, not_null(pa.int16()), How.LIST),
     (Array(CHAR, (3, 8)), {"char_arrays_as": "array"}, not_null(not_null(pa.int16())), How.LIST),
-    (Array(CHAR, (8,)), {"encoding": "binary"}, pa.binary(), How.TEXT),
+    (Array(CHAR, (8,)), {"encoding": "binary"}, pa.binary(), How.BYTES),
     (STRING, {"encoding": "binary"}, pa.binary(), How.TEXT),
     (STRING, {"encoding": "ISO-8859-1"}, pa.string(), How.TEXT),
     (CHAR, {"char_arrays_as": "array"}, pa.int16(), How.NUMBER),

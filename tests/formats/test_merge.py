@@ -35,9 +35,10 @@ from ecode.types import (
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.formats.merge import merge
+from pbio_spark.formats.merge import Symbols, merge
 from tests.strategies import Limits, record_types
 
+DECIMAL_BYTES = Array(CHAR, (16,))
 N = Field("n", INT32)
 M = Field("m", INT16)
 
@@ -171,25 +172,64 @@ def test_many_pairs_of_structures_end() -> None:
 
 def test_notes_meet() -> None:
     old = of(ENUMERATION, symbols=(("a", 0), ("b", 1)), units="m", hidden=True, weight=2.0, default="a")
-    new = of(ENUMERATION, symbols=(("a", 0), ("c", 2)), units="km", accuracy="1", default="c")
+    new = of(ENUMERATION, symbols=(("a", 0), ("c", 2)), accuracy="1", default="c")
     assert merge([old, new]).fields[2].notes == Notes(
-        symbols=(("a", 0), ("b", 1), ("c", 2)), units="km", accuracy="1", weight=2.0, default="c"
+        symbols=(("a", 0), ("b", 1), ("c", 2)), units="m", accuracy="1", weight=2.0, default="c"
     )
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "union"),
+    [
+        ((("a", 0),), (("a", 1),), (("a", 0),)),
+        ((("a", 0),), (("b", 0),), (("a", 0), ("b", 1))),
+        ((("a", 0), ("b", 1)), (("b", 0), ("a", 1), ("c", 7)), (("a", 0), ("b", 1), ("c", 7))),
+        ((), (("a", 0),), (("a", 0),)),
+    ],
+)
+def test_an_enumeration_has_the_names_of_all_versions(one: Symbols, other: Symbols, union: Symbols) -> None:
+    assert merge([of(ENUMERATION, symbols=one), of(ENUMERATION, symbols=other)]).fields[2].notes.symbols == union
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "union"),
+    [
+        (of(INT64, logical="decimal(5,2)"), of(INT64, logical="decimal(6,2)"), (INT64, "decimal(6,2)")),
+        (of(INT64, logical="decimal(5,2)"), of(INT64, logical="decimal(5,4)"), (INT64, "decimal(7,4)")),
+        (of(INT64, logical="decimal(5,2)"), of(INT32), (INT64, "decimal(12,2)")),
+        (of(INT64, logical="decimal(5,2)"), of(UINT64), (DECIMAL_BYTES, "decimal(22,2)")),
+        (
+            of(INT64, logical="decimal(5,2)"),
+            of(DECIMAL_BYTES, logical="decimal(38,2)"),
+            (DECIMAL_BYTES, "decimal(38,2)"),
+        ),
+        (
+            of(Array(INT64, ("n",)), logical="decimal(5,2)"),
+            of(Array(CHAR, ("n", 16)), logical="decimal(20,0)"),
+            (Array(CHAR, ("n", 16)), "decimal(22,2)"),
+        ),
+    ],
+)
+def test_decimals_have_the_digits_of_all_versions(one: Record, other: Record, union: tuple[Type, str]) -> None:
+    for versions in ([one, other], [other, one]):
+        field = merge(versions).fields[2]
+        assert (field.type, field.notes.logical) == union
 
 
 @pytest.mark.parametrize(
     ("one", "other"),
     [
         (of(INT64, logical="timestamp"), of(INT64)),
-        (of(INT64, logical="decimal(5,2)"), of(INT64, logical="decimal(6,2)")),
-        (of(ENUMERATION, symbols=(("a", 0),)), of(ENUMERATION, symbols=(("a", 1),))),
-        (of(ENUMERATION, symbols=(("a", 0),)), of(ENUMERATION, symbols=(("b", 0),))),
+        (of(INT64, logical="decimal(5,2)"), of(FLOAT64)),
+        (of(INT64, logical="decimal(18,18)"), of(DECIMAL_BYTES, logical="decimal(38,2)")),
+        (of(INT64, units="m"), of(INT64, units="km")),
     ],
 )
 def test_notes_that_change_the_meaning_are_refused(one: Record, other: Record) -> None:
-    with pytest.raises(PbioError, match="PBIO_CANNOT_MERGE") as caught:
-        merge([one, other])
-    assert caught.value.field == "$.a"
+    for versions in ([one, other], [other, one]):
+        with pytest.raises(PbioError, match="PBIO_CANNOT_MERGE") as caught:
+            merge(versions)
+        assert caught.value.field == "$.a"
 
 
 @given(record_types())

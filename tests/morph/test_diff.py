@@ -173,13 +173,38 @@ def test_what_is_said_of_fields_must_agree(source: Notes, wanted: Notes, fits: b
     assert field_fits(Field("f", INT64, source), Field("f", INT64, wanted)) is fits
 
 
-def test_a_value_of_an_enumeration_keeps_its_name() -> None:
+def test_the_values_of_an_enumeration_are_names_whatever_numbers_they_have() -> None:
     def colours(*symbols: tuple[str, int]) -> Field:
         return Field("colour", ENUMERATION, Notes(symbols=symbols))
 
     old = colours(("red", 0), ("green", 1))
     assert field_fits(colours(("red", 0), ("green", 1), ("blue", 2)), old)
-    assert not field_fits(colours(("green", 0), ("red", 1)), old)
+    assert field_fits(colours(("green", 0), ("red", 1)), old)
+    assert field_fits(old, Field("colour", STRING))
+    assert not field_fits(Field("colour", ENUMERATION), Field("colour", STRING))
+
+
+DECIMAL, WIDE = Notes(logical="decimal(10,2)"), Notes(logical="decimal(38,2)")
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted", "fits"),
+    [
+        (Field("f", INT64, DECIMAL), Field("f", INT64), True),
+        (Field("f", INT64, DECIMAL), Field("f", FLOAT64), True),
+        (Field("f", INT64, DECIMAL), Field("f", Array(CHAR, (16,)), WIDE), True),
+        (Field("f", Array(CHAR, (16,)), WIDE), Field("f", INT64, DECIMAL), True),
+        (Field("f", Array(CHAR, (16,)), WIDE), Field("f", INT32), True),
+        (Field("f", UINT64), Field("f", Array(CHAR, (16,)), WIDE), True),
+        (Field("f", Array(CHAR, ("n", 16)), WIDE), Field("f", Array(FLOAT64, ("n",))), True),
+        (Field("f", FLOAT64), Field("f", INT64, DECIMAL), False),
+        (Field("f", Array(CHAR, (16,)), WIDE), Field("f", STRING), False),
+        (Field("f", INT64, DECIMAL), Field("f", INT64, Notes(logical="timestamp")), False),
+        (Field("f", INT32, Notes(logical="date")), Field("f", INT32), False),
+    ],
+)
+def test_a_decimal_is_a_number(source: Field, wanted: Field, fits: bool) -> None:
+    assert field_fits(source, wanted) is fits
 
 
 def test_a_policy_may_convert_less() -> None:

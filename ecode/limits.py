@@ -30,6 +30,8 @@ class Limits:
         local_bytes: memory of all local and static variables together, and of one record parameter without its
             dynamic arrays.
         budget: work of one call, in the units of `ecode.work`: about one operation, or eight bytes copied.
+        kernel_lines, kernel_blocks: lines of generated text, and blocks in it (branches, loops, checks), that are
+            compiled; what takes more is left to the interpreter.
         output_bytes: memory that one call may allocate: dynamic arrays, attribute lists, the log, static strings.
     """
 
@@ -39,6 +41,8 @@ class Limits:
     local_bytes: int = 1 << 20
     budget: int = 100_000_000
     output_bytes: int = 64 << 20
+    kernel_lines: int = 10_000
+    kernel_blocks: int = 1_500
 
 
 def check_source(programs: Mapping[str, Program], most: int = SOURCE_WORK, *, raise_by: str = "") -> None:

@@ -186,11 +186,11 @@ class Choice(Typed):
 
 @dataclass(frozen=True, slots=True)
 class Sequence(Typed):
-    """The comma operator."""
+    """The comma operator, however many operands it joins."""
 
     type: ValueType | None
-    first: Expression
-    second: Expression
+    before: tuple[Expression, ...]
+    last: Expression
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,8 +75,14 @@ class _Output:
     capacities: tuple[str, ...]
 
 
-def _compiled(source: str) -> Kernel:
+def _compiled(source: str, limits: Limits) -> Kernel:
     """The kernel of a text that may be too much for Python or numba: programs are anybody's."""
+    lines = source.split("\n")
+    blocks = sum(line.endswith(":") for line in lines)
+    for size, most, what in ((len(lines), limits.kernel_lines, "lines"), (blocks, limits.kernel_blocks, "branches")):
+        if size > most:
+            message = f"the program would make {size:,} {what} of compiled code, more than {most:,}"
+            raise NotCompilable(message, "make the program shorter: loops instead of repetition")
     try:
         return compile_kernel(source)
     except (SyntaxError, RecursionError, MemoryError) as error:
@@ -129,7 +135,7 @@ class BatchProgram:
         (given,) = (p.name for p in first.params if p.mode is Mode.IN)
         event = typed_to_numba(first.typed, {given: binding, **blocks}, following, first.limits, shared=shared)
         return cls(
-            _compiled(event.source),
+            _compiled(event.source, first.limits),
             event,
             types,
             last.typed.structs,
@@ -157,7 +163,7 @@ class BatchProgram:
         event = typed_to_numba(typed, bindings, sinks, program.limits, keep, results)
         all_sinks = sinks | ({_RETURNED: results} if results is not None else {})
         return cls(
-            _compiled(event.source),
+            _compiled(event.source, program.limits),
             event,
             {name: typed.param_types[name] for name in inputs},
             typed.structs,

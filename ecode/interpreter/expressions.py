@@ -118,8 +118,8 @@ class Expressions:
                 then, otherwise = self.value(node.then), self.value(node.otherwise)
                 return lambda frame: then(frame) if condition(frame) else otherwise(frame)
             case Sequence():
-                first, second = self.value(node.first), self.value(node.second)
-                return lambda frame: (first(frame), second(frame))[1]
+                parts = [self.value(part) for part in (*node.before, node.last)]
+                return lambda frame: [part(frame) for part in parts][-1]
             case Assign():
                 return self._assign(node)
             case Update():

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ecode.native import cache
@@ -13,6 +16,7 @@ from ecode.native.kernel import Kernel
 from ecode.native.runtime import add_runtime
 from ecode.native.text import show_in_tracebacks
 
+_DEEPEST = 20_000
 _compiled: dict[str, Kernel] = {}
 
 
@@ -44,6 +48,17 @@ def _key(source: str, name: str) -> str:
     return hashlib.sha256("\0".join((name, identity(), source)).encode()).hexdigest()
 
 
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """numba follows a function's blocks by recursion, a few frames for each; Python's frames take no stack of C's."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _DEEPEST))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
 def _compile(source: str, name: str, key: str) -> Kernel:
     from numba import int64
     from numba.core.errors import NumbaWarning
@@ -66,7 +81,7 @@ def _compile(source: str, name: str, key: str) -> Kernel:
     function = namespace[name]
     # The name makes the symbol: two kernels in one process must never share one.
     function.__name__ = function.__qualname__ = f"{name}_{key[:24]}"
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _deep_recursion():
         warnings.simplefilter("ignore", NumbaWarning)
         symbol, code = compiled(function, int64, int64, int64)
     return Kernel(name, source, symbol, code, identity())

@@ -31,10 +31,11 @@ from ecode.typed import (
     Target,
     TypedProgram,
     Update,
+    ValueType,
     root,
     walk,
 )
-from ecode.types import Pointer
+from ecode.types import Array, Pointer
 
 # Where pointers are kept: a variable's index, a structure's field, or what another pointer points to, any of them.
 Holder: TypeAlias = int | tuple[str, str] | None
@@ -82,9 +83,12 @@ def _copied(node: CopyRecord, program: TypedProgram, holders: set[Holder]) -> No
         if name in program.structs and name not in seen:
             seen.add(name)
             for field in program.structs[str(name)].fields:
-                if isinstance(field.type, Pointer):
+                held: ValueType = field.type
+                while isinstance(held, Array):
+                    held = held.element
+                if isinstance(held, Pointer):
                     holders.add((str(name), field.name))
-                waiting.append(getattr(field.type, "element", field.type))
+                waiting.append(held)
 
 
 def _holder(place: Place) -> Holder | None:
@@ -121,7 +125,7 @@ def is_read_only(pointer: Expression, holders: set[Holder]) -> bool:
         case Choice():
             return is_read_only(pointer.then, holders) or is_read_only(pointer.otherwise, holders)
         case Sequence():
-            return is_read_only(pointer.second, holders)
+            return is_read_only(pointer.last, holders)
         case Assign():
             return is_read_only(pointer.value, holders)
         case Update():

@@ -43,10 +43,8 @@ def expression(context: Context, node: syntax.Expression) -> Expression:
         case syntax.Assign():
             return _assign(context, node)
         case syntax.Comma():
-            first, *rest = [expression(context, part) for part in node.parts]
-            for part in rest:
-                first = Sequence(node.at, part.type, first, part)
-            return first
+            *before, last = [expression(context, part) for part in node.parts]
+            return Sequence(node.at, last.type, tuple(before), last)
         case syntax.Call():
             return _call(context, node)
         case syntax.Conditional():

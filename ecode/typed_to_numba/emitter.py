@@ -68,14 +68,14 @@ class Emitter:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Lines under a head; an empty block passes."""
+        """Lines under a head; a block that does nothing passes. Comments do nothing."""
         self.line(head)
         self._depth += 1
         if self._depth > _DEEPEST:
             raise NotCompilable(f"statements are nested more than {_DEEPEST} levels deep")
         before = len(self._lines)
         yield
-        if len(self._lines) == before:
+        if all(line.lstrip().startswith("#") for line in self._lines[before:]):
             self.line("pass")
         self._depth -= 1
 

@@ -82,8 +82,12 @@ def _value(code: Code, node: Expression) -> Parts:
         case Choice():
             return _choice(code, node)
         case Sequence():
-            evaluate(code, node.first)
-            return () if node.type is None else value(code, node.second)
+            for part in node.before:
+                evaluate(code, part)
+            if node.type is None:
+                evaluate(code, node.last)
+                return ()
+            return value(code, node.last)
         case Assign() | Update():
             return assign(code, node) if isinstance(node, Assign) else update(code, node)
         case CopyRecord():
@@ -118,8 +122,8 @@ def evaluate(code: Code, node: Expression) -> None:
         case Update():
             update(code, node, is_wanted=False)
         case Sequence():
-            evaluate(code, node.first)
-            evaluate(code, node.second)
+            for part in (*node.before, node.last):
+                evaluate(code, part)
         case _:
             value(code, node)
 

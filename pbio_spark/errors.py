@@ -61,7 +61,7 @@ CODES: dict[str, str] = {
     "PBIO_OUT_OF_ORDER": "Events of one producer are published in another order than their sequence numbers say.",
     "PBIO_OTHER_BATCH": "A batch has the number of one that is published, and other events.",
     "PBIO_NOT_DELIVERED": "Events are published, but not all who should have them acknowledged them in time.",
-    "PBIO_NOT_EMPTY": "A folder is to become a channel space, and holds other files.",
+    "PBIO_NOT_EMPTY": "A folder is to become a channel space or to be overwritten, and holds other files.",
     "PBIO_NO_PERMISSION": "The file system does not let this program read or write there.",
     "PBIO_NO_ROOM": "There is no room for a file any more: the disk is full, or a quota is used up.",
     "PBIO_NO_SPACE": "The folder is no channel space.",

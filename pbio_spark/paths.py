@@ -23,6 +23,7 @@ from pbio_spark.errors import PbioError
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
+_GLOB = "*?["
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _FILE = re.compile(r"file:(?://([^/]*))?(.*)", re.DOTALL | re.IGNORECASE)
 _OWN = frozenset({"builtins", "ecode", "morph", "pbio_spark", "numba", "numpy", "pyarrow"})
@@ -93,7 +94,7 @@ class Entry:
 
 def find_entry(fs: AbstractFileSystem, path: str) -> Entry | None:
     """What is at a path, or None. Raises PBIO_NO_PERMISSION, PBIO_PATH_NOT_FOUND for a bad link, PBIO_FILE_SYSTEM."""
-    with suppress(FileNotFoundError), trouble(fs, path):
+    with trouble(fs, path), suppress(FileNotFoundError, NotADirectoryError):
         return _entry(path, os.stat(path)) if is_local(fs) else _remote_entry(fs.info(path))
     return None
 
@@ -131,6 +132,26 @@ def opened(path: str) -> Iterator[BinaryIO]:
         yield cast(BinaryIO, source)
 
 
+def move_file(fs: AbstractFileSystem, source: str, target: str) -> None:
+    """Give a file another name. Both names are plain, where fsspec's own `mv` takes some for globs."""
+    if is_local(fs):
+        os.replace(source, target)
+    elif any(sign in source + target for sign in _GLOB):
+        fs.cp_file(source, target)
+        fs.rm_file(source)
+    else:
+        fs.mv(source, target)
+
+
+def remove_folder(fs: AbstractFileSystem, folder: str) -> None:
+    """Remove a folder and all that it holds. The name is plain, where fsspec's own `rm` takes some for globs."""
+    if is_local(fs) or not any(sign in folder for sign in _GLOB):
+        fs.rm(folder, recursive=True)
+        return
+    for path in fs.find(folder):
+        fs.rm_file(path)
+
+
 @contextmanager
 def trouble(fs: AbstractFileSystem, path: str) -> Iterator[None]:
     """Turn what a file system raises into errors of ours; FileNotFoundError stays, for its meaning depends on the case.
@@ -150,7 +171,7 @@ def trouble(fs: AbstractFileSystem, path: str) -> Iterator[None]:
             raise PbioError("PBIO_PATH_NOT_FOUND", "links lead round in a circle", file=where) from None
         if error.errno == errno.ENAMETOOLONG:
             raise PbioError("PBIO_PATH_NOT_FOUND", "a name is too long for the file system", file=where) from None
-        if isinstance(error, NotADirectoryError):
+        if isinstance(error, NotADirectoryError | FileExistsError):
             raise PbioError("PBIO_PATH_NOT_FOUND", "a file stands where a folder should", file=where) from None
         if isinstance(error, IsADirectoryError):
             raise PbioError("PBIO_PATH_NOT_FOUND", "a folder stands where a file should", file=where) from None

@@ -13,7 +13,7 @@ from pbio_spark.disk import create_file, open_file, refusals, sync_folder
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.body import MAX_BODY
 from pbio_spark.formats.format import Format
-from pbio_spark.paths import locate
+from pbio_spark.paths import locate, move_file
 
 _NAME = re.compile(r"(?:[0-9a-f]{2}){8}|(?:[0-9a-f]{2}){10}|(?:[0-9a-f]{2}){12}")
 
@@ -128,7 +128,7 @@ class FolderStore:
             if not self._is_local:
                 temporary = f"{self._folder}/.{uuid.uuid4().hex}.tmp"
                 self._fs.pipe_file(temporary, body)
-                self._fs.mv(temporary, path)
+                move_file(self._fs, temporary, path)
             elif not create_file(path, [body]):
                 sync_folder(self._folder)  # who was faster may not have done so yet
 

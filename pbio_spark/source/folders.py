@@ -14,8 +14,8 @@ from ecode.suggest import did_you_mean
 from pbio_spark.errors import PbioError
 from pbio_spark.source.listing import NULL_PARTITION
 
-_ESCAPED = {*map(chr, range(1, 32)), *"\"#%'*/:=?\\\x7f{[]^"}
-"""What Spark escapes in the names of folders."""
+_ESCAPED = {*map(chr, range(32)), *"\"#%'*/:=?\\\x7f{[]^"}
+"""What Spark escapes in the names of folders, and NUL, which no name can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,10 @@ class FolderColumns:
         if wanted and not len(rest):
             raise _refusal(",".join(wanted), "no column is left for the records", "leave one out")
         return cls(tuple(wanted), rest)
+
+    def of_nulls(self) -> str:
+        """The folder of rows that have a null in each of the columns."""
+        return "".join(f"{_escape(name)}={NULL_PARTITION}/" for name in self.names)
 
     def divide(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The rows of a batch by their folder (`a=1/b=x/`, empty without partition columns), in their order."""

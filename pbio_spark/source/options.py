@@ -348,6 +348,13 @@ class Options:
     partition_columns: tuple[str, ...] = _option(
         names, (), Scope.WRITE, doc="Columns that become `k=v` folders instead of fields."
     )
+    partition_overwrite_mode: Literal["static", "dynamic"] | None = _option(
+        one_of("static", "dynamic"),
+        None,
+        Scope.WRITE,
+        doc="What an overwrite with `partitionColumns` replaces: the whole folder, or the `k=v` folders that rows are "
+        "written to. Without it, `spark.sql.sources.partitionOverwriteMode` has the word.",
+    )
     index: Literal["sidecar", "ffs", "none"] = _option(
         one_of("sidecar", "ffs", "none"),
         "sidecar",

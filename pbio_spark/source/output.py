@@ -10,6 +10,7 @@ import numpy as np
 
 from pbio_spark.columns.encoder import Encoded
 from pbio_spark.formats import Format
+from pbio_spark.paths import trouble
 from pbio_spark.wire import MAGIC, FileWriter
 from pbio_spark.wire.sidecar import STEP, Point
 from pbio_spark.wire.writer import format_to_item
@@ -48,12 +49,13 @@ class OutputFile:
         indexed: bool,
     ) -> None:
         full = f"{folder}/{path}"
-        fs.makedirs(full.rpartition("/")[0], exist_ok=True)
+        with trouble(fs, full):
+            fs.makedirs(full.rpartition("/")[0], exist_ok=True)
+            self._file = fs.open(full, "wb")
         self.path = path
         self.records = 0
         self._format = formats[0]
         self._points: list[Point] = []
-        self._file = fs.open(full, "wb")
         self._indexed = FileWriter(self._file, indexed=True) if indexed else None
         self._size = 0
         if self._indexed is None:

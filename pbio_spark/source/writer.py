@@ -23,28 +23,35 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_to_record import arrow_to_record
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.globs import is_hidden
-from pbio_spark.paths import find_entry, full_path, locate
+from pbio_spark.paths import find_entry, locate, move_file, remove_folder, trouble
 from pbio_spark.source.arrow import with_schema
 from pbio_spark.source.folders import FolderColumns
 from pbio_spark.source.options import Options, machine_of, name_of
 from pbio_spark.source.output import OutputFile, Written
+from pbio_spark.source.overwrite import refuse_other_columns, replaced_files
 from pbio_spark.source.request import find_format
-from pbio_spark.spaces import SPACE, space_above
-from pbio_spark.wire.sidecar import Outline, sidecar_path, write_sidecar
+from pbio_spark.spaces import space_above
+from pbio_spark.wire.sidecar import Outline, write_sidecar
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
+OVERWRITES = "spark.sql.sources.partitionOverwriteMode"
 OPEN_FILES = 64
 """How many files of different folders a task keeps open; beyond that it ends the one that it used least recently."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOutput(WriterCommitMessage):
-    """What one task wrote: each file's staged path below the staging folder, which is also its place in the target."""
+    """What one task wrote.
+
+    Attributes:
+        files: with their paths below the staging folder, which are also their places in the target.
+        overwrites: what the session says of `partitionOverwriteMode`, which only tasks are told.
+    """
 
     files: tuple[Written, ...]
+    overwrites: str | None = None
 
 
 def refuse_space(path: str) -> None:
@@ -66,22 +73,6 @@ def _refuse_spaces(fs: AbstractFileSystem, *folders: str) -> None:
         )
 
 
-def _files_below(fs: AbstractFileSystem, root: str) -> list[str]:
-    """All files below a folder that is to be overwritten. Raises PBIO_CHANNEL_SPACE if a channel space is there."""
-    fs.invalidate_cache()
-    files: list[str] = fs.find(root)
-    for path in files:
-        folder, _, name = path.rpartition("/")
-        if name == SPACE:
-            raise PbioError(
-                "PBIO_CHANNEL_SPACE",
-                "an overwrite of the folder would remove a channel space in it",
-                file=full_path(fs, folder),
-                hint="choose another folder, or publish to a channel of the space with the option channel",
-            )
-    return files
-
-
 class PbioWriter(DataSourceArrowWriter):
     """Writes record batches of one schema to a folder. Made on the driver; a copy writes in each task."""
 
@@ -97,8 +88,15 @@ class PbioWriter(DataSourceArrowWriter):
         self.overwrite = overwrite
         self.folders = FolderColumns.of(schema, options.partition_columns)
         refuse_space(path)
-        if overwrite:
-            _files_below(*locate(path))
+        fs, root = locate(path)
+        place = find_entry(fs, root)
+        if place is not None and place.kind != "folder":
+            reason = "a file stands where the folder should be that is to be written"
+            raise PbioError("PBIO_PATH_NOT_FOUND", reason, file=path, hint="choose another path, or remove the file")
+        if overwrite and options.partition_overwrite_mode != "dynamic":
+            replaced_files(fs, root)
+        else:
+            refuse_other_columns(fs, root, self.folders.names)
         record = arrow_to_record(self.folders.rest, name_of(options))
         self.format: Format = record_to_format(record, machine_of(options))
         priors: list[Format] = []
@@ -124,16 +122,22 @@ class PbioWriter(DataSourceArrowWriter):
         try:
             for batch in iterator:
                 task.add(batch)
-            return TaskOutput(task.close())
+            return TaskOutput(task.close(), context.getLocalProperty(OVERWRITES))
         except BaseException:
             task.discard()
             raise
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Make visible what was written, and then remove what it replaces: after a crash in between rows may be there
+        twice, beside a missing `_SUCCESS`, but none is lost."""
         fs, root = locate(self.path)
-        written = [file for message in messages if isinstance(message, TaskOutput) for file in message.files]
+        with trouble(fs, root):
+            self._commit(fs, root, [message for message in messages if isinstance(message, TaskOutput)])
+
+    def _commit(self, fs: AbstractFileSystem, root: str, messages: Sequence[TaskOutput]) -> None:
+        written = [file for message in messages for file in message.files]
         _refuse_spaces(fs, root, *dict.fromkeys(f"{root}/{file.path}".rpartition("/")[0] for file in written))
-        replaced = _visible(fs, root, _files_below(fs, root)) if self.overwrite else []
+        replaced = self._replaced(fs, root, messages) if self.overwrite else []
         fs.makedirs(root, exist_ok=True)
         if not written:
             written = [self._empty(fs, root)]
@@ -142,7 +146,7 @@ class PbioWriter(DataSourceArrowWriter):
         for file in written:
             target = f"{root}/{file.path}"
             fs.makedirs(target.rpartition("/")[0], exist_ok=True)
-            fs.mv(f"{root}/{self.staging}/{file.path}", target)
+            move_file(fs, f"{root}/{self.staging}/{file.path}", target)
             if file.points and self.options.index == "sidecar":
                 placed = find_entry(fs, target)
                 counts = (file.records, *(0 for _ in self.priors))
@@ -154,28 +158,33 @@ class PbioWriter(DataSourceArrowWriter):
         kept = {f"{root}/{file.path}" for file in written}
         for path in replaced:
             if path not in kept:
-                fs.rm_file(path)
-        fs.rm(f"{root}/{self.staging}", recursive=True)
+                with suppress(FileNotFoundError):  # another overwrite may have removed it
+                    fs.rm_file(path)
+        remove_folder(fs, f"{root}/{self.staging}")
         fs.touch(f"{root}/_SUCCESS")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         fs, root = locate(self.path)
-        with suppress(FileNotFoundError):
-            fs.rm(f"{root}/{self.staging}", recursive=True)
+        with suppress(FileNotFoundError), trouble(fs, root):
+            remove_folder(fs, f"{root}/{self.staging}")
+
+    def _replaced(self, fs: AbstractFileSystem, root: str, messages: Sequence[TaskOutput]) -> list[str]:
+        """What an overwrite removes: all that is ours, or what is in the folders that are written to."""
+        said: set[str | None] = {self.options.partition_overwrite_mode}
+        if said == {None}:
+            said = {message.overwrites and message.overwrites.lower() for message in messages}
+        if "dynamic" not in said or not self.folders.names:
+            return replaced_files(fs, root)
+        refuse_other_columns(fs, root, self.folders.names)
+        return replaced_files(fs, root, {file.path.rpartition("/")[0] for m in messages for file in m.files})
 
     def _empty(self, fs: AbstractFileSystem, root: str) -> Written:
-        """A file without records, so that a folder without rows still has a schema."""
-        path = f"part-00000-{self.job[:8]}.ffs"
+        """A file without records, so that a folder without rows still has a schema.
+
+        It lies where rows without values for the partition columns would, since all files must be divided alike.
+        """
+        path = f"{self.folders.of_nulls()}part-00000-{self.job[:8]}.ffs"
         return OutputFile(fs, f"{root}/{self.staging}", path, self.formats, self.options.index == "ffs").close()
-
-
-def _visible(fs: AbstractFileSystem, root: str, files: Sequence[str]) -> list[str]:
-    """Those of the files below a folder that it shows to readers, and their sidecars."""
-    found = []
-    for path in files:
-        if not any(map(is_hidden, path[len(root) :].strip("/").split("/"))):
-            found += [path, *([side] if fs.exists(side := sidecar_path(path)) else [])]
-    return found
 
 
 class _Task:

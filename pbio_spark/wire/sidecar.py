@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.paths import full_path, move_file, opened
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -147,9 +148,9 @@ def sidecar_path(path: str) -> str:
 def read_sidecar(fs: AbstractFileSystem, path: str, size: int, modified: float) -> Outline | None:
     """The outline in a file's sidecar, or None if there is none, or none of the file as it is now."""
     try:
-        with fs.open(sidecar_path(path), "rb") as file:
+        with opened(full_path(fs, sidecar_path(path))) as file:
             text = file.read(LIMIT)
-    except (OSError, ValueError):
+    except (OSError, ValueError, PbioError):
         return None
     outline = outline_from_json(text)
     return outline if outline is not None and outline.is_of(size, modified) else None
@@ -159,4 +160,4 @@ def write_sidecar(fs: AbstractFileSystem, path: str, outline: Outline) -> None:
     """Write the sidecar of a file, whole or not at all."""
     target = sidecar_path(path)
     fs.pipe_file(f"{target}.tmp", outline_to_json(outline).encode())
-    fs.mv(f"{target}.tmp", target)
+    move_file(fs, f"{target}.tmp", target)

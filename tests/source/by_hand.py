@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,9 +14,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.source.channel_writer import ChannelStreamWriter, ChannelWriter, TaskEvents
+from pbio_spark.source.writer import PbioWriter
 from tests.source.local import source
 
-Writer: TypeAlias = "ChannelWriter | ChannelStreamWriter"
+Writer: TypeAlias = "ChannelWriter | ChannelStreamWriter | PbioWriter"
 Where: TypeAlias = "ChannelSpace | Path | str"
 QUERY = "0d3f64ab-5d8b-4ab2-8a0c-8d6f4a3f1a55"
 
@@ -27,12 +28,16 @@ class Context:
 
     partition: int
     query: str | None
+    conf: Mapping[str, str] = field(default_factory=dict)
 
     def partitionId(self) -> int:  # noqa: N802 - Spark's name
         return self.partition
 
+    def taskAttemptId(self) -> int:  # noqa: N802 - Spark's name
+        return 0
+
     def getLocalProperty(self, name: str) -> str | None:  # noqa: N802 - Spark's name
-        return self.query if name == "sql.streaming.queryId" else None
+        return self.query if name == "sql.streaming.queryId" else self.conf.get(name)
 
 
 def writer(where: Where, schema: pa.Schema, overwrite: bool = False, **options: Any) -> ChannelWriter:
@@ -47,13 +52,17 @@ def stream_writer(where: Where, schema: pa.Schema, overwrite: bool = False, **op
 
 def run_task(made: Writer, partition: int, *batches: pa.RecordBatch) -> TaskEvents:
     """Write the rows of one partition."""
+    return task(made, partition, batches, {})  # type: ignore[no-any-return]
+
+
+def task(made: Writer, partition: int, batches: Iterable[pa.RecordBatch], conf: Mapping[str, str]) -> Any:
     query = QUERY if isinstance(made, ChannelStreamWriter) else None
-    TaskContext._taskContext = Context(partition, query)  # type: ignore[assignment]
+    TaskContext._taskContext = Context(partition, query, conf)  # type: ignore[assignment]
     try:
         message = pickle.loads(pickle.dumps(made)).write(iter(batches))
     finally:
         TaskContext._taskContext = None
-    return pickle.loads(pickle.dumps(message))  # type: ignore[no-any-return]
+    return pickle.loads(pickle.dumps(message))
 
 
 def write(where: Where, *partitions: pa.RecordBatch | Sequence[pa.RecordBatch], **options: Any) -> None:
@@ -70,6 +79,27 @@ def write_stream(where: Where, batch_id: int, *partitions: pa.RecordBatch, **opt
     made = stream_writer(where, schema, **options)
     messages = [run_task(made, number, rows) for number, rows in enumerate(partitions)]
     stream_writer(where, schema, **options).commit(messages, batch_id)
+
+
+def save(
+    folder: Path | str,
+    *partitions: pa.RecordBatch,
+    overwrite: bool = False,
+    conf: Mapping[str, str] | None = None,
+    **options: Any,
+) -> None:
+    """Write rows to a folder of files.
+
+    Args:
+        conf: of the session.
+    """
+    made = source(folder, **options).writer(from_arrow_schema(partitions[0].schema), overwrite)
+    try:
+        messages = [task(made, number, [rows], conf or {}) for number, rows in enumerate(partitions)]
+        pickle.loads(pickle.dumps(made)).commit(messages)
+    except BaseException:
+        pickle.loads(pickle.dumps(made)).abort([])
+        raise
 
 
 def _root(where: Where) -> str:

@@ -78,6 +78,7 @@ CODES: dict[str, str] = {
     "PBIO_NO_PATH": "Nothing says what to read, or where to write.",
     "PBIO_NO_SCHEMA": "Nothing says which columns there are: no schema was given and no format was found.",
     "PBIO_PATH_NOT_FOUND": "There is no such file or folder.",
+    "PBIO_ROWS_GONE": "Rows that a stream was about to read are gone: the file was removed, cut off or written over.",
     "PBIO_SEVERAL_FORMATS": "The files hold formats of several names, and nothing says which are wanted.",
     "PBIO_UNEXPECTED_NULL": "A column that the user's schema calls NOT NULL has no value in some record.",
     "PBIO_UNKNOWN_OPTION": "There is no option of that name.",

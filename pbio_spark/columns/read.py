@@ -144,6 +144,7 @@ class Part:
         start, end: offsets; without an end, to the end of the file.
         ordinal: of the first record from `start` on.
         partition: the values of the partition columns.
+        records: how many there must be; None if that is not known.
     """
 
     name: str
@@ -151,6 +152,7 @@ class Part:
     end: int = 2**63 - 1
     ordinal: int = 0
     partition: tuple[pa.Scalar, ...] = ()
+    records: int | None = None
 
 
 def read_batches(wanted: Wanted, part: Part, source: BinaryIO) -> Iterator[pa.RecordBatch]:
@@ -158,16 +160,28 @@ def read_batches(wanted: Wanted, part: Part, source: BinaryIO) -> Iterator[pa.Re
 
     Raises:
         PbioError: what is wrong with the file or, under FAILFAST, with its first bad record; PBIO_SEVERAL_FORMATS if a
-            name turns up that was not asked for and no names were.
+            name turns up that was not asked for and no names were; PBIO_ROWS_GONE if there are not as many records as
+            there must be.
     """
     known = list(wanted.formats)
     find = wanted.store.get if wanted.store is not None else lambda format_id: None
     chunker = Chunker(source, part.name, known, find, wanted.records_per_batch, wanted.max_batch_bytes, wanted.walk)
     maker = BatchMaker(wanted, part, chunker.formats)
+    records = 0
     for chunk in chunker.chunks(part.start, part.end, part.ordinal):
+        records += len(chunk.positions) - (chunk.error is not None)
         batch = maker.chunk_to_batch(chunk)
         if batch.num_rows:
             yield batch
+    if part.records not in (None, records):
+        raise PbioError(
+            "PBIO_ROWS_GONE",
+            f"here were {part.records} records, and now there are {records}: the file was cut off or written over "
+            "meanwhile",
+            file=part.name,
+            offset=part.start,
+            hint="start the query again",
+        )
     maker.tell_of_omissions()
 
 

@@ -31,6 +31,7 @@ class Split:
         start, end: offsets; 0 is before the magic.
         ordinal: of the first record from `start` on.
         formats: of the file, which a reader that starts in its middle would not see.
+        records: how many it must have; None if that is not known.
     """
 
     file: DataFile
@@ -38,6 +39,7 @@ class Split:
     end: int
     ordinal: int
     formats: tuple[Format, ...] = ()
+    records: int | None = None
 
 
 def plan_partitions(

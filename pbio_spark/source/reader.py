@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import BinaryIO
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -72,13 +74,23 @@ class PbioReader(DataSourceReader):
         return read_splits(self._wanted, splits, self._options)
 
 
-def read_splits(wanted: Wanted, splits: Sequence[Split], options: Options) -> Iterator[pa.RecordBatch]:
+def open_split(split: Split) -> AbstractContextManager[BinaryIO]:
+    """The file of a split. Raises what `opened` raises."""
+    return opened(split.file.path)
+
+
+def read_splits(
+    wanted: Wanted,
+    splits: Sequence[Split],
+    options: Options,
+    opener: Callable[[Split], AbstractContextManager[BinaryIO]] = open_split,
+) -> Iterator[pa.RecordBatch]:
     """The records of splits, in order, as batches of the wanted schema and of a size that Spark likes.
 
     Raises what `read_batches` raises; PBIO_PATH_NOT_FOUND for a file that has vanished; PBIO_UNEXPECTED_NULL.
     """
     began, rows = time.monotonic(), 0
-    for batch in gather((batch for split in splits for batch in _read_split(wanted, split, options)), wanted):
+    for batch in gather((batch for split in splits for batch in _read_split(wanted, split, options, opener)), wanted):
         rows += batch.num_rows
         yield batch
     log.info(
@@ -90,7 +102,9 @@ def read_splits(wanted: Wanted, splits: Sequence[Split], options: Options) -> It
     )
 
 
-def _read_split(wanted: Wanted, split: Split, options: Options) -> Iterator[pa.RecordBatch]:
+def _read_split(
+    wanted: Wanted, split: Split, options: Options, opener: Callable[[Split], AbstractContextManager[BinaryIO]]
+) -> Iterator[pa.RecordBatch]:
     path = split.file.path
     values = {name.casefold(): value for name, value in split.file.partition}
     partition = tuple(
@@ -98,11 +112,11 @@ def _read_split(wanted: Wanted, split: Split, options: Options) -> Iterator[pa.R
     )
     # Where a split ends inside its file, it must end at an item boundary, or records would be lost or come twice.
     tail = wanted.tail if split.end == split.file.size else "planned"
-    part = Part(path, split.start, split.end, split.ordinal, partition)
+    part = Part(path, split.start, split.end, split.ordinal, partition, split.records)
     # Other files' formats help to find a way for one that comes unplanned, if their IDs mean the same everywhere.
     formats = tuple(dict.fromkeys((*split.formats, *(form for form in wanted.formats if len(form.id) == HASHED))))
     try:
-        with opened(path) as source:
+        with opener(split) as source:
             yield from read_batches(replace(wanted, formats=formats, tail=tail), part, source)
     except FileNotFoundError:
         if not options.ignore_missing_files:
@@ -110,7 +124,8 @@ def _read_split(wanted: Wanted, split: Split, options: Options) -> Iterator[pa.R
         log.warning("%s has vanished since it was listed", path)
     except PbioError as error:
         # Damage between records has been dealt with; this is a file that is none, or a broken format body.
-        if not (options.ignore_corrupt_files and error.code in FILE_ERRORS):
+        is_borne = options.ignore_corrupt_files and error.code in FILE_ERRORS
+        if not (is_borne or (options.ignore_missing_files and error.code == "PBIO_ROWS_GONE")):
             raise
         log.warning("%s", error)
 

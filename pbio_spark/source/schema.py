@@ -64,17 +64,18 @@ def several_formats(found: Iterable[str]) -> PbioError:
 
 
 def announce(format: Format, options: Options) -> None:  # noqa: A002
-    """Do what `onNewFormat` says where a format appears in a stream. Raises PBIO_NEW_FORMAT."""
-    match options.on_new_format:
-        case "log":
-            log.warning("a new format appeared in the stream: %s", format)
-        case "fail":
-            raise PbioError(
-                "PBIO_NEW_FORMAT",
-                "a format came that the stream has not met before",
-                format=f"{format.name} ({format.id.hex()})",
-                hint="look whether the stream's columns still suit; when it is started again, it reads on",
-            )
+    """Log that a format appears in a stream, unless `onNewFormat` says to ignore it, or to fail later on."""
+    if options.on_new_format == "log":
+        log.warning("a new format appeared in the stream: %s", format)
+
+
+def new_format(format: Format) -> PbioError:  # noqa: A002
+    return PbioError(
+        "PBIO_NEW_FORMAT",
+        "a format came that the stream has not met before",
+        format=f"{format.name} ({format.id.hex()})",
+        hint="look whether the stream's columns still suit; when it is started again, it reads on",
+    )
 
 
 def infer_schema(formats: Sequence[Format], options: Options) -> pa.Schema:

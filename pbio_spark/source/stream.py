@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -17,14 +18,34 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pbio_spark.columns.read import Wanted
-from pbio_spark.source.follow import Follower
-from pbio_spark.source.listing import DataFile
+from pbio_spark.source.follow import Follower, refuse_loss
+from pbio_spark.source.listing import DataFile, list_files
+from pbio_spark.source.matching import Comparer, match
 from pbio_spark.source.options import Options
 from pbio_spark.source.planning import Split, pack
-from pbio_spark.source.progress import Progress, progress_from_json, progress_to_json
+from pbio_spark.source.progress import FileProgress, Progress, progress_from_json, progress_to_json
 from pbio_spark.source.reader import read_splits
 from pbio_spark.source.schema import is_wanted
+from pbio_spark.source.sight import Sight, look, look_at, open_sight
 from pbio_spark.source.wanted import options_to_wanted, with_converters, with_request
+
+ATTEMPTS = 5
+"""How often a file is looked for that is renamed again and again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowedSplit(Split):
+    """A part of a file that may be called otherwise by the time it is read.
+
+    `file` has the name under which the batch was planned, which its rows show however often they are read.
+
+    Attributes:
+        progress: what identifies the file.
+        sight: the file as it was when the task was planned.
+    """
+
+    progress: FileProgress
+    sight: Sight
 
 
 class PbioStreamPartition(InputPartition):
@@ -45,7 +66,10 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, paths: Sequence[str], options: Options, schema: pa.Schema) -> None:
         self._options = options
         self._schema = schema
+        self._paths = paths
         self._follower = Follower(paths, options)
+        self._latest: dict[str, Any] | None = None
+        """The offset that this reader planned last."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         return progress_to_json(Progress())
@@ -67,23 +91,38 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if isinstance(limit, ReadAllAvailable)
             else (self._options.max_files_per_trigger, self._options.max_bytes_per_trigger)
         )
-        return progress_to_json(self._follower.latest(progress_from_json(start), *limits))
+        before = progress_from_json(start)
+        latest = self._follower.latest(before, *limits)
+        if latest is before:
+            return start
+        self._latest = progress_to_json(latest)
+        return self._latest
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        if start == end:
+            return []
         progress = progress_from_json(end)
-        splits = []
-        for path, file in progress.files.items():
-            if file.start is None:
-                continue
-            formats = tuple(self._follower.formats_of(path, file.to.offset).values())
-            stop = file.to.offset if file.damaged is None else file.damaged
-            partition = self._follower.folders_of(path)
-            splits.append(
-                Split(
-                    DataFile(path, stop, file.modified, partition), file.start.offset, stop, file.start.ordinal, formats
-                )
-            )
+        is_latest = end == self._latest
+        if is_latest:
+            self._follower.refuse_new_formats()
+        splits = [self._split(*place) for place in self._follower.places(progress, is_latest=is_latest)]
         return [PbioStreamPartition(self._wanted_for(group, progress), group) for group in pack(splits, self._options)]
+
+    def _split(self, file: FileProgress, sight: Sight) -> FollowedSplit:
+        assert file.start is not None
+        formats = tuple(self._follower.formats_of(file.to, sight).values())
+        is_damaged = file.damaged is not None and self._follower.has_damage(sight, file)
+        stop = file.damaged if is_damaged and file.damaged is not None else file.to.offset
+        return FollowedSplit(
+            DataFile(file.path, stop, file.modified, file.folders),
+            file.start.offset,
+            stop,
+            file.start.ordinal,
+            formats,
+            file.to.ordinal - file.start.ordinal,
+            progress=file,
+            sight=sight,
+        )
 
     def _wanted_for(self, splits: Sequence[Split], progress: Progress) -> Wanted:
         """What the tasks need for these splits. A file is never divided, so that its records stay in their order."""
@@ -100,4 +139,35 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, PbioStreamPartition):
-            yield from read_splits(partition.wanted, partition.splits, self._options)
+            is_borne = self._options.ignore_missing_files or not self._options.fail_on_data_loss
+            options = replace(self._options, ignore_missing_files=is_borne)
+            yield from read_splits(partition.wanted, partition.splits, options, self._open)
+
+    @contextmanager
+    def _open(self, split: Split) -> Iterator[BinaryIO]:
+        """The file of a split, wherever it is by now. Raises PBIO_ROWS_GONE, or FileNotFoundError if that is borne."""
+        assert isinstance(split, FollowedSplit)
+        with ExitStack() as stack:
+            yield self._found(split, stack)
+
+    def _found(self, split: FollowedSplit, stack: ExitStack) -> BinaryIO:
+        for _ in range(ATTEMPTS):
+            sight = self._find(split)
+            if sight is None:
+                break
+            with suppress(FileNotFoundError):  # renamed once more
+                return stack.enter_context(open_sight(sight))
+        refuse_loss(split.progress, self._options)
+        raise FileNotFoundError(split.file.path)
+
+    def _find(self, split: FollowedSplit) -> Sight | None:
+        file, before = split.progress, split.sight
+        sight = look(before.file)
+        if sight is not None and sight.stamp == before.stamp:
+            return sight
+        comparer = Comparer(lambda mark: split.formats)
+        if sight is not None and comparer.is_same(sight, file, file.to, whole=False):
+            return sight
+        sights = look_at(list_files(self._paths, self._options))
+        origins = match([file], sights, comparer, lambda file: False).origins
+        return next((s for s in sights if s.path in origins and origins[s.path].start is not None), None)

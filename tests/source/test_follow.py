@@ -33,18 +33,22 @@ class Stream:
     def batch(self, max_files: int | None = None, max_bytes: int | None = None) -> list[int]:
         """The numbers of the records of the next batch."""
         end = self.follower.latest(self.offset, max_files, max_bytes)
-        end = progress_from_json(json.loads(json.dumps(progress_to_json(end))))
-        if end == self.offset:
+        if end is self.offset:
             return []
-        self.offset = end
+        self.offset = progress_from_json(json.loads(json.dumps(progress_to_json(end))))
+        self.follower.refuse_new_formats()
         return list(self._read())
 
-    def _read(self) -> Iterator[int]:
-        for path, progress in self.offset.files.items():
-            if progress.start is None:
-                continue
-            known = self.follower.formats_of(path, progress.to.offset)
-            scanner = Scanner(Path(path).read_bytes(), offset=progress.start.offset, formats=known)
+    def replay(self) -> list[int]:
+        """The numbers of the records of the last batch, as a query reads it that starts again before it is done."""
+        self.restart()
+        return list(self._read(is_latest=False))
+
+    def _read(self, is_latest: bool = True) -> Iterator[int]:
+        for progress, sight in self.follower.places(self.offset, is_latest=is_latest):
+            assert progress.start is not None
+            known = self.follower.formats_of(progress.to, sight)
+            scanner = Scanner(Path(sight.path).read_bytes(), offset=progress.start.offset, formats=dict(known))
             scanner.ordinal = progress.start.ordinal
             for item in scanner.items(progress.to.offset):
                 if item.kind is Kind.DATA:
@@ -143,7 +147,7 @@ def test_a_renamed_file_goes_on(tmp_path: Path, restart: bool) -> None:
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_a_rotated_file(tmp_path: Path, restart: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_rotated_file(tmp_path: Path, restart: bool) -> None:
     stream = Stream(tmp_path)
     write(tmp_path / "log", range(3))
     assert stream.batch() == [0, 1, 2]
@@ -153,7 +157,6 @@ def test_a_rotated_file(tmp_path: Path, restart: bool, caplog: pytest.LogCapture
     if restart:
         stream.restart()
     assert stream.batch() == [3, *range(10, 18)]
-    assert "no longer the file that was read" in caplog.text
     assert stream.batch() == []
 
 
@@ -187,7 +190,9 @@ def test_new_formats(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         if policy == "fail":
             with pytest.raises(PbioError, match=r"\[PBIO_NEW_FORMAT\]"):
                 stream.batch()
-            stream.restart()
+            assert stream.replay() == [5]
+            assert stream.batch() == []
+            continue
         assert stream.batch() == [5]
         assert ("a new format appeared" in caplog.text) == (policy == "log")
 
@@ -210,7 +215,7 @@ def test_damage(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         Stream(tmp_path).batch()
     stream = Stream(tmp_path, mode="PERMISSIVE")
     end = stream.follower.latest(Progress(), None, None)
-    (progress,) = end.files.values()
+    (progress,) = end.files
     assert (progress.to.offset, progress.damaged) == (size, size + 20)
     assert "PBIO_BAD_ITEM" in caplog.text
     stream.offset = progress_from_json(progress_to_json(end))
@@ -220,7 +225,9 @@ def test_damage(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_an_offset_of_someone_else() -> None:
-    for offset in ({}, {"version": 2}, {"version": 1, "names": [], "watermark": 0, "files": {"a": {}}}):
+    earlier = {"version": 1, "names": [], "watermark": 0, "files": {"a": {"to": [4, 0], "modified": 0}}}
+    torn = {"version": 2, "names": [], "formats": [], "watermark": 0, "files": {}, "remembered": "eJw="}
+    for offset in ({}, {"version": 2}, earlier, torn, {**torn, "remembered": "?"}, {**torn, "files": {"a": {}}}):
         with pytest.raises(PbioError, match=r"\[PBIO_BAD_OFFSET\]"):
             progress_from_json(offset)
 
@@ -242,7 +249,8 @@ def test_formats_without_records_are_known_too(tmp_path: Path) -> None:
     stream = Stream(tmp_path)
     for n in range(3):
         assert stream.batch() == [n]
-        known = stream.follower.formats_of(str(tmp_path / "a"), 0)
+        (progress,) = stream.offset.files
+        known = stream.follower.formats_of(progress.to, stream.follower.look()[0])
         assert known.keys() == {formatted(OLD).id, formatted(MIDDLE).id}
         stream.restart()
         write_readings(tmp_path / "a", MIDDLE, range(n + 1, n + 2), append=True)

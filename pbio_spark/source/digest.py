@@ -81,7 +81,7 @@ class Digest:
         """Take in some of the records of a chunk, which follow those that were taken in."""
         ends = chunk.ends - address_of(chunk.data)
         sizes = np.cumsum(ends[start:stop] - chunk.positions[start:stop])
-        if chunk.ordinal + start == 0 and stop > start:
+        if chunk.ordinal + start == 0 and stop > start and chunk.refused is None:
             first = chunk.data[chunk.positions[0] : min(ends[0], chunk.positions[0] + HEAD_BYTES)]
             self.head = hashlib.sha256(first.data).hexdigest()[:HEAD_DIGITS]
         begin, before = start, 0

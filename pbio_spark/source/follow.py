@@ -13,6 +13,8 @@ from dataclasses import replace
 
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.globs import is_glob
+from pbio_spark.paths import full_path, locate
 from pbio_spark.source.advance import Advance, advance, formats_before
 from pbio_spark.source.digest import Digest, Mark, read_marks
 from pbio_spark.source.listing import list_files
@@ -22,7 +24,7 @@ from pbio_spark.source.outlines import HEAD
 from pbio_spark.source.progress import NOWHERE, SHOWN, FileProgress, Progress
 from pbio_spark.source.reader import FILE_ERRORS
 from pbio_spark.source.schema import announce, is_wanted, new_format, several_formats
-from pbio_spark.source.sight import Sight, look_at, open_sight
+from pbio_spark.source.sight import Sight, key_of, look_at, open_sight
 from pbio_spark.wire import TruncatedError
 
 IDLE = 20.0
@@ -62,9 +64,17 @@ class Follower:
         """Take the files as they are now for all that there is ever going to be."""
         self._fixed = {sight.id or sight.path: sight.file.size for sight in self.look()}
 
-    def look(self) -> list[Sight]:
-        """What there is now, the oldest first."""
-        sights = look_at(list_files(self._paths, self._options))
+    def look(self, start: Progress = Progress()) -> list[Sight]:  # noqa: B008
+        """What there is now, the oldest first.
+
+        A path of a file that a stream has read may be gone, and so may all that a glob matched; a folder may not.
+        """
+        keys = {file.key for file in start.files}
+
+        def may_be_gone(path: str) -> bool:
+            return bool(keys) and (is_glob(path) or key_of(full_path(*locate(path))) in keys)
+
+        sights = look_at(list_files(self._paths, self._options, may_be_gone))
         return sorted(sights, key=lambda sight: (sight.file.modified, sight.path))
 
     def latest(self, start: Progress, max_files: int | None, max_bytes: int | None) -> Progress:
@@ -74,10 +84,10 @@ class Follower:
         """
         time.sleep(self._pause)
         began = time.monotonic()
-        sights = self.look()
+        sights = self.look(start)
         matched = self.match(start.files, sights)
         if any(file.has_more for file in matched.gone):  # or it was renamed while the folder was listed
-            sights = self.look()
+            sights = self.look(start)
             matched = self.match(start.files, sights)
         for file in matched.gone:
             if file.has_more:
@@ -139,7 +149,7 @@ class Follower:
             matched = self.match([replace(file, is_fresh=False) for file in batch], seen)
             if not matched.gone and all(origin.start is not None for origin in matched.origins.values()):
                 return _together(batch, seen, matched)
-        sights = self.look()
+        sights = self.look(end)
         matched = self.match(end.files, sights)
         found = _together(batch, sights, matched)
         by_path = {sight.path: sight for sight in sights}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -50,13 +50,24 @@ class DataFile:
     identity: str = ""
 
 
-def list_files(paths: Sequence[str], options: Options) -> list[DataFile]:
+def list_files(
+    paths: Sequence[str], options: Options, may_be_gone: Callable[[str], bool] = lambda path: False
+) -> list[DataFile]:
     """The files at and below paths, in the order of the paths and then of their names.
+
+    Args:
+        may_be_gone: whether a path may lead to nothing, or a glob match nothing.
 
     Raises PBIO_PATH_NOT_FOUND, PBIO_BAD_PARTITIONS, PBIO_CHANNEL_SPACE, and PBIO_NOT_FFS for another format's folder.
     """
     found: dict[str, DataFile] = {}
-    listers = [_Lister(path, options) for path in paths]
+    listers: list[_Lister] = []
+    for path in paths:
+        try:
+            listers.append(_Lister(path, options))
+        except PbioError as error:
+            if error.code != "PBIO_PATH_NOT_FOUND" or not may_be_gone(path):
+                raise
     for fs in dict.fromkeys(lister.fs for lister in listers):
         inside = space_above(fs, *(root for lister in listers if lister.fs == fs for root in lister.roots))
         if inside is not None:

@@ -116,7 +116,11 @@ class Options:
     modified_before: float | None = _option(instant, None, Scope.READ, doc="Read only files modified before this time.")
     modified_after: float | None = _option(instant, None, Scope.READ, doc="Read only files modified after this time.")
     ignore_missing_files: bool = _option(
-        boolean, False, *READS, doc="Whether a file that vanishes between planning and reading is no error."
+        boolean,
+        False,
+        *READS,
+        doc="Whether a file that vanishes between planning and reading is no error; in a stream, also one that is gone "
+        "before all of its rows have been read.",
     )
     ignore_corrupt_files: bool = _option(
         boolean,

@@ -168,6 +168,6 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         comparer = Comparer(lambda mark: split.formats)
         if sight is not None and comparer.is_same(sight, file, file.to, whole=False):
             return sight
-        sights = look_at(list_files(self._paths, self._options))
+        sights = look_at(list_files(self._paths, self._options, lambda path: True))
         origins = match([file], sights, comparer, lambda file: False).origins
         return next((s for s in sights if s.path in origins and origins[s.path].start is not None), None)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from heapq import nsmallest
+from types import MappingProxyType
 
 from ecode.suggest import did_you_mean
 from ecode.types import Record
@@ -27,6 +28,8 @@ from morph.matcher import Matcher
 from morph.policy import PAPER, Policy, Rule
 from morph.resolution import Candidate, Rejection, Resolution, Verdict
 from morph.transforms import Key, Route, Transform, TransformGraph, nominal_cost
+
+NO_PROBLEMS: Mapping[Transform, Problem] = MappingProxyType({})
 
 SHOWN = 8
 """Candidates that an answer keeps."""
@@ -51,10 +54,11 @@ class Resolver:
         self._matcher = Matcher(wanted, policy)
         self._scores: dict[Key, tuple[list[Candidate], int]] = {}
 
-    def resolve(self, incoming: Key) -> Resolution | Rejection:
+    def resolve(self, incoming: Key, unusable: Mapping[Transform, Problem] = NO_PROBLEMS) -> Resolution | Rejection:
         """Which wanted type records of a format reach.
 
-        A transform whose program is wrong or costs too much is a problem, and the next best way is taken.
+        A transform whose program is wrong or costs too much is a problem, and the next best way is taken; so is one
+        that the caller knows to be unusable.
 
         Raises MORPH_TOO_COMPLEX.
         """
@@ -68,14 +72,14 @@ class Resolver:
         considered, passed_over = self._candidates(routes)
         problems: tuple[Problem, ...] = ()
         if not (_is_accepted(considered) and considered[0].comparison.is_perfect):
-            wrong: dict[Transform, Problem] = {}
+            wrong = dict(unusable)
             while True:
                 routes = self.graph.routes(incoming, self.policy.max_hops, wrong)
                 considered, passed_over = self._candidates(routes)
-                unusable = self._unusable(routes[considered[0].reached]) if _is_accepted(considered) else {}
-                if not unusable:
+                found = self._unusable(routes[considered[0].reached]) if _is_accepted(considered) else {}
+                if not found:
                     break
-                wrong |= unusable
+                wrong |= found
             problems = (*self.graph.problems_from(routes), *wrong.values(), *self._beyond(routes, wrong))
         if not _is_accepted(considered):
             reason, hint = self._why(record.name, considered)

@@ -27,7 +27,7 @@ from ecode.program import Program
 from ecode.typed import Structs, ValueType
 from ecode.typed_to_numba import EventKernel, Keep, typed_to_numba
 from ecode.typed_to_numba.event import Shared
-from ecode.typed_to_numba.stages import StageSink
+from ecode.typed_to_numba.stages import Find, StageSink, exact
 
 _RETURNED = "returned"
 _NO_MEMORY: Mapping[str, Entry] = MappingProxyType({})
@@ -63,6 +63,12 @@ class BatchResult:
     outputs: dict[str, Column]
     returned: Column | None
     log: tuple[tuple[int, str, tuple[Any, ...]], ...]
+
+    def first(self, count: int) -> BatchResult:
+        """Of so many events at the beginning, what became of them; not their outputs."""
+        return replace(
+            self, passed=self.passed[:count], traps=tuple(t for t in self.traps if t[0] < count), outputs={}, log=()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +118,28 @@ class BatchProgram:
     initial: Statics
 
     @classmethod
-    def in_row(cls, programs: Sequence[Program], binding: Binding, *, has_output: bool = True) -> BatchProgram:
+    def in_row(
+        cls,
+        programs: Sequence[Program],
+        binding: Binding,
+        *,
+        has_output: bool = True,
+        morphs: int = 0,
+        find: Find = exact,
+    ) -> BatchProgram:
         """Compiles programs of which each takes what the one before makes, or passes on its own input; the first reads
         through a binding of the caller's, whose table entries `run` takes as `memory`. All may read the last one's
         parameter blocks, which `run` takes as `inputs`.
 
         The last program's output, or its input if it has none, is the output of all, unless only what passes matters.
 
+        Args:
+            morphs: of so many programs at the beginning the results do not matter: they pass all events.
+            find: which field of what the morphs made a name in the program behind them means.
+
         Raises:
             NotCompilable: the programs cannot be compiled in a row.
+            ParameterError: what one program makes can never be what the next one reads.
         """
         shared = Shared()
         first, last = programs[0], programs[-1]
@@ -130,10 +149,21 @@ class BatchProgram:
         blocks = {name: ColumnBinding(name, type_, is_block=True) for name, type_ in types.items()}
         following: Mapping[str, Sink] = {made: sink} if has_output else {}
         for number, program in reversed(list(enumerate(programs))[1:]):
-            stage = StageSink(program.typed, number, following, program.limits, shared, blocks)
+            stage = StageSink(
+                program.typed,
+                number,
+                following,
+                program.limits,
+                shared,
+                blocks,
+                find if number == morphs else exact,
+                is_morph=number < morphs,
+            )
             following = {_made_by(programs[number - 1]): stage}
         (given,) = (p.name for p in first.params if p.mode is Mode.IN)
-        event = typed_to_numba(first.typed, {given: binding, **blocks}, following, first.limits, shared=shared)
+        event = typed_to_numba(
+            first.typed, {given: binding, **blocks}, following, first.limits, shared=shared, is_morph=morphs > 0
+        )
         return cls(
             _compiled(event.source, first.limits),
             event,
@@ -187,6 +217,7 @@ class BatchProgram:
         memory: Mapping[str, Entry] = _NO_MEMORY,
         room: dict[str, int] | None = None,
         allocate: Allocate = _own_memory,
+        most_bytes: int | None = None,
     ) -> BatchResult:
         """Runs the program on a batch.
 
@@ -200,13 +231,23 @@ class BatchProgram:
             room: what earlier batches needed, so that this one need not grow; it is updated in place.
             allocate: makes so many bytes of memory for the outputs, whose content does not matter. Where batches come
                 and go, memory that has been in use is faster than new memory.
+            most_bytes: what the outputs may take. The run ends before the event that would make them larger, unless it
+                is the first one; `passed` says how many events there were.
 
         Raises:
             ParameterError: a column is missing, or its buffers contradict each other.
             ParameterError: also, the batch makes more output than a column can hold.
         """
         return _Run(
-            self, inputs, count, self.initial if statics is None else statics, budget, memory, room, allocate
+            self,
+            inputs,
+            count,
+            self.initial if statics is None else statics,
+            budget,
+            memory,
+            room,
+            allocate,
+            most_bytes,
         ).run()
 
 
@@ -228,12 +269,20 @@ class _Run:
         memory: Mapping[str, Entry],
         room: dict[str, int] | None,
         allocate: Allocate,
+        most_bytes: int | None,
     ) -> None:
         self.program, self.count, self.statics = program, count, statics
+        self.most_bytes = None if most_bytes is None else min(most_bytes, _MOST_BYTES)
         self.room = {} if room is None else room
         self.allocate = allocate
         event = program.event
+        if self.most_bytes is not None:
+            self.count = count = max(1, min(count, self.most_bytes // max(self._bytes("", 1), 1))) if count else 0
         self.places = {c: self.room.get(c, _FIRST_PLACES) for output in program.outputs for c in output.capacities}
+        taken = sum(self._bytes(level, places) for level, places in self.places.items())
+        if self.most_bytes is not None and taken > self.most_bytes:
+            # What one large event needed, or levels that were full at different times.
+            self.places = {c: max(p * self.most_bytes // taken, _FIRST_PLACES) for c, p in self.places.items()}
         self.memory: dict[str, Any] = {
             "progress": np.zeros(3, np.int64),
             "passed": np.empty(count, np.uint8),
@@ -263,6 +312,9 @@ class _Run:
             status = program.kernel(self.count, Table(self.memory[name] for name in program.event.entries))
             if status == 0:
                 break
+            if self._is_full(names[status], int(self.memory["wanted"][0])):
+                self.count = int(self.memory["progress"][0])
+                break
             self._grow(names[status], int(self.memory["wanted"][0]))
         self.statics.update(self._unpacked_statics())
         rows = int(self.memory["progress"][1])
@@ -271,7 +323,11 @@ class _Run:
         log = self.memory["log"][: int(self.memory["log_used_at"][0])].tobytes()
         returned = columns.pop(_RETURNED, None)
         return BatchResult(
-            self.memory["passed"], self._traps(), columns, returned, tuple(read_log(log, program.event.functions))
+            self.memory["passed"][: self.count],
+            self._traps(),
+            columns,
+            returned,
+            tuple(read_log(log, program.event.functions)),
         )
 
     def _measure(self) -> None:
@@ -294,7 +350,10 @@ class _Run:
 
     def _grow(self, name: str, wanted: int) -> None:
         if name in self.places:
-            size = min(max(wanted, 2 * self.places[name]), _MOST_PLACES)
+            room = 2 * self.places[name]
+            if self.most_bytes is not None:
+                room = min(room, self.most_bytes * self.places[name] // max(self._bytes(name, self.places[name]), 1))
+            size = min(max(wanted, room), _MOST_PLACES)
             if wanted > _MOST_PLACES or (self.count > 1 and self._bytes(name, wanted) > _MOST_BYTES):
                 raise ParameterError(f"{name}: the batch makes more than a column can hold", "run smaller batches")
             self.places[name] = size
@@ -310,6 +369,13 @@ class _Run:
             grown = np.empty(max(wanted, 2 * len(self.memory[name])), np.uint8)
             grown[: len(self.memory[name])] = self.memory[name]
             self.memory[name] = grown
+
+    def _is_full(self, name: str, wanted: int) -> bool:
+        """Whether the batch has events enough, before one that wants more of some memory."""
+        if self.most_bytes is None or name not in self.places or not self.memory["progress"][0]:
+            return False
+        others = sum(self._bytes(level, places) for level, places in self.places.items() if level != name)
+        return self._bytes("", self.count) + others + self._bytes(name, wanted) > self.most_bytes
 
     def _bytes(self, level: str, places: int) -> int:
         """How many bytes all buffers of a level take for so many places."""
@@ -369,7 +435,7 @@ class _Run:
         if not self.memory["progress"][2]:
             return ()
         found = []
-        for event in np.flatnonzero(self.memory["traps"]).tolist():
+        for event in np.flatnonzero(self.memory["traps"][: self.count]).tolist():
             site = self.program.event.sites[int(self.memory["traps"][event]) - 1]
             where = diagnostic(self.program.texts[site.program], site.at, Category.TYPE, "")
             found.append((event, Trap(site.kind, where.line, where.column, site.program, site.reason)))

@@ -58,6 +58,7 @@ class Code:
         preloaded: names of their numbers.
         ranges: of the variables of the loops around.
         shown: where the source line begins that was written last, as a comment.
+        charges_input: copies of inputs are being written that `input_left` bounds.
         finish: writes what happens when the program returns with these parts (None: without a value).
         work: the units of values.
     """
@@ -75,6 +76,7 @@ class Code:
     loops: list[LoopText] = field(default_factory=list)
     ranges: dict[Variable, Range] = field(default_factory=dict)
     shown: int = -1
+    charges_input: bool = False
     work: Work = field(init=False)
 
     def __post_init__(self) -> None:

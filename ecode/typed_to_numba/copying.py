@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ecode.arithmetic import plain
 from ecode.bindings import Reader, Site
-from ecode.errors import NotCompilable
+from ecode.errors import NotCompilable, TrapKind
 from ecode.layout import MEMORY_LAYOUT
 from ecode.typed import ValueType
 from ecode.typed_to_numba.code import Code
@@ -59,9 +59,18 @@ class _Copy:
     def _text(self, parts: tuple[str, str]) -> tuple[str, str]:
         emitter = self.code.emitter
         address, length = emitter.temp(parts[0]), emitter.temp(parts[1])
-        copied = self.code.stored.allocate(emitter, f"{length} + 1", 1, self.at, is_limited=False)
+        copied = self._allocate(f"{length} + 1", 1)
         emitter.line(f"copy({copied}, {address}, {length})", f"store_int8({copied} + {length}, 0)")
         return f"({copied} if {address} != 0 else 0)", length
+
+    def _allocate(self, count: str, size: int) -> str:
+        """The address of memory for so many elements of a size, which is charged to outputs or to the copied input."""
+        emitter, stored = self.code.emitter, self.code.stored
+        if self.is_input and self.code.charges_input:
+            needed = emitter.temp(f"{size} * ({count})")
+            emitter.trap(f"{needed} > input_left", TrapKind.SIZE_LIMIT, self.at)
+            emitter.line(f"input_left -= {needed}")
+        return stored.allocate(emitter, count, size, self.at, is_limited=not self.is_input)
 
     def _record(self, source: Site, type_: Ref, to: StoredSite, depth: int) -> None:
         code, emitter, stored = self.code, self.code.emitter, self.code.stored
@@ -88,9 +97,9 @@ class _Copy:
 
     def _room(self, type_: Array, to: StoredSite, count: str) -> None:
         """New memory for the elements of a dynamic array."""
-        emitter, stored = self.code.emitter, self.code.stored
+        emitter = self.code.emitter
         size = MEMORY_LAYOUT.size(type_.element, self.code.program.structs)
-        address = stored.allocate(emitter, count, size, self.at, is_limited=not self.is_input)
+        address = self._allocate(count, size)
         emitter.line(f"zero({address}, {size} * {count})")
         if isinstance(to, Scattered):
             emitter.line(f"{to.names[0]} = {address}", f"{to.names[1]} = {count}")
@@ -122,7 +131,7 @@ class _Copy:
         stored.clear(emitter, to)
         with emitter.block(f"if {self.reader.present(emitter, source)}:"):
             size = MEMORY_LAYOUT.size(type_.target, code.program.structs)
-            address = stored.allocate(emitter, "1", size, self.at, is_limited=False)
+            address = self._allocate("1", size)
             emitter.line(f"zero({address}, {size})")
             stored.store(emitter, to, (address, address, f"{address} + {size}"))
             inner = self.reader.target(emitter, source)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ecode.arithmetic import plain
@@ -72,6 +73,9 @@ class EventKernel:
     functions: tuple[str, ...]
 
 
+# How often a record may be copied for pointers into it, beyond what any event may allocate.
+_MOST_COPIES = 16
+
 # The int64 words of `progress`: the next event, the next row, how many events trapped.
 PROGRESS = ("event", "row", "trapped")
 
@@ -84,6 +88,8 @@ def typed_to_numba(
     keep: Keep = Keep.PASSED,
     results: Sink | None = None,
     shared: Shared | None = None,
+    *,
+    is_morph: bool = False,
 ) -> EventKernel:
     """Writes the kernel of a program.
 
@@ -96,11 +102,13 @@ def typed_to_numba(
         keep: which events leave a row.
         results: where the results of the program itself go, if anybody wants them.
         shared: what this program and those behind it (`stages`) share.
+        is_morph: the program's result does not matter: every event passes that does not trap.
 
     Raises:
         NotCompilable: the program uses something that only the interpreter has.
     """
-    return Event(program, bindings, sinks, limits, keep, results, shared or Shared()).kernel()
+    event = Event(program, bindings, sinks, limits, keep, results, shared or Shared())
+    return event.kernel(is_morph=is_morph)
 
 
 class Shared:
@@ -132,17 +140,20 @@ class Event:
         self.statics = StaticsText(self.code)
         self.nodes = list(walk(program.body))
         self.pointed = {base_of(node.place) for node in self.nodes if isinstance(node, AddressOf)}
-        returns = [node for node in self.nodes if isinstance(node, Return) and not _is_dropped(node)]
-        self.has_one_end = len(returns) + (program.returns is None) <= 1
+        self.is_morph = False
+        self.has_one_end = False
 
-    def kernel(self) -> EventKernel:
+    def kernel(self, *, is_morph: bool = False) -> EventKernel:
         """The text of the whole kernel."""
-        self.write()
+        self.write(is_morph=is_morph)
         return self._assembled()
 
-    def write(self) -> None:
-        """Writes the event, from its inputs to its end, which leaves the function."""
+    def write(self, *, is_morph: bool = False) -> None:
+        """Writes the event, from its inputs to its end, which leaves the function. The result of a morph is ignored."""
         emitter, code = self.emitter, self.code
+        self.is_morph = is_morph
+        ways_out = [node for node in self.nodes if isinstance(node, Return) and (is_morph or not _is_dropped(node))]
+        self.has_one_end = len(ways_out) + (is_morph or self.program.returns is None) <= 1
         code.spend(str(self.program.work), self.program.body.at)
         self._place_variables()
         self._bind_inputs()
@@ -192,16 +203,29 @@ class Event:
             site = binding.root(emitter)
             if not isinstance(param.type, Record):
                 variable = code.stored.scattered(emitter, type_, param.name)
-                copy_value(code, binding, site, type_, variable, 0, is_input=goes_into_strings)
+                with self._charged(binding):
+                    copy_value(code, binding, site, type_, variable, 0, is_input=goes_into_strings)
                 code.roots[param.name] = (code.stored, variable)
             elif param in self.pointed or param.name in kept or goes_into_strings:
                 moved = code.stored.in_frame(type_)
-                copy_value(code, binding, site, type_, moved, 0, is_input=True)
+                with self._charged(binding):
+                    copy_value(code, binding, site, type_, moved, 0, is_input=True)
                 code.roots[param.name] = (code.stored, moved)
             else:
                 code.roots[param.name] = (binding, site)
                 code.sites[(param.name,)] = site
         self._preload()
+
+    @contextmanager
+    def _charged(self, binding: Binding) -> Iterator[None]:
+        """Bounds what is copied inside, where a binding knows the size of its record: nulls may stand for any number
+        of zeros, and pointers may share a target without end."""
+        size = getattr(binding, "size", None)
+        if size is not None:
+            self.emitter.line(f"input_left = {self.limits.output_bytes} + {_MOST_COPIES} * ({size(self.emitter)})")
+        self.code.charges_input = size is not None
+        yield
+        self.code.charges_input = False
 
     def _preload(self) -> None:
         """Finds the fields of bound parameters that lie outside arrays, and loads their numbers, once an event."""
@@ -238,7 +262,9 @@ class Event:
     def _finish(self, parts: Parts | None) -> None:
         """Writes the end of an event: outputs, state, answer."""
         emitter, program = self.emitter, self.program
-        if parts is None and program.returns is not None:
+        if self.is_morph:
+            parts = None
+        elif parts is None and program.returns is not None:
             parts = ("0",) * (2 if program.returns == STRING else 1)
         if parts is None:
             self._leave(str(PASSED), is_row=True)

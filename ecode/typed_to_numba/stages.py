@@ -7,23 +7,34 @@ Where a program ends well, the text of the next one follows; if any of them drop
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
-from ecode.arithmetic import is_floating, plain
+from ecode.arithmetic import plain
 from ecode.bindings import Binding, Reader, Sink, Site, Written
 from ecode.environment import Mode
-from ecode.errors import NotCompilable
+from ecode.errors import NotCompilable, ParameterError
 from ecode.limits import Limits
 from ecode.outcome import Keep
 from ecode.typed import Structs, TypedProgram, ValueType
 from ecode.typed_to_numba import numbers
+from ecode.typed_to_numba.code import Literals
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.typed_to_numba.event import Event, Shared
-from ecode.types import Array, Basic, Default, Field, Pointer, Ref
+from ecode.typed_to_numba.fitting import fitted
+from ecode.types import CHAR, STRING, Array, Basic, Default, Field, Kind, Pointer, Ref, Struct
 
 MOST_ENDS = 64
 """How often the text of a program may be repeated because those before it end in several places."""
+
+Find: TypeAlias = Callable[[Struct, str, tuple[str, ...]], Field | None]
+"""The field of a structure that a name means, at the path of that name."""
+
+
+def exact(struct: Struct, name: str, path: tuple[str, ...]) -> Field | None:
+    """The field of just that name."""
+    return struct.find(name)
 
 
 class StageSink:
@@ -35,6 +46,8 @@ class StageSink:
         sinks: what follows: for each of its outputs, or for its input.
         shared: by all programs of the row.
         blocks: the bindings of parameter blocks.
+        find: which field of what was made a name means.
+        is_morph: the result of the program does not matter.
     """
 
     def __init__(
@@ -45,11 +58,14 @@ class StageSink:
         limits: Limits,
         shared: Shared,
         blocks: Mapping[str, Binding],
+        find: Find = exact,
+        *,
+        is_morph: bool = False,
     ) -> None:
         if any(variable.is_static for variable in program.variables):
             raise NotCompilable("a program behind another one cannot have static variables")
         self.program, self.number, self.sinks, self.limits, self.shared = program, number, sinks, limits, shared
-        self.blocks = blocks
+        self.blocks, self.find, self.is_morph = blocks, find, is_morph
         (self.input,) = (param.name for param in program.params if param.mode is Mode.IN)
         self._written = 0
 
@@ -58,9 +74,12 @@ class StageSink:
         if self._written > MOST_ENDS:
             raise NotCompilable(f"the programs before this one end in more than {MOST_ENDS} places")
         before, emitter.program = emitter.program, self.number
-        made = _Made(source, _MadeSite(site, written.type, written.type), written.structs)
+        here = self.program.param_types[self.input]
+        root, own = _MadeSite(site, written.type, here), self.program.structs
+        made = _Made(source, root, written.structs, own, self.find, self.shared.literals)
         bindings = {self.input: made, **self.blocks}
-        Event(self.program, bindings, self.sinks, self.limits, Keep.PASSED, None, self.shared, emitter).write()
+        event = Event(self.program, bindings, self.sinks, self.limits, Keep.PASSED, None, self.shared, emitter)
+        event.write(is_morph=self.is_morph)
         emitter.program = before
 
 
@@ -72,73 +91,168 @@ class _MadeSite:
         site: None where that program has made no such thing: it reads as its default, else zero.
         type: there; it may be another than here, in names of structures and in the width of numbers.
         wanted: the type here.
+        path: the names of the fields that lead here.
+        there: the condition that no null pointer led here, "" where none can.
+        extent: of characters that are a string here: how many there are.
     """
 
     site: Site | None
     type: ValueType
     wanted: ValueType
+    path: tuple[str, ...] = ()
+    there: str = ""
+    extent: str = ""
     default: Default = None
 
 
 class _Made:
     """Reads what the program before has made, through that program's reader, by the names of fields."""
 
-    def __init__(self, reader: Reader, root: _MadeSite, structs: Structs) -> None:
-        self._reader, self._root, self._structs = reader, root, structs
+    def __init__(
+        self, reader: Reader, root: _MadeSite, structs: Structs, own: Structs, find: Find, literals: Literals
+    ) -> None:
+        self._reader, self._root, self._structs, self._own = reader, root, structs, own
+        self._find, self._literals = find, literals
 
     def root(self, emitter: Emitter) -> _MadeSite:
         return self._root
 
     def field(self, emitter: Emitter, site: _MadeSite, field: Field) -> _MadeSite:
-        theirs = self._structs[site.type.name].find(field.name) if isinstance(site.type, Ref) else None
-        # Arrays counted by other fields, or of other sizes, would be read beyond their end.
-        is_array = isinstance(field.type, Array)
-        if site.site is None or theirs is None or (is_array and _dims(theirs.type) != _dims(field.type)):
-            return _MadeSite(None, field.type, field.type, field.notes.default)
-        return _MadeSite(self._reader.field(emitter, site.site, theirs), theirs.type, field.type)
+        path = (*site.path, field.name)
+        if site.site is None or not isinstance(site.type, Ref):
+            # A structure that is not there is null, and so is all of it.
+            return _MadeSite(None, field.type, field.type, path)
+        struct = self._structs[site.type.name]
+        theirs = self._find(struct, field.name, path)
+        if theirs is None:
+            dim = self._counts(site, field.name)
+            if isinstance(dim, int):
+                return _MadeSite(None, field.type, field.type, path, default=dim)
+            theirs = struct.find(dim) if dim is not None else None
+        if theirs is None:
+            return _MadeSite(None, field.type, field.type, path, default=field.notes.default)
+        found = self._reader.field(emitter, site.site, theirs)
+        made = self._value(emitter, _MadeSite(found, theirs.type, field.type, path))
+        if isinstance(field.type, Array):
+            self._check_extents(site, made, field.type)
+        elif field.type == STRING and isinstance(made.type, Array):
+            (dim,) = made.type.dims
+            size = struct.find(dim) if isinstance(dim, str) else None
+            extent = str(dim)
+            if size is not None and isinstance(size.type, Basic):
+                extent = emitter.temp(
+                    self._reader.number(emitter, self._reader.field(emitter, site.site, size), size.type)
+                )
+            made = replace(made, extent=extent)
+        return made
 
     def element(self, emitter: Emitter, site: _MadeSite, array: Array, index: str) -> _MadeSite:
         if site.site is None or not isinstance(site.type, Array):
-            return _MadeSite(None, array.element, array.element)
-        return _MadeSite(self._reader.element(emitter, site.site, site.type, index), site.type.element, array.element)
+            return _MadeSite(None, array.element, array.element, site.path)
+        found = self._reader.element(emitter, site.site, site.type, index)
+        return self._value(emitter, _MadeSite(found, site.type.element, array.element, site.path))
 
     def elements(self, emitter: Emitter, site: _MadeSite) -> str | None:
         if site.site is None or not (isinstance(site.type, Array) and isinstance(site.wanted, Array)):
             return None
         theirs, wanted = site.type.element, site.wanted.element
-        is_same = isinstance(theirs, Basic) and isinstance(wanted, Basic) and plain(theirs) == plain(wanted)
+        is_same = isinstance(theirs, Basic) and isinstance(wanted, Basic) and _as_read(theirs, wanted) == plain(wanted)
         return self._reader.elements(emitter, site.site) if is_same else None
 
     def target(self, emitter: Emitter, site: _MadeSite) -> _MadeSite:
         assert isinstance(site.wanted, Pointer)
-        if site.site is None or not isinstance(site.type, Pointer):
-            return _MadeSite(None, site.wanted.target, site.wanted.target)
-        return _MadeSite(self._reader.target(emitter, site.site), site.type.target, site.wanted.target)
+        made = replace(site, wanted=site.wanted.target)
+        if site.site is None:
+            return replace(made, type=site.wanted.target)
+        if isinstance(site.type, Pointer):
+            found = self._reader.target(emitter, site.site)
+            made = replace(made, site=found, type=site.type.target, there=self._reader.present(emitter, site.site))
+        return self._value(emitter, made)
 
     def present(self, emitter: Emitter, site: _MadeSite) -> str:
         if site.site is None:
-            return "True" if site.default is not None else "False"
-        return self._reader.present(emitter, site.site)
+            return "False" if site.default is None else "True"
+        return site.there or self._reader.present(emitter, site.site)
 
     def number(self, emitter: Emitter, site: _MadeSite, type_: Basic) -> str:
         wanted = plain(type_)
         assert wanted is not None
-        theirs = plain(site.type) if isinstance(site.type, Basic) else None
-        if site.site is None or theirs is None or not isinstance(site.type, Basic):
+        if site.site is None or not isinstance(site.type, Basic):
             default = site.default if isinstance(site.default, int | float) else 0
             return numbers.constant(default, wanted)
-        number = self._reader.number(emitter, site.site, site.type)
-        if theirs == wanted:
-            return number
-        if is_floating(wanted):
-            return f"as_{wanted}({number})"
-        if is_floating(theirs):
-            return f"saturated_{wanted}({number})"
-        return f"as_int64(as_{wanted}({number}))" if wanted.size < 8 else number
+        number, found = self._reader.number(emitter, site.site, site.type), _as_read(site.type, type_)
+        assert found is not None
+        if site.type.kind is Kind.BOOLEAN:
+            number = f"(1 if {number} != 0 else 0)"
+        elif found != plain(site.type):
+            number = f"as_int64(as_{found}({number}))"
+        return fitted(emitter, number, found, wanted, ".".join(("$", *site.path)))
 
     def string(self, emitter: Emitter, site: _MadeSite) -> tuple[str, str]:
-        return ("0", "0") if site.site is None else self._reader.string(emitter, site.site)
+        if site.site is None:
+            if not isinstance(site.default, str):
+                return "0", "0"
+            text = site.default.encode()
+            return self._literals.address(emitter, text), str(len(text))
+        if not isinstance(site.type, Array):
+            return self._reader.string(emitter, site.site)
+        address = emitter.temp(self._reader.elements(emitter, site.site) or "0")
+        return address, emitter.temp(f"find_zero({address}, {site.extent} if {address} != 0 else 0)")
+
+    # Inside
+
+    def _value(self, emitter: Emitter, made: _MadeSite) -> _MadeSite:
+        """A value as the type here: pointers that are none here are followed. What can never be read is refused."""
+        while isinstance(made.type, Pointer) and not isinstance(made.wanted, Pointer):
+            there = self._reader.present(emitter, made.site)
+            made = replace(made, site=self._reader.target(emitter, made.site), type=made.type.target, there=there)
+        theirs, wanted = made.type, made.wanted
+        while isinstance(theirs, Pointer):
+            theirs = theirs.target
+        while isinstance(wanted, Pointer):
+            wanted = wanted.target
+        is_text = wanted == STRING and isinstance(theirs, Array) and theirs.element == CHAR and len(theirs.dims) == 1
+        if isinstance(theirs, Basic) and isinstance(wanted, Basic):
+            is_readable = theirs == wanted or _as_read(theirs, wanted) is not None
+        else:
+            is_readable = type(theirs) is type(wanted) or (is_text and made.type == theirs)
+        if not is_readable:
+            raise ParameterError(f"{'.'.join(made.path)}: {made.type} cannot be read as {made.wanted}")
+        return made
+
+    def _check_extents(self, site: _MadeSite, made: _MadeSite, wanted: Array) -> None:
+        """Arrays counted by other fields, or of other sizes, would be read beyond their end."""
+        assert isinstance(site.type, Ref)
+        assert isinstance(made.type, Array)
+        own: list[int | str | None] = []
+        for dim in wanted.dims:
+            if isinstance(dim, str):
+                size = self._find(self._structs[site.type.name], dim, (*site.path, dim))
+                own.append(size.name if size is not None else self._counts(site, dim))
+            else:
+                own.append(dim)
+        if tuple(own) != made.type.dims:
+            raise ParameterError(f"{'.'.join(made.path)}: {made.type} cannot be read as {wanted}, of another extent")
+
+    def _counts(self, site: _MadeSite, name: str) -> int | str | None:
+        """By what the array there is counted that is counted by `name` here: a field's name, or so many."""
+        if not (isinstance(site.type, Ref) and isinstance(site.wanted, Ref)):
+            return None
+        for array in self._own[site.wanted.name].fields:
+            if not (isinstance(array.type, Array) and name in array.type.dims):
+                continue
+            there = self._find(self._structs[site.type.name], array.name, (*site.path, array.name))
+            if there is not None and isinstance(there.type, Array) and len(there.type.dims) == len(array.type.dims):
+                return there.type.dims[array.type.dims.index(name)]
+        return None
 
 
-def _dims(type_: ValueType) -> tuple[int | str, ...]:
-    return type_.dims if isinstance(type_, Array) else ()
+def _as_read(theirs: Basic, wanted: Basic) -> Basic | None:
+    """The plain type of a number there that is read as another here: characters and enumerations are unsigned where
+    they are no longer such. None if it cannot be read as that."""
+    number = plain(theirs)
+    if number is None or STRING in (theirs, wanted) or plain(wanted) is None:
+        return None
+    if theirs.kind in (Kind.CHAR, Kind.ENUMERATION) and wanted.kind is not theirs.kind:
+        return Basic(Kind.UNSIGNED, theirs.size)
+    return number

@@ -153,8 +153,9 @@ def read_stretch(
     try:
         for chunk in _chunks(chunker, part, len(runs)):
             chosen = maker.choose(chunk)
-            if chosen is not None and (batch := maker.chunk_to_batch(chosen)).num_rows:
-                yield batch
+            for batch in maker.chunk_to_batches(chosen) if chosen is not None else ():
+                if batch.num_rows:
+                    yield batch
             if maker.is_done:
                 break
         maker.check()

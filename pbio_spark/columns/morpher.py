@@ -19,17 +19,20 @@ from ecode import Mode, Param, TrapKind
 from ecode.columns import Column
 from ecode.columns.batch import BatchProgram, BatchResult
 from ecode.native.table import Entry
-from ecode.types import FLOAT64, Default, Field, Record
+from ecode.types import FLOAT64, Default, Field, Record, Struct
 from pbio_spark.columns.converter import Converter, Decoded, is_ready, plan_to_converter
 from pbio_spark.columns.made import MadeColumns
-from pbio_spark.columns.planner import format_to_plan
+from pbio_spark.columns.planner import find_field, format_to_plan
 from pbio_spark.columns.ways import PARAMETERS, Way
-from pbio_spark.columns.wire_binding import WireBinding
+from pbio_spark.columns.wire_binding import WireBinding, by_name
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_schema import Presentation
 
 FILTER = "filter"
+
+MOST_BYTES = 16 << 20
+"""What the columns that programs make of a batch may take, unless one record takes more."""
 
 AnyConverter: TypeAlias = "Converter | FilterConverter | MorphConverter"
 
@@ -47,7 +50,8 @@ def way_to_converter(
 ) -> AnyConverter:
     """Compile a way; fused kernels also where they are in the cache.
 
-    Raises what `format_to_plan` raises, and PBIO_BAD_PROGRAM.
+    Raises what `format_to_plan` raises, PBIO_INCOMPATIBLE_TYPE, and ecode.NotCompilable if the programs of the way are
+    too much for one kernel.
     """
     defaults = {**way.defaults, **defaults}
     # A filter has a kernel of its own where the plain kernels follow, or transforms that go on from the same record.
@@ -61,16 +65,16 @@ def way_to_converter(
             inner = replace(plan_to_converter(plan, fused=fused or is_ready(plan, fused=True)), target=way.target)
         else:
             made = MadeColumns(_output(steps[-1][1]), schema, presentation, aliases, defaults)
-            inner = MorphConverter(_programs(form, steps), made, way.text, way.target)
+            programs = _programs(form, steps, len(way.transforms), aliases)
+            inner = MorphConverter(programs, made, way.text, way.target)
             # Columns that can never be are found here, by a batch of nothing.
             inner.decoder().decode(np.empty(0, np.int64), np.empty(0, np.int64))
         if way.keep is None or not is_apart:
             return inner
-        return FilterConverter(inner, _programs(form, [(FILTER, way.keep)], has_output=False), way.text, way.target)
-    except ecode.NotCompilable as error:
-        raise PbioError(
-            "PBIO_BAD_PROGRAM", f"the way {way.text} cannot be compiled: {error}", format=form.name
-        ) from error
+        kept = _programs(form, [(FILTER, way.keep)], 0, aliases, has_output=False)
+        return FilterConverter(inner, kept, way.text, way.target)
+    except ecode.ParameterError as error:
+        raise PbioError("PBIO_INCOMPATIBLE_TYPE", error.message, format=form.name) from error
 
 
 def with_parameters(converter: AnyConverter, block: Mapping[str, float]) -> AnyConverter:
@@ -87,9 +91,21 @@ def _with_own(converter: Converter | MorphConverter, block: Mapping[str, float])
     return replace(converter, programs=replace(converter.programs, block=block))
 
 
-def _programs(form: Format, steps: Sequence[tuple[str, ecode.Program]], *, has_output: bool = True) -> Programs:
-    binding = WireBinding(form, _input(steps[0][1]))
-    program = BatchProgram.in_row([step for _, step in steps], binding, has_output=has_output)
+def _programs(
+    form: Format,
+    steps: Sequence[tuple[str, ecode.Program]],
+    morphs: int,
+    aliases: Mapping[str, str],
+    *,
+    has_output: bool = True,
+) -> Programs:
+    """The programs of a way, of which so many at the beginning are transforms of formats."""
+
+    def find(struct: Struct, name: str, path: tuple[str, ...]) -> Field | None:
+        return find_field(struct, name, aliases, path)
+
+    binding = WireBinding(form, _input(steps[0][1]), by_name if morphs else find)
+    program = BatchProgram.in_row([step for _, step in steps], binding, has_output=has_output, morphs=morphs, find=find)
     block = {field.name: 0.0 if field.type == FLOAT64 else 0 for field in _block_fields(steps[-1][1])}
     return Programs(form, program, tuple(name for name, _ in steps), dict(binding.texts), block)
 
@@ -105,15 +121,24 @@ class Programs:
     block: Mapping[str, float] = field(default_factory=dict, compare=False)
     """The values of the parameter block, by name."""
 
-    def run(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], room: dict[str, int]) -> BatchResult:
-        """Run over records that lie in memory; `room` is what earlier batches needed (see `BatchProgram.run`).
+    def run(
+        self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], room: dict[str, int], most_bytes: int
+    ) -> BatchResult:
+        """Run over records that lie in memory, or the first of them: see `room` and `most_bytes` of `BatchProgram.run`.
 
         Raises OverflowError if that makes more than one batch should hold.
         """
         texts = {name: np.frombuffer(text, np.uint8) for name, text in self.texts.items()}
         memory: dict[str, Entry] = {"starts": starts, "ends": ends, **texts}
         try:
-            return self.program.run(self._inputs, len(starts), memory=memory, room=room, allocate=pa.allocate_buffer)
+            return self.program.run(
+                self._inputs,
+                len(starts),
+                memory=memory,
+                room=room,
+                allocate=pa.allocate_buffer,
+                most_bytes=most_bytes,
+            )
         except ecode.ParameterError as error:
             raise OverflowError(str(error)) from error
 
@@ -165,22 +190,28 @@ class FilterConverter:
         """The text of all kernels."""
         return f"{self.programs.program.kernel.source}\n\n{self.inner.source}"
 
-    def decoder(self) -> FilterDecoder:
-        return FilterDecoder(self)
+    def decoder(self, most_bytes: int = MOST_BYTES) -> FilterDecoder:
+        return FilterDecoder(self, most_bytes)
 
 
 class FilterDecoder:
     """Runs a `FilterConverter`."""
 
-    def __init__(self, converter: FilterConverter) -> None:
-        self.converter = converter
-        self._inner = converter.inner.decoder()
+    def __init__(self, converter: FilterConverter, most_bytes: int) -> None:
+        self.converter, self._most_bytes = converter, most_bytes
+        inner = converter.inner
+        self._inner = inner.decoder() if isinstance(inner, Converter) else inner.decoder(most_bytes)
         self._room: dict[str, int] = {}
 
     def decode(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
-        result = self.converter.programs.run(starts, ends, self._room)
+        result = self.converter.programs.run(starts, ends, self._room, self._most_bytes)
         kept = np.flatnonzero(result.passed)
-        return _with_rows(self._inner.decode(starts[kept], ends[kept]), kept, self.converter.programs, result)
+        decoded = self._inner.decode(starts[kept], ends[kept])
+        if len(decoded.status) < len(kept):
+            # The first record that was not decoded, and all after it, come again.
+            result = result.first(int(kept[len(decoded.status)]))
+            kept = kept[: len(decoded.status)]
+        return _with_rows(decoded, kept, self.converter.programs, result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,19 +232,19 @@ class MorphConverter:
         """The text of the kernel."""
         return self.programs.program.kernel.source
 
-    def decoder(self) -> MorphDecoder:
-        return MorphDecoder(self)
+    def decoder(self, most_bytes: int = MOST_BYTES) -> MorphDecoder:
+        return MorphDecoder(self, most_bytes)
 
 
 class MorphDecoder:
-    """Runs a `MorphConverter`."""
+    """Runs a `MorphConverter`: on the first of the records where all of them would make too large a batch."""
 
-    def __init__(self, converter: MorphConverter) -> None:
-        self.converter = converter
+    def __init__(self, converter: MorphConverter, most_bytes: int) -> None:
+        self.converter, self._most_bytes = converter, most_bytes
         self._room: dict[str, int] = {}
 
     def decode(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
-        result = self.converter.programs.run(starts, ends, self._room)
+        result = self.converter.programs.run(starts, ends, self._room, self._most_bytes)
         (output,) = result.outputs.values()
         batch, bad = self.converter.made.to_batch(output)
         status = np.zeros(batch.num_rows, np.int32)

@@ -20,14 +20,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+import ecode
 from ecode.native import Kernel
 from ecode.native.table import address_of
 from ecode.types import Default
-from morph import Rejection
+from morph import Problem, Rejection, Transform
 from pbio_spark.columns.chunks import DAMAGE, Chunk, Chunker
 from pbio_spark.columns.converter import Decoded, Decoder, together
 from pbio_spark.columns.explain import explain
-from pbio_spark.columns.morpher import AnyConverter, FilterDecoder, MorphDecoder, way_to_converter
+from pbio_spark.columns.morpher import (
+    AnyConverter,
+    FilterConverter,
+    FilterDecoder,
+    MorphConverter,
+    MorphDecoder,
+    way_to_converter,
+)
 from pbio_spark.columns.nulls import unexpected_nulls
 from pbio_spark.columns.ways import Request, Way, find_way, rejection_to_error
 from pbio_spark.errors import PbioError
@@ -124,11 +132,46 @@ class Wanted:
 
     def converter(self, form: Format, *, fused: bool) -> AnyConverter | Rejection:
         """The converter of a format, or why there is none. Raises what `find_way` and `way_to_converter` raise."""
-        way = Way() if self.request is None else find_way(form, self.request, self.formats, self.store)
-        if isinstance(way, Rejection):
-            return way
-        return way_to_converter(
-            form, way, self.data_schema, self.presentation, self.aliases, self.defaults, self.symbols, fused=fused
+        unusable: dict[Transform, Problem] = {}
+        while True:
+            way = self._way(form, unusable)
+            if isinstance(way, Rejection):
+                return way
+            try:
+                return way_to_converter(
+                    form,
+                    way,
+                    self.data_schema,
+                    self.presentation,
+                    self.aliases,
+                    self.defaults,
+                    self.symbols,
+                    fused=fused,
+                )
+            except ecode.NotCompilable as error:
+                last = way.route[-1] if way.route else None
+                if last is None or last in unusable:
+                    raise PbioError(
+                        "PBIO_BAD_PROGRAM",
+                        f"the way {way.text} cannot be compiled: {error.message}",
+                        format=form.name,
+                        hint="make the program smaller, or split what it does",
+                    ) from error
+                problem = Problem("MORPH_BAD_TRANSFORM", f"it cannot be compiled: {error.message}", str(last))
+                log.warning("%s %s: %s; the next best way is taken", form.name, form.id.hex(), problem)
+                unusable[last] = problem
+
+    def _way(self, form: Format, unusable: Mapping[Transform, Problem]) -> Way | Rejection:
+        if self.request is None:
+            return Way()
+        return find_way(
+            form,
+            self.request,
+            self.formats,
+            self.store,
+            aliases=self.aliases,
+            defaults=self.defaults,
+            unusable=unusable,
         )
 
     def wants(self, form: Format) -> bool:
@@ -170,9 +213,9 @@ def read_batches(wanted: Wanted, part: Part, source: BinaryIO) -> Iterator[pa.Re
     records = 0
     for chunk in chunker.chunks(part.start, part.end, part.ordinal):
         records += len(chunk.positions) - (chunk.error is not None)
-        batch = maker.chunk_to_batch(chunk)
-        if batch.num_rows:
-            yield batch
+        for batch in maker.chunk_to_batches(chunk):
+            if batch.num_rows:
+                yield batch
     if part.records not in (None, records):
         raise PbioError(
             "PBIO_ROWS_GONE",
@@ -197,17 +240,29 @@ class BatchMaker:
         self._data_schema = wanted.data_schema
         self._decoders: dict[int, AnyDecoder | Rejection] = {}
 
-    def chunk_to_batch(self, chunk: Chunk) -> pa.RecordBatch:
+    def chunk_to_batches(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+        """The rows of a chunk: one batch, or several where programs make more of the records than one should hold."""
+        first, step = 0, len(chunk.positions)
+        while first < len(chunk.positions):
+            batch, done = self._some_to_batch(chunk, first, min(first + step, len(chunk.positions)))
+            yield batch
+            # Records that come again, because others of the chunk were too much, do so only a few times.
+            first, step = done, max(2 * (done - first), 1)
+
+    def _some_to_batch(self, chunk: Chunk, first: int, stop: int) -> tuple[pa.RecordBatch, int]:
+        """The rows of some entries of a chunk, and the first entry that is left for another batch."""
         count = len(chunk.positions)
         row_of = np.full(count, -1, np.int64)
         status = np.zeros(count, np.int32)
         wanted = np.ones(count, np.bool_)
         errors: dict[int, PbioError] = {}
         batches: list[pa.RecordBatch] = []
+        rejected: list[tuple[Rejection, npt.NDArray[np.int64]]] = []
         rows = 0
-        are_alike = (chunk.formats == chunk.formats[0]).all()
-        for number in chunk.formats[:1] if are_alike else np.unique(chunk.formats):
-            having = np.arange(count) if are_alike else np.flatnonzero(chunk.formats == number)
+        formats = chunk.formats[first:stop]
+        are_alike = (formats == formats[0]).all()
+        for number in formats[:1] if are_alike else np.unique(formats):
+            having = first + (np.arange(stop - first) if are_alike else np.flatnonzero(formats == number))
             if number >= 0 and not self._is_wanted(self.formats[number]):
                 wanted[having] = False
                 continue
@@ -216,16 +271,19 @@ class BatchMaker:
                 continue
             decoder = self._decoder(int(number))
             if isinstance(decoder, Rejection):
-                wanted[having] = not self._is_dropped(decoder, len(having))
+                rejected.append((decoder, having))
                 continue
             is_all = len(sound) == count
             starts, ends = (at if is_all else at[sound] for at in (chunk.starts, chunk.ends))
             decoded = self._checked(self._decode(decoder, starts, ends), self.formats[number])
-            if is_all and not decoded.status.any():
+            done = len(decoded.status)
+            if is_all and done == count and not decoded.status.any():
                 own = sound if decoded.rows is None else decoded.rows
-                return self._finish(
-                    decoded.batch, chunk, np.flatnonzero(own >= 0), _Bad(own, decoded.status, decoded.errors)
-                )
+                bad = _Bad(own, decoded.status, decoded.errors)
+                return self._finish(decoded.batch, chunk, np.flatnonzero(own >= 0), bad), count
+            if done < len(sound):
+                stop = min(stop, int(sound[done]))
+            sound = sound[:done]
             status[sound] = decoded.status
             own = np.arange(len(sound)) if decoded.rows is None else decoded.rows
             row_of[sound] = np.where(own < 0, -1, own + rows)
@@ -234,16 +292,18 @@ class BatchMaker:
             errors |= {int(sound[i]): error for i, error in decoded.errors.items()}
             batches.append(decoded.batch)
             rows += decoded.batch.num_rows
+        for rejection, having in rejected:
+            wanted[having] = not self._is_dropped(rejection, int((having < stop).sum()))
         row_of[status != 0] = -1
-        if chunk.error is not None and self._is_end(chunk.error):
+        if stop == count and chunk.error is not None and self._is_end(chunk.error):
             wanted[-1] = False
         bad = _Bad(row_of, status, errors)
-        kept = self._keep(chunk, np.flatnonzero(wanted), bad)
+        kept = self._keep(chunk, first + np.flatnonzero(wanted[first:stop]), bad)
         data = pa.concat_batches(batches) if batches else self._nulls()
         taken = row_of[kept]
         if len(taken) != rows or (np.diff(taken) != 1).any() or (taken[:1] != 0).any():
             data = data.take(pa.array(taken, mask=taken < 0))
-        return self._finish(data, chunk, kept, bad)
+        return self._finish(data, chunk, kept, bad), stop
 
     def tell_of_omissions(self) -> None:
         """Log how many records have been left out."""
@@ -271,7 +331,11 @@ class BatchMaker:
             # Only IDs of version 2 are hashes: two files may mean different formats by one of the others.
             if converter is None or (not isinstance(converter, Rejection) and converter.format != form):
                 converter = self.wanted.converter(form, fused=False)
-            decoder = self._decoders[number] = converter if isinstance(converter, Rejection) else converter.decoder()
+            if isinstance(converter, FilterConverter | MorphConverter):
+                decoder = converter.decoder(self.wanted.max_batch_bytes)
+            else:
+                decoder = converter if isinstance(converter, Rejection) else converter.decoder()
+            self._decoders[number] = decoder
         return decoder
 
     def _is_dropped(self, rejection: Rejection, count: int) -> bool:
@@ -284,14 +348,17 @@ class BatchMaker:
         return on_reject == "drop"
 
     def _decode(self, decoder: AnyDecoder, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
-        """Decode records, in smaller batches where one would not hold them."""
+        """Decode records, or the first of them, in smaller batches where one would not hold them."""
         try:
             return decoder.decode(starts, ends)
         except OverflowError:
             if len(starts) == 1:
                 return Decoded(self._nulls(), np.full(1, -1, np.int32))
             half = len(starts) // 2
-            return together([self._decode(decoder, starts[p], ends[p]) for p in (slice(half), slice(half, None))])
+            before = self._decode(decoder, starts[:half], ends[:half])
+            if len(before.status) < half:
+                return before
+            return together([before, self._decode(decoder, starts[half:], ends[half:])])
 
     def _checked(self, decoded: Decoded, form: Format) -> Decoded:
         """What was decoded; records are bad too that hold a null where the schema has none."""

@@ -61,7 +61,8 @@ class ValueReader:
         )
         self._maker.formats = chunker.formats
         try:
-            batches = [self._maker.chunk_to_batch(chunk) for chunk in chunker.chunks(0, len(items), 0)]
+            chunks = chunker.chunks(0, len(items), 0)
+            batches = [batch for chunk in chunks for batch in self._maker.chunk_to_batches(chunk)]
         except PbioError as error:
             if error.offset is not None:
                 value = int(np.searchsorted(starts - _HEAD, error.offset, "right")) - 1

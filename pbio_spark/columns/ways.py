@@ -15,7 +15,11 @@ from typing import Literal
 
 import ecode
 from ecode.types import Default, Record, Ref
-from morph import PAPER, Criterion, Policy, Rejection, Resolver, Transform, TransformGraph
+from morph import PAPER, Criterion, Policy, Problem, Rejection, Resolution, Resolver, Transform, TransformGraph
+from morph.resolver import NO_PROBLEMS
+from morph.transforms import Route
+from pbio_spark.columns.planner import NOTHING
+from pbio_spark.columns.seen import record_to_seen
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.formats_to_graph import formats_to_graph
@@ -81,7 +85,7 @@ class Way:
     Attributes:
         text: for the metadata column: `direct`, or `via` and the IDs of the formats on the way.
         target: the name of the wanted type that is reached; None without targets.
-        transforms: programs in a row, each with a name for error messages.
+        transforms: programs in a row, each with a name for error messages; `route` are the same as morph knows them.
         keep, make: the caller's programs, which come behind them in this order.
         keeps_first: whether `keep` comes before the transforms instead.
         seen: the record type that `keep` and `make` see.
@@ -96,22 +100,35 @@ class Way:
     keeps_first: bool = False
     seen: Record | None = None
     defaults: Mapping[str, Default] = field(default_factory=dict)
+    route: Route = ()
 
     @property
     def is_direct(self) -> bool:
         return not (self.transforms or self.make)
 
 
-def find_way(form: Format, request: Request, known: Iterable[Format], store: FormatStore | None) -> Way | Rejection:
+def find_way(
+    form: Format,
+    request: Request,
+    known: Iterable[Format],
+    store: FormatStore | None,
+    *,
+    aliases: Mapping[str, str] = NOTHING,
+    defaults: Mapping[str, Default] = NOTHING,
+    unusable: Mapping[Transform, Problem] = NO_PROBLEMS,
+) -> Way | Rejection:
     """The best way from a format to what is wanted.
 
     Args:
         known: other formats, which transforms may lead to.
+        aliases, defaults: those of columns (see `format_to_plan`), which `keep` and `make` see as the columns do.
+        unusable: transforms that were tried before, and why no way can lead through them.
 
     Raises:
         PbioError: PBIO_BAD_PROGRAM if `keep` or `make` is wrong, or a program keeps state between records.
     """
     text, target, wanted = "direct", None, request.columns
+    route: Route = ()
     programs: tuple[tuple[str, ecode.Program], ...] = ()
     is_projection = request.columns is not None and request.make is None
     if request.targets or (is_projection and (form.transforms or request.transforms)):
@@ -123,18 +140,22 @@ def find_way(form: Format, request: Request, known: Iterable[Format], store: For
         if store is not None and any(store.get(format_id) is not None for format_id in missing):
             _resolver.cache_clear()  # a body has come that was not there
             graph, resolver, _ = _resolver(formats, request.transforms, wishes, policy, store)
-        answer = resolver.resolve(form.id.hex())
+        answer, unusable = _resolved(resolver, graph, form, unusable)
         if isinstance(answer, Rejection) and request.targets:
             return answer
+        for problem in answer.problems:
+            log.warning("%s %s: %s", form.name, form.id.hex(), problem)
         if not isinstance(answer, Rejection):
-            for problem in answer.problems:
-                log.warning("%s %s: %s", form.name, form.id.hex(), problem)
-            programs = tuple((f"transform {hop}", graph.program(hop)) for hop in answer.route)
+            route = answer.route
+            programs = tuple((f"transform {hop}", graph.program(hop)) for hop in route)
             text = f"via {', '.join(hop.target for hop in answer.route)}" if programs else "direct"
             if request.targets:
                 target, wanted = answer.wanted, targets[answer.wanted]
     as_it_came = request.typed is not None and not request.targets
     seen = request.typed if as_it_came else wanted
+    filling = _defaults(wanted) if wanted is not None else {}
+    if seen is not None:
+        seen = record_to_seen(seen, aliases, {**filling, **defaults})
     keep = make = None
     block = [] if request.parameters is None else [ecode.Param(PARAMETERS, request.parameters, ecode.Mode.PARAM)]
     limits = ecode.Limits() if request.work is None else ecode.Limits(budget=request.work)
@@ -144,7 +165,7 @@ def find_way(form: Format, request: Request, known: Iterable[Format], store: For
         output = ecode.Param("output", request.columns, ecode.Mode.OUT)
         params = [ecode.Param("input", seen), *block, output]
         make = _program("transform", request.make, params, request.records, limits, optional=True)
-    for name, program in (*programs, ("filter", keep), ("transform", make)):
+    for name, program in (("filter", keep), ("transform", make)):
         if program is not None and program.statics:
             raise PbioError(
                 "PBIO_BAD_PROGRAM",
@@ -152,7 +173,23 @@ def find_way(form: Format, request: Request, known: Iterable[Format], store: For
                 format=form.name,
                 hint="keep state in Spark, or derive a channel",
             )
-    return Way(text, target, programs, keep, make, as_it_came, seen, _defaults(wanted) if wanted is not None else {})
+    return Way(text, target, programs, keep, make, as_it_came, seen, filling, route)
+
+
+def _resolved(
+    resolver: Resolver, graph: TransformGraph, form: Format, unusable: Mapping[Transform, Problem]
+) -> tuple[Resolution | Rejection, Mapping[Transform, Problem]]:
+    """The answer of morph; a transform that keeps state is as good as none, for the records of a read have no order."""
+    while True:
+        answer = resolver.resolve(form.id.hex(), unusable)
+        stateful = {
+            hop: Problem("MORPH_BAD_TRANSFORM", f"it keeps state ({', '.join(graph.program(hop).statics)})", str(hop))
+            for hop in (() if isinstance(answer, Rejection) else answer.route)
+            if graph.program(hop).statics
+        }
+        if not stateful or stateful.keys() <= unusable.keys():
+            return answer, unusable
+        unusable = {**unusable, **stateful}
 
 
 @lru_cache(maxsize=8)

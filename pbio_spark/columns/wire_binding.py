@@ -375,10 +375,10 @@ class WireBinding:
         slot, size = self._slot(emitter, address), self._size(level.element)
         # Neither factor is greater than a record can be long, so that their product is no other number.
         most = f"{self._length} + 1"
-        extents = [f"min({e}, {most})" if e.isdigit() and int(e) >= 2**31 else e for e in level.extents]
+        extents = [f"min_int64({e}, {most})" if e.isdigit() and int(e) >= 2**31 else e for e in level.extents]
         count = emitter.temp(extents[0])
         for extent in extents[1:]:
-            count = emitter.temp(f"min({count} * {extent}, {most})")
+            count = emitter.temp(f"min_int64({count} * {extent}, {most})")
         room = f"({self._length} - {slot}) // {max(size, 1)}"
         self._check(emitter, f"{slot} != 0 and ({self._is_outside(slot)} or {count} > {room})")
         there = f"{slot} != 0"

@@ -89,9 +89,9 @@ class Follower:
         if any(file.has_more for file in matched.gone):  # or it was renamed while the folder was listed
             sights = self.look(start)
             matched = self.match(start.files, sights)
-        for file in matched.gone:
-            if file.has_more:
-                refuse_loss(replace(file, start=None), options=self._options)
+        lost = [file for file in matched.gone if file.has_more]
+        for file in lost:
+            refuse_loss(replace(file, start=None), options=self._options)
         oldest = start.watermark - self._options.max_file_age
         taken: dict[str, Advance] = {}
         room = max_bytes
@@ -107,7 +107,7 @@ class Follower:
                 room = None if room is None else room - (found.to.offset - found.start.offset)
         self._missed = {(file.key, file.to.digest) for file in matched.gone}
         self._pause = 0.0 if taken else min(LONGEST_IDLE, IDLE * (time.monotonic() - began))
-        if not taken:
+        if not (taken or lost):  # that something was lost is known from the next offset on
             return start
         return self._next(start, sights, matched, taken)
 
@@ -260,7 +260,7 @@ class Follower:
                 files.append(self._after(sight, found))
             elif origin is not None:
                 files.append(self._unread(sight, origin))
-        watermark = max(start.watermark, *(sight.file.modified for sight in sights if sight.path in taken))
+        watermark = max([start.watermark, *(sight.file.modified for sight in sights if sight.path in taken)])
         oldest = watermark - self._options.max_file_age
         files = [file for file in files if file.modified >= oldest]
         gone = [replace(file, is_gone=True, has_more=False, start=None) for file in matched.gone if file.to.digest]

@@ -32,6 +32,9 @@ from pbio_spark.channels.contents import DIGESTS, Contents
 from pbio_spark.channels.groups import Groups, groups_to_json, json_to_groups
 from pbio_spark.channels.position import Position
 
+LONGEST_TURN = 30_000
+"""Milliseconds that writers wait for another one at most: it may have died."""
+
 VERSION = 2
 """Of the form of commits. Those of the first one do not say a form, nor which commit was before them."""
 
@@ -163,7 +166,20 @@ class Compact:
     parts: tuple[tuple[str, int], ...]
 
 
-AnyChange: TypeAlias = "Create | Change | Drop | Trim | Data | Compact"
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The next commit is for one writer, which has lost too many races; the others wait for it.
+
+    Attributes:
+        holder: what the writer calls itself.
+        milliseconds: how long they wait at most, from when they see this.
+    """
+
+    holder: str
+    milliseconds: int
+
+
+AnyChange: TypeAlias = "Create | Change | Drop | Trim | Data | Compact | Turn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +202,7 @@ class Entry:
     digest: str = field(default="", compare=False)
 
 
-_KINDS = {"create", "change", "drop", "trim", "compact", "data"}
+_KINDS = {"create", "change", "drop", "trim", "compact", "turn", "data"}
 
 
 def entry_to_json(entry: Entry, version: int) -> bytes:
@@ -208,6 +224,8 @@ def entry_to_json(entry: Entry, version: int) -> bytes:
             made["drop"] = {"channel": channel}
         case Trim(channel, before, end):
             made["trim"] = {"channel": channel, "before": before, "end": str(end)}
+        case Turn(holder, milliseconds):
+            made["turn"] = {"holder": holder, "milliseconds": milliseconds}
         case Compact(first, last, file, parts):
             made["compact"] = {
                 "first": first,
@@ -265,6 +283,8 @@ def json_to_entry(data: bytes, version: int) -> Entry:
             change = Trim(a_number(body.get("channel"), most=version), before, a_position(body.get("end")))
             if change.end.version >= before:
                 bad("events would be left out that are to be kept")
+        case "turn":
+            change = Turn(a_text(body.get("holder")), a_number(body.get("milliseconds"), most=LONGEST_TURN))
         case "compact":
             last = a_number(body.get("last"), most=version)
             pairs = [a_list(pair, 2) for pair in a_list(body.get("parts"))]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 import time
 import uuid
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import replace
 from threading import RLock
 
@@ -42,6 +43,23 @@ LISTING_PAUSE = {True: 1.0, False: 60.0}
 many times as long as it took, and after so many seconds at least, on a local disk and elsewhere."""
 
 
+_DOUBLINGS = 4
+"""How often the pause before another attempt, at first as long as the attempt took, is doubled."""
+_LONGEST_PAUSE = 1.0
+"""Seconds: one attempt may have taken very long, because the store failed and was asked again."""
+
+
+def pause(lost: int, took: float) -> None:
+    """Wait before another attempt at a commit: of many writers that try again at once one wins, and the others only
+    hinder it.
+
+    Args:
+        lost: how many attempts were lost before the last one.
+        took: how long that one took, in seconds.
+    """
+    time.sleep(random.uniform(0, min(took * 2 ** min(lost, _DOUBLINGS), _LONGEST_PAUSE)))
+
+
 class History:
     """The commits of one space, and the state that they add up to as far as they are known here.
 
@@ -60,6 +78,8 @@ class History:
         """The last version that is known to be there, or to have been."""
         self._list_at: float | None = None
         """When to list the log again; None before it was listed at all."""
+        self._waiting = 0, 0.0
+        """The version at which another writer took a turn, and when that was seen here."""
         self.state = self._start()
 
     def entry(self, version: int) -> Entry | None:
@@ -198,13 +218,38 @@ class History:
             self._compacted = {compaction: {path: (file, further) for path, further in entry.change.parts}}
         return self._compacted[compaction]
 
-    def append(self, change: AnyChange) -> int | None:
-        """Commit a change that was made for `state`: its version, or None if another commit was faster.
+    def commit(self, make: Callable[[State], AnyChange | None], holder: str = "") -> int | None:
+        """Commit the change that a function makes of the state, made anew until no other commit is faster.
 
-        Whoever gets None catches up, makes the change anew, and tries again. Raises PBIO_BAD_VALUE for what readers
-        would refuse.
+        The caller must not hold `lock`, which other threads need meanwhile.
+
+        Returns:
+            The version; None if there is nothing to commit any more.
+        """
+        lost = 0
+        while True:
+            begun = time.monotonic()
+            with self.lock:
+                change = make(self.catch_up())
+                version = None if change is None else self.append(change, holder)
+            if change is None or version is not None:
+                return version
+            pause(lost, time.monotonic() - begun)
+            lost += 1
+
+    def append(self, change: AnyChange, holder: str = "") -> int | None:
+        """Commit a change that was made for `state`: its version, or None if another commit was faster, or it is
+        another writer's turn.
+
+        A caller that gets None catches up, makes the change anew, and tries again. Raises PBIO_BAD_VALUE for what
+        readers would refuse.
+
+        Args:
+            holder: the name under which the writer took a turn, if it did.
         """
         with self.lock:
+            if self._is_turn_of_another(holder):
+                return None
             version = self.state.version + 1
             # Clocks jump; the log does not.
             now = max(time.time_ns() // 1000, self.state.time)
@@ -224,6 +269,14 @@ class History:
             if version % CHECKPOINT_EVERY == 0:
                 self.checkpoint()
             return version
+
+    def _is_turn_of_another(self, holder: str) -> bool:
+        turn, version = self.state.turn, self.state.version
+        if turn is None or turn.holder == holder:
+            return False
+        if self._waiting[0] != version:
+            self._waiting = version, time.monotonic()
+        return time.monotonic() - self._waiting[1] < turn.milliseconds / 1000
 
     def _check_standing(self) -> str:
         """The digest of the last commit.

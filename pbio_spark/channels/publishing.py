@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import io
 import logging
-import random
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,10 +25,10 @@ import pyarrow as pa
 from pbio_spark.channels.checked import bad
 from pbio_spark.channels.contents import Contents, contents_of
 from pbio_spark.channels.derivation import Deriver
-from pbio_spark.channels.entries import Data, DataFile, Transaction
+from pbio_spark.channels.entries import LONGEST_TURN, Data, DataFile, Transaction, Turn
 from pbio_spark.channels.files import Folder
 from pbio_spark.channels.groups import Groups, Int64s
-from pbio_spark.channels.history import History
+from pbio_spark.channels.history import History, pause
 from pbio_spark.channels.prepare import Prepared
 from pbio_spark.channels.state import State
 from pbio_spark.channels.submission import stored_format
@@ -42,10 +41,8 @@ from pbio_spark.wire.writer import format_to_item
 
 log = logging.getLogger("pbio_spark.channels")
 
-_DOUBLINGS = 4
-"""How often the pause before another attempt, at first as long as the attempt took, is doubled."""
-_LONGEST_PAUSE = 1.0
-"""Seconds: one attempt may have taken very long, because the store failed and was asked again."""
+_LOST, _PATIENCE = 3, 5.0
+"""How many attempts a writer loses, and how many seconds it goes on trying, before it takes a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,16 +199,24 @@ def publish(
     """
     parcels = [_Parcel(one, has_number=transaction is not None) for one in events]
     batch = _Batch(history, folder, deriver, formats, parcels, transaction, fail_on_loss, is_gapless)
-    lost = 0
+    holder, first, lost, longest = uuid.uuid4().hex, time.monotonic(), 0, 0.0
+
+    def take_turn(_: State) -> Turn:
+        return Turn(holder, min(max(1000, int(4000 * longest)), LONGEST_TURN))
+
     while True:
         begun = time.monotonic()
         with history.lock:
-            published = batch.try_once()
+            published = batch.try_once(holder)
         if published is not None:
             return published
-        # Of many that try again at once one wins, and the others only hinder it.
         took = time.monotonic() - begun
-        time.sleep(random.uniform(0, min(took * 2 ** min(lost, _DOUBLINGS), _LONGEST_PAUSE)))
+        longest = max(longest, took)
+        if lost >= _LOST and time.monotonic() - first > _PATIENCE:
+            # Others, or changes of what is derived, have always been faster. Nobody may keep a writer out for ever.
+            history.commit(take_turn)
+        else:
+            pause(lost, took)
         lost += 1
 
 
@@ -241,8 +246,8 @@ class _Batch:
         self._packed: list[Packed] = []
         self._data: Data | None = None
 
-    def try_once(self) -> Published | None:
-        """Commit it as the log stands now; None if another commit was faster."""
+    def try_once(self, holder: str) -> Published | None:
+        """Commit it as the log stands now; None if another commit was faster, or it is another writer's turn."""
         state = self._history.catch_up()
         transaction = self._transaction and self._next_transaction(*self._transaction, state)
         if self._transaction is not None and transaction is None:
@@ -259,7 +264,7 @@ class _Batch:
         if self._data is None or [*map(id, packed)] != [*map(id, self._packed)]:
             self._packed = packed
             self._data = self._history.with_directory(_data(packed, state.control))
-        version = self._history.append(replace(self._data, control=state.control, transaction=transaction))
+        version = self._history.append(replace(self._data, control=state.control, transaction=transaction), holder)
         new = sum(one.own.events for one in packed)
         return None if version is None else Published(version, new, self._total - new)
 

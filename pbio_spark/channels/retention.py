@@ -137,26 +137,26 @@ def _put_together(history: History, folder: Folder, files: Sequence[tuple[int, D
         data += old[len(MAGIC) :]
     path = f"data/{uuid4().hex}.pbio"
     folder.create(path, bytes(data))
-    with history.lock:
-        change = Compact(files[0][0], files[-1][0], DataFile(path, len(data)), tuple(parts))
-        while True:
-            history.catch_up()
-            if any(history.located(version, file.path) is not None for version, file in files):
-                folder.remove(path)  # another one was faster, and readers may know where it put them
-                return 0
-            if history.append(change) is not None:
-                return len(files)
+    change = Compact(files[0][0], files[-1][0], DataFile(path, len(data)), tuple(parts))
+
+    def put(_: State) -> Compact | None:
+        moved = any(history.located(version, file.path) is not None for version, file in files)
+        return None if moved else change
+
+    if history.commit(put) is None:
+        folder.remove(path)  # another one was faster, and readers may know where it put them
+        return 0
+    return len(files)
 
 
 def _trim(history: History, change: Trim) -> bool:
     """Commit it, unless the channel was dropped, or trimmed as far by another vacuum."""
-    with history.lock:
-        while True:
-            info = history.catch_up().channels.get(change.channel)
-            if info is None or info.first >= change.before:
-                return False
-            if history.append(change) is not None:
-                return True
+
+    def trim(state: State) -> Trim | None:
+        info = state.channels.get(change.channel)
+        return None if info is None or info.first >= change.before else change
+
+    return history.commit(trim) is not None
 
 
 def _before(history: History, state: State, info: ChannelInfo, acknowledged: Sequence[Position]) -> int:

@@ -162,19 +162,19 @@ class ChannelSpace:
         if not form.record.fields:
             raise PbioError("PBIO_BAD_OPTION", f"the channel {name!r} would have events without any field")
         self.formats.put(form)
-        with self.history.lock:
-            version = None
-            while version is None:
-                state = self.history.catch_up()
-                if derivation is not None and derivation.parent not in state.channels:
-                    raise PbioError("PBIO_UNKNOWN_CHANNEL", "the parent has been dropped", file=self.root)
-                if name in state.names:
-                    known = state.named(name)
-                    if exist_ok and known.derivation is None and known.format == form.id.hex():
-                        return Channel(self, known)
-                    raise self._exists(known, exist_ok)
-                version = self.history.append(Create(name, form.id.hex(), derivation, kept))
-            return Channel(self, self.history.state.channels[version])
+
+        def create(state: State) -> Create | None:
+            if derivation is not None and derivation.parent not in state.channels:
+                raise PbioError("PBIO_UNKNOWN_CHANNEL", "the parent has been dropped", file=self.root)
+            if name in state.names:
+                known = state.named(name)
+                if exist_ok and known.derivation is None and known.format == form.id.hex():
+                    return None
+                raise self._exists(known, exist_ok)
+            return Create(name, form.id.hex(), derivation, kept)
+
+        self.history.commit(create)
+        return self.channel(name)
 
     def _exists(self, info: ChannelInfo, is_other: bool) -> PbioError:
         """PBIO_CHANNEL_EXISTS; with `is_other`, for a channel that cannot stand for the one that was to be created."""
@@ -208,28 +208,29 @@ class ChannelSpace:
 
         Raises PBIO_UNKNOWN_CHANNEL, and PBIO_BAD_OPTION while channels are derived from it.
         """
-        with self.history.lock:
-            version = None
-            while version is None:
-                info = self.channel(name).info
-                derived = [child.name for child in self.history.state.children(info.id)]
-                if derived:
-                    raise PbioError("PBIO_BAD_OPTION", f"{name!r} cannot be dropped before {', '.join(derived)}")
-                version = self.history.append(Drop(info.id))
+
+        def drop(state: State) -> Drop:
+            info = self._info(name, state)
+            derived = [child.name for child in state.children(info.id)]
+            if derived:
+                raise PbioError("PBIO_BAD_OPTION", f"{name!r} cannot be dropped before {', '.join(derived)}")
+            return Drop(info.id)
+
+        self.history.commit(drop)
 
     def set_parameters(self, name: str, values: Mapping[str, int | float]) -> None:
         """Give parameters of a derived channel other values, for all events from the next commit on.
 
         Raises PBIO_UNKNOWN_CHANNEL; PBIO_BAD_OPTION if the channel has no such parameter, or of another type.
         """
-        with self.history.lock:
-            version = None
-            while version is None:
-                info = self.channel(name).info
-                if info.derivation is None:
-                    raise PbioError("PBIO_BAD_OPTION", f"{name!r} is not derived, and has no parameters")
-                known = info.derivation.parameters
-                version = self.history.append(Change(info.id, check_parameters(values, known)))
+
+        def change(state: State) -> Change:
+            info = self._info(name, state)
+            if info.derivation is None:
+                raise PbioError("PBIO_BAD_OPTION", f"{name!r} is not derived, and has no parameters")
+            return Change(info.id, check_parameters(values, info.derivation.parameters))
+
+        self.history.commit(change)
 
     def publish(
         self,

@@ -33,6 +33,7 @@ from pbio_spark.channels.entries import (
     Drop,
     Entry,
     Trim,
+    Turn,
     derivation_to_json,
     json_to_derivation,
 )
@@ -86,6 +87,7 @@ class State:
         channels: by ID, those that are there.
         sequences: the last sequence number of each (channel, producer).
         transactions: the last number of each application, and the version of its commit; 0 if nobody knows that.
+        turn: whose the next commit is, if somebody took a turn.
         compactions: the first and the last version that each one put together, and its own.
     """
 
@@ -102,6 +104,7 @@ class State:
         self.sequences: dict[tuple[int, str], int] = {}
         self.transactions: dict[str, tuple[int, int]] = {}
         self.compactions: list[tuple[int, int, int]] = []
+        self.turn: Turn | None = None
 
     def named(self, name: str) -> ChannelInfo:
         """The channel of a name. Raises PBIO_UNKNOWN_CHANNEL."""
@@ -220,6 +223,7 @@ class State:
                 self._add(version, data)
         if isinstance(entry.change, Create | Change | Drop):
             self.control = version
+        self.turn = entry.change if isinstance(entry.change, Turn) else None
         self.version, self.commit, self.digest, self.time = version, entry.commit, entry.digest, entry.time
 
     def _check_data(self, data: Data) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pbio_spark.channels import ChannelSpace
+from pbio_spark.channels.entries import Data
 from tests.channels.spaces import COUNT, again, everything
 from tests.conftest import ROOT
 
@@ -64,8 +65,9 @@ def test_processes_publish_to_one_space_at_once_while_its_store_fails(
         process.communicate()
         assert process.returncode == 0, "a producer failed"
     check(space, producers, count)
-    commits = space.history.catch_up().version - 2
-    assert commits == writers * batches
+    entries = [space.history.entry(version) for version in range(1, space.history.catch_up().version + 1)]
+    # On a slow store writers take turns besides.
+    assert sum(entry is not None and isinstance(entry.change, Data) for entry in entries) == writers * batches
 
 
 def test_processes_that_are_killed_lose_and_double_nothing(tmp_path: Path) -> None:

@@ -112,11 +112,11 @@ def test_of_two_compactions_at_once_one_is_made(full: ChannelSpace, monkeypatch:
     rival, known, turns = again(full), all_events(full), [1]
     original = History.append
 
-    def append(self: History, change: Any) -> int | None:
+    def append(self: History, change: Any, holder: str = "") -> int | None:
         if isinstance(change, Compact) and turns:
             turns.pop()
             assert rival.compact() == 10
-        return original(self, change)
+        return original(self, change, holder)
 
     monkeypatch.setattr(History, "append", append)
     assert full.compact() == 0

@@ -199,7 +199,7 @@ class _Matching:
     def _may_be(self, file: FileProgress, sight: Sight) -> bool:
         if file.to.offset > sight.file.size:
             return False
-        is_untouched = file.to.offset == sight.file.size and int(file.modified) == int(sight.file.modified)
+        is_untouched = file.to.offset == sight.file.size and abs(file.modified - sight.file.modified) < 2e-6
         return is_untouched or not self._is_missed(file)
 
     def _take_back(self) -> None:

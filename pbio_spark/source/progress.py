@@ -137,7 +137,7 @@ def _mark_to_json(mark: Mark) -> list[Any]:
 
 def _to_row(file: FileProgress) -> tuple[str, str, str, str, int, int, int, bool]:
     mark, stamp = file.to, file.stamp or "00" * 8
-    return file.key, stamp, file.head, mark.digest, int(file.modified), mark.offset, mark.ordinal, file.is_gone
+    return file.key, stamp, file.head, mark.digest, int(file.modified * 1e6), mark.offset, mark.ordinal, file.is_gone
 
 
 def progress_from_json(said: Mapping[str, Any]) -> Progress:
@@ -148,7 +148,7 @@ def progress_from_json(said: Mapping[str, Any]) -> Progress:
         files = [_file_from_json(path, file) for path, file in said["files"].items()]
         for key, stamp, head, digest, modified, offset, ordinal, is_gone in unpack(said.get("remembered", "")):
             mark = Mark(offset, ordinal, digest)
-            files.append(FileProgress(key, mark, head, "", stamp, float(modified), is_gone=is_gone))
+            files.append(FileProgress(key, mark, head, "", stamp, modified / 1e6, is_gone=is_gone))
         formats = tuple(bytes.fromhex(form) for form in said["formats"])
         return Progress(tuple(said["names"]), formats, float(said["watermark"]), tuple(files))
     except (LookupError, TypeError, ValueError, AttributeError) as error:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 Row: TypeAlias = "tuple[str, str, str, str, int, int, int, bool]"
-"""Key of the path, stamp, head, digest, modification in seconds, offset, ordinal, and whether the file is gone."""
+"""Key of the path, stamp, head, digest, modification in microseconds, offset, ordinal, and whether the file is gone."""
 
 _TEXTS = (6, 8, 4, 12)
 _NUMBERS = ("<u8", "<u8", "<u8", "?")

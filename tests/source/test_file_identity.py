@@ -1,0 +1,232 @@
+"""What a stream takes a file for, case by case of `docs/streams.md`, also where records are alike."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pbio_spark.errors import PbioError
+from pbio_spark.source.digest import BLOCK, Digest, Mark, read_marks
+from pbio_spark.source.progress import FileProgress, Progress, progress_from_json, progress_to_json
+from pbio_spark.wire import FileWriter, Scanner
+from tests.source.samples import MIDDLE, OLD, formatted, reading, write_readings
+from tests.source.test_follow import Stream, write
+
+
+def values(path: Path, *numbers: int, append: bool = False, indexed: bool = False) -> Path:
+    """A file of records that may be alike."""
+    path.parent.mkdir(exist_ok=True)
+    with FileWriter(path, append=append, indexed=indexed) as writer:
+        for n in numbers:
+            writer.data(formatted(MIDDLE), reading(MIDDLE, n))
+    return path
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Stream:
+    (tmp_path / "in").mkdir()
+    return Stream(tmp_path / "in")
+
+
+@pytest.mark.parametrize("new", [(9, 9, 0, 0), (0, 0, 9, 0, 0), (0, 9, 0), (7, 0, 0, 0)])
+def test_a_new_file_with_equal_records_at_the_mark(stream: Stream, new: tuple[int, ...]) -> None:
+    first = values(stream.folder / "hour-01", 0, 0, 0)
+    assert stream.batch() == [0, 0, 0]
+    values(stream.folder / "hour-02", *new)
+    first.unlink()
+    stream.restart()
+    assert stream.batch() == [*new]
+
+
+@pytest.mark.parametrize("new", [(7, 7, 7, 0, 0), (7, 0, 0), (0, 0), (7,)])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_file_that_is_written_over(stream: Stream, new: tuple[int, ...], in_place: bool) -> None:
+    path = values(stream.folder / "a", 0, 0, 0)
+    assert stream.batch() == [0, 0, 0]
+    if not in_place:
+        path.unlink()
+    values(path, *new)
+    assert stream.batch() == [*new]
+
+
+def test_a_new_file_is_not_one_that_had_been_missed(stream: Stream) -> None:
+    """Heartbeats: each file like the last one, which has been removed, and whose inode the next one may get."""
+    for n in range(5):
+        path = values(stream.folder / f"beat-{n}", 0)
+        assert stream.batch() == [0]
+        path.unlink()
+        assert stream.batch() == []
+
+
+@pytest.mark.parametrize("keep_time", [False, True])
+def test_a_copy_is_a_file_and_without_the_original_a_move(stream: Stream, keep_time: bool) -> None:
+    path = write(stream.folder / "a", range(3))
+    assert stream.batch() == [0, 1, 2]
+    (shutil.copy2 if keep_time else shutil.copy)(path, stream.folder / "b")
+    path.unlink()
+    assert stream.batch() == []
+    write_readings(stream.folder / "b", MIDDLE, range(3, 4), append=True)
+    assert stream.batch() == [3]
+    shutil.copy(stream.folder / "b", stream.folder / "c")
+    assert stream.batch() == [0, 1, 2, 3]
+
+
+def test_an_index_block_that_is_written_over_is_no_change(stream: Stream) -> None:
+    path = values(stream.folder / "a", *range(5), indexed=True)
+    assert stream.batch() == list(range(5))
+    values(path, *range(5, 30), append=True, indexed=True)
+    stream.restart()
+    assert stream.batch() == list(range(5, 30))
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_file_that_was_read_and_removed_is_no_error(stream: Stream, restart: bool) -> None:
+    path = write(stream.folder / "a", range(3))
+    assert stream.batch() == [0, 1, 2]
+    path.unlink()
+    for n in range(3):
+        if restart:
+            stream.restart()
+        write(stream.folder / f"b{n}", range(n, n + 1))
+        assert stream.batch() == [n]
+
+
+def test_archived_and_put_back(stream: Stream, tmp_path: Path) -> None:
+    path = write(stream.folder / "a", range(3))
+    assert stream.batch() == [0, 1, 2]
+    path.rename(tmp_path / "a")
+    write(stream.folder / "b", range(5, 6))
+    assert stream.batch() == [5]
+    stream.restart()
+    (tmp_path / "a").rename(path)
+    assert stream.batch() == []
+
+
+def test_rows_that_are_gone(stream: Stream) -> None:
+    path = write(stream.folder / "a", range(3))
+    assert stream.batch(max_bytes=1) == [0]
+    path.unlink()
+    for _ in range(2):
+        with pytest.raises(PbioError, match=r"\[PBIO_ROWS_GONE\] rows from record 1 on"):
+            stream.batch()
+        stream.restart()
+    stream.options = type(stream.options)(fail_on_data_loss=False)
+    stream.restart()
+    assert stream.batch() == []
+    stream.options = type(stream.options)()
+    stream.restart()
+    assert stream.batch() == []
+
+
+def test_a_planned_batch_whose_file_is_gone(stream: Stream) -> None:
+    path = write(stream.folder / "a", range(3))
+    assert stream.batch() == [0, 1, 2]
+    path.rename(stream.folder / "b")
+    write_readings(stream.folder / "b", MIDDLE, range(3, 9), append=True)
+    assert stream.replay() == [0, 1, 2]
+    (stream.folder / "b").unlink()
+    with pytest.raises(PbioError, match=r"\[PBIO_ROWS_GONE\] 3 rows, records 0 to 2(.|\n)*in/a"):
+        stream.replay()
+
+
+def test_a_bad_file_that_is_repaired_comes_once(stream: Stream) -> None:
+    path = write(stream.folder / "a", range(3))
+    assert stream.batch() == [0, 1, 2]  # and a task fails on it
+    write_readings(path, OLD, range(3))
+    assert stream.replay() == []
+    assert stream.batch() == [0, 1, 2]
+    assert stream.batch() == []
+
+
+def test_damage_that_is_repaired(stream: Stream) -> None:
+    path = write(stream.folder / "a", range(5))
+    whole = path.read_bytes()
+    last = max(item.offset for item in Scanner(whole).items())
+    path.write_bytes(whole[:last] + b"\xff" * (len(whole) - last))
+    stream.options = type(stream.options)(mode="PERMISSIVE")
+    stream.restart()
+    first = stream.follower.latest(Progress(), None, None)
+    (progress,) = first.files
+    stream.offset = progress_from_json(progress_to_json(first))
+    path.write_bytes(whole)
+    assert stream.batch() == list(range(progress.to.ordinal, 5))
+
+
+def test_the_last_file_of_a_path_or_glob_may_go(tmp_path: Path) -> None:
+    for name, path in (("file", "a"), ("glob", "*")):
+        folder = tmp_path / name
+        write(folder / "a", range(3))
+        stream = Stream(folder / path)
+        assert stream.batch() == [0, 1, 2]
+        (folder / "a").unlink()
+        stream.restart()
+        assert stream.batch() == []
+        with pytest.raises(PbioError, match=r"\[PBIO_PATH_NOT_FOUND\]"):
+            Stream(folder / path).batch()
+
+
+def test_a_half_record_that_is_left_is_told_of(stream: Stream, caplog: pytest.LogCaptureFixture) -> None:
+    path = write(stream.folder / "a", range(3))
+    os.truncate(path, path.stat().st_size - 1)
+    assert stream.batch() == [0, 1]
+    path.rename(stream.folder / "a.1")
+    old = stream.folder / "a.1"
+    changed = old.stat().st_ctime
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pbio_spark.source.sight.time.time", lambda: changed + 60)
+        for _ in range(3):
+            assert stream.batch() == []
+    assert caplog.text.count("ends inside a record") == 1
+    strict = Stream(stream.folder, truncated_tail="error")
+    with pytest.raises(PbioError, match=r"\[PBIO_TRUNCATED\]"):
+        strict.batch()
+
+
+def test_a_digest_depends_on_records_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pbio_spark.source.digest.BLOCK", 300)
+    path = values(tmp_path / "a", *range(40))
+    with path.open("rb") as source:
+        ends = read_marks(source, "a", [path.stat().st_size]).found
+        (last,) = ends.values()
+        assert 0 < last.base.offset < last.offset
+        again = read_marks(source, "a", [last.offset], last.base, [formatted(MIDDLE)])
+        assert again.found[last.offset] == last
+    with values(tmp_path / "b", *range(40), indexed=True).open("rb") as source:
+        size = os.fstat(source.fileno()).st_size
+        assert [mark.digest for mark in read_marks(source, "b", [size]).found.values()] == [last.digest]
+    assert Digest().mark(0, 0).digest != last.digest
+    assert BLOCK == 4 << 20
+
+
+def test_offsets_of_many_files_are_small() -> None:
+    def file(n: int) -> FileProgress:
+        mark = Mark(10_000 + n, 100 + n, f"{n * 0x9E3779B97F4A7C15F39CC0605CEDC8:030x}"[-24:])
+        stamp = f"{n * 0x9E3779B97F4A7C15:032x}"[-16:]
+        return FileProgress(f"{n * 0x2545F4914F6CDD1D:024x}"[-12:], mark, f"{n:08x}", "1.2", stamp, 1e9 + n, f"/d/{n}")
+
+    progress = Progress(("r",), (), 2e9, tuple(file(n) for n in range(10_000)))
+    said = json.dumps(progress_to_json(progress))
+    assert len(said) < 600_000
+    back = progress_from_json(json.loads(said))
+    assert len(back.files) == 10_000
+    assert progress_to_json(progress_from_json(json.loads(json.dumps(progress_to_json(back))))) == progress_to_json(
+        back
+    )
+
+
+def test_new_formats_are_known_over_restarts(tmp_path: Path) -> None:
+    stream = Stream(tmp_path, on_new_format="fail")
+    write(tmp_path / "a", range(2))
+    assert stream.batch() == [0, 1]
+    stream.restart()
+    write_readings(tmp_path / "b", OLD, range(5, 6))
+    with pytest.raises(PbioError, match=r"\[PBIO_NEW_FORMAT\]"):
+        stream.batch()
+    assert stream.replay() == [5]
+    stream.restart()
+    write_readings(tmp_path / "c", OLD, range(6, 7))
+    assert stream.batch() == [6]

@@ -113,8 +113,8 @@ class Options:
     recursive_file_lookup: bool = _option(
         boolean, False, *READS, doc="Read files in all folders below the paths; `k=v` folders then make no columns."
     )
-    modified_before: float | None = _option(instant, None, Scope.READ, doc="Read only files modified before this time.")
-    modified_after: float | None = _option(instant, None, Scope.READ, doc="Read only files modified after this time.")
+    modified_before: float | None = _option(instant, None, *READS, doc="Read only files modified before this time.")
+    modified_after: float | None = _option(instant, None, *READS, doc="Read only files modified after this time.")
     ignore_missing_files: bool = _option(
         boolean,
         False,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import ecode
 from ecode.columns import columns_of, values_of
 from ecode.types import FLOAT32, FLOAT64, INT32, Ref
-from tests.ecode import programs
+from tests.ecode import programs, shapes
 
 LONG = os.environ.get("PBIO_LONG") == "1"
 PROGRAMS = settings(
@@ -76,6 +76,29 @@ def test_engines_agree(seed: int) -> None:
     program = ecode.compile(source, programs.PARAMS, limits=ecode.Limits(budget=100_000))
     events = [maker.event() for _ in range(12)]
     assert compiled(program, events) == interpreted(program, events), source
+
+
+@settings(PROGRAMS, max_examples=5000 if LONG else 20)
+@given(SEEDS)
+def test_engines_agree_on_other_shapes(seed: int) -> None:
+    """Also on what the events cost, which shows where a budget of one unit less ends them."""
+    maker = shapes.Maker(Random(seed))
+    source = "#include <string.h>\n#include <math.h>\n" + maker.program()
+    program = ecode.compile(source, shapes.PARAMS, limits=ecode.Limits(budget=50_000, output_bytes=1 << 20))
+    events = [maker.event() for _ in range(12)]
+    assert compiled(program, events) == interpreted(program, events), source
+    for event in events[:2]:
+        try:
+            work = program.run({"input": event}).work
+        except ecode.Trap:
+            continue
+        if work:
+            columns = columns_of([event], Ref("input"), program.typed.structs)
+            assert program.kernel(ecode.Keep.ALL).run({"input": columns}, 1, budget=work).traps == (), source
+            ((_, trap),) = program.kernel(ecode.Keep.ALL).run({"input": columns}, 1, budget=work - 1).traps
+            with pytest.raises(ecode.Trap) as caught:
+                program.run({"input": event}, budget=work - 1)
+            assert str(caught.value) == str(trap), source
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc here")

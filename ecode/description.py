@@ -69,14 +69,18 @@ def described(json: Mapping[str, Any]) -> Description:
     >>> described({"params": [{"name": "x", "kind": "in", "type": "int32"}]}).params[0].type is INT32
     True
     """
+    if not isinstance(json, Mapping) or "params" not in json:
+        raise ParameterError("the description has no 'params'", 'it is an object such as {"params": []}')
     try:
         structs = {s["name"]: Struct(s["name"], _fields(s["fields"])) for s in json.get("structs") or []}
         params = tuple(_param(given, structs) for given in json["params"])
         word = json.get("return_type", "int32")
         returns = None if word == "void" else BASIC[word]
         records = tuple(_record(struct, structs) for struct in structs.values())
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ParameterError(f"the description cannot be read: {error!r}") from None
+    except KeyError as error:
+        raise ParameterError(f"the description names or lacks {error.args[0]!r}", "see ecode.description") from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ParameterError(f"the description has a value of the wrong kind: {error}") from None
     return Description(params, returns, records)
 
 

@@ -112,7 +112,9 @@ class CostError(EcodeError):
 class NotCompilable(EcodeError):  # noqa: N818  (what it says)
     """A correct program that the numba generator does not take; the interpreter runs it."""
 
-    def __init__(self, message: str, hint: str = "run it with Program.run, the interpreter") -> None:
+    def __init__(
+        self, message: str, hint: str = "write it another way; outside of Spark, Program.run interprets it"
+    ) -> None:
         super().__init__("ECODE_NOT_COMPILABLE", message, hint)
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -3,6 +3,7 @@ after a mistake goes on at the next statement, so that all mistakes are reported
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
@@ -19,6 +20,7 @@ from ecode.suggest import did_you_mean
 from ecode.syntax_builder import Builder, Refused
 
 _BAD = "bad"
+_SWITCH = re.compile(r"\bswitch\s*\([^{};]*\)\s*\Z")
 
 
 _TYPE_WORDS = ("void", "char", "short", "int", "long", "float", "double", "signed", "unsigned", "string", "TYPE_NAME")
@@ -181,6 +183,8 @@ class _Parse:
         hint = ""
         if lexeme.kind in _TYPE_WORDS and self.last.kind == "(":
             hint = "declare the variable before the loop"
+        elif _SWITCH.search(self.source, max(0, lexeme.at - 200), lexeme.at):
+            hint = "there is no switch; use if and else if"
         elif self.last.kind == "NAME" and lexeme.kind in ("NAME", "INTEGER", "TEXT", "{"):
             hint = did_you_mean(self.last.text, KEYWORDS)
         elif "TYPE_NAME" in (lexeme.kind, self.last.kind):

@@ -41,6 +41,8 @@ class Interpreter:
             Trap: the event ended early.
         """
         program, structs = self.program, self.program.structs
+        if not isinstance(inputs, Mapping):
+            raise ParameterError(f"{str(inputs)[:80]!r} is not an object of parameters", "such as {'input': {...}}")
         unknown = inputs.keys() - {param.name for param in program.params if param.mode is not Mode.OUT}
         if unknown:
             raise ParameterError(f"there is no input parameter {sorted(unknown)[0]!r}")

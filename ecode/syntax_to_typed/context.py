@@ -79,7 +79,7 @@ class Context:
 
     def declare(self, name: str, meaning: Meaning, at: int) -> None:
         names = self.scopes[-1].names
-        if name in names and len(self.scopes) > 1:
+        if name in names and not isinstance(names[name], Poisoned) and len(self.scopes) > 1:
             self.report(at, Category.NAME, f"{name!r} is declared twice in this block")
         names[name] = meaning
 

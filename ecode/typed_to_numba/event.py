@@ -16,11 +16,14 @@ from ecode.typed import (
     AddressOf,
     Block,
     Call,
+    Choice,
     Compare,
     Constant,
     FieldOf,
     If,
     Local,
+    Logical,
+    Loop,
     Machine,
     Not,
     Parameter,
@@ -413,8 +416,10 @@ def _kept_pointers(body: Typed) -> set[str]:
 
 def _asks(node: Typed, child: Typed) -> bool:
     match node:
-        case Target() | Not():
+        case Target() | Not() | Logical():
             return True
+        case If() | Loop() | Choice():
+            return child is node.condition
         case Compare(op="==" | "!="):
             return any(isinstance(side, Constant) for side in (node.left, node.right))
     return False

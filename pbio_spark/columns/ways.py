@@ -171,7 +171,7 @@ def find_way(
                 "PBIO_BAD_PROGRAM",
                 f"the {name} keeps state ({', '.join(program.statics)}), but the records of a read have no order",
                 format=form.name,
-                hint="keep state in Spark, or derive a channel",
+                hint="keep state in Spark",
             )
     return Way(text, target, programs, keep, make, as_it_came, seen, filling, route)
 

@@ -136,7 +136,8 @@ class Maker:
 
     def make_assign(self) -> str:
         op = self.pick("", "", "+", "-", "*", "^", "|", "<<", ">>", "%", "/")
-        return f"{self.pick(*self.places)} {op}= {self.value(4)};"
+        cast = "(long)" if op and op in "^|<<>>%" else ""
+        return f"{self.pick(*self.places)} {op}= {cast}({self.value(4)});"
 
     def make_step(self) -> str:
         place = self.pick(*self.places)

@@ -6,6 +6,7 @@ import pytest
 
 import ecode
 from ecode.columns import columns_of, values_of
+from ecode.description import described
 from ecode.types import INT32, STRING, Array, Field, Pointer, Ref, Struct, record
 
 INPUT = record("input", [Field("a", INT32), Field("s", STRING)])
@@ -94,3 +95,25 @@ def test_what_is_too_large_to_compile_is_refused_before_it_is_tried(source: str,
 def test_pointers_that_a_copy_brings_write_nothing(source: str) -> None:
     with pytest.raises(ecode.CompileError, match="can only be read"):
         ecode.compile(source, [ecode.Param("input", KEPT)])
+
+
+@pytest.mark.parametrize("asked", ["if (input.next) return 1;", "while (input.next) return 1;"])
+def test_a_pointer_of_a_recursive_type_may_be_asked_for(asked: str) -> None:
+    node = record("node", [Field("v", INT32), Field("next", Pointer(Ref("node")))])
+    for source in (f"{{ {asked} return 0; }}", "{ return input.next ? 1 : 0; }", "{ return input.next && 1; }"):
+        program = ecode.compile(source, [ecode.Param("input", node)])
+        events = [{"v": 1, "next": {"v": 2}}, {"v": 3}]
+        assert [program.run({"input": event}).returned for event in events] == [1, 0]
+        assert "present" in program.kernel().kernel.source
+
+
+def test_mistakes_are_said_once_and_in_words_of_the_program() -> None:
+    with pytest.raises(ecode.CompileError) as caught:
+        ecode.compile("{ int x = x; return x; }")
+    assert len(caught.value.diagnostics) == 1
+    with pytest.raises(ecode.CompileError, match="there is no switch"):
+        ecode.compile("{ switch (1) { case 1: return 2; } return 1; }")
+    with pytest.raises(ecode.ParameterError, match="has no 'params'"):
+        described({})
+    with pytest.raises(ecode.ParameterError, match="'5' is not an object"):
+        ecode.compile("{ return 1; }").run(5)  # type: ignore[arg-type]

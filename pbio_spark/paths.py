@@ -163,7 +163,7 @@ def trouble(fs: AbstractFileSystem, path: str) -> Iterator[None]:
     try:
         with refusals(where):
             yield
-    except (PbioError, FileNotFoundError):
+    except (PbioError, FileNotFoundError, BrokenPipeError):  # the pipe is that of whoever uses the file
         raise
     except OSError as error:
         said = error.strerror or str(error) or type(error).__name__
@@ -190,6 +190,10 @@ def _text(path: object) -> str:
         raise PbioError("PBIO_BAD_PATH", f"a path is text, and not of type {type(path).__name__}") from None
     if not text.strip():
         raise _refusal("the path is empty", text)
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise PbioError("PBIO_BAD_PATH", "the path holds a character that no name can", file=text) from None
     if "\0" in text:
         raise PbioError("PBIO_BAD_PATH", "the path holds a NUL character, which no name can", file=text)
     return text

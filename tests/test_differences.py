@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,27 @@ def test_the_list_of_files_is_that_of_load(spark: SparkSession, readings: str, t
     (tmp_path / "b.ffs").write_bytes((tmp_path / "a.ffs").read_bytes())
     assert frame.count() == 3
     assert spark.read.format("pbio").load(readings).count() == 6
+
+
+def test_a_thread_writes_once_the_session_is_active_there(spark: SparkSession, readings: str, tmp_path: Path) -> None:
+    frame = spark.read.format("pbio").load(readings)
+
+    def write() -> None:
+        spark.createDataFrame([(0,)], "n INT")
+        frame.write.format("pbio").mode("append").save(str(tmp_path / "out"))
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(write).result()
+    assert spark.read.format("pbio").load(str(tmp_path / "out")).count() == 3
+
+
+def test_what_is_read_can_be_overwritten(spark: SparkSession, readings: str) -> None:
+    frame = spark.read.format("pbio").load(readings)
+    frame.where("n > 0").write.format("pbio").mode("overwrite").save(readings)
+    assert sorted(row["n"] for row in spark.read.format("pbio").load(readings).collect()) == [1, 2]
+
+
+def test_hidden_files_are_read_when_they_are_named(spark: SparkSession, readings: str, tmp_path: Path) -> None:
+    (tmp_path / "a.ffs").rename(tmp_path / "_a.ffs")
+    assert spark.read.text(str(tmp_path / "_a.ffs")).count() == 0
+    assert spark.read.format("pbio").load(str(tmp_path / "_a.ffs")).count() == 3

@@ -57,7 +57,7 @@ def test_a_home_by_its_full_path_is_refused(here: Path) -> None:
         locate(str(here / "home"))
 
 
-@pytest.mark.parametrize("path", ["a\0b", "/a\0", "file://tmp/out"])
+@pytest.mark.parametrize("path", ["a\0b", "/a\0", "\ud800", "file://tmp/out"])
 def test_what_cannot_be_a_path(path: str) -> None:
     with pytest.raises(PbioError, match=r"\[PBIO_BAD_PATH\]"):
         locate(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -13,13 +12,16 @@ from shutil import copyfileobj
 from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 
 import typer
-from fsspec.implementations.local import LocalFileSystem
 
 from pbio_spark.errors import PbioError
+from pbio_spark.globs import is_hidden
+from pbio_spark.paths import Entry, find_entry, folder_entries, locate
+from pbio_spark.paths import opened as open_path
 from pbio_spark.spaces import SPACE, space_above
-from pbio_spark.wire import Item, Scanner, open_file, refuse_bp_folder
+from pbio_spark.wire import Item, Scanner, refuse_bp_folder
 
 if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
     from rich.progress import Progress
 
 Files: TypeAlias = Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, folders, or - for stdin.")]
@@ -54,17 +56,32 @@ def expand(paths: list[str]) -> Iterator[str]:
     Raises PBIO_CHANNEL_SPACE for a channel space and what is inside of one, PBIO_NOT_FFS for another format's folder.
     """
     for path in paths:
-        if path != "-" and (space := space_above(LocalFileSystem(), path)) is not None:
-            raise _space_to_error(space)
-        if not os.path.isdir(path):
+        if path == "-":
             yield path
             continue
-        for folder, folders, names in os.walk(path):
-            refuse_bp_folder(folder, names)
-            if SPACE in names:
-                raise _space_to_error(folder)
-            folders[:] = sorted(name for name in folders if name[0] not in "_.")
-            yield from (os.path.join(folder, name) for name in sorted(names) if name[0] not in "_.")
+        fs, plain = locate(path)
+        if (space := space_above(fs, plain)) is not None:
+            raise _space_to_error(space)
+        entry = find_entry(fs, plain)
+        if entry is None or entry.kind != "folder":
+            yield path
+        else:
+            yield from _below(fs, entry, path.rstrip("/"), ())
+
+
+def _below(fs: AbstractFileSystem, folder: Entry, shown: str, above: tuple[str, ...]) -> Iterator[str]:
+    """The files in and below a folder, as paths that start as it was given; links that lead back are not followed."""
+    if folder.identity and folder.identity in above:
+        return
+    entries = folder_entries(fs, folder.path)
+    refuse_bp_folder(shown, entries)
+    if SPACE in entries:
+        raise _space_to_error(shown)
+    visible = sorted((name, entry) for name, entry in entries.items() if not is_hidden(name))
+    yield from (f"{shown}/{name}" for name, entry in visible if entry.kind == "file")
+    for name, entry in visible:
+        if entry.kind == "folder":
+            yield from _below(fs, entry, f"{shown}/{name}", (*above, folder.identity))
 
 
 def _space_to_error(space: str) -> PbioError:
@@ -90,7 +107,7 @@ def opened(path: str) -> Iterator[BinaryIO]:
     if path == "-":
         yield _standard_input()
     else:
-        with open_file(path) as file:
+        with open_path(path) as file:
             yield file
 
 

@@ -12,6 +12,7 @@ import typer
 from pbio_spark.cli.console import Files, each_file, expand, opened, printable, progress_bar
 from pbio_spark.cli.formats import Contents, Depth, Name
 from pbio_spark.errors import PbioError
+from pbio_spark.paths import is_local, locate
 
 
 class Target(StrEnum):
@@ -33,6 +34,9 @@ def convert(
     from pbio_spark.columns.read import Part, Wanted, read_batches
     from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
 
+    fs, target = locate(output)
+    if not is_local(fs):
+        raise PbioError("PBIO_BAD_PATH", "the file is written on the local disk", file=output)
     found = Contents()
     paths = list(expand(files))
     each_file(paths, found.add)
@@ -44,7 +48,7 @@ def convert(
     presentation = Presentation(recursive_depth=depth)
     wanted = Wanted(record_to_arrow(unions[0], presentation), presentation, names=(unions[0].name,))
     rows = 0
-    partial = f"{output}.partial"
+    partial = f"{target}.partial"
     try:
         with progress_bar() as bar, pq.ParquetWriter(partial, wanted.schema) as writer:
             for path in paths:
@@ -54,7 +58,7 @@ def convert(
                     for batch in read_batches(wanted, Part(path), watched):
                         writer.write_batch(batch)
                         rows += batch.num_rows
-        os.replace(partial, output)
+        os.replace(partial, target)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(partial)

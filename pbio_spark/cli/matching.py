@@ -111,7 +111,7 @@ def _chosen(spec: str) -> list[Format]:
 
 def _split(spec: str) -> tuple[str, str]:
     """The path of a file, and which of its formats; a path may hold the sign itself."""
-    if os.path.exists(spec):
+    if os.path.exists(spec.replace("\0", "/")):
         return spec, ""
     path, sign, which = spec.rpartition("#")
     return (path, which) if sign else (spec, "")

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 from fsspec.implementations.local import LocalFileSystem
 
-from pbio_spark.disk import create_file, open_file, refusals, sync_folder
+from pbio_spark.disk import create_file, open_file, sync_folder
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.body import MAX_BODY
 from pbio_spark.formats.format import Format
-from pbio_spark.paths import locate, move_file
+from pbio_spark.paths import locate, move_file, trouble
 
 _NAME = re.compile(r"(?:[0-9a-f]{2}){8}|(?:[0-9a-f]{2}){10}|(?:[0-9a-f]{2}){12}")
 
@@ -92,7 +92,8 @@ class FolderStore:
 
     def __iter__(self) -> Iterator[Format]:
         try:
-            paths = self._fs.ls(self._folder, detail=False)
+            with trouble(self._fs, self._folder):
+                paths = self._fs.ls(self._folder, detail=False)
         except FileNotFoundError:
             return
         for name in sorted(path.rpartition("/")[2] for path in paths):
@@ -108,7 +109,7 @@ class FolderStore:
             return None  # of no length that an ID may have
         path = self._path(format_id)
         try:
-            with refusals(path), self._open(path) as file:
+            with trouble(self._fs, path), self._open(path) as file:
                 body = file.read(MAX_BODY + 1)
         except FileNotFoundError:
             return None
@@ -123,7 +124,7 @@ class FolderStore:
         return open_file(path, "PBIO_BAD_BODY") if self._is_local else self._fs.open(path, "rb")
 
     def _create(self, path: str, body: bytes) -> None:
-        with refusals(path):
+        with trouble(self._fs, path):
             self._fs.makedirs(self._folder, exist_ok=True)
             if not self._is_local:
                 temporary = f"{self._folder}/.{uuid.uuid4().hex}.tmp"

@@ -7,11 +7,9 @@ that is something else raises ValueError, KeyError, OverflowError, RecursionErro
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TypeAlias
 
 from ecode.suggest import did_you_mean
@@ -19,6 +17,7 @@ from ecode.types import Default, Record
 from pbio_spark.formats.lookup3 import id_length
 from pbio_spark.formats.record_json import json_to_record
 from pbio_spark.globs import compile_glob
+from pbio_spark.paths import find_entry, folder_entries, full_path, locate, opened
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -211,6 +210,13 @@ def transforms(value: str) -> tuple[TransformText, ...]:
         if not all(isinstance(one, dict) and all(isinstance(text, str) for text in one.values()) for one in listed):
             raise ValueError("it is no list of objects with texts")
         return tuple((one.get("from", ""), one["to"], one["ecode"]) for one in listed)
-    if not os.path.isdir(value):
+    fs, folder = locate(value)
+    found = find_entry(fs, folder)
+    if found is None or found.kind != "folder":
         raise ValueError(f"{value} is neither a JSON list nor a folder")
-    return tuple(("", path.stem, path.read_text()) for path in sorted(Path(value).glob("*.ecode")))
+    programs: list[TransformText] = []
+    for name, entry in sorted(folder_entries(fs, folder).items()):
+        if entry.kind == "file" and name.endswith(".ecode"):
+            with opened(full_path(fs, entry.path)) as source:
+                programs.append(("", name.removesuffix(".ecode"), source.read().decode()))
+    return tuple(programs)

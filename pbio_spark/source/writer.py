@@ -7,6 +7,7 @@ folder and nothing else. A task that outlives its failed job may leave a staging
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -23,7 +24,7 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_to_record import arrow_to_record
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.paths import find_entry, locate, move_file, remove_folder, trouble
+from pbio_spark.paths import find_entry, is_local, locate, move_file, remove_folder, trouble
 from pbio_spark.source.arrow import with_schema
 from pbio_spark.source.folders import FolderColumns
 from pbio_spark.source.options import Options, machine_of, name_of
@@ -90,6 +91,8 @@ class PbioWriter(DataSourceArrowWriter):
         refuse_space(path)
         fs, root = locate(path)
         place = find_entry(fs, root)
+        if place is None and is_local(fs) and os.path.islink(root):
+            raise PbioError("PBIO_PATH_NOT_FOUND", "the path is a link that leads nowhere", file=path)
         if place is not None and place.kind != "folder":
             reason = "a file stands where the folder should be that is to be written"
             raise PbioError("PBIO_PATH_NOT_FOUND", reason, file=path, hint="choose another path, or remove the file")

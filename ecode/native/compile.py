@@ -25,8 +25,9 @@ def compile_kernel(source: str, name: str = "kernel") -> Kernel:
 
     Args:
         source: a module's text that defines `name(count, table)` and, before it, any helper functions decorated with
-            `@inline`. It may call what `ecode.native.memory` and `arithmetic` export and nothing else: there are no
-            builtins beyond what numba itself needs.
+            `@inline`, or with `@early` if all they take is int64: these are compiled where they stand, so that they may
+            call each other as deep as a type is nested. It may call what `ecode.native.memory` and `arithmetic` export
+            and nothing else: there are no builtins beyond what numba itself needs.
         name: the entry.
     """
     key = _key(source, name)
@@ -76,13 +77,20 @@ def _compile(source: str, name: str, key: str) -> Kernel:
         function.__name__ = function.__qualname__ = f"{function.__name__}_{key[:24]}"
         return wraps(function)
 
-    namespace = {"__name__": "ecode.native.generated", "inline": inline, **exports}
-    exec(compile(_unfolded(source), filename, "exec"), namespace)  # noqa: S102  (text of our own generators, never a user's)
-    function = namespace[name]
-    # The name makes the symbol: two kernels in one process must never share one.
-    function.__name__ = function.__qualname__ = f"{name}_{key[:24]}"
+    def early(function: Any) -> Any:
+        """A helper of int64, compiled before its callers: numba's way down from a caller ends at Python's stack."""
+        count = function.__code__.co_argcount
+        helper = inline(function)
+        helper.compile((int64,) * count)
+        return helper
+
+    namespace = {"__name__": "ecode.native.generated", "inline": inline, "early": early, **exports}
     with warnings.catch_warnings(), _deep_recursion():
         warnings.simplefilter("ignore", NumbaWarning)
+        exec(compile(_unfolded(source), filename, "exec"), namespace)  # noqa: S102  (text of our own generators, never a user's)
+        function = namespace[name]
+        # The name makes the symbol: two kernels in one process must never share one.
+        function.__name__ = function.__qualname__ = f"{name}_{key[:24]}"
         symbol, code = compiled(function, int64, int64, int64)
     return Kernel(name, source, symbol, code, identity())
 

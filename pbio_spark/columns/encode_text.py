@@ -99,7 +99,7 @@ class Writer:
 
     def define(self, head: str) -> None:
         """End the text of a function."""
-        self.functions.line("@inline")
+        self.functions.line("@early")
         with self.functions.block(f"def {head}:"):
             self.functions.line(*str(self.body).splitlines(), "return end")
         self.functions.line("")

@@ -7,6 +7,7 @@ records that are decoded (`planner`, `numbers`). A field that the program never 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -266,7 +267,7 @@ class MadeColumns:
         raise PbioError("PBIO_INCOMPATIBLE_TYPE", reason, format=self.record.name, field=path_to_text(path))
 
 
-def _constant(value: Default, type_: pa.DataType, count: int) -> pa.Array:
+def _constant(value: Default | Decimal, type_: pa.DataType, count: int) -> pa.Array:
     return pa.nulls(count, type_) if value is None else pa.repeat(pa.scalar(value, type_), count)
 
 

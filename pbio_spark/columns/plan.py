@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -126,7 +127,7 @@ class Absent:
     """A column that the format does not have: null, or its default."""
 
     type: pa.DataType
-    value: bool | int | float | str | None = None
+    value: bool | int | float | str | Decimal | None = None
 
 
 Filled: TypeAlias = Scalar | Text | Chars | Items | Deref

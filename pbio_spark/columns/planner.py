@@ -7,8 +7,10 @@ with the path of the field. The wanted type also decides how far a recursive str
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from itertools import count
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -16,6 +18,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from ecode.types import CHAR, Array, Basic, Default, Field, Kind, Notes, Pointer, Ref, Struct, Type
+from pbio_spark.columns.lossless import exactly, text_to_number
 from pbio_spark.columns.numbers import INT128, Conversion, field_to_conversion
 from pbio_spark.columns.plan import (
     Absent,
@@ -286,10 +289,33 @@ def absent(want: pa.Field, defaults: Mapping[str, Default], path: tuple[str, ...
     """The node of a column that a format does not have. Raises PBIO_INCOMPATIBLE_TYPE if its default does not fit."""
     default = defaults.get(".".join(path))
     try:
-        pa.scalar(default, want.type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        _refuse(path, f"the default {default!r} is no {want.type}")
-    return Absent(want.type, default)
+        return Absent(want.type, exact_default(default, want.type))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError):
+        _refuse(path, f"the default {default!r} is no {want.type}", "give one that the column's type has")
+
+
+def exact_default(default: Default, want: pa.DataType) -> Default | Decimal:
+    """A default as `pa.scalar` takes it for a type; ValueError, or what that raises, if the type does not have it.
+
+    The digits of a fraction may be more than a floating type has: 0.1 has no other.
+    """
+    is_decimal, is_floating = pa.types.is_decimal(want), pa.types.is_floating(want)
+    if isinstance(default, int | float) and not isinstance(default, bool):
+        if pa.types.is_integer(want) or is_decimal or (is_floating and isinstance(default, int)):
+            number = exactly(*text_to_number(repr(default)), want)
+            if number is None:
+                raise ValueError(default)
+            if not is_decimal:
+                return number
+            return Decimal((int(number < 0), tuple(map(int, str(abs(int(number))))), -want.scale))
+        if pa.types.is_float32(want) and _MAX_FLOAT <= abs(default) < math.inf:
+            raise ValueError(default)
+    pa.scalar(default, want)
+    return default
+
+
+_MAX_FLOAT = 3.4028235677973366e38
+"""Halfway between the greatest float and what would follow it."""
 
 
 def path_to_text(path: tuple[str, ...]) -> str:

@@ -85,12 +85,47 @@ class ValueReader:
         return data.take(pa.array(found, mask=found < 0))
 
 
+def _as_said(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch with the nullability and the time zone of a schema. Raises PBIO_INCOMPATIBLE_TYPE if that is another."""
+    if batch.schema.equals(schema):
+        return batch
+    if batch.schema.names != schema.names:
+        given, said = (", ".join(names)[:200] for names in (batch.schema.names, schema.names))
+        raise PbioError(
+            "PBIO_INCOMPATIBLE_TYPE",
+            f"the column has the fields {given}, and to_pbio was told {said}",
+            hint="give to_pbio the column's own schema, in the order of its fields",
+        )
+    for have, want in zip(batch.schema, schema, strict=True):
+        if _bare(have.type) != _bare(want.type):
+            raise PbioError(
+                "PBIO_INCOMPATIBLE_TYPE",
+                f"the column is {str(have.type)[:200]}, and to_pbio was told {str(want.type)[:200]}",
+                field=f"$.{want.name}",
+                hint="give to_pbio the column's own schema, or cast the column",
+            )
+    try:
+        return batch.cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError) as error:
+        reason = f"the column is not what to_pbio was told: {str(error)[:200]}"
+        raise PbioError("PBIO_CANNOT_BE_NULL", reason, hint="leave NOT NULL out of the schema") from None
+
+
+def _bare(type_: pa.DataType) -> pa.DataType:
+    """A type without nullability and time zone."""
+    types = pa.types
+    if types.is_timestamp(type_) and type_.tz is not None:
+        return pa.timestamp(type_.unit, "UTC")
+    if types.is_list(type_):
+        return pa.list_(_bare(type_.value_type))
+    if types.is_map(type_):
+        return pa.map_(_bare(type_.key_type), _bare(type_.item_type))
+    return pa.struct([(part.name, _bare(part.type)) for part in type_]) if types.is_struct(type_) else type_
+
+
 def structs_to_values(encoder: Encoder, structs: pa.StructArray) -> pa.Array:
     """One binary value, a whole record, for each structure; null stays null. Raises what `Encoder.encode` raises."""
-    schema = encoder.plan.schema
-    batch = pa.RecordBatch.from_struct_array(structs.drop_null())
-    if not batch.schema.equals(schema):
-        batch = batch.cast(schema)
+    batch = _as_said(pa.RecordBatch.from_struct_array(structs.drop_null()), encoder.plan.schema)
     values = encoder.encode(batch).to_array().cast(pa.binary())
     if not structs.null_count:
         return values

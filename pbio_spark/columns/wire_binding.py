@@ -123,6 +123,20 @@ class WireBinding:
         """The bytes of the record."""
         return self._length
 
+    def _check_symbols(self, wanted: Field, found: Field, path: Path) -> None:
+        """An enumeration is its names in columns and its numbers in programs: these must mean the same."""
+        numbers = dict(wanted.notes.symbols)
+        names = {number: name for name, number in wanted.notes.symbols}
+        for name, number in found.notes.symbols:
+            if numbers.get(name, number) != number or names.get(number, name) != name:
+                raise PbioError(
+                    "PBIO_INCOMPATIBLE_TYPE",
+                    f"the program's numbers of the enumeration are not the format's, where {name!r} is {number}",
+                    format=self.form.name,
+                    field=path_to_text(path),
+                    hint="compare the column's names in Spark, or read this version by itself with formatId",
+                )
+
     def field(self, emitter: Emitter, site: WireSite, field: Field) -> WireSite:
         # The program may know structures by other names, where two parameters have one of the same name.
         own = self._wanted[site.wanted.name].find(field.name) if isinstance(site.wanted, Ref) else None
@@ -132,6 +146,7 @@ class WireBinding:
             name = site.found.name
             found = self.find(self._structs[name], field.name, path)
             if found is not None:
+                self._check_symbols(field, found, path)
                 address = f"{site.address} + {self._offsets[name][found.name]}"
                 made = WireSite(field.type, found.type, address, name, site.address, path)
                 if not isinstance(field.type, Array):

@@ -66,7 +66,7 @@ def _folder_names(name: str, column: pa.Array) -> pa.Array:
     coded = column.dictionary_encode()
     values = coded.dictionary.cast(pa.string()).to_pylist()
     names = pa.array(
-        [f"{_escape(name)}={_escape(value) if value else NULL_PARTITION}/" for value in values], pa.string()
+        [f"{_escape(name)}={_escape(value) if value is not None else NULL_PARTITION}/" for value in values], pa.string()
     )
     null = f"{_escape(name)}={NULL_PARTITION}/"
     return pc.fill_null(names.take(coded.indices), null)

@@ -65,7 +65,13 @@ def _memory(writable: list[tuple[int, int]], readable: list[tuple[int, int]]) ->
         found = read(address, n).find(0)
         return n if found < 0 else found
 
-    memory: dict[str, Any] = {"copy": copy, "zero": zero, "find_zero": find_zero, "inline": lambda function: function}
+    memory: dict[str, Any] = {
+        "copy": copy,
+        "zero": zero,
+        "find_zero": find_zero,
+        "inline": lambda function: function,
+        "early": lambda function: function,
+    }
     for width in ("int32", "int64"):
         memory[f"quotient_{width}"] = lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     for name, code in CODES.items():

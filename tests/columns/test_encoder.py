@@ -373,3 +373,49 @@ def test_an_encoder_travels_with_its_machine_code(tmp_path: Path) -> None:
     )
     assert bytes.fromhex(done.stdout) == encoder.encode(batch).buffer.to_pybytes()
     assert "def kernel(count, table):" in encoder.source
+
+
+def test_structures_are_written_as_deep_as_they_are_nested() -> None:
+    arrow: pa.DataType = pa.int32()
+    value: Any = 7
+    for _ in range(20):
+        arrow, value = pa.struct([("c", arrow)]), {"c": value}
+    schema = pa.schema([("x", arrow)])
+    form = record_to_format(arrow_to_record(schema, "r"))
+    batch = pa.RecordBatch.from_pylist([{"x": value}], schema)
+    (data,) = format_to_encoder(form, schema).encode(batch).to_array().to_pylist()
+    assert decode(form, data) == {"x": value}
+
+
+@pytest.mark.parametrize(
+    ("arrow", "null"),
+    [
+        (pa.decimal128(3, 2), -999),
+        (pa.decimal128(3, 2), 0.001),
+        (pa.int8(), 300),
+        (pa.int32(), 0.5),
+        (pa.int32(), math.nan),
+        (pa.float64(), 2**53 + 1),
+        (pa.bool_(), -1),
+        (pa.list_(pa.int8()), 300),
+        (pa.struct([("a", pa.int8())]), 300),
+    ],
+    ids=str,
+)
+def test_a_null_value_that_a_column_cannot_hold_is_refused_before_writing(arrow: pa.DataType, null: float) -> None:
+    schema = pa.schema([("f", arrow), ("g", pa.float32())])
+    encoder = format_to_encoder(record_to_format(arrow_to_record(schema, "r")), schema, null_value=null)
+    with pytest.raises(PbioError, match=r"PBIO_BAD_OPTION[^$]*nullValue[^$]*\$\.f"):
+        encoder.checked()
+
+
+def test_a_null_value_need_not_fit_where_no_null_can_be() -> None:
+    schema = pa.schema([pa.field("f", pa.int8(), nullable=False), pa.field("s", pa.string()), pa.field("n", I32)])
+    form = record_to_format(arrow_to_record(schema, "r"))
+    assert format_to_encoder(form, schema, null_value=300).checked()
+
+
+def test_a_double_that_is_no_float_is_refused() -> None:
+    assert write(one("f", FLOAT32), {"f": F64}, {"f": 0.5}, {"f": -0.0}) == [{"f": 0.5}, {"f": -0.0}]
+    with pytest.raises(PbioError, match=r"PBIO_BAD_VALUE[^$]*0\.1[^$]*\$\.f"):
+        write(one("f", FLOAT32), {"f": F64}, {"f": 0.1})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from decimal import Decimal
 from pathlib import Path
 
 import fsspec
@@ -142,6 +143,14 @@ def hive(root: Path, *folders: str) -> Path:
         (["1", "__HIVE_DEFAULT_PARTITION__"], pa.int32()),
         (["__HIVE_DEFAULT_PARTITION__"], pa.string()),
         (["a%2Fb"], pa.string()),
+        (["+5", "-5"], pa.int32()),
+        ([f"8988211000000123456{i}" for i in range(3)], pa.decimal128(20, 0)),
+        (["1", "9" * 38], pa.decimal128(38, 0)),
+        (["9" * 39], pa.string()),
+        ([str(2**53 + 1), "0.5"], pa.string()),
+        (["0.1", "1.00000000000000000001"], pa.string()),
+        (["1e400"], pa.string()),
+        (["", "1"], pa.string()),
     ],
 )
 def test_types_of_partitions(tmp_path: Path, values: list[str], arrow: pa.DataType) -> None:
@@ -159,9 +168,46 @@ def test_two_levels_and_escapes(tmp_path: Path) -> None:
     assert file.partition == (("a b", "x/y"), ("c", "2"))
 
 
-def test_a_value_that_is_not_of_the_wanted_type() -> None:
-    with pytest.raises(PbioError, match=r"\[PBIO_BAD_PARTITIONS\].*k=x"):
-        partition_value("x", pa.field("k", pa.int32()), "/data/k=x/f")
+def test_long_numbers_stay_apart_and_an_empty_text_is_no_null(tmp_path: Path) -> None:
+    texts = [f"8988211000000123456{i}" for i in range(3)]
+    for values, expected in ((texts, list(map(Decimal, texts))), (["", "x"], ["", "x"])):
+        files = list_files([str(hive(tmp_path / values[0], *(f"k={value}" for value in values)))], Options())
+        (field,) = partition_schema(files)
+        assert [partition_value(dict(file.partition)["k"], field, file.path).as_py() for file in files] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "type_"),
+    [
+        ("x", pa.int32()),
+        ("", pa.int32()),
+        ("1.5", pa.int32()),
+        ("300", pa.int8()),
+        (str(2**53 + 1), pa.float64()),
+        (str(2**24 + 1), pa.float32()),
+        ("1e39", pa.float32()),
+        ("1.55", pa.decimal128(10, 1)),
+        ("1000", pa.decimal128(3, 0)),
+    ],
+)
+def test_a_value_that_is_not_of_the_wanted_type(text: str, type_: pa.DataType) -> None:
+    with pytest.raises(PbioError, match=rf"\[PBIO_BAD_PARTITIONS\].*k={text}"):
+        partition_value(text, pa.field("k", type_), f"/data/k={text}/f")
+
+
+@pytest.mark.parametrize(
+    ("text", "type_", "value"),
+    [
+        ("2.0", pa.int32(), 2),
+        (str(2**53), pa.float64(), 2.0**53),
+        ("0.1", pa.float64(), 0.1),
+        ("1.50", pa.decimal128(10, 1), Decimal("1.5")),
+        ("-1", pa.decimal128(38, 2), Decimal("-1.00")),
+        ("inf", pa.float64(), float("inf")),
+    ],
+)
+def test_a_value_is_that_of_the_wanted_type(text: str, type_: pa.DataType, value: object) -> None:
+    assert partition_value(text, pa.field("k", type_), "f").as_py() == value
 
 
 def test_folders_that_do_not_agree(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from ecode.typed import (
     Update,
     ValueType,
     Variable,
+    is_of_input,
     root,
 )
 from ecode.types import CHAR, FLOAT32, FLOAT64, INT32, INT64, STRING, UINT32, UINT64, Array, Basic, Pointer, Record, Ref
@@ -369,7 +370,7 @@ def _call(context: Context, node: syntax.Call) -> Expression:
         if len(node.arguments) != 1:
             raise context.wrong_type(node.at, "'present' takes one field")
         where = place(context, node.arguments[0])
-        if not isinstance(where, FieldOf) or not isinstance(root(where), Parameter):
+        if not isinstance(where, FieldOf) or not (isinstance(root(where), Parameter) or is_of_input(where)):
             raise context.wrong_type(node.at, "'present' asks about a field of a parameter")
         return Present(node.at, INT32, where)
     meaning = context.find(name, node.at)

@@ -15,15 +15,20 @@ from ecode.native import Kernel, Table, compile_kernel
 from ecode.native.compile import is_compiled
 from ecode.native.table import Entry
 from pbio_spark.columns.assemble import assemble
-from pbio_spark.columns.generate import HEADER, KernelText, level_to_texts, stored_size
+from pbio_spark.columns.generate import EXPANDS, HEADER, KernelText, level_to_texts, stored_size
 from pbio_spark.columns.plan import Chars, Deref, Filled, Items, Level, Plan, Scalar, Text, is_contiguous, levels_of
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.wire import EXPANSION_LIMIT, EXPANSION_ROOM, VALUE_COST
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Int32s: TypeAlias = npt.NDArray[np.int32]
 
 _MAX_TEXT = 2**31 - 1
+
+BATCH_ROOM, BATCH_LIMIT, BATCH_MOST = 128 << 20, 8, 1 << 40
+"""How many bytes, or how many times those of the records, the columns of several records may take; and of one, whose
+own expansion is bounded. What is more is decoded in smaller batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +142,7 @@ class Decoder:
     def __init__(self, converter: Converter) -> None:
         self.converter = converter
         self._per_record: dict[int, float] = {}
+        self._room = 0
 
     def decode(self, starts: Int64s, ends: Int64s) -> Decoded:
         """Decode records that lie in memory.
@@ -146,10 +152,14 @@ class Decoder:
             ends: the address after each record's last byte. The caller has checked that the base record fits, and that
                 no record is longer than 2 GB.
         """
-        status, visited = np.zeros(len(starts), np.int32), np.zeros(len(starts), np.int64)
+        lengths = ends - starts
+        status = np.zeros(len(starts), np.int32)
+        visited = np.full(len(starts), VALUE_COST * self.converter.plan.parts, np.int64)
+        status[visited > np.maximum(EXPANSION_ROOM, EXPANSION_LIMIT * lengths)] = EXPANDS
         outputs: dict[int, Output] = {}
         minimum = -(-self.converter.plan.format.structs[0].record_length // 8) * 8
-        total = int((ends - starts).sum())
+        total = int(lengths.sum())
+        self._room = max(BATCH_ROOM, BATCH_LIMIT * total) if len(starts) > 1 else BATCH_MOST
         for compiled in self.converter.levels:
             if compiled.level.parent is None:
                 at, homes, rows = starts, starts, np.arange(len(starts), dtype=np.int32)
@@ -182,10 +192,12 @@ class Decoder:
                 if isinstance(entry, tuple) and entry[1] == "used":
                     filled[entry[0]].used = table[i]
             short = {number: filled[number].used for number, room in capacities.items() if filled[number].used > room}
+            made = sum(_bytes_of(node, count, filled[node.number].used) for node in text.nodes)
+            if made > self._room or max(short.values(), default=0) > _MAX_TEXT:
+                raise OverflowError("these records make more than a batch should hold")
             if not short:
+                self._room -= made
                 break
-            if max(short.values()) > _MAX_TEXT:
-                raise OverflowError("a batch of these records holds more than 2^31 elements of one column")
             capacities |= short
             visited[:] = before
         for number in capacities:
@@ -195,6 +207,20 @@ class Decoder:
                 if name in output.arrays:
                     output.arrays[name] = output.arrays[name][: output.used]
         outputs |= filled
+
+
+def _bytes_of(node: Filled, count: int, used: int) -> int:
+    """About how many bytes a node's outputs take."""
+    match node:
+        case Scalar():
+            return count * stored_size(node)
+        case Deref():
+            return 16 * count
+        case Text() | Chars():
+            return used + 5 * count
+        case Items(item=Scalar() as item) if is_contiguous(node):
+            return used * stored_size(item) + 5 * count
+    return 20 * used + 5 * count
 
 
 def _grows(node: Filled) -> bool:

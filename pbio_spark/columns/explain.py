@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from pbio_spark.columns.generate import EXPANDS
 from pbio_spark.columns.plan import Absent, Chars, Deref, Filled, Group, Items, Node, Plan, Scalar, Text
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.wire import decode
+from pbio_spark.wire import decode, room_of
 
 _CODECS = {"UTF-8": "utf-8", "ISO-8859-1": "latin-1", "binary": None}
 
@@ -39,7 +40,18 @@ def explain(
     except PbioError as error:
         return error
     nodes = _paths(plan.nodes, plan.schema.names, "$") if plan is not None else iter(())
-    node, path = next(((node, path) for node, path in nodes if node.number == status - 1), (None, None))
+    node, path = next(((node, path) for node, path in nodes if node.number == (status & ~EXPANDS) - 1), (None, None))
+    if status > 0 and status & EXPANDS:
+        return PbioError(
+            "PBIO_RECORD_EXPANDS",
+            f"the record's {len(record)} bytes make more than {room_of(len(record))} in columns",
+            file=file,
+            offset=offset,
+            format=form.name,
+            field=path,
+            hint="pointers that share their targets are followed each time; ask for fewer columns, or for fewer levels "
+            "with recursiveFieldMaxDepth",
+        )
     reason, hint = "the record holds more than a batch of columns can", "it holds pointers that repeat, or is too large"
     if isinstance(node, Text | Chars):
         return PbioError(

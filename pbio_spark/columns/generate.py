@@ -21,6 +21,7 @@ from functools import singledispatchmethod
 
 from ecode.native import Text as Lines
 from pbio_spark.columns.plan import Chars, Deref, Filled, Items, Level, Load, Scalar, Text, is_contiguous
+from pbio_spark.wire import EXPANSION_LIMIT, EXPANSION_ROOM, VALUE_COST
 
 GROUP = 8
 
@@ -29,9 +30,10 @@ GROUP = 8
 # slot may hold.
 HEADER = ("at", "homes", "rows", "starts", "ends", "status", "visited", "minimum")
 
-# How many bytes may be visited through shared or overlapping targets before a record is bad.
-VISITS_PER_BYTE = 16
-FREE_VISITS = 4096
+EXPANDS = 1 << 30
+"""Set in the status of a record that decodes to more than `room_of` its length."""
+_FAR = 1 << 40
+"""More than any record may decode to."""
 
 STORED_SIZE = {"bool": 1, "decimal": 16, "binary": 8}
 
@@ -134,15 +136,17 @@ class _Generator:
         self.body.line(f"store_int32(status_ + 4 * row, {self.constant(node.number + 1)})", *then)
 
     def visit(self, node: Filled, size: str, *if_too_many: str) -> None:
-        """Count visited bytes below the root, where targets may be shared without end."""
-        if self.is_root:
-            return
+        """Count visited bytes, since targets may be shared without end; `wire.decode` keeps to the same rule."""
         self.body.line(
             f"visits = load_int64(visited_ + 8 * row) + {size}",
             "store_int64(visited_ + 8 * row, visits)",
         )
-        with self.body.block(f"if visits > {FREE_VISITS} + {VISITS_PER_BYTE} * length:"):
-            self.bad(node, *if_too_many)
+        with self.body.block(f"if visits > {EXPANSION_ROOM} and visits > {EXPANSION_LIMIT} * length:"):
+            self.body.line(
+                f"store_int64(visited_ + 8 * row, {_FAR})",
+                f"store_int32(status_ + 4 * row, {EXPANDS} | {self.constant(node.number + 1)})",
+                *if_too_many,
+            )
 
     # One method for each kind of node.
 
@@ -274,7 +278,9 @@ class _Generator:
                 self.bad(node, "size = 0", "valid = 0")
             with body.block("else:"):
                 body.line("where = start + slot")
-                self.visit(node, f"size * {step}", "size = 0", "valid = 0")
+                parts = VALUE_COST * getattr(node, "parts", 0)
+                more = f" + {self.constant(parts)}" if parts else ""
+                self.visit(node, f"{VALUE_COST} + size * ({step}{more})", "size = 0", "valid = 0")
 
     @fill.register
     def _(self, node: Items, k: str) -> None:
@@ -338,7 +344,8 @@ class _Generator:
                 self.bad(node)
             with body.block("else:"):
                 body.line("target = start + slot")
-                self.visit(node, size, "target = 0")
+                cost = self.constant(node.size + VALUE_COST * node.parts)
+                self.visit(node, cost, "target = 0")
         body.line(f"store_int64({addresses}, target)")
         self.absent.line(f"store_int64({addresses}, 0)")
         if node.homes:

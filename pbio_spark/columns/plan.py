@@ -89,7 +89,7 @@ class Items:
 
     `stride` is the size of an element in memory, or the field that holds it. Numbers are copied in the same run;
     anything else makes a level. With `homes` that level also gets the places of this one's structures: their fields are
-    extents of arrays further down.
+    extents of arrays further down. `parts` are the structures and arrays that lie in an element.
     """
 
     number: int
@@ -100,11 +100,13 @@ class Items:
     column_major: bool
     item: Node
     homes: bool = False
+    parts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Deref:
-    """What a slot points to, or null. `size` is the size of the target's image; `homes` as for `Items`."""
+    """What a slot points to, or null. `size` is the size of the target's image; `homes` and `parts` as for
+    `Items`."""
 
     number: int
     type: pa.DataType
@@ -112,6 +114,7 @@ class Deref:
     size: int
     target: Node
     homes: bool = False
+    parts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +139,12 @@ Node: TypeAlias = Filled | Group | Absent
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan for one format and one schema: a node for each column, in the schema's order."""
+    """The plan for one format and one schema: a node for each column, in the schema's order; `parts` as for `Items`."""
 
     format: Format
     schema: pa.Schema
     nodes: tuple[Node, ...]
+    parts: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import count
+from math import prod
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -42,6 +43,9 @@ from pbio_spark.formats.slots import slot_size
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
+MOST_PARTS = 1 << 24
+"""More structures and arrays than this in a value are too many, whatever their exact number."""
+
 
 def format_to_plan(
     format: Format,  # noqa: A002 - the project's word for the thing
@@ -66,7 +70,8 @@ def format_to_plan(
     """
     planner = _Planner(format, presentation, aliases, defaults, symbols)
     try:
-        return Plan(format, schema, planner.fields(format.name, list(schema), 0, ()))
+        nodes = planner.fields(format.name, list(schema), 0, ())
+        return Plan(format, schema, nodes, planner.parts(Ref(format.name)))
     except PbioError as error:
         raise error.at(format=f"{format.name} ({format.id.hex()})") from None
 
@@ -102,6 +107,7 @@ class _Planner:
         self.symbols = symbols
         self.order = order_of(format_)
         self.structs = {struct.name: struct for struct in format_.record.structs}
+        self._parts: dict[str, int] = {}
         self.offsets = {s.name: {f.name: f.offset for f in s.fields} for s in format_.structs}
         self.lengths = {s.name: s.record_length for s in format_.structs}
         self.numbers = count()
@@ -145,9 +151,21 @@ class _Planner:
                     self._size(target),
                     below,
                     _uses_home(target, below),
+                    self.parts(target),
                 )
             case Array():
                 return self._array(type_, notes, want, place, path)
+
+    def parts(self, type_: Type) -> int:
+        """How many structures and arrays lie in a value where it stands: each costs memory, however small it is."""
+        match type_:
+            case Ref(name):
+                if name not in self._parts:
+                    self._parts[name] = 1 + sum(self.parts(field.type) for field in self.structs[name].fields)
+                return min(self._parts[name], MOST_PARTS)
+            case Array(element, dims) if not type_.is_dynamic:
+                return min(1 + prod(dim for dim in dims if isinstance(dim, int)) * self.parts(element), MOST_PARTS)
+        return 0
 
     def _text(self, want: pa.DataType, place: _Place, path: tuple[str, ...]) -> Node:
         if not (pa.types.is_string(want) or pa.types.is_binary(want)):
@@ -194,7 +212,8 @@ class _Planner:
                 item = self._chars(notes, Array(CHAR, (last,)), inside, 0, inner, path, apart)
             else:
                 item = self.value(element, notes, inner, place.below(), path)
-        return Items(number, want, where, extents, stride, self.format.column_major, item, _uses_home(element, item))
+        homes, parts = _uses_home(element, item), self.parts(element)
+        return Items(number, want, where, extents, stride, self.format.column_major, item, homes, parts)
 
     def _entry(self, name: str, want: pa.MapType, path: tuple[str, ...]) -> Group:
         """The entry of a map: a structure whose visible fields are key and value."""

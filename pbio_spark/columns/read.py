@@ -26,7 +26,7 @@ from ecode.native.table import address_of
 from ecode.types import Default
 from morph import Problem, Rejection, Transform
 from pbio_spark.columns.chunks import DAMAGE, Chunk, Chunker
-from pbio_spark.columns.converter import Decoded, Decoder, together
+from pbio_spark.columns.converter import Decoded, Decoder
 from pbio_spark.columns.explain import explain
 from pbio_spark.columns.morpher import (
     AnyConverter,
@@ -241,7 +241,7 @@ class BatchMaker:
         self._decoders: dict[int, AnyDecoder | Rejection] = {}
 
     def chunk_to_batches(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """The rows of a chunk: one batch, or several where programs make more of the records than one should hold."""
+        """The rows of a chunk: one batch, or several where more is made of the records than one should hold."""
         first, step = 0, len(chunk.positions)
         while first < len(chunk.positions):
             batch, done = self._some_to_batch(chunk, first, min(first + step, len(chunk.positions)))
@@ -348,17 +348,14 @@ class BatchMaker:
         return on_reject == "drop"
 
     def _decode(self, decoder: AnyDecoder, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
-        """Decode records, or the first of them, in smaller batches where one would not hold them."""
+        """Decode records, or the first of them, where one batch would not hold what all of them make."""
         try:
             return decoder.decode(starts, ends)
         except OverflowError:
             if len(starts) == 1:
                 return Decoded(self._nulls(), np.full(1, -1, np.int32))
             half = len(starts) // 2
-            before = self._decode(decoder, starts[:half], ends[:half])
-            if len(before.status) < half:
-                return before
-            return together([before, self._decode(decoder, starts[half:], ends[half:])])
+            return self._decode(decoder, starts[:half], ends[:half])
 
     def _checked(self, decoded: Decoded, form: Format) -> Decoded:
         """What was decoded; records are bad too that hold a null where the schema has none."""

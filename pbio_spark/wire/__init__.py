@@ -17,7 +17,7 @@ Reading goes down this list, writing up:
 
 from pbio_spark.wire.attributes import Attribute, attribute, attributes_from_bytes, attributes_to_bytes
 from pbio_spark.wire.container import MAGIC, Item, Kind, Scanner, TruncatedError, open_file, refuse_bp_folder
-from pbio_spark.wire.decode import EXPANSION_LIMIT, decode
+from pbio_spark.wire.decode import EXPANSION_LIMIT, EXPANSION_ROOM, VALUE_COST, decode, room_of
 from pbio_spark.wire.encode import encode
 from pbio_spark.wire.images import Value
 from pbio_spark.wire.index import Block, Entry, IndexCheck, read_block, read_index
@@ -45,6 +45,9 @@ __all__ = [
     "encode",
     "Value",
     "EXPANSION_LIMIT",
+    "EXPANSION_ROOM",
+    "VALUE_COST",
+    "room_of",
     "FileWriter",
     "items_to_json",
     "record_to_json",

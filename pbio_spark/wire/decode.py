@@ -16,9 +16,19 @@ from pbio_spark.formats import Format
 from pbio_spark.wire.header import check_header
 from pbio_spark.wire.images import Images, Path, StructImage, Value, align, images_of, path_to_text
 
-EXPANSION_LIMIT = 16
-"""How many times its own length a record may decode to. Pointers of non-recursive structures are followed each time
-they are met, so a few bytes can describe a tree without end. What writers produce never repeats a byte."""
+EXPANSION_LIMIT = 64
+"""How many times its own length a record may decode to, if that is more than `EXPANSION_ROOM`."""
+EXPANSION_ROOM = 16 << 20
+"""How many bytes any record may decode to. Pointers of non-recursive structures are followed each time they are met, so
+a few bytes can describe a tree without end; but honest records share, too, a hub that hundreds of nodes point to."""
+VALUE_COST = 32
+"""What each structure and array counts, in bytes, beside what it holds: it costs memory of its own, however small."""
+
+
+def room_of(length: int) -> int:
+    """How many bytes a record of a length may decode to. The compiled decoders keep to the same rule."""
+    return max(EXPANSION_ROOM, EXPANSION_LIMIT * length)
+
 
 Holder: TypeAlias = "list[Value] | dict[str, Value]"
 
@@ -46,7 +56,7 @@ def decode(
 
     Raises:
         PbioError: PBIO_BAD_RECORD (header), PBIO_BAD_POINTER (a target not inside the record), PBIO_BAD_STRING (no NUL,
-            or not text), PBIO_RECORD_EXPANDS (pointers that repeat more than `EXPANSION_LIMIT` allows). `error.field`
+            or not text), PBIO_RECORD_EXPANDS (pointers that repeat more than `room_of` allows). `error.field`
             is the field's path, `error.offset` the place in the file, or in `record` where `offset` is not given.
     """
     try:
@@ -68,7 +78,7 @@ class _Decoder:
         self.text = text
         self.strict = strict
         self.variant_part = align(images.top.length)
-        self.room = EXPANSION_LIMIT * len(data)
+        self.room = room_of(len(data))
         self.met: dict[tuple[int, Type, tuple[int, ...]], Value] = {}
         # What is still to be filled in, the next at the end: where the value goes, its type and position, and the
         # structure that its field belongs to. A stack of our own, since lists may have any number of nodes.
@@ -119,6 +129,7 @@ class _Decoder:
         return result
 
     def struct(self, image: StructImage, at: int, path: Path) -> dict[str, Value]:
+        self.charge(VALUE_COST, at, path)
         values: dict[str, Value] = dict.fromkeys(field.name for field in image.fields)
         for field in reversed(image.fields):
             if isinstance(field.type, Basic) and field.type.kind is not Kind.STRING:
@@ -130,6 +141,7 @@ class _Decoder:
     def array(
         self, element: Type, extents: list[int], at: int, owner: StructImage, base: int, path: Path
     ) -> list[Value]:
+        self.charge(VALUE_COST, at, path)
         *outer, last = extents
         order = self.images.memory_order(extents)
         if isinstance(element, Basic) and element.kind is not Kind.STRING:
@@ -181,7 +193,7 @@ class _Decoder:
         if self.room < 0:
             self.fail(
                 "PBIO_RECORD_EXPANDS",
-                f"pointers that repeat make more than {EXPANSION_LIMIT} times the record's {len(self.data)} bytes",
+                f"the record's {len(self.data)} bytes make more than {room_of(len(self.data))}",
                 at,
                 path,
             )

@@ -25,7 +25,7 @@ from pbio_spark.formats import Format, StructLayout
 from pbio_spark.wire.attributes import Attribute, attributes_from_bytes
 from pbio_spark.wire.container import Kind as ItemKind
 from pbio_spark.wire.container import Scanner
-from pbio_spark.wire.decode import EXPANSION_LIMIT, decode
+from pbio_spark.wire.decode import VALUE_COST, decode, room_of
 from pbio_spark.wire.images import Value
 from pbio_spark.wire.index import Block, read_block
 
@@ -132,7 +132,7 @@ def record_to_json(format: Format, record: bytes, *, file: str | None = None, of
     """
     values = decode(format, record, text=None, file=file, offset=offset)
     try:
-        return _ValueText(format, EXPANSION_LIMIT * len(record)).text(values)
+        return _ValueText(format, room_of(len(record)) // VALUE_COST).text(values)
     except PbioError as error:
         raise error.at(file=file, offset=offset, format=format.name) from None
 

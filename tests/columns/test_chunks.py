@@ -14,10 +14,12 @@ import pytest
 
 from ecode.native.table import address_of
 from pbio_spark.columns.chunks import DAMAGE, FIRST_WINDOW, MOST_BYTES, UNKNOWN, Chunker
+from pbio_spark.columns.converter import BATCH_ROOM
 from pbio_spark.columns.read import CORRUPT_TYPE, METADATA_TYPE, Part, Wanted, read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import FieldLayout, Format, StructLayout
-from pbio_spark.wire import MAGIC, FileWriter, Kind, Scanner, TruncatedError, encode
+from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
+from pbio_spark.wire import MAGIC, FileWriter, Kind, Scanner, TruncatedError, decode, encode
 from pbio_spark.wire.writer import format_to_item
 
 Found = list[tuple[int, int, bytes]]
@@ -158,3 +160,63 @@ def test_a_record_that_is_too_large_and_cut_off_is_cut_off(huge: Path, tmp_path:
     with pytest.raises(TruncatedError):
         read_huge(path)
     assert [row["k"] for row in read_huge(path, tail="ignore")] == [1]
+
+
+def hub(count: int, label: int) -> tuple[Format, bytes]:
+    """A record whose nodes all point to one, which has a long label."""
+    node = (
+        FieldLayout("k", "integer", 4, 0),
+        FieldLayout("label", "string", 8, 8),
+        FieldLayout("next", "*node", 24, 16),
+    )
+    fields = (FieldLayout("n", "integer", 4, 0), FieldLayout("v", "node[n]", 24, 8))
+    form = Format.from_structs([StructLayout("g", fields, 16), StructLayout("node", node, 24)])
+    shared = {"k": 0, "label": "x" * label, "next": None}
+    return form, encode(form, {"n": count, "v": [{"k": i, "label": None, "next": shared} for i in range(count)]})
+
+
+@pytest.mark.parametrize(("label", "is_sound"), [(2_000, True), (20_000, True), (200_000, False)])
+def test_honest_sharing_is_read_and_endless_sharing_is_refused(label: int, is_sound: bool) -> None:
+    form, raw = hub(500, label)
+    content = MAGIC + format_to_item(form) + item_of(raw)
+    presentation = Presentation(recursive_depth=2)
+    wanted = Wanted(record_to_arrow(form.record, presentation), presentation)
+    if not is_sound:
+        with pytest.raises(PbioError, match=r"\[PBIO_RECORD_EXPANDS\].*make more than") as caught:
+            list(read_batches(wanted, Part("f"), io.BytesIO(content)))
+        assert caught.value.field is not None
+        return
+    (batch,) = read_batches(wanted, Part("f"), io.BytesIO(content))
+    (row,) = batch.to_pylist()
+    assert [node["next"]["label"] for node in row["v"]] == ["x" * label] * 500
+
+
+def test_records_that_grow_come_in_batches_of_bounded_size() -> None:
+    """60 records of 12 kB that are 10 MB of columns each: 600 MB in all."""
+    form, raw = hub(500, 20_000)
+    content = MAGIC + format_to_item(form) + item_of(raw) * 60
+    presentation = Presentation(recursive_depth=2)
+    wanted = Wanted(record_to_arrow(form.record, presentation), presentation, metadata_column=None)
+    sizes, rows = [], 0
+    for batch in read_batches(wanted, Part("f"), io.BytesIO(content)):
+        sizes.append(batch.nbytes)
+        rows += batch.num_rows
+    assert rows == 60
+    assert max(sizes) < BATCH_ROOM
+
+
+def test_structures_within_structures_cost_more_than_their_bytes() -> None:
+    """22 kB that the codec would make gigabytes of: pointers to one array whose elements nest sixty deep."""
+    count, elements, levels = 1_000, 10_000, 60
+    structs = [
+        StructLayout("r", (FieldLayout("n", "integer", 4, 0), FieldLayout("p", f"(*s0[{elements}])[n]", 1, 8)), 16)
+    ]
+    structs += [StructLayout(f"s{i}", (FieldLayout("x", f"s{i + 1}[1]", 1, 0),), 1) for i in range(levels)]
+    form = Format.from_structs([*structs, StructLayout(f"s{levels}", (FieldLayout("c", "integer", 1, 0),), 1)])
+    data = struct.pack("<iiq", count, 0, 16) + struct.pack("<q", 16 + 8 * count) * count + bytes(elements)
+    raw = (form.id + struct.pack("<q", len(data))).ljust(form.header_size, b"\0") + data
+    with pytest.raises(PbioError, match="PBIO_RECORD_EXPANDS"):
+        decode(form, raw)
+    schema = pa.schema([("n", pa.int32())])
+    (batch,) = read_batches(Wanted(schema), Part("f"), io.BytesIO(MAGIC + format_to_item(form) + item_of(raw)))
+    assert batch.to_pylist() == [{"n": count}]  # what is not asked for is not decoded

@@ -90,7 +90,7 @@ def test_damaged_records_are_refused_by_both_or_read_alike(data: st.DataObject, 
     except PbioError as error:
         values, code = None, error.code
     if values is None:
-        # The codec counts visits from the base record on, the kernels below it: it gives up a little earlier.
+        # The codec counts every part of a record, the kernels what becomes columns: it gives up a little earlier.
         assert decoded.status[0] or code == "PBIO_RECORD_EXPANDS"
     else:
         assert not decoded.status[0]

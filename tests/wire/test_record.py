@@ -237,7 +237,7 @@ def test_few_bytes_do_not_become_many_values() -> None:
 def test_strings_that_overlap_are_bounded() -> None:
     count = 10 * EXPANSION_LIMIT
     form = form_of("le64", n=INT64, s=Array(STRING, ("n",)))
-    encoded = bytearray(encode(form, {"n": count, "s": ["x"] * (count - 1) + ["y" * 8000]}))
+    encoded = bytearray(encode(form, {"n": count, "s": ["x"] * (count - 1) + ["y" * 400_000]}))
     last = encoded[form.header_size + 16 + 8 * (count - 1) :][:8]
     encoded[form.header_size + 16 : form.header_size + 16 + 8 * count] = last * count
     assert refusal(form, bytes(encoded)).code == "PBIO_RECORD_EXPANDS"

@@ -47,7 +47,7 @@ CODES: dict[str, str] = {
     "PBIO_BAD_VALUE": "A value cannot be stored as the format wants it, or is beyond what a channel may have.",
     "PBIO_CANNOT_APPEND": "Appending with an index to a file without one, or the other way round.",
     "PBIO_NOT_FFS": "The file or folder is not one of FFS files.",
-    "PBIO_RECORD_EXPANDS": "A record would decode to more than 16 MB and more than 64 times its size: its pointers share targets.",
+    "PBIO_RECORD_EXPANDS": "A record decodes to more than 16 MB and 64 times its size: its pointers share targets.",
     "PBIO_RECORD_TOO_LARGE": "A record has more bytes than can be read at once.",
     "PBIO_TRUNCATED": "The file ends inside an item, or in an index block that is still being written.",
     "PBIO_UNKNOWN_FORMAT": "A record or an option names a format that nothing describes, by its ID or its name.",

@@ -11,8 +11,10 @@ from ecode.columns.column import ITEMS, TARGET, static_count
 from ecode.errors import NotCompilable
 from ecode.typed import ValueType
 from ecode.typed_to_numba.emitter import Emitter
-from ecode.typed_to_numba.stored import load_name
+from ecode.typed_to_numba.stored import extent_of, load_name, total
 from ecode.types import STRING, Array, Basic, Pointer, Ref, Struct
+
+_MOST_PLACES = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +132,10 @@ class _Writing:
                 extents.append(str(dim))
             else:
                 assert isinstance(size.type, Basic)
-                extents.append(self.reader.number(emitter, self.reader.field(emitter, record, size), size.type))
-        count = emitter.temp(" * ".join(extents))
+                number = self.reader.number(emitter, self.reader.field(emitter, record, size), size.type)
+                extents.append(extent_of(size.type, number))
+        # The counts of a null array in a record may be any numbers.
+        count = total(emitter, extents, _MOST_PLACES, 0)
         start, capacity = self.begin(path, index, count, level, per)
         self.items(path, type_, site, start, count, capacity, 1)
 

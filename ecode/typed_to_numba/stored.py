@@ -20,7 +20,7 @@ from ecode.types import FLOAT32, FLOAT64, STRING, Array, Basic, Field, Kind, Poi
 
 # No sum or product of sizes below it wraps around; and more than an event's input is, copied.
 _MOST_BYTES = 1 << 40
-_MOST_INPUT_BYTES = 1 << 31
+_MOST_INPUT_BYTES = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,17 +262,21 @@ class Stored:
 
     def total(self, emitter: Emitter, extents: list[str], at: int, *, is_limited: bool) -> str:
         """The number of elements of a dynamic array of these extents, which are checked."""
-        limit = self._limit(is_limited)
-        count = "1"
-        for extent in extents:
-            extent = emitter.temp(extent)
-            if not extent.isdigit():
-                emitter.trap(f"{extent} < 0", TrapKind.NEGATIVE_SIZE, at)
-            if count == "1":
-                emitter.trap(f"{extent} > {limit}", TrapKind.SIZE_LIMIT, at)
-                count = extent
-                continue
-            condition = f"{extent} != 0 and {count} > quotient_int64({limit}, max_int64({extent}, 1))"
-            emitter.trap(condition, TrapKind.SIZE_LIMIT, at)
-            count = emitter.temp(f"{count} * {extent}")
-        return count
+        return total(emitter, extents, self._limit(is_limited), at)
+
+
+def total(emitter: Emitter, extents: list[str], limit: int, at: int) -> str:
+    """The product of extents, none of which may be negative, and which may not be more than `limit`."""
+    count = "1"
+    for extent in extents:
+        extent = emitter.temp(extent)
+        if not extent.isdigit():
+            emitter.trap(f"{extent} < 0", TrapKind.NEGATIVE_SIZE, at)
+        if count == "1":
+            emitter.trap(f"{extent} > {limit}", TrapKind.SIZE_LIMIT, at)
+            count = extent
+            continue
+        condition = f"{extent} != 0 and {count} > quotient_int64({limit}, max_int64({extent}, 1))"
+        emitter.trap(condition, TrapKind.SIZE_LIMIT, at)
+        count = emitter.temp(f"{count} * {extent}")
+    return count

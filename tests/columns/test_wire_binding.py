@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import ecode
 from ecode.columns import batch, values_of
 from ecode.columns.batch import BatchProgram
+from ecode.errors import TrapKind
 from ecode.types import (
     CHAR,
     FLOAT64,
@@ -20,6 +21,7 @@ from ecode.types import (
     INT32,
     INT64,
     STRING,
+    UINT64,
     Array,
     Field,
     Kind,
@@ -246,3 +248,18 @@ def test_fields_are_found_by_name_and_absent_ones_read_as_their_default() -> Non
     assert row == {"there": 101, "t": 7, "gone": 0, "small": -5, "unit": b"kPa", "gain": 1.5}
     ((event, trap),) = result.traps  # 40,000 is no short
     assert (event, trap.kind) == (1, "bad_record")
+
+
+@pytest.mark.parametrize("count", [2**31, 2**62, 2**63 - 1, 2**63, 2**64 - 1])
+def test_a_null_array_with_a_count_that_nothing_can_hold_ends_its_event(
+    monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    wanted = record("r", [Field("m", UINT64), Field("t", Array(CHAR, ("m",))), Field("w", Array(INT64, ("m", "m")))])
+    form = record_to_format(wanted, "le64")
+    sound = encode(form, {"m": 0, "t": [], "w": []})
+    at = form.header_size
+    bad = sound[:at] + count.to_bytes(8, "little") + sound[at + 8 :]
+    program = ecode.compile(PASS, [ecode.Param("input", wanted)])
+    result = run(monkeypatch, form, wanted, [sound, bad, sound], program)
+    assert result.passed.tolist() == [1, 0, 1]
+    assert [trap.kind for _, trap in result.traps] == [TrapKind.SIZE_LIMIT]

@@ -7,7 +7,7 @@ from contextlib import suppress
 from os.path import realpath
 from typing import TYPE_CHECKING
 
-from pbio_spark.paths import full_path, is_local, protocols
+from pbio_spark.paths import full_path, is_local, protocols, trouble
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -26,7 +26,7 @@ def space_above(fs: AbstractFileSystem, *paths: str) -> str | None:
         return None
     for folder in dict.fromkeys(folder for path in paths for folder in _upwards(fs, path)):
         # What is above the folders that somebody may use need not be open to them.
-        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+        with trouble(fs, folder), suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             fs.info(f"{folder.rstrip('/')}/{SPACE}")
             return full_path(fs, folder)
     return None

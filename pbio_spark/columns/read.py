@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import ecode
+from ecode.errors import valid_text
 from ecode.native import Kernel
 from ecode.native.table import address_of
 from ecode.types import Default
@@ -508,12 +509,12 @@ class BatchMaker:
             return pa.DictionaryArray.from_arrays(known, pa.array(texts, pa.string())).cast(pa.string())
 
         return {
-            "file_path": lambda: pa.repeat(pa.scalar(self.part.name), n),
+            "file_path": lambda: pa.repeat(pa.scalar(valid_text(self.part.name)), n),
             "offset": lambda: pa.array(chunk.offset + chunk.positions[kept]),
             "length": lambda: pa.array(chunk.ends[kept] - address - chunk.positions[kept]),
             "ordinal": lambda: pa.array(chunk.ordinal + kept),
             "format_id": lambda: of_format([form.id.hex() for form in self.formats]),
-            "format_name": lambda: of_format([form.name for form in self.formats]),
+            "format_name": lambda: of_format([valid_text(form.name) for form in self.formats]),
             "machine": lambda: of_format([form.machine for form in self.formats]),
             "way": lambda: of_format([self._said(number, "way") for number in range(len(self.formats))]),
             "target": lambda: of_format([self._said(number, "target") for number in range(len(self.formats))]),

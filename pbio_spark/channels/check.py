@@ -86,13 +86,14 @@ def _entry_problems(
             except PbioError as error:
                 yield error
         case Data() as data:
+            groups = list(space.history.groups(data))
             for number, file in enumerate(data.files):
-                groups = [group for group in space.history.groups(data) if group.file == number]
-                if not is_alive({group.channel for group in groups}, version, state):
+                here = [group for group in groups if group.file == number]
+                if not is_alive({group.channel for group in here}, version, state):
                     continue
                 path, further = places.get(file.path, (file.path, None))
                 try:
-                    _check_file(space, path, further, file.bytes, groups)
+                    _check_file(space, path, further, file.bytes, here)
                 except PbioError as error:
                     yield error.at(file=path)
 
@@ -113,6 +114,7 @@ def _check_file(space: ChannelSpace, path: str, further: int | None, length: int
         scanner = Scanner(source, path, offset=0 if further is None else further + len(MAGIC))
         records = [item for item in scanner.items(length + (further or 0)) if item.kind is Kind.DATA]
         for group in groups:
+            group.resolved()
             items = records[group.ordinal : group.ordinal + group.count]
             _check_group(space, scanner, group, further or 0, items)
 

@@ -23,7 +23,7 @@ EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 """The first and the last moment that has a date, in microseconds since 1970 UTC: of the years 1 to 9999."""
 
 _DATA_NAME = re.compile(r"data/[0-9a-f]{32}\.pbio")
-_DIRECTORY_NAME = re.compile(r"_log/[0-9a-f]{32}\.groups")
+_BESIDE_NAME = re.compile(r"_log/[0-9a-f]{32}\.(groups|numbers)")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _LONGEST_NAME = 200
 _HALVES = re.compile("[\ud800-\udfff]")
@@ -83,9 +83,9 @@ def a_path(said: Any) -> str:
     return said
 
 
-def a_directory(said: Any) -> str:
-    """The path of a directory of groups."""
-    if not isinstance(said, str) or not _DIRECTORY_NAME.fullmatch(said):
+def a_directory(said: Any, kind: str = "groups") -> str:
+    """The path of a directory of groups, or of what else lies beside the log."""
+    if not isinstance(said, str) or not (found := _BESIDE_NAME.fullmatch(said)) or found[1] != kind:
         bad(f"{str(said)[:80]!r} is no directory of a space")
     return said
 

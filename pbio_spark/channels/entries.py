@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -106,6 +106,13 @@ class Trim:
 
 
 @dataclass(frozen=True, slots=True)
+class Trims:
+    """The same of several channels, each once."""
+
+    channels: tuple[Trim, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DataFile:
     """A data file below the root of the space, and its bytes."""
 
@@ -140,6 +147,7 @@ class Data:
         transaction: of a batch that has a number.
         refused: derived channels for which the writer could not make the events of this batch, and why.
         directory: the file that has the groups, if they are many; `groups` are none then.
+        numbers: the file that has the sequence numbers and times of single events, if they are many.
     """
 
     control: int
@@ -148,6 +156,7 @@ class Data:
     transaction: Transaction | None = None
     refused: tuple[tuple[int, str], ...] = ()
     directory: DataFile | None = None
+    numbers: DataFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +188,7 @@ class Turn:
     milliseconds: int
 
 
-AnyChange: TypeAlias = "Create | Change | Drop | Trim | Data | Compact | Turn"
+AnyChange: TypeAlias = "Create | Change | Drop | Trim | Trims | Data | Compact | Turn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +211,7 @@ class Entry:
     digest: str = field(default="", compare=False)
 
 
-_KINDS = {"create", "change", "drop", "trim", "compact", "turn", "data"}
+_KINDS = {"create", "change", "drop", "trim", "trims", "compact", "turn", "data"}
 
 
 def entry_to_json(entry: Entry, version: int) -> bytes:
@@ -226,6 +235,8 @@ def entry_to_json(entry: Entry, version: int) -> bytes:
             made["trim"] = {"channel": channel, "before": before, "end": str(end)}
         case Turn(holder, milliseconds):
             made["turn"] = {"holder": holder, "milliseconds": milliseconds}
+        case Trims(trims):
+            made["trims"] = {"channels": [[one.channel, one.before, str(one.end)] for one in trims]}
         case Compact(first, last, file, parts):
             made["compact"] = {
                 "first": first,
@@ -242,6 +253,8 @@ def entry_to_json(entry: Entry, version: int) -> bytes:
                 made["data"]["groups"] = groups_to_json(data.groups)
             else:
                 made["data"]["directory"] = [data.directory.path, data.directory.bytes]
+            if data.numbers is not None:
+                made["data"]["numbers"] = [data.numbers.path, data.numbers.bytes]
             if data.transaction is not None:
                 made["data"]["transaction"] = _transaction_to_json(data.transaction)
             if data.refused:
@@ -279,10 +292,11 @@ def json_to_entry(data: bytes, version: int) -> Entry:
         case "drop":
             change = Drop(a_number(body.get("channel"), most=version))
         case "trim":
-            before = a_number(body.get("before"), most=version)
-            change = Trim(a_number(body.get("channel"), most=version), before, a_position(body.get("end")))
-            if change.end.version >= before:
-                bad("events would be left out that are to be kept")
+            change = _trim((body.get("channel"), body.get("before"), body.get("end")), version)
+        case "trims":
+            change = Trims(tuple(_trim(a_list(one, 3), version) for one in a_list(body.get("channels"))))
+            if len({one.channel for one in change.channels}) < len(change.channels):
+                bad("a channel is named twice")
         case "turn":
             change = Turn(a_text(body.get("holder")), a_number(body.get("milliseconds"), most=LONGEST_TURN))
         case "compact":
@@ -301,16 +315,31 @@ def _data(body: Mapping[str, Any], version: int) -> Data:
     files = tuple(_file(file) for file in a_list(body.get("files")))
     if len({file.path for file in files}) < len(files):
         bad("a data file is named twice")
-    directory = None
-    if "directory" in body:
-        path, size = a_list(body["directory"], 2)
-        directory = DataFile(a_directory(path), a_number(size, most=LARGEST))
+    directory = _beside(body.get("directory"), "groups")
+    numbers = _beside(body.get("numbers"), "numbers")
     groups = Groups() if directory is not None else json_to_groups(body.get("groups"), sizes_of(files), version)
     said = body.get("transaction")
     transaction = None if said is None else _json_to_transaction(said, version)
     pairs = [a_list(pair, 2) for pair in a_list(body.get("refused", []))]
     refused = tuple((a_number(channel, most=version), a_text(reason)) for channel, reason in pairs)
-    return Data(a_number(body.get("control"), most=version), files, groups, transaction, refused, directory)
+    control = a_number(body.get("control"), most=version)
+    return Data(control, files, groups, transaction, refused, directory, numbers)
+
+
+def _beside(said: Any, kind: str) -> DataFile | None:
+    """A file beside the log, if there is one."""
+    if said is None:
+        return None
+    path, size = a_list(said, 2)
+    return DataFile(a_directory(path, kind), a_number(size, most=LARGEST))
+
+
+def _trim(said: Sequence[Any], version: int) -> Trim:
+    channel, before, end = said
+    trim = Trim(a_number(channel, most=version), a_number(before, most=version), a_position(end))
+    if trim.end.version >= trim.before:
+        bad("events would be left out that are to be kept")
+    return trim
 
 
 def _transaction_to_json(made: Transaction) -> list[Any]:

@@ -32,7 +32,7 @@ of one process."""
 
 _OWN = {
     "data": re.compile(r"[0-9a-f]{32}\.pbio"),
-    "_log": re.compile(r"\d{20}\.(json|checkpoint)|[0-9a-f]{32}\.groups|_newest"),
+    "_log": re.compile(r"\d{20}\.(json|checkpoint)|[0-9a-f]{32}\.(groups|numbers)|_newest"),
     "_formats": re.compile(r"([0-9a-f]{2}){8,12}"),
     "_subscribers": re.compile(r"\d+-[0-9a-f]{32}\.(json|missing)"),
 }
@@ -99,6 +99,16 @@ class Folder:
             data: bytes = self._fs.cat_file(self.path(name), end=None if most is None else most + 1)
             return data
         return None
+
+    def read_part(self, name: str, start: int, length: int) -> bytes:
+        """Some bytes of a file; fewer where it ends. Raises FileNotFoundError."""
+        with refusals(self.path(name)):
+            if self.is_local:
+                with open_file(self.path(name), "PBIO_BAD_LOG") as file:
+                    file.seek(start)
+                    return file.read(min(length, max(os.fstat(file.fileno()).st_size - start, 0)))
+            data: bytes = self._fs.cat_file(self.path(name), start=start, end=start + length)
+            return data
 
     def open(self, name: str) -> Any:
         """A binary file to read. Raises FileNotFoundError."""

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from pbio_spark.channels.checked import EARLIEST, LARGEST, LATEST, MOST, a_format, a_list, a_text, an_object, bad
+from pbio_spark.channels.checked import (
+    EARLIEST,
+    LARGEST,
+    LATEST,
+    MOST,
+    a_format,
+    a_list,
+    a_number,
+    a_text,
+    an_object,
+    bad,
+)
 from pbio_spark.channels.position import Position
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
+
+Load: TypeAlias = "Callable[[int, int], Int64s]"
+"""What reads whole numbers from a file beside the log: so many from one on."""
 
 NO_NUMBER = -1
 NO_TIME = -(2**63)
@@ -22,6 +37,42 @@ _ABSENT = {"producer": NO_NUMBER, "sequence": NO_NUMBER, "event_time": NO_TIME}
 
 ROW = np.dtype([(name, np.int64) for name in (*_PLACES, "format", *_ABSENT)])
 """A group as a row: its format and its producer by their numbers among those of the commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside(Mapping[int, Int64s]):
+    """Values of single events that lie in a file of their own, and are read when somebody asks for them.
+
+    Attributes:
+        places: by the index of a group, the number of its first value in the file, and its last value.
+        rows: the groups.
+        name: of the column that has the first event's value.
+        load: reads the file; None before that is known.
+    """
+
+    places: Mapping[int, tuple[int, int]]
+    rows: npt.NDArray[np.void]
+    name: str
+    load: Load | None = None
+
+    def __getitem__(self, index: int) -> Int64s:
+        first, last = self.places[index]
+        row = self.rows[index]
+        if self.load is None:
+            bad("values of events lie in a file that the commit does not name")
+        values = self.load(first, int(row["count"]))
+        if values[-1] != last:
+            bad(f"the {self.name} of events is not what the commit says")
+        return _checked(values, self.name, row)
+
+    def __contains__(self, index: object) -> bool:
+        return index in self.places
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +89,7 @@ class Group:
         producer: who made them; None if nobody said.
         sequence: the first event's number of its producer's; the others follow it, if there are no `sequences`.
         event_time: of the first event, microseconds since 1970 UTC, and of the others, if there are no `event_times`.
-        sequences, event_times: int64, of each event.
+        sequences, event_times: int64, of each event; or what reads them, see `resolved`.
     """
 
     channel: int
@@ -51,8 +102,14 @@ class Group:
     producer: str | None = None
     sequence: int | None = None
     event_time: int | None = None
-    sequences: Int64s | None = field(default=None, compare=False)
-    event_times: Int64s | None = field(default=None, compare=False)
+    sequences: Int64s | Callable[[], Int64s] | None = field(default=None, compare=False)
+    event_times: Int64s | Callable[[], Int64s] | None = field(default=None, compare=False)
+
+    def resolved(self) -> Self:
+        """The same with what its events say of themselves, read from where it lies. Raises PBIO_BAD_LOG."""
+        if not (callable(self.sequences) or callable(self.event_times)):
+            return self
+        return replace(self, sequences=_read(self.sequences), event_times=_read(self.event_times))
 
     def end_in(self, version: int) -> Position:
         """The position behind the last of them, in the commit of a version."""
@@ -62,17 +119,14 @@ class Group:
         """The sequence numbers of events, by their ordinals; None if they have none."""
         if self.sequence is None:
             return None
-        return (
-            ordinals - self.ordinal + self.sequence
-            if self.sequences is None
-            else self.sequences[ordinals - self.ordinal]
-        )
+        known = _read(self.sequences)
+        return ordinals - self.ordinal + self.sequence if known is None else known[ordinals - self.ordinal]
 
     def event_times_of(self, ordinals: Int64s) -> Int64s | None:
         """The event times of events, by their ordinals; None if they have none."""
         if self.event_time is None:
             return None
-        known = self.event_times
+        known = _read(self.event_times)
         return np.full(len(ordinals), self.event_time) if known is None else known[ordinals - self.ordinal]
 
 
@@ -107,8 +161,8 @@ class Groups:
             )
             for one in made
         ]
-        sequences = {i: one.sequences for i, one in enumerate(made) if one.sequences is not None}
-        times = {i: one.event_times for i, one in enumerate(made) if one.event_times is not None}
+        sequences = {i: own for i, one in enumerate(made) if (own := _read(one.sequences)) is not None}
+        times = {i: own for i, one in enumerate(made) if (own := _read(one.event_times)) is not None}
         return cls(np.array(rows, ROW), formats.names, producers.names, sequences, times)
 
     @classmethod
@@ -153,8 +207,8 @@ class Groups:
             None if producer == NO_NUMBER else self.producers[producer],
             None if sequence == NO_NUMBER else sequence,
             None if event_time == NO_TIME else event_time,
-            self.sequences.get(index),
-            self.event_times.get(index),
+            _own(self.sequences, index),
+            _own(self.event_times, index),
         )
 
     def having(self, channels: Container[int]) -> list[Group]:
@@ -197,13 +251,27 @@ class Groups:
         for i in np.flatnonzero(self.rows["sequence"] != NO_NUMBER).tolist():
             row = self.rows[i]
             first = int(row["sequence"])
-            last = int(self.sequences[i][-1]) if i in self.sequences else first + int(row["count"]) - 1
+            last = first + int(row["count"]) - 1
+            if i in self.sequences:
+                own = self.sequences
+                last = own.places[i][1] if isinstance(own, Beside) else int(own[i][-1])
             yield i, int(row["channel"]), self.producers[row["producer"]], first, last
 
     def numbers(self, index: int) -> Int64s:
         """The sequence numbers of the events of one group, which has some."""
         row = self.rows[index]
         return self.sequences[index] if index in self.sequences else np.arange(row["count"]) + row["sequence"]
+
+
+def _read(values: Int64s | Callable[[], Int64s] | None) -> Int64s | None:
+    return values() if callable(values) else values
+
+
+def _own(known: Mapping[int, Int64s], index: int) -> Int64s | Callable[[], Int64s] | None:
+    """The values of a group's events, or what reads them."""
+    if isinstance(known, Beside):
+        return partial(known.__getitem__, index) if index in known.places else None
+    return known.get(index)
 
 
 class _Numbers:
@@ -237,9 +305,38 @@ def groups_to_json(groups: Groups) -> dict[str, Any]:
     if groups.producers:
         made["producers"] = list(groups.producers)
     for name, known in (("sequences", groups.sequences), ("event_times", groups.event_times)):
-        if known:
+        if isinstance(known, Beside):
+            made[name] = [[i, first, last] for i, (first, last) in known.places.items()]
+        elif known:
             made[name] = [[i, values.tolist()] for i, values in known.items()]
     return made
+
+
+def set_aside(groups: Groups) -> tuple[Groups, list[Int64s]]:
+    """Groups whose values of single events are to lie in a file, and these values as that file has them."""
+    values: list[Int64s] = []
+    count = 0
+
+    def aside(known: Mapping[int, Int64s], name: str) -> Mapping[int, Int64s]:
+        nonlocal count
+        places = {}
+        for i, own in known.items():
+            places[i] = count, int(own[-1])
+            values.append(own)
+            count += len(own)
+        return Beside(places, groups.rows, name) if places else {}
+
+    sequences, times = aside(groups.sequences, "sequence"), aside(groups.event_times, "event_time")
+    return replace(groups, sequences=sequences, event_times=times), values
+
+
+def bound(groups: Groups, load: Load) -> Groups:
+    """The same groups, where it is known how to read what lies beside them."""
+
+    def of(known: Mapping[int, Int64s]) -> Mapping[int, Int64s]:
+        return replace(known, load=load) if isinstance(known, Beside) else known
+
+    return replace(groups, sequences=of(groups.sequences), event_times=of(groups.event_times))
 
 
 def json_to_groups(said: Any, sizes: Sequence[int], version: int) -> Groups:
@@ -258,8 +355,8 @@ def json_to_groups(said: Any, sizes: Sequence[int], version: int) -> Groups:
             filled = [absent if value is None else value for value in a_list(column, count)]
             rows[name] = _numbers(filled, count, least=absent)
     _check(rows, formats, producers, np.array(sizes, np.int64), version)
-    sequences = _of_events(made.get("sequences", []), rows, "sequence", lambda own: bool((np.diff(own) > 0).all()))
-    times = _of_events(made.get("event_times", []), rows, "event_time", lambda own: bool(are_dates(own).all()))
+    sequences = _of_events(made.get("sequences", []), rows, "sequence")
+    times = _of_events(made.get("event_times", []), rows, "event_time")
     return Groups(rows, formats, producers, sequences, times)
 
 
@@ -301,20 +398,33 @@ def _check(
         bad("events have sequence numbers that nobody can have given them")
 
 
-def _of_events(
-    said: Any, rows: npt.NDArray[np.void], name: str, is_right: Callable[[Int64s], bool]
-) -> dict[int, Int64s]:
-    """Values of single events, the first of which the group has."""
+def _of_events(said: Any, rows: npt.NDArray[np.void], name: str) -> Mapping[int, Int64s]:
+    """Values of single events, the first of which the group has: all in the commit, or all beside it."""
     made: dict[int, Int64s] = {}
-    for pair in a_list(said):
-        index, values = a_list(pair, 2)
-        if type(index) is not int or not 0 <= index < len(rows):
+    places: dict[int, tuple[int, int]] = {}
+    for one in a_list(said):
+        index = one[0] if isinstance(one, list) and len(one) in (2, 3) else None
+        if type(index) is not int or not 0 <= index < len(rows) or index in made or index in places:
             bad("values of events belong to no group")
-        own = _numbers(values, int(rows["count"][index]), least=_ABSENT[name])
-        if own[0] != rows[name][index] or own[0] == _ABSENT[name] or not is_right(own):
+        row = rows[index]
+        if len(one) == 2:
+            made[index] = _checked(_numbers(one[1], int(row["count"]), least=_ABSENT[name]), name, row)
+            continue
+        first, last = a_number(one[1], most=LARGEST), a_number(one[2], least=_ABSENT[name] + 1)
+        if row[name] == _ABSENT[name] or (name == "sequence" and last - row[name] < row["count"] - 1):
             bad(f"the {name} of events contradicts their group's")
-        made[index] = own
-    return made
+        places[index] = first, last
+    if made and places:
+        bad("values of events are in the commit, and beside it")
+    return Beside(places, rows, name) if places else made
+
+
+def _checked(values: Int64s, name: str, row: np.void) -> Int64s:
+    """Values of the events of a group, if they can be."""
+    is_right = (np.diff(values) > 0).all() if name == "sequence" else are_dates(values).all()
+    if values[0] != row[name] or values[0] == _ABSENT[name] or not is_right:
+        bad(f"the {name} of events contradicts their group's")
+    return values
 
 
 def _numbers(said: Any, length: int, least: int = 0) -> Int64s:

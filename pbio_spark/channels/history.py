@@ -23,7 +23,7 @@ from pbio_spark.channels.entries import (
     json_to_entry,
     sizes_of,
 )
-from pbio_spark.channels.groups import Group, Groups, groups_to_json, json_to_groups
+from pbio_spark.channels.groups import Group, Groups, Int64s, bound, groups_to_json, json_to_groups, set_aside
 from pbio_spark.channels.log import Log, entry_name
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.state import State, json_to_state, state_to_json
@@ -34,8 +34,14 @@ log = logging.getLogger("pbio_spark.channels")
 LONGEST_GROUPS = 64 << 10
 """The most bytes of groups in a commit itself: who waits for events of one channel reads it anyhow."""
 
+MOST_NUMBERS = 4096
+"""The most sequence numbers and times of single events in a commit or its directory, which whoever comes reads."""
+
 CHECKPOINT_EVERY = 100
 """Commits between two checkpoints: what a new reader reads at most, unless a writer died before it made one."""
+
+AHEAD = 86_400_000_000
+"""How many microseconds a clock may be ahead before nobody believes it."""
 
 LISTING_SHARE = 100
 LISTING_PAUSE = {True: 1.0, False: 60.0}
@@ -110,6 +116,18 @@ class History:
 
     def all_groups(self, data: Data) -> Groups:
         """Where the events of a commit lie, from its directory if there is one. Raises PBIO_BAD_LOG."""
+        groups = self._named_groups(data)
+        file = data.numbers
+        if file is None:
+            return groups
+
+        def load(first: int, count: int) -> Int64s:
+            values = self._log.numbers(file.path, first, count) if 8 * (first + count) <= file.bytes else None
+            return bad(f"{file.path} is not the file that was committed") if values is None else values
+
+        return bound(groups, load)
+
+    def _named_groups(self, data: Data) -> Groups:
         if data.directory is None or len(data.groups):
             return data.groups
         path, size = data.directory.path, data.directory.bytes
@@ -131,7 +149,13 @@ class History:
         return replace(entry, change=replace(entry.change, groups=self.all_groups(entry.change)))
 
     def with_directory(self, data: Data) -> Data:
-        """A commit that is to be appended, its groups kept beside it if they are many."""
+        """A commit that is to be appended; its groups, and what single events say, lie beside it if they are many."""
+        own = (*data.groups.sequences.values(), *data.groups.event_times.values())
+        if sum(map(len, own)) > MOST_NUMBERS:
+            groups, values = set_aside(data.groups)
+            numbers = DataFile(f"_log/{uuid.uuid4().hex}.numbers", 8 * sum(map(len, values)))
+            self._log.attach_numbers(numbers.path, values)
+            data = replace(data, groups=groups, numbers=numbers)
         said = json.dumps(groups_to_json(data.groups), separators=(",", ":")).encode()
         if len(said) <= LONGEST_GROUPS:
             return data
@@ -195,6 +219,21 @@ class History:
                 end = middle
         return first
 
+    def age_ends(self, time: int, first: int, now: int) -> int:
+        """The same for what is kept for a time: a commit that is far ahead of `now` is as old as its file.
+
+        Once a writer's clock was ahead, all commits that follow have its time.
+        """
+        end = self.catch_up().version + 1
+        while first < end:
+            middle = (first + end) // 2
+            entry = self.entry(middle)
+            published = 0 if entry is None else entry.time
+            if published - now > AHEAD:
+                published = self._log.modified(middle)
+            first, end = (middle + 1, end) if published < time else (first, middle)
+        return first
+
     def locate(self, version: int, path: str) -> tuple[str, int] | None:
         """Where a data file of a commit has gone: its new path, and how many bytes further on its items are there."""
         with self.lock:
@@ -252,7 +291,7 @@ class History:
                 return None
             version = self.state.version + 1
             # Clocks jump; the log does not.
-            now = max(time.time_ns() // 1000, self.state.time)
+            now = max(self._now(), self.state.time)
             entry = Entry(self._space, uuid.uuid4().hex, now, change, self._check_standing())
             self.state.check(entry)
             said = entry_to_json(entry, version)
@@ -277,6 +316,14 @@ class History:
         if self._waiting[0] != version:
             self._waiting = version, time.monotonic()
         return time.monotonic() - self._waiting[1] < turn.milliseconds / 1000
+
+    def _now(self) -> int:
+        """The time by this machine's clock; by that of the log if the log would jump, and the clock is far ahead."""
+        now = time.time_ns() // 1000
+        if now - self.state.time > AHEAD and now - (there := self._log.now()) > AHEAD:
+            log.warning("the clock of this machine is %.1f days ahead of that of the space", (now - there) / AHEAD)
+            return there
+        return now
 
     def _check_standing(self) -> str:
         """The digest of the last commit.

@@ -2,6 +2,7 @@
 
 _log/00000000000000000012.json         one commit
 _log/00000000000000000100.checkpoint   the state after a commit
+_log/<ID>.numbers                      sequence numbers and times of single events, if they are many: int64
 _log/<ID>.groups                       where the events of a commit lie, if that is long
 _log/_newest                           the number of some late checkpoint: a hint, which may be old or missing
 """
@@ -9,14 +10,20 @@ _log/_newest                           the number of some late checkpoint: a hin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from pbio_spark.channels.files import Folder
+from pbio_spark.channels.groups import Int64s
 from pbio_spark.errors import PbioError
 
 LONGEST_ENTRY = 32 << 20
-"""The most bytes that a commit or a checkpoint may have: one request, even where larger files take several."""
+"""The most bytes that a commit may have: one request, even where larger files take several."""
+
+LONGEST_CHECKPOINT = 1 << 30
+"""The most bytes that a checkpoint may have: it names every producer that counts its events, some 50 bytes for each."""
 
 LONGEST_ATTACHMENT = 256 << 20
 
@@ -43,6 +50,12 @@ class Log(Protocol):
     def versions(self) -> list[int]:
         """All versions that have entries, ascending. It may be slow: not for every look at the log."""
 
+    def attach_numbers(self, name: str, values: Sequence[Int64s]) -> None:
+        """Keep, durably, the numbers that an entry is about to name."""
+
+    def numbers(self, name: str, first: int, count: int) -> Int64s | None:
+        """So many of the numbers that were kept under a name; None if they are not there."""
+
     def attach(self, name: str, data: bytes) -> None:
         """Keep, durably, what is too long for an entry that is about to name it."""
 
@@ -51,6 +64,12 @@ class Log(Protocol):
 
     def checkpoint(self, version: int, state: bytes) -> None:
         """Keep the state after a version, to start from."""
+
+    def now(self) -> int:
+        """The time by the clock of what keeps the log, in microseconds since 1970 UTC. It may be slow."""
+
+    def modified(self, version: int) -> int:
+        """When an entry was appended, by that clock."""
 
     def checkpoints(self) -> Iterator[tuple[int, bytes]]:
         """States to start from, the best first."""
@@ -82,6 +101,22 @@ class FolderLog:
     def read(self, version: int) -> bytes | None:
         return self._checked(entry_name(version))
 
+    def now(self) -> int:
+        return int(self._folder.now() * 1e6)
+
+    def modified(self, version: int) -> int:
+        return int(self._folder.modified(entry_name(version)) * 1e6)
+
+    def attach_numbers(self, name: str, values: Sequence[Int64s]) -> None:
+        self._folder.create(name, [memoryview(own.astype("<i8", copy=False).tobytes()) for own in values])
+
+    def numbers(self, name: str, first: int, count: int) -> Int64s | None:
+        try:
+            data = self._folder.read_part(name, 8 * first, 8 * count)
+        except FileNotFoundError:
+            return None
+        return np.frombuffer(data, "<i8").astype(np.int64, copy=False) if len(data) == 8 * count else None
+
     def attach(self, name: str, data: bytes) -> None:
         if len(data) > LONGEST_ATTACHMENT:
             raise PbioError("PBIO_BAD_VALUE", f"a directory of {len(data)} bytes", hint="publish fewer events at once")
@@ -94,24 +129,29 @@ class FolderLog:
         return self._numbers(_COMMIT)
 
     def checkpoint(self, version: int, state: bytes) -> None:
-        if len(state) <= LONGEST_ENTRY and self._folder.create(_checkpoint_name(version), state):
+        if len(state) > LONGEST_CHECKPOINT:
+            raise PbioError("PBIO_BAD_VALUE", f"a checkpoint of {len(state)} bytes")
+        if self._folder.create(_checkpoint_name(version), state):
             self._folder.replace("_log/_newest", str(version).encode())
 
     def checkpoints(self) -> Iterator[tuple[int, bytes]]:
         hint = self._folder.read("_log/_newest", 20) or b""
-        if re.fullmatch(rb"[1-9]\d{0,18}", hint) and (state := self._checked(_checkpoint_name(int(hint)))) is not None:
+        if re.fullmatch(rb"[1-9]\d{0,18}", hint) and (state := self._state(int(hint))) is not None:
             yield int(hint), state
         for version in reversed(self._numbers(_CHECKPOINT)):
-            if (state := self._checked(_checkpoint_name(version))) is not None:
+            if (state := self._state(version)) is not None:
                 yield version, state
 
     def _numbers(self, pattern: re.Pattern[str]) -> list[int]:
         return [int(found[1]) for name in self._folder.names("_log") if (found := pattern.fullmatch(name))]
 
-    def _checked(self, name: str) -> bytes | None:
-        data = self._folder.read(name, LONGEST_ENTRY)
-        if data is not None and len(data) > LONGEST_ENTRY:
-            raise PbioError("PBIO_BAD_LOG", f"more than {LONGEST_ENTRY} bytes", file=self._folder.path(name))
+    def _state(self, version: int) -> bytes | None:
+        return self._checked(_checkpoint_name(version), LONGEST_CHECKPOINT)
+
+    def _checked(self, name: str, most: int = LONGEST_ENTRY) -> bytes | None:
+        data = self._folder.read(name, most)
+        if data is not None and len(data) > most:
+            raise PbioError("PBIO_BAD_LOG", f"more than {most} bytes", file=self._folder.path(name))
         return data
 
 

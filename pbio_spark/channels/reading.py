@@ -118,7 +118,7 @@ class Stretch:
             place = piece.start, piece.end, group.ordinal, group.count, piece.first, piece.stop
             rows.append((*place, piece.version, group.file, group.channel, who, sequence, event_time, piece.published))
             if group.sequences is not None or group.event_times is not None:
-                own[number] = group
+                own[number] = group.resolved()
         channels = {piece.group.channel: names[piece.group.channel] for piece in pieces}
         return cls(pieces[0].path, np.array(rows, _RUN), channels, tuple(producers), own)
 

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from pbio_spark.channels import subscribers
 from pbio_spark.channels.checked import bad
-from pbio_spark.channels.entries import Compact, Data, DataFile, Drop, Entry, Trim
+from pbio_spark.channels.entries import Compact, Data, DataFile, Drop, Entry, Trim, Trims
 from pbio_spark.channels.expiry import expired
 from pbio_spark.channels.files import Folder
 from pbio_spark.channels.history import History
@@ -61,7 +61,7 @@ def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta
     state = history.catch_up()
     everyone = subscribers.read_all(folder)
     gone = expired(folder, everyone, time.time_ns() // 1000)
-    trimmed = []
+    trims = []
     for info in list(state.channels.values()):
         those = [one for one in everyone if one.channel == info.id]
         # If all have expired, their word still counts: that nobody is left is no reason to remove what nobody has seen.
@@ -69,7 +69,8 @@ def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta
         before = _before(history, state, info, [one.position for one in present])
         end = _last_end(history, info, before)
         if end is not None:
-            trimmed += [info.name] if _trim(history, Trim(info.id, before, end)) else []
+            trims.append(Trim(info.id, before, end))
+    trimmed = _trim(history, trims)
     old = _unneeded(history, folder, grace, linger)
     removed = [size for path in old if (size := folder.size(path)) is not None]
     for path in old:
@@ -79,7 +80,7 @@ def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta
     for one in forgotten:
         log.warning("the subscriber %r, last seen %s, has expired", one.name, to_datetime(one.seen).isoformat())
         subscribers.forget(folder, one.channel, one.name)
-    return Removed(tuple(trimmed), len(removed), sum(removed), tuple(forgotten))
+    return Removed(trimmed, len(removed), sum(removed), tuple(forgotten))
 
 
 def _unneeded(history: History, folder: Folder, grace: timedelta, linger: timedelta) -> list[str]:
@@ -89,7 +90,7 @@ def _unneeded(history: History, folder: Folder, grace: timedelta, linger: timede
     old = [path for path, since in let_go.items() if since is not None and now - since >= _microseconds(linger)]
     strangers = folder.strangers()
     own = [path for sub in ("data", "_log") for name in folder.names(sub) if (path := f"{sub}/{name}") not in strangers]
-    unnamed = [path for path in own if path.endswith((".pbio", ".groups")) and path not in let_go]
+    unnamed = [path for path in own if path.endswith((".pbio", ".groups", ".numbers")) and path not in let_go]
     for sub in ("data", "_log", "_formats", "_subscribers"):
         unnamed += [f"{sub}/{name}" for name in folder.names(sub, temporary=True)]
     old += [path for path in own if path.endswith(".checkpoint")][:-_CHECKPOINTS]
@@ -149,14 +150,19 @@ def _put_together(history: History, folder: Folder, files: Sequence[tuple[int, D
     return len(files)
 
 
-def _trim(history: History, change: Trim) -> bool:
-    """Commit it, unless the channel was dropped, or trimmed as far by another vacuum."""
+def _trim(history: History, trims: Sequence[Trim]) -> tuple[str, ...]:
+    """Commit them, without those of channels that were dropped, or trimmed as far by another vacuum; whose are left."""
+    names: tuple[str, ...] = ()
 
-    def trim(state: State) -> Trim | None:
-        info = state.channels.get(change.channel)
-        return None if info is None or info.first >= change.before else change
+    def trim(state: State) -> Trim | Trims | None:
+        nonlocal names
+        channels = state.channels
+        left = [one for one in trims if one.channel in channels and channels[one.channel].first < one.before]
+        names = tuple(channels[one.channel].name for one in left)
+        return Trims(tuple(left)) if len(left) > 1 else left[0] if left else None
 
-    return history.commit(trim) is not None
+    history.commit(trim)
+    return names
 
 
 def _before(history: History, state: State, info: ChannelInfo, acknowledged: Sequence[Position]) -> int:
@@ -165,7 +171,8 @@ def _before(history: History, state: State, info: ChannelInfo, acknowledged: Seq
         return info.first
     if info.keep == "subscribed":
         return max(info.first, min(position.version for position in acknowledged))
-    return history.first_since(time.time_ns() // 1000 - info.keep, info.first)
+    now = time.time_ns() // 1000
+    return history.age_ends(now - info.keep, info.first, now)
 
 
 def _last_end(history: History, info: ChannelInfo, before: int) -> Position | None:
@@ -191,6 +198,8 @@ def _let_go(history: History) -> dict[str, int | None]:
         match entry.change:
             case Trim(channel) | Drop(channel):
                 channels[channel] = entry.time
+            case Trims(trims):
+                channels |= {one.channel: entry.time for one in trims}
             case Compact(_, _, file, parts):
                 files[file.path] = False, set()
                 # Two at once were possible once: whoever knows only the first one reads from there.
@@ -200,9 +209,10 @@ def _let_go(history: History) -> dict[str, int | None]:
                 if data.directory is not None:
                     needed[data.directory.path] = None  # whoever reads the log from its start needs it
                 groups = history.all_groups(data)
+                if data.numbers is not None:
+                    files[data.numbers.path] = _whose(set(groups.rows["channel"].tolist()), version, state)
                 for n, file in enumerate(data.files):
-                    own = groups.channels(n)
-                    files[file.path] = is_alive(own, version, state), own
+                    files[file.path] = _whose(groups.channels(n), version, state)
     let_go = needed
     for path, (alive, own) in files.items():
         place, moved = places.get(path, (path, 0))
@@ -216,6 +226,10 @@ def _let_go(history: History) -> dict[str, int | None]:
         so_far = let_go.get(place)
         let_go[place] = None if so_far is None else max(since, so_far)
     return let_go
+
+
+def _whose(channels: set[int], version: int, state: State) -> tuple[bool, set[int]]:
+    return is_alive(channels, version, state), channels
 
 
 def is_alive(channels: Iterable[int], version: int, state: State) -> bool:

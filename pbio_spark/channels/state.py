@@ -33,6 +33,7 @@ from pbio_spark.channels.entries import (
     Drop,
     Entry,
     Trim,
+    Trims,
     Turn,
     derivation_to_json,
     json_to_derivation,
@@ -189,9 +190,11 @@ class State:
             case Change(channel):
                 if self._known(channel).derivation is None:
                     bad(f"the channel {channel} is not derived, and has no parameters")
-            case Trim(channel, before):
-                if before < self._known(channel).first:
-                    bad(f"events of the channel {channel} would come back")
+            case Trim() as trim:
+                self._check_trim(trim)
+            case Trims(trims):
+                for one in trims:
+                    self._check_trim(one)
             case Drop(channel):
                 self._known(channel)
                 if self.children(channel):
@@ -213,8 +216,11 @@ class State:
                 assert info.derivation is not None
                 derivation = replace(info.derivation, parameters=parameters)
                 self.channels[channel] = replace(info, derivation=derivation, since=version, refused=None)
-            case Trim(channel, before, end):
-                self.channels[channel] = replace(self.channels[channel], first=before, gone=end)
+            case Trim() as trim:
+                self._trim(trim)
+            case Trims(trims):
+                for one in trims:
+                    self._trim(one)
             case Compact(first, last):
                 self.compactions.append((first, last, version))
             case Drop(channel):
@@ -225,6 +231,13 @@ class State:
             self.control = version
         self.turn = entry.change if isinstance(entry.change, Turn) else None
         self.version, self.commit, self.digest, self.time = version, entry.commit, entry.digest, entry.time
+
+    def _check_trim(self, trim: Trim) -> None:
+        if trim.before < self._known(trim.channel).first:
+            bad(f"events of the channel {trim.channel} would come back")
+
+    def _trim(self, trim: Trim) -> None:
+        self.channels[trim.channel] = replace(self.channels[trim.channel], first=trim.before, gone=trim.end)
 
     def _check_data(self, data: Data) -> None:
         if data.control != self.control:

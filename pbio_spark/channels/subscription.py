@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
@@ -341,8 +341,9 @@ class Subscription:
         if opened is None:
             return
         file, name, further = opened
-        stretch = Stretch.of([piece], {self.channel.id: self.channel.name})
         with file:
+            piece = replace(piece, group=piece.group.resolved())
+            stretch = Stretch.of([piece], {self.channel.id: self.channel.name})
             for batch in read_stretch(wanted, stretch, file, self._folder.path(name), further):
                 data, ordinals = split_place(batch)
                 delivery = Delivery(data, type_, piece.version, ordinals, piece.group, to_datetime(piece.published))

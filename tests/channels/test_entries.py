@@ -26,6 +26,7 @@ from pbio_spark.channels.entries import (
     Entry,
     Transaction,
     Trim,
+    Trims,
     entry_to_json,
     json_to_entry,
 )
@@ -90,6 +91,9 @@ changes = (
     | st.builds(Change, st.integers(0, 1000), PARAMETERS)
     | st.builds(Drop, st.integers(0, 1000))
     | st.builds(Trim, st.integers(0, 1000), st.integers(100, 1000), positions)
+    | st.dictionaries(st.integers(0, 1000), st.tuples(st.integers(100, 1000), positions), max_size=3).map(
+        lambda made: Trims(tuple(Trim(channel, before, end) for channel, (before, end) in made.items()))
+    )
     | st.builds(Compact, st.integers(0, 500), st.integers(500, 1000), st.builds(DataFile, PATHS, st.just(2**60)), parts)
     | data_changes()
 )

@@ -13,6 +13,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from pbio_spark.channels import ChannelSpace, history
+from pbio_spark.channels import log as log_module
 from pbio_spark.channels.files import Folder
 from pbio_spark.channels.log import FolderLog
 from pbio_spark.channels.state import state_to_json
@@ -145,3 +146,28 @@ def test_a_checkpoint_that_cannot_be_written_does_not_fail_the_commit(
     channel = space.create_channel("counts", COUNT)
     assert channel.submit({"n": 1}).events == 1
     assert values(again(space).channel("counts")) == [{"n": 1}]
+
+
+def test_a_checkpoint_may_be_larger_than_a_commit(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names all producers that there ever were."""
+    monkeypatch.setattr(log_module, "LONGEST_ENTRY", 5000)
+    monkeypatch.setattr(history, "CHECKPOINT_EVERY", 10)
+    channel = space.create_channel("counts", COUNT)
+    for n in range(20):
+        channel.submit({"n": n}, producer=f"producer {n} {'x' * 180}", sequence=0)
+    sizes = {path.name[-13:]: path.stat().st_size for path in (Path(space.root) / "_log").glob("*.checkpoint")}
+    assert [version for version, _ in FolderLog(space.folder).checkpoints()] == [20, 20, 10]
+    assert max(sizes.values()) > 2 * 200 * 10
+    other = again(space)
+    assert other.history.state.version == 20
+    assert state_to_json(other.history.catch_up()) == state_to_json(space.history.state)
+
+
+def test_a_checkpoint_that_is_too_large_is_told(
+    space: ChannelSpace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(log_module, "LONGEST_CHECKPOINT", 100)
+    monkeypatch.setattr(history, "CHECKPOINT_EVERY", 1)
+    channel = space.create_channel("counts", COUNT)
+    assert channel.submit({"n": 1}).events == 1
+    assert "no checkpoint of version 2" in caplog.text

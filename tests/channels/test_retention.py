@@ -170,6 +170,49 @@ def test_events_are_kept_as_long_as_their_channel_says(space: ChannelSpace, monk
     assert [event.values["n"] for event in behind.events()] == [11]
 
 
+def test_many_channels_are_trimmed_in_one_commit(space: ChannelSpace) -> None:
+    names = [f"channel {n}" for n in range(5)]
+    for name in names:
+        space.create_channel(name, COUNT, keep=NOW).submit({"n": 1})
+    before, rival = space.history.state.version, again(space)
+    assert sorted(space.vacuum(linger=NOW).channels) == names
+    assert space.history.state.version == before + 1
+    assert rival.vacuum(linger=NOW).channels == ()
+    assert all(values(again(space).channel(name)) == [] for name in names)
+    assert list(problems(again(space))) == []
+    space.channel("channel 3").submit({"n": 2})
+    assert space.vacuum(linger=NOW).channels == ("channel 3",)
+
+
+def test_a_clock_that_is_a_year_ahead_keeps_nothing_for_a_year(
+    space: ChannelSpace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    counts = space.create_channel("counts", COUNT, keep=timedelta(hours=1))
+    counts.submit({"n": 0})
+    with monkeypatch.context() as ahead:
+        aged(space, ahead, 24 * 365)
+        counts.submit({"n": 1})
+    assert "365.0 days ahead" in caplog.text
+    counts.submit({"n": 2})
+    first, *_, last = everything(counts)
+    assert last.published - first.published < timedelta(hours=1)
+    # In a log of old it has happened.
+    with monkeypatch.context() as ahead:
+        ahead.setattr(history, "AHEAD", 10**18)
+        aged(space, ahead, 24 * 365)
+        counts.submit({"n": 3})
+    counts.submit({"n": 4})
+    assert (everything(counts)[-1].published - last.published).days == 365
+    assert space.vacuum(linger=NOW).channels == ()
+    for path in (Path(space.root) / "_log").glob("*.json"):
+        long_ago = path.stat().st_mtime - 7200
+        os.utime(path, (long_ago, long_ago))
+    counts.submit({"n": 5})
+    aged(space, monkeypatch, 2)
+    assert space.vacuum(linger=NOW).channels == ("counts",)
+    assert values(counts) == []
+
+
 def test_events_are_kept_until_every_subscriber_has_them(space: ChannelSpace) -> None:
     counts = space.create_channel("counts", COUNT, keep="subscribed")
     for n in range(6):

@@ -94,7 +94,9 @@ def test_a_stream_goes_on_where_it_ended(run: Run, space: ChannelSpace, sink: Si
     run()
     assert sink.batches == {0: [0, 1], 1: [2], 2: [3], 3: [4]}
     last = max((path for path in (tmp_path / "checkpoint" / "offsets").iterdir() if path.name.isdigit()), key=str)
-    assert json.loads(last.read_text().splitlines()[2]) == {"version": 1, "space": space.id, "position": "6.0.0"}
+    info = space.channel("counts").info
+    kept = {"version": 1, "space": space.id, "position": "6.0.0", "channels": [info.id], "formats": [info.format]}
+    assert json.loads(last.read_text().splitlines()[2]) == kept
 
 
 def test_a_checkpoint_of_another_space(run: Run, space: ChannelSpace, tmp_path: Path) -> None:

@@ -10,15 +10,15 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fsspec.implementations.local import LocalFileSystem
 
 from pbio_spark.disk import create_file, open_file, refusals, replace_file, sync_folder
 from pbio_spark.errors import PbioError
-from pbio_spark.paths import locate
+from pbio_spark.paths import locate, trouble
 from pbio_spark.spaces import space_above
 
 if TYPE_CHECKING:
@@ -43,8 +43,9 @@ class Folder:
     """A folder on some file system; all paths below are relative to it.
 
     Raises PBIO_CANNOT_CREATE for a file system that cannot create exclusively. All methods raise PBIO_NO_PERMISSION and
-    PBIO_NO_ROOM for what has not been done because the file system refuses it; any other OSError leaves open whether a
-    file was written, as a lost reply does. On a local disk, those that read raise PBIO_BAD_LOG for what is no file.
+    PBIO_NO_ROOM for what has not been done because the file system refuses it. Those that read raise PBIO_FILE_SYSTEM
+    for whatever else it was; those that write an OSError, which leaves open whether a file was written, as a lost reply
+    does. On a local disk, those that read raise PBIO_BAD_LOG for what is no file.
     """
 
     def __init__(self, root: str, **storage_options: Any) -> None:
@@ -72,7 +73,8 @@ class Folder:
     @property
     def is_there(self) -> bool:
         """Whether the folder exists; where a file system has no folders, whether it holds something."""
-        return bool(self._fs.isdir(self._path))
+        with self._asking(""):
+            return bool(self._fs.isdir(self._path))
 
     def space_above(self) -> str | None:
         """The root of the channel space that the folder is, or is inside of; None if there is none."""
@@ -92,7 +94,7 @@ class Folder:
 
     def read(self, name: str, most: int | None = None) -> bytes | None:
         """The bytes of a file, at most `most` and one more; None if there is no such file."""
-        with suppress(FileNotFoundError, NotADirectoryError), refusals(self.path(name)):
+        with suppress(FileNotFoundError), self._asking(name), suppress(NotADirectoryError):
             if self.is_local:
                 with open_file(self.path(name), "PBIO_BAD_LOG") as file:
                     return file.read() if most is None else file.read(most + 1)
@@ -102,7 +104,7 @@ class Folder:
 
     def read_part(self, name: str, start: int, length: int) -> bytes:
         """Some bytes of a file; fewer where it ends. Raises FileNotFoundError."""
-        with refusals(self.path(name)):
+        with self._asking(name):
             if self.is_local:
                 with open_file(self.path(name), "PBIO_BAD_LOG") as file:
                     file.seek(start)
@@ -112,18 +114,19 @@ class Folder:
 
     def open(self, name: str) -> Any:
         """A binary file to read. Raises FileNotFoundError."""
-        with refusals(self.path(name)):
+        with self._asking(name):
             return open_file(self.path(name), "PBIO_BAD_LOG") if self.is_local else self._fs.open(self.path(name), "rb")
 
     def size(self, name: str) -> int | None:
         """The bytes of a file; None if there is no such file."""
-        with suppress(FileNotFoundError), refusals(self.path(name)):
+        with suppress(FileNotFoundError), self._asking(name):
             return int(self._fs.info(self.path(name))["size"])
         return None
 
     def modified(self, name: str) -> float:
         """When a file was written, in seconds since 1970 UTC. Raises FileNotFoundError."""
-        return float(self._fs.modified(self.path(name)).timestamp())
+        with self._asking(name):
+            return float(self._fs.modified(self.path(name)).timestamp())
 
     def now(self) -> float:
         """The time that a file written now has: the store's own, which need not be that of this machine's clock."""
@@ -141,7 +144,7 @@ class Folder:
     def names(self, folder: str, *, temporary: bool = False) -> list[str]:
         """The names in a folder (`""`: this one), sorted: of whole files, or of those that are still being written."""
         found: list[str] = []
-        with suppress(FileNotFoundError), refusals(self.path(folder)):
+        with suppress(FileNotFoundError), self._asking(folder):
             found = self._fs.ls(self.path(folder), detail=False)
         names = (
             path.rpartition("/")[2] for each in found if (path := each.rstrip("/")) != self.path(folder).rstrip("/")
@@ -158,7 +161,7 @@ class Folder:
         pieces: Sequence[Any] = [data] if isinstance(data, bytes) else data
         if not self.is_local:
             try:
-                with refusals(path):
+                with refusals(path), _doing():
                     self._fs.pipe_file(path, b"".join(pieces), mode="create")
             except FileExistsError:
                 return False
@@ -171,13 +174,17 @@ class Folder:
         if self.is_local:
             self._written(name, lambda: replace_file(path, data))
             return
-        with refusals(path):
+        with refusals(path), _doing():
             self._fs.pipe_file(path, data)
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
-        with suppress(FileNotFoundError), refusals(self.path(name)):
+        with suppress(FileNotFoundError), refusals(self.path(name)), _doing():
             self._fs.rm_file(self.path(name))
+
+    def _asking(self, name: str) -> AbstractContextManager[None]:
+        """What reads changes nothing: whatever fails there is an error of ours, PBIO_FILE_SYSTEM if nothing else."""
+        return trouble(self._fs, self.path(name) if name else self._path)
 
     def _written(self, name: str, write: Callable[[], T]) -> T:
         """What comes of writing a file. Who copies a space may lose the folders that hold no file yet."""
@@ -188,3 +195,14 @@ class Folder:
                 raise PbioError("PBIO_NO_SPACE", "the space is not there any more", file=self.root) from None
             self.make(os.path.dirname(name))
             return write()
+
+
+@contextmanager
+def _doing() -> Iterator[None]:
+    """Turn what the library of a store raises into an OSError, which leaves open whether it has been done."""
+    try:
+        yield
+    except (OSError, PbioError):
+        raise
+    except Exception as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error

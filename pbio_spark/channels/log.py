@@ -90,13 +90,22 @@ class FolderLog:
             raise PbioError("PBIO_BAD_VALUE", f"a commit of {len(entry)} bytes", hint="publish fewer events at once")
         # A reply that was lost is not a race that was lost: what stands there may be ours.
         try:
-            return self._folder.create(entry_name(version), entry) or self.read(version) == entry
+            return self._folder.create(entry_name(version), entry) or self._standing(version) == entry
         except OSError:
             # A store says so, too, where two asked at once (S3: ConditionalRequestConflict). What stands there is there
             # for good; on a disk it might not be, if bringing it there failed.
-            if self._folder.is_local or (standing := self.read(version)) is None:
+            if self._folder.is_local or (standing := self._standing(version)) is None:
                 raise
             return standing == entry
+
+    def _standing(self, version: int) -> bytes | None:
+        """The entry of a version, whose own fate is open if that cannot be read."""
+        try:
+            return self.read(version)
+        except PbioError as error:
+            if error.code != "PBIO_FILE_SYSTEM":
+                raise
+            raise OSError(f"it is not known whether the commit {version} was made: {error.reason}") from error
 
     def read(self, version: int) -> bytes | None:
         return self._checked(entry_name(version))

@@ -267,3 +267,55 @@ def test_a_commit_that_lost_the_race_looks_again(
         if (entry := space.history.entry(v)) and hasattr(entry.change, "files")
     }
     assert {f"data/{name}" for name in space.folder.names("data")} == named  # what was written in vain is gone
+
+
+class LibraryError(Exception):
+    """As the library of a store raises them: no OSError."""
+
+
+def test_what_fails_while_reading_is_an_error_of_ours(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = space.create_channel("counts", COUNT)
+    counts.submit({"n": 1})
+
+    def too_many(path: str, flags: int) -> Any:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+
+    monkeypatch.setattr(os, "open", too_many)
+    attempts: list[Callable[[], object]] = [
+        lambda: again(space),
+        lambda: space.channel("counts"),
+        lambda: counts.submit({"n": 2}),
+        lambda: everything(counts),
+    ]
+    for attempt in attempts:
+        with pytest.raises(PbioError, match=r"PBIO_FILE_SYSTEM.*Too many open files"):
+            attempt()
+    monkeypatch.undo()
+    assert [event.values["n"] for event in everything(counts)] == [1]
+
+
+def test_what_a_library_raises_is_ours_where_it_reads_and_open_where_it_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = ChannelSpace.create("memory://library")
+    counts = space.create_channel("counts", COUNT)
+
+    def fail(*args: Any, **options: Any) -> Any:
+        raise LibraryError("could not connect")
+
+    attempts: dict[str, list[Callable[[], object]]] = {
+        "cat_file": [lambda: again(space), lambda: counts.submit({"n": 9}), lambda: space.folder.read("_space.json")],
+        "ls": [lambda: space.folder.names("data"), lambda: list(space.formats), space.vacuum],
+        "_open": [lambda: space.folder.open("_space.json"), lambda: everything(again(space).channel("counts"))],
+        "modified": [lambda: space.folder.modified("_space.json")],
+    }
+    for name, those in attempts.items():
+        for attempt in those:
+            with monkeypatch.context() as broken:
+                broken.setattr(type(space.folder._fs), name, fail)
+                with pytest.raises(PbioError, match=r"PBIO_FILE_SYSTEM.*could not connect"):
+                    attempt()
+    with monkeypatch.context() as broken:
+        broken.setattr(type(space.folder._fs), "pipe_file", fail)
+        with pytest.raises(OSError, match="could not connect"):
+            counts.submit({"n": 9})
+    counts.submit({"n": 1})
+    assert everything(counts)[-1].values == {"n": 1}

@@ -1,16 +1,19 @@
-"""What programs of readers see is what the table shows: nulls, arrays, names, defaults."""
+"""What programs of readers see is what the table shows: random filters beside the same program over decoded rows."""
 
 from __future__ import annotations
 
 import io
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+import ecode
 from ecode.columns import batch
 from ecode.types import (
     CHAR,
@@ -28,9 +31,11 @@ from ecode.types import (
     Pointer,
     Ref,
     Struct,
+    Type,
     record,
 )
 from pbio_spark.columns.read import Part, Wanted, read_batches
+from pbio_spark.columns.seen import record_to_seen
 from pbio_spark.columns.ways import Request
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -39,13 +44,14 @@ from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.merge import merge
 from pbio_spark.formats.store import MemoryStore
-from pbio_spark.wire import FileWriter
+from pbio_spark.wire import FileWriter, decode, encode
 from tests import strategies
 from tests.columns.checked import CheckedKernel
+from tests.columns.test_wire_binding import seen
 
 LIMITS = strategies.Limits(long_double=False, recursive=False, depth=3)
 LONG = bool(os.environ.get("PBIO_LONG"))
-MANY = settings(max_examples=1_200 if LONG else 12, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=1_200 if LONG else 20, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +78,80 @@ def filtered(keep: str, *formats: Format, columns: pa.Schema | None = None, **wa
     union = merge([form.record for form in formats])
     schema = record_to_arrow(union) if columns is None else columns
     return Wanted(schema, formats=formats, request=Request(typed=union, keep=keep), **wanted)
+
+
+# Random filters
+
+
+def numbers_of(type_: Type, path: str, structs: dict[str, Struct], depth: int = 0) -> Iterator[tuple[str, str]]:
+    """What a program can compare below a place, each with the condition that the way there exists."""
+    yield from _numbers(type_, path, [], structs, depth)
+
+
+def _numbers(
+    type_: Type, path: str, needs: list[str], structs: dict[str, Struct], depth: int
+) -> Iterator[tuple[str, str]]:
+    if depth > 4:
+        return
+    match type_:
+        case Basic(Kind.STRING):
+            yield f'({path} == "a")', " && ".join(needs)
+            yield f"(!{path})", " && ".join(needs)
+        case Basic():
+            yield path, " && ".join(needs)
+        case Ref(name):
+            for field in structs[name].fields:
+                yield from _numbers(field.type, f'{path}["{field.name}"]', needs, structs, depth + 1)
+        case Pointer(Ref() as target):
+            yield f"({path} != NULL)", " && ".join(needs)
+            yield from _numbers(target, f"(*{path})", needs, structs, depth + 1)
+        case Pointer(Basic() as target):
+            yield from _numbers(target, f"(*{path})", needs, structs, depth + 1)
+        case Array(element, dims):
+            record = path[: path.rindex("[")]
+            asked = [f'{record}["{dim}"] > 0' for dim in dims if isinstance(dim, str)]
+            yield from _numbers(element, path + "[0]" * len(dims), [*needs, *asked], structs, depth + 1)
+
+
+@given(st.data())
+@MANY
+def test_random_filters_are_those_of_plain_python_over_the_rows(data: st.DataObject) -> None:
+    form = data.draw(strategies.formats(LIMITS))
+    values = data.draw(st.lists(strategies.values(form), min_size=2, max_size=6))
+    record = record_to_seen(form.record, {}, {})
+    flat = {struct.name: struct for struct in record.flattened().structs}
+    terms = list(numbers_of(Ref(record.name), "input", flat))
+    if not terms:
+        return
+    chosen = data.draw(st.lists(st.sampled_from(terms), min_size=1, max_size=4))
+    parts = []
+    for path, needs in chosen:
+        operator = data.draw(st.sampled_from(("==", "!=", "<", ">=")))
+        test = f"{path} {operator} {data.draw(st.sampled_from((0, 1, -1, 127, 200, 65536)))}"
+        parts.append(f"({needs} && {test})" if needs else f"({test})")
+    fields = [f'present(input["{f.name}"])' for f in record.fields]
+    parts.append(data.draw(st.sampled_from(fields)))
+    keep = "{ return " + data.draw(st.sampled_from((" || ", " && "))).join(parts) + "; }"
+    program = ecode.compile(keep, [ecode.Param("input", record)])
+    structs = {struct.name: struct for struct in record.structs}
+    whole = [decode(form, encode(form, value), text=None) for value in values]
+    expected = []
+    for number, value in enumerate(whole):
+        plain = seen(value, Ref(record.name), {}, structs)
+        plain = {f.name: None if is_null(value, f) else plain[f.name] for f in record.fields}
+        if program.run({"input": plain}).returned:
+            expected.append(number)
+    marked = pa.schema([pa.field("_pbio", pa.struct([("ordinal", pa.int64())]))])
+    wanted = replace(filtered(keep, form, columns=marked), metadata_column="_pbio")
+    found = [row["_pbio"]["ordinal"] for row in rows(wanted, content(*((form, value) for value in values)))]
+    assert found == expected, keep
+
+
+def is_null(value: dict[str, Any], field: Field) -> bool:
+    """Whether a field's column is null: an empty array is not."""
+    dims = field.type.dims if isinstance(field.type, Array) else ()
+    is_empty = 0 in [value[dim] if isinstance(dim, str) else dim for dim in dims]
+    return value[field.name] is None and not is_empty
 
 
 # One value of each kind

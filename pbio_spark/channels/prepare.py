@@ -169,7 +169,7 @@ class Preparer:
         """The encoder of events. Raises what `format_to_encoder` raises."""
         key = form, schema, null_value
         if key not in self._encoders:
-            self._encoders[key] = format_to_encoder(form, schema, null_value=null_value, wrap=True)
+            self._encoders[key] = format_to_encoder(form, schema, null_value=null_value, wrap=True).checked()
         return self._encoders[key]
 
     def store(self, form: Format) -> None:

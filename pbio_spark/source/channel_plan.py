@@ -16,7 +16,7 @@ from pbio_spark.source.channel_log import ChannelLog, channels_hint
 from pbio_spark.source.options import Options
 from pbio_spark.source.planning import OPEN_COST, with_special_columns
 from pbio_spark.source.request import options_to_request
-from pbio_spark.source.schema import announce, infer_schema
+from pbio_spark.source.schema import announce, infer_schema, new_format
 from pbio_spark.source.wanted import options_to_wanted, with_converters
 
 NEAR = 64 << 10
@@ -90,6 +90,8 @@ class ChannelPlanner:
             known = [stored_format(format_id, store) for format_id in sizes]
             for form in known if met is not None else ():
                 if form.id.hex() not in (met or frozenset()) | self._met:
+                    if self._options.on_new_format == "fail":
+                        raise new_format(form)
                     announce(form, self._options)
             wanted = self.wanted[number]
             if any(form.id not in wanted.converters for form in known):

@@ -106,9 +106,9 @@ def _read_split(
     wanted: Wanted, split: Split, options: Options, opener: Callable[[Split], AbstractContextManager[BinaryIO]]
 ) -> Iterator[pa.RecordBatch]:
     path = split.file.path
-    values = {name.casefold(): value for name, value in split.file.partition}
+    values = {name.lower(): value for name, value in split.file.partition}
     partition = tuple(
-        partition_value(values[name.casefold()], wanted.schema.field(name), path) for name in wanted.partition_columns
+        partition_value(values[name.lower()], wanted.schema.field(name), path) for name in wanted.partition_columns
     )
     # Where a split ends inside its file, it must end at an item boundary, or records would be lost or come twice.
     tail = wanted.tail if split.end == split.file.size else "planned"

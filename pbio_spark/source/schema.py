@@ -107,8 +107,8 @@ def check_names(schema: pa.Schema) -> None:
 def _check(fields: Iterable[pa.Field], path: str) -> None:
     first: dict[str, str] = {}
     for field in fields:
-        twin = first.get(field.name.casefold())
-        first[field.name.casefold()] = field.name
+        twin = first.get(field.name.lower())
+        first[field.name.lower()] = field.name
         if twin is not None:
             raise PbioError(
                 "PBIO_NAME_COLLISION",

@@ -39,7 +39,7 @@ def options_to_wanted(
     corrupt, metadata = options.column_name_of_corrupt_record, options.metadata_column
     _check_special(schema, corrupt, CORRUPT_TYPE, "columnNameOfCorruptRecord")
     _check_special(schema, metadata, metadata_type, "metadataColumn")
-    by_folded = {name.casefold(): name for name in schema.names}
+    by_folded = {name.lower(): name for name in schema.names}
     return Wanted(
         schema=schema,
         presentation=presentation_of(options),
@@ -51,7 +51,7 @@ def options_to_wanted(
         mode=options.mode,
         corrupt_column=corrupt if corrupt in schema.names else None,
         metadata_column=metadata if metadata in schema.names else None,
-        partition_columns=tuple(by_folded[name.casefold()] for name in folders if name.casefold() in by_folded),
+        partition_columns=tuple(by_folded[name.lower()] for name in folders if name.lower() in by_folded),
         tail="error" if options.truncated_tail in (None, "error") else "ignore",
         ignore_corrupt_files=options.ignore_corrupt_files,
         records_per_batch=options.records_per_batch,

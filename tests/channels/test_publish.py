@@ -208,11 +208,16 @@ def test_a_value_that_is_lacking_in_a_structure_is_told_by_its_path(space: Chann
     assert "nullValue" not in str(caught.value)
 
 
-def test_a_type_that_subscribers_could_not_be_given_is_refused(space: ChannelSpace) -> None:
+def test_what_subscribers_could_not_be_given_is_refused(space: ChannelSpace) -> None:
+    """A wider number is decided value by value (DESIGN decision 35); a type that never fits is refused as a whole."""
     channel = space.create_channel("counts", COUNT)
     wide = record_to_format(record("count", [Field("n", INT64)]))
-    assert code_of(channel, {"n": 1}, format=wide) == "PBIO_INCOMPATIBLE_TYPE"
+    assert code_of(channel, {"n": 2**31}, format=wide) == "PBIO_VALUE_BEYOND_TYPE"
+    text = record_to_format(record("count", [Field("n", STRING)]))
+    assert code_of(channel, {"n": "1"}, format=text) == "PBIO_REJECTED"
     assert values(channel) == []
+    channel.submit({"n": 2**31 - 1}, format=wide)
+    assert values(channel) == [{"n": 2**31 - 1}]
 
 
 def versions() -> tuple[Format, Format]:

@@ -144,7 +144,7 @@ class BatchProgram:
         shared = Shared()
         first, last = programs[0], programs[-1]
         made = _made_by(last)
-        sink = ColumnSink(made)
+        sink = ColumnSink(made, last.limits.output_bytes)
         types = {p.name: last.typed.param_types[p.name] for p in last.params if p.mode is Mode.PARAM}
         blocks = {name: ColumnBinding(name, type_, is_block=True) for name, type_ in types.items()}
         following: Mapping[str, Sink] = {made: sink} if has_output else {}
@@ -188,8 +188,9 @@ class BatchProgram:
         inputs = {p.name: p for p in program.params if p.mode is not Mode.OUT}
         blocks = frozenset(name for name, p in inputs.items() if p.mode is Mode.PARAM)
         bindings = {n: ColumnBinding(n, typed.param_types[n], is_block=n in blocks) for n in inputs}
-        sinks = {p.name: ColumnSink(p.name) for p in program.params if p.mode is Mode.OUT}
-        results = ColumnSink(_RETURNED) if keep is Keep.ALL and typed.returns is not None else None
+        sinks = {p.name: ColumnSink(p.name, program.limits.output_bytes) for p in program.params if p.mode is Mode.OUT}
+        is_returned = keep is Keep.ALL and typed.returns is not None
+        results = ColumnSink(_RETURNED, program.limits.output_bytes) if is_returned else None
         event = typed_to_numba(typed, bindings, sinks, program.limits, keep, results)
         all_sinks = sinks | ({_RETURNED: results} if results is not None else {})
         return cls(

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from ecode.arithmetic import plain
 from ecode.bindings import Reader, Site, Written
 from ecode.columns.column import ITEMS, TARGET, static_count
-from ecode.errors import NotCompilable
+from ecode.errors import NotCompilable, TrapKind
 from ecode.typed import ValueType
 from ecode.typed_to_numba.emitter import Emitter
+from ecode.typed_to_numba.event import MOST_COPIES
 from ecode.typed_to_numba.stored import extent_of, load_name, total
 from ecode.types import STRING, Array, Basic, Pointer, Ref, Struct
 
@@ -40,19 +41,27 @@ class Buffer:
 class ColumnSink:
     """Writes an output parameter into columns.
 
+    Where the source knows the size of its record, an event may fill so many bytes and a multiple of that size: nulls
+    may stand for any number of zeros, and pointers may share a target without end.
+
     Attributes:
+        output_bytes: the limit.
         buffers: what each table entry stands for.
         capacities: the entries that hold how many places there are in a growing column.
     """
 
-    def __init__(self, param: str) -> None:
-        self.param = param
+    def __init__(self, param: str, output_bytes: int) -> None:
+        self.param, self.output_bytes = param, output_bytes
         self.buffers: dict[str, Buffer] = {}
         self.capacities: list[str] = []
         self._names: dict[tuple[tuple[str, ...], str], str] = {}
 
     def write(self, emitter: Emitter, source: Reader, site: Site, written: Written) -> None:
-        _Writing(self, emitter, source, written).value((), written.type, site, "row", "", 1)
+        size = getattr(source, "size", None)
+        if size is not None:
+            emitter.line(f"columns_left = {self.output_bytes} + {MOST_COPIES} * ({size(emitter)})")
+        writing = _Writing(self, emitter, source, written, is_charged=size is not None)
+        writing.value((), written.type, site, "row", "", 1)
 
     def name(self, emitter: Emitter, path: tuple[str, ...], part: str) -> str:
         if (path, part) not in self._names:
@@ -64,8 +73,18 @@ class ColumnSink:
 class _Writing:
     """One visit of a record. `index` is where a value goes in its column, `level` and `per` as in `Buffer`."""
 
-    def __init__(self, sink: ColumnSink, emitter: Emitter, reader: Reader, written: Written) -> None:
+    def __init__(
+        self, sink: ColumnSink, emitter: Emitter, reader: Reader, written: Written, *, is_charged: bool
+    ) -> None:
         self.sink, self.emitter, self.reader, self.written = sink, emitter, reader, written
+        self.is_charged = is_charged
+
+    def charge(self, count: str, size: int) -> None:
+        """Charges the event for so many things in a column, fewer than 2^31, of `size` bytes each."""
+        if self.is_charged:
+            needed = self.emitter.temp(f"{size} * {count}")
+            self.emitter.trap(f"{needed} > columns_left", TrapKind.SIZE_LIMIT, 0)
+            self.emitter.line(f"columns_left -= {needed}")
 
     def buffer(self, path: tuple[str, ...], part: str, level: str, per: int, dtype: str, opens: str = "") -> str:
         name = self.sink.name(self.emitter, path, part)
@@ -81,6 +100,20 @@ class _Writing:
     def is_written(self, path: tuple[str, ...]) -> bool:
         names = tuple(name for name in path if name not in (ITEMS, TARGET))
         return any(names[: len(w)] == w[: len(names)] for w in self.written.fields)
+
+    def width(self, path: tuple[str, ...], type_: ValueType) -> int:
+        """The bytes that a value takes in columns, without what varies in length."""
+        match type_:
+            case Basic():
+                return 5 if type_ == STRING else type_.size
+            case Ref():
+                inner = (((*path, f.name), f.type) for f in self.written.structs[type_.name].fields)
+                return sum(self.width(path, type_) for path, type_ in inner if self.is_written(path))
+            case Pointer():
+                return 1 + self.width((*path, TARGET), type_.target)
+            case Array():
+                return 4 if type_.is_dynamic else static_count(type_) * self.width((*path, ITEMS), type_.element)
+        return 0
 
     def value(self, path: tuple[str, ...], type_: ValueType, site: Site, index: str, level: str, per: int) -> None:
         emitter = self.emitter
@@ -136,6 +169,7 @@ class _Writing:
                 extents.append(extent_of(size.type, number))
         # The counts of a null array in a record may be any numbers.
         count = total(emitter, extents, _MOST_PLACES, 0)
+        self.charge(count, self.width((*path, ITEMS), type_.element))
         start, capacity = self.begin(path, index, count, level, per)
         self.items(path, type_, site, start, count, capacity, 1)
 
@@ -176,6 +210,7 @@ class _Writing:
     def text(self, path: tuple[str, ...], parts: tuple[str, str], index: str, level: str, per: int) -> None:
         emitter = self.emitter
         address, length = (emitter.temp(part) for part in parts)
+        self.charge(length, 1)
         present = self.buffer(path, "present", level, per, "uint8")
         start, capacity = self.begin(path, index, length, level, per)
         data = self.buffer(path, "data", capacity, 1, "uint8")

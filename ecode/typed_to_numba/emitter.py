@@ -15,9 +15,9 @@ _DEEPEST = 80
 # Names that generated text uses itself: intrinsics, helpers, what kernels are given. A program may use them too.
 _WORDS = """
     range copy copy_present zero heap log wanted literals statics saved texts passed traps progress one_event kernel
-    inline status trapped event row table count state budget frame bytes_left input_left max_int64 min_int64
-    compare_bytes same_text same_bytes character strncmp strchr strrchr strstr suffix_start strspn strcspn length_of
-    attribute
+    inline status trapped event row table count state budget frame bytes_left input_left columns_left max_int64
+    min_int64 compare_bytes same_text same_bytes character strncmp strchr strrchr strstr suffix_start strspn strcspn
+    length_of attribute
 """
 _PREFIXED = r"(load|store|as|saturated|quotient|remainder|c|find|texts|log|heap|budget)_\w+|t\d+|_*\d.*"
 _TAKEN = re.compile("|".join((_PREFIXED, *_WORDS.split())))

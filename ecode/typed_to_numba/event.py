@@ -77,7 +77,7 @@ class EventKernel:
 
 
 # How often a record may be copied for pointers into it, beyond what any event may allocate.
-_MOST_COPIES = 16
+MOST_COPIES = 16
 
 # The int64 words of `progress`: the next event, the next row, how many events trapped.
 PROGRESS = ("event", "row", "trapped")
@@ -225,7 +225,7 @@ class Event:
         of zeros, and pointers may share a target without end."""
         size = getattr(binding, "size", None)
         if size is not None:
-            self.emitter.line(f"input_left = {self.limits.output_bytes} + {_MOST_COPIES} * ({size(self.emitter)})")
+            self.emitter.line(f"input_left = {self.limits.output_bytes} + {MOST_COPIES} * ({size(self.emitter)})")
         self.code.charges_input = size is not None
         yield
         self.code.charges_input = False

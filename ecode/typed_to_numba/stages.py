@@ -113,6 +113,7 @@ class _Made:
     ) -> None:
         self._reader, self._root, self._structs, self._own = reader, root, structs, own
         self._find, self._literals = find, literals
+        self.size = getattr(reader, "size", None)
 
     def root(self, emitter: Emitter) -> _MadeSite:
         return self._root

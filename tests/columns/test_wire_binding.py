@@ -263,3 +263,38 @@ def test_a_null_array_with_a_count_that_nothing_can_hold_ends_its_event(
     result = run(monkeypatch, form, wanted, [sound, bad, sound], program)
     assert result.passed.tolist() == [1, 0, 1]
     assert [trap.kind for _, trap in result.traps] == [TrapKind.SIZE_LIMIT]
+
+
+@pytest.mark.parametrize("source", [PASS, "{ output = input; return 1; }"])
+def test_null_arrays_of_many_zeros_end_their_event_alone(monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+    wanted = record("r", [Field("m", UINT64), Field("t", Array(CHAR, ("m",))), Field("w", Array(INT64, ("m",)))])
+    form = record_to_format(wanted, "le64")
+    sound = encode(form, {"m": 0, "t": [], "w": []})
+    at = form.header_size
+
+    def null(count: int) -> bytes:
+        return sound[:at] + count.to_bytes(8, "little") + sound[at + 8 :]
+
+    # Nine bytes each, and a few kilobytes are allowed.
+    records = [sound, null(100), null(600), null(2**27), null(2**30), null(100), sound]
+    params = [ecode.Param("input", wanted)]
+    if source != PASS:
+        params.append(ecode.Param("output", wanted, ecode.Mode.OUT))
+    program = ecode.compile(source, params, limits=ecode.Limits(output_bytes=4000))
+    result = run(monkeypatch, form, wanted, records, program)
+    assert result.passed.tolist() == [1, 1, 0, 0, 0, 1, 1]
+    assert {(event, trap.kind) for event, trap in result.traps} == {(i, TrapKind.SIZE_LIMIT) for i in (2, 3, 4)}
+
+
+def test_texts_that_many_slots_share_end_their_event_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = record("r", [Field("n", INT32), Field("names", Array(STRING, ("n",)))])
+    form = record_to_format(wanted, "le64")
+    sound = encode(form, {"n": 1, "names": [b"abc"]})
+    shared = bytearray(encode(form, {"n": 200, "names": [b"x" * 5000] + [None] * 199}))
+    at = form.header_size
+    table = at + int.from_bytes(shared[at + 8 : at + 16], "little")
+    shared[table : table + 1600] = bytes(shared[table : table + 8]) * 200
+    program = ecode.compile(PASS, [ecode.Param("input", wanted)], limits=ecode.Limits(output_bytes=4000))
+    result = run(monkeypatch, form, wanted, [sound, bytes(shared), sound], program)
+    assert result.passed.tolist() == [1, 0, 1]
+    assert [trap.kind for _, trap in result.traps] == [TrapKind.SIZE_LIMIT]

@@ -214,7 +214,7 @@ def test_folder_names_come_back(tmp_path_factory: pytest.TempPathFactory, values
         (folder / name / "x").touch()
     files = list_files([str(folder)], Options())
     shutil.rmtree(folder)
-    assert {file.partition for file in files} == {(("a=b %", value or None),) for value in values}
+    assert {file.partition for file in files} == {(("a=b %", value),) for value in values}
 
 
 def test_a_value_too_long_for_a_folder(tmp_path: Path) -> None:
@@ -229,7 +229,8 @@ def test_spark_escapes_the_same_characters(spark: SparkSession, tmp_path: Path) 
     frame.write.partitionBy("k").parquet(str(tmp_path / "spark"))
     frame.write.format("pbio").option("partitionColumns", "k").mode("append").save(str(tmp_path / "pbio"))
     names = [sorted(name for name in os.listdir(tmp_path / kind) if "=" in name) for kind in ("spark", "pbio")]
-    assert names[0] == names[1]
+    # Spark makes a null of an empty string, which here stays what it is.
+    assert ["k=", *names[0]] == names[1]
 
 
 def test_the_session_says_which_partitions_an_overwrite_replaces(spark: SparkSession, tmp_path: Path) -> None:

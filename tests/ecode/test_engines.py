@@ -78,7 +78,7 @@ def test_engines_agree(seed: int) -> None:
     assert compiled(program, events) == interpreted(program, events), source
 
 
-@settings(PROGRAMS, max_examples=5000 if LONG else 20)
+@settings(PROGRAMS, max_examples=5000 if LONG else 6)
 @given(SEEDS)
 def test_engines_agree_on_other_shapes(seed: int) -> None:
     """Also on what the events cost, which shows where a budget of one unit less ends them."""

@@ -11,7 +11,7 @@ from typing import Any
 import fsspec
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -204,6 +204,7 @@ def test_some_tasks_without_rows(tmp_path: Path) -> None:
     assert load(tmp_path) == [{"n": 1, "k": "a"}]
 
 
+@settings(max_examples=25)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), min_size=1, max_size=5))
 def test_folder_names_come_back(tmp_path_factory: pytest.TempPathFactory, values: list[str]) -> None:
     folder = tmp_path_factory.mktemp("names")

@@ -35,7 +35,7 @@ def compile_glob(glob: str, *, hidden: bool = False) -> re.Pattern[str]:
 
     Raises ValueError for what is no glob.
 
-    >>> [name for name in ("a1", "b1", "_a", "x}") if compile_glob(r"{[^a]*,x\\}}").fullmatch(name)]
+    >>> [name for name in ("a1", "b1", "_a", "x}") if compile_glob(r"{[^a]*,x\}}").fullmatch(name)]
     ['b1', 'x}']
     """
     before = "" if hidden else _AT_HIDDEN

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _GLOB = "*?["
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _FILE = re.compile(r"file:(?://([^/]*))?(.*)", re.DOTALL | re.IGNORECASE)
-_OWN = frozenset({"builtins", "ecode", "morph", "pbio_spark", "numba", "numpy", "pyarrow"})
+_OWN = frozenset({"builtins", "click", "ecode", "morph", "pbio_spark", "numba", "numpy", "pyarrow", "typer"})
 """Where exceptions come from that say nothing of a file system."""
 _CHAINS = frozenset(
     {"zip", "tar", "libarchive", "reference", "dir", "simplecache", "filecache", "blockcache", "cached"}

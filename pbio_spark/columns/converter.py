@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, TypeAlias
@@ -113,27 +113,6 @@ class Decoded:
     rows: Int64s | None = None
     refused: npt.NDArray[np.bool_] | None = None
     errors: Mapping[int, PbioError] = field(default_factory=dict)
-
-
-def together(parts: Sequence[Decoded]) -> Decoded:
-    """Several decoded runs of records as one."""
-    rows: list[Int64s] = []
-    errors: dict[int, PbioError] = {}
-    first_row = first = 0
-    for part in parts:
-        own = np.arange(len(part.status), dtype=np.int64) if part.rows is None else part.rows
-        rows.append(np.where(own < 0, -1, own + first_row))
-        errors |= {first + record: error for record, error in part.errors.items()}
-        first_row += part.batch.num_rows
-        first += len(part.status)
-    refused = [np.zeros(len(p.status), np.bool_) if p.refused is None else p.refused for p in parts]
-    return Decoded(
-        pa.concat_batches([part.batch for part in parts]),
-        np.concatenate([part.status for part in parts]),
-        np.concatenate(rows),
-        np.concatenate(refused),
-        errors,
-    )
 
 
 class Decoder:

@@ -110,7 +110,7 @@ def test_partition_columns(spark: SparkSession, tmp_path: Path) -> None:
     assert found == {
         "k=1/s=a%2Fb": [1, 2],
         "k=2/s=__HIVE_DEFAULT_PARTITION__": [1],
-        "k=1/s=__HIVE_DEFAULT_PARTITION__": [3],
+        "k=1/s=": [3],
     }
 
 

@@ -34,7 +34,7 @@ FUNCTIONS = {
 INEXACT = re.compile(r"\b(a?(cos|sin|tan)h?|atan2|exp2?|expm1|log(10|2|1p|b)?|hypot|pow|cbrt|erfc?|[lt]gamma)\s*\(")
 Case = dict[str, Any]
 Engine = Callable[[ecode.Program, Case], Iterator[ecode.Outcome]]
-BUDGET = 2_000_000
+BUDGET = 20_000_000
 
 
 def compiled(case: Case) -> ecode.Program:

@@ -113,7 +113,8 @@ def schema_of_pbio(formats: Iterable[Format] = (), options: Mapping[str, str] = 
     Raises PBIO_SEVERAL_FORMATS, PBIO_NO_SCHEMA, PBIO_CANNOT_MERGE, PBIO_NAME_COLLISION, PBIO_RECURSIVE_FORMAT.
     """
     parsed = parse_options(options, Scope.FROM)
-    schema = infer_schema(_wanted(_known(formats, parsed), parsed), parsed)
+    known = _known(formats, parsed)
+    schema = infer_schema(_wanted(known, parsed), parsed, known)
     check_names(schema)
     return StructType.fromJson(json.loads(arrow_to_spark_json(schema)))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 
 import typer
 
+from ecode.errors import valid_text
 from pbio_spark.errors import PbioError
 from pbio_spark.globs import is_hidden
 from pbio_spark.paths import Entry, find_entry, folder_entries, locate
@@ -154,6 +155,7 @@ def printable(text: str) -> str:
     >>> printable("a\\x1b[2Jb")
     'a\\\\x1b[2Jb'
     """
+    text = valid_text(text)
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from ecode.errors import valid_text
 from ecode.suggest import did_you_mean
 from ecode.types import Record
 from pbio_spark.cli.console import Files, each_file, expand, items, printable, printable_lines, table
@@ -45,6 +46,7 @@ class Contents:
         versions: dict[str, list[Record]] = {}
         for format_ in [f for f in self.formats.values() if self.records[f.id]] or self.formats.values():
             versions.setdefault(format_.name, []).append(format_.record)
+        name = next((known for known in versions if name in (known, valid_text(known))), name)
         if name is not None and name not in versions:
             hint = did_you_mean(name, versions) or f"there are: {', '.join(versions)}"
             raise PbioError("PBIO_UNKNOWN_FORMAT", f"no format is called {name!r}", hint=hint)

@@ -100,7 +100,7 @@ def _chosen(spec: str) -> list[Format]:
     """The formats that are meant, at least one. Raises PBIO_UNKNOWN_FORMAT."""
     path, which = _split(spec)
     formats = _formats(path)
-    chosen = [f for f in formats if not which or f.name == which or f.id.hex().startswith(which.lower())]
+    chosen = [f for f in formats if not which or f.is_called((which,)) or f.id.hex().startswith(which.lower())]
     if not chosen:
         names = sorted({f.name for f in formats})
         reason = f"no format is called {which!r}" if names else "there is no format in it"

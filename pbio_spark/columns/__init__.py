@@ -10,6 +10,7 @@ From files to batches:
     converter       `Converter`: a plan and its kernels; running it
     assemble        what kernels wrote -> Arrow arrays
     read            all of this together: parts of files -> batches of one schema, bad records by mode
+    names           columns under other names, and those that a schema lacks
     explain         why a record is bad
     values          records that travel as binary values, both ways
 

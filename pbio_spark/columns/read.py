@@ -37,6 +37,7 @@ from pbio_spark.columns.morpher import (
     MorphDecoder,
     way_to_converter,
 )
+from pbio_spark.columns.names import tell_of_new_columns
 from pbio_spark.columns.nulls import unexpected_nulls
 from pbio_spark.columns.ways import Request, Way, find_way, rejection_to_error
 from pbio_spark.errors import PbioError
@@ -101,6 +102,8 @@ class Wanted:
         ignore_corrupt_files: whether damage between records is logged and otherwise the end of the file.
         walk: the kernel that finds records, if it travels along.
         request: what is wanted beside the fields of records.
+        query: a name for the query, if its columns are to be all those of the formats that planning met: fields of
+            others are warned of.
     """
 
     schema: pa.Schema
@@ -124,6 +127,7 @@ class Wanted:
     max_batch_bytes: int = 16 << 20
     walk: Kernel | None = None
     request: Request | None = None
+    query: str = ""
 
     @property
     def data_schema(self) -> pa.Schema:
@@ -176,7 +180,7 @@ class Wanted:
         )
 
     def wants(self, form: Format) -> bool:
-        return (not self.names or form.name in self.names) and (not self.ids or form.id in self.ids)
+        return (not self.names or form.is_called(self.names)) and (not self.ids or form.id in self.ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,10 +332,15 @@ class BatchMaker:
         decoder = self._decoders.get(number)
         if decoder is None:
             form = self.formats[number]
-            converter = self.wanted.converters.get(form.id)
+            wanted = self.wanted
+            converter = wanted.converters.get(form.id)
             # Only IDs of version 2 are hashes: two files may mean different formats by one of the others.
             if converter is None or (not isinstance(converter, Rejection) and converter.format != form):
-                converter = self.wanted.converter(form, fused=False)
+                if wanted.query:
+                    tell_of_new_columns(
+                        wanted.query, self.part.name, form, self._data_schema, wanted.presentation, wanted.aliases
+                    )
+                converter = wanted.converter(form, fused=False)
             if isinstance(converter, FilterConverter | MorphConverter):
                 decoder = converter.decoder(self.wanted.max_batch_bytes)
             else:

@@ -14,10 +14,11 @@ True
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from ecode.errors import valid_text
 from ecode.types import Notes, Record
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.body import Layouts, body_to_layouts, layouts_to_body
@@ -93,6 +94,10 @@ class Format:
             variant_structs(record),
             recursive_structs(record),
         )
+
+    def is_called(self, names: Container[str]) -> bool:
+        """Whether the format's name is one of these; one with bytes that are no UTF-8 also as messages show it."""
+        return self.name in names or valid_text(self.name) in names
 
     @classmethod
     def from_structs(

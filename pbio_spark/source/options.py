@@ -75,8 +75,9 @@ class Options:
         *DECODES,
         Scope.WRITE,
         Scope.TO,
-        doc="The names of the formats to read; the records of others are left out. In writing, the name of the format, "
-        "`record` if none is given.",
+        doc="The names of the formats to read; the records of others are left out. Bytes that are no "
+        "UTF-8 are written as messages show them, `\\xf6`. In writing, the name of the format, `record` if none is "
+        "given.",
     )
     format_id: tuple[bytes, ...] = _option(
         format_ids, (), *DECODES, doc="The IDs of the formats to read; the records of others are left out."
@@ -146,7 +147,8 @@ class Options:
         256 << 20,
         *READS,
         doc="How many bytes of files without index or sidecar the driver may walk in planning a query, smallest files "
-        "first. What is left is not split, and only the formats at the head of such a file are known.",
+        "first. What is left is not split, and only the formats at the head of such a file are known; columns that "
+        "first appear behind it are left out, with a warning.",
     )
     records_per_batch: int = _option(positive, 32768, *READS, doc="The most records in one Arrow batch.")
     max_batch_bytes: int = _option(size, 16 << 20, *READS, doc="The most bytes of records in one Arrow batch, about.")

@@ -86,6 +86,11 @@ class Scan:
     outlines: tuple[Outline, ...]
     formats: tuple[Format, ...]
 
+    @property
+    def described(self) -> tuple[Format, ...]:
+        """All formats that were found, wanted or not, with records or without."""
+        return tuple(dict.fromkeys(form for outline in self.outlines for form in outline.formats))
+
 
 def scan_files(paths: Sequence[str], options: Options, *, all_formats: bool) -> Scan:
     """List files and find out about them. Raises what `list_files`, `outline_files` and `wanted_formats` raise."""
@@ -102,7 +107,7 @@ def scan_to_schema(scan: Scan) -> pa.Schema:
     Raises what `infer_schema` and `check_names` raise.
     """
     options = scan.options
-    columns = [*infer_schema(scan.formats, options), *partition_schema(scan.files)]
+    columns = [*infer_schema(scan.formats, options, scan.described), *partition_schema(scan.files)]
     return with_special_columns(columns, options, METADATA_TYPE)
 
 

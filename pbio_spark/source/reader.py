@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import BinaryIO
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -56,9 +57,10 @@ class PbioReader(DataSourceReader):
         `with_request` and `with_converters` raise.
         """
         folders = [name for name, _ in scan.files[0].partition] if scan.files else []
-        known = dict.fromkeys(form for outline in scan.outlines for form in outline.formats)
-        wanted = replace(options_to_wanted(scan.options, schema, folders), formats=tuple(known))
+        wanted = replace(options_to_wanted(scan.options, schema, folders), formats=scan.described)
         wanted = with_request(wanted, scan.options, scan.formats, is_projection=is_projection)
+        if not (is_projection or scan.options.reader_format) and scan.options.merge_schema:
+            wanted = replace(wanted, query=uuid4().hex)
         self._options = scan.options
         self._wanted = with_converters(wanted, scan.formats, sum(file.size for file in scan.files))
         self._partitions = plan_partitions(scan.files, scan.outlines, scan.options)

@@ -30,6 +30,7 @@ def options_to_request(
     *,
     is_stream: bool = False,
     channel: Record | None = None,
+    described: Sequence[Format] = (),
 ) -> Request | None:
     """What a reader asks of MaxMatch.
 
@@ -39,6 +40,7 @@ def options_to_request(
             written for `columns`, and a transform needs a `readerFormat`.
         channel: the type of the channel that the records come from: what is wanted if neither `readerFormat` nor
             columns say it, and what programs are written for. Formats may come that are not known.
+        described: all formats that options may name, those without records or left out by `formatName` too.
 
     Raises PBIO_UNKNOWN_FORMAT for a name or an ID that nobody knows, PBIO_NO_SCHEMA, PBIO_BAD_OPTION, and what `merge`
     raises.
@@ -50,7 +52,7 @@ def options_to_request(
             hint="name them with .schema(...)",
         )
     carries = channel is not None or any(form.transforms for form in formats)
-    targets = reader_types(options, formats)
+    targets = reader_types(options, formats, described)
     if channel is not None and not targets and (columns is None or options.filter or options.transform):
         targets = ((channel.name, channel),)
     if not (is_request(options) or targets or (columns is not None and carries)):
@@ -80,7 +82,7 @@ def options_to_request(
             tuple(options.field_weights.items()),
             same_name=channel is None,  # on a channel, the channel has the name
         ),
-        tuple(_transform(*one, options, formats) for one in options.transforms),
+        tuple(_transform(*one, options, formats, described) for one in options.transforms),
         options.filter or None,
         options.transform or None,
         on_reject=options.on_reject,
@@ -115,30 +117,45 @@ def _in_place(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field(column) for column in schema])
 
 
-def reader_types(options: Options, formats: Sequence[Format]) -> tuple[tuple[str, Record], ...]:
+def reader_types(
+    options: Options, formats: Sequence[Format], described: Sequence[Format] = ()
+) -> tuple[tuple[str, Record], ...]:
     """The record types that `readerFormat` names, each under its own name, made unique. Raises PBIO_UNKNOWN_FORMAT."""
     return records_to_targets(
-        said if isinstance(said, Record) else find_format(said, options, formats).record
+        said if isinstance(said, Record) else find_format(said, options, formats, described).record
         for said in options.reader_format
     )
 
 
-def union_of_targets(options: Options, formats: Sequence[Format]) -> Record | None:
+def union_of_targets(options: Options, formats: Sequence[Format], described: Sequence[Format] = ()) -> Record | None:
     """The record type that has the fields of all targets; None without targets."""
-    types = [record for _, record in reader_types(options, formats)]
+    types = [record for _, record in reader_types(options, formats, described)]
     return merge(types) if types else None
 
 
-def _transform(source: str, target: str, program: str, options: Options, formats: Sequence[Format]) -> Transform:
-    new, old = (find_format(said, options, formats).id.hex() for said in (source, target))
+def _transform(
+    source: str,
+    target: str,
+    program: str,
+    options: Options,
+    formats: Sequence[Format],
+    described: Sequence[Format],
+) -> Transform:
+    new, old = (find_format(said, options, formats, described).id.hex() for said in (source, target))
     return Transform(new, old, program)
 
 
-def find_format(said: str, options: Options, formats: Iterable[Format]) -> Format:
-    """The format of an ID in hexadecimal, or of a name that only one has. Raises PBIO_UNKNOWN_FORMAT."""
+def find_format(said: str, options: Options, formats: Iterable[Format], described: Iterable[Format] = ()) -> Format:
+    """The format of an ID in hexadecimal, or of a name that only one has. Raises PBIO_UNKNOWN_FORMAT.
+
+    Args:
+        formats: those that are read; with those of the store they come first.
+        described: others, whose records are not read or do not exist.
+    """
     stored: Iterable[Format] = () if options.format_store is None else FolderStore(options.format_store)
     known: list[Format] = list(dict.fromkeys((*formats, *stored)))
-    found = [form for form in known if said.lower() == form.id.hex()] or [form for form in known if form.name == said]
+    others = list(dict.fromkeys(described))
+    found = next(filter(None, (_called(said, forms) for forms in (known, others))), [])
     if len(found) == 1:
         return found[0]
     if found:
@@ -147,9 +164,16 @@ def find_format(said: str, options: Options, formats: Iterable[Format]) -> Forma
             f"there are {len(found)} formats called {said!r}",
             hint="name one by its ID: " + ", ".join(form.id.hex() for form in found),
         )
-    near = did_you_mean(said, (form.name for form in known))
+    near = did_you_mean(said, (form.name for form in (*known, *others)))
     raise PbioError(
         "PBIO_UNKNOWN_FORMAT",
         f"no file and no store describes a format {said!r}",
         hint=near or 'describe the record type as JSON, {"name": {"field": "type"}}, or name a formatStore',
     )
+
+
+def _called(said: str, formats: Sequence[Format]) -> list[Format]:
+    """The formats of an ID, else those of a name."""
+    return [form for form in formats if said.lower() == form.id.hex()] or [
+        form for form in formats if form.is_called((said,))
+    ]

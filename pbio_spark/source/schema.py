@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
 from ecode.suggest import did_you_mean
+from pbio_spark.columns.names import renamed
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
@@ -50,7 +51,7 @@ def wanted_formats(outlines: Sequence[Outline], options: Options) -> list[Format
 
 def is_wanted(format: Format, options: Options) -> bool:  # noqa: A002 - the project's word for the thing
     """Whether `formatName` and `formatId` let a format through."""
-    return (not options.format_name or format.name in options.format_name) and (
+    return (not options.format_name or format.is_called(options.format_name)) and (
         not options.format_id or format.id in options.format_id
     )
 
@@ -78,8 +79,11 @@ def new_format(format: Format) -> PbioError:  # noqa: A002
     )
 
 
-def infer_schema(formats: Sequence[Format], options: Options) -> pa.Schema:
+def infer_schema(formats: Sequence[Format], options: Options, described: Sequence[Format] = ()) -> pa.Schema:
     """The columns of `readerFormat`, else the union of all formats, or with `mergeSchema=false` those of the last one.
+
+    Args:
+        described: more formats that `readerFormat` may name.
 
     Raises PBIO_NO_SCHEMA if there are no formats, PBIO_CANNOT_MERGE, and what `record_to_arrow` raises.
     """
@@ -87,10 +91,10 @@ def infer_schema(formats: Sequence[Format], options: Options) -> pa.Schema:
         raise PbioError(
             "PBIO_NO_SCHEMA", "the files hold no format", hint="say which columns you want with .schema(...)"
         )
-    union = union_of_targets(options, formats)
+    union = union_of_targets(options, formats, described)
     if union is None:
         union = merge([f.record for f in formats]) if options.merge_schema else formats[-1].record
-    return _renamed(record_to_arrow(union, presentation_of(options)), options.field_aliases)
+    return renamed(record_to_arrow(union, presentation_of(options)), options.field_aliases)
 
 
 def presentation_of(options: Options) -> Presentation:
@@ -125,22 +129,3 @@ def _children(arrow: pa.DataType) -> Iterable[pa.Field]:
     while pa.types.is_list(arrow):
         arrow = arrow.value_type
     return list(arrow) if pa.types.is_struct(arrow) else ()
-
-
-def _renamed(schema: pa.Schema, aliases: Mapping[str, str]) -> pa.Schema:
-    """Columns under the names that aliases give them."""
-    new = {(*path.split(".")[:-1], field): path.split(".")[-1] for path, field in aliases.items()}
-
-    def rename(field: pa.Field, path: tuple[str, ...]) -> pa.Field:
-        name = new.get((*path, field.name), field.name)
-        return pa.field(name, inside(field.type, (*path, name)), field.nullable)
-
-    def inside(arrow: pa.DataType, path: tuple[str, ...]) -> pa.DataType:
-        if pa.types.is_list(arrow):
-            element = arrow.value_field
-            return pa.list_(element.with_type(inside(element.type, path)))
-        if pa.types.is_struct(arrow):
-            return pa.struct([rename(child, path) for child in arrow])
-        return arrow
-
-    return pa.schema([rename(field, ()) for field in schema]) if new else schema

@@ -65,7 +65,8 @@ def with_request(
 ) -> Wanted:
     """What is wanted, with what the options ask of MaxMatch. Raises what `options_to_request` raises."""
     columns = wanted.data_schema if is_projection else None
-    return replace(wanted, request=options_to_request(options, columns, formats, is_stream=is_stream))
+    request = options_to_request(options, columns, formats, is_stream=is_stream, described=wanted.formats)
+    return replace(wanted, request=request)
 
 
 def with_converters(wanted: Wanted, formats: Sequence[Format], size: int) -> Wanted:

@@ -267,3 +267,24 @@ def test_names_cannot_drive_the_terminal(pbio: Pbio, tmp_path: Path) -> None:
     path = tmp_path / "evil"
     path.write_bytes(b"\x43\x56\xff\xa9\x01\0\0\x06\x1b[2J\x07\0")
     assert pbio("cat", "--all", path).out == "# \\x1b[2J\\x07\n"
+
+
+def test_names_in_latin_1_are_shown_as_their_bytes(pbio: Pbio, tmp_path: Path) -> None:
+    path = tmp_path / "latin"
+    form = record_to_format(record("Gr\udcf6\udcdfe", [Field("\udce4", INT32)]))
+    with FileWriter(path) as writer:
+        writer.data(form, {"\udce4": 1})
+    name = r"Gr\xf6\xdfe"
+    for verb in (["formats"], ["formats", "--layout"], ["schema"], ["schema", "--name", name]):
+        ran = pbio(verb[0], path, *verb[1:])
+        assert (ran.code, ran.err) == (0, "")
+        assert name in ran.out
+        assert r"\udc" not in ran.out
+    for verb in (["match", f"{path}#{name}", path], ["match", path, path, "--explain"], ["diff", path, path]):
+        ran = pbio(*verb)
+        assert ran.code == 0
+        assert r"\udc" not in ran.out + ran.err
+    assert pbio("cat", path).out == name + ' {"\\udce4":1}\n'
+    assert name in pbio("lineage", path).out
+    assert pbio("verify", path).code == 0
+    assert json.loads(pbio("cat", "--json", path).out)["value"] == {"\udce4": 1}

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from ecode.types import CHAR, INT32, STRING, UINT64, Array, Field, record
+from ecode.types import CHAR, INT32, STRING, UINT64, Array, Field, Ref, Struct, record
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.store import FolderStore
 from pbio_spark.wire import FileWriter, encode
@@ -105,6 +105,55 @@ def test_a_second_name_behind_the_head_is_met_by_the_reader(tmp_path: Path) -> N
     write_readings(tmp_path / "b", OTHER, range(1))
     with pytest.raises(PbioError, match=r"reading \(at least"):
         load(tmp_path, scanLimit=1)
+
+
+def test_columns_beyond_what_planning_walked_are_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    long = record("reading", [Field("n", INT32), Field("t", STRING)])
+    point = Struct("point", (Field("x", INT32),))
+    fields = [Field("n", INT32), Field("t", STRING), Field("at", Ref("point")), Field("more", INT32)]
+    inner = record("reading", fields, [point])
+    records = [(formatted(long), {"n": i, "t": "x" * 500_000}) for i in range(4)]
+    last = {"n": 9, "t": "", "at": {"x": 1}, "more": 2}
+    for name in "ab":
+        file_of(tmp_path / name, *records, (formatted(inner), last), (formatted(inner, "be32"), last))
+    rows = load(tmp_path, scanLimit=1)
+    assert [row["n"] for row in rows] == [0, 1, 2, 3, 9, 9] * 2
+    assert set(rows[0]) == {"n", "t"}
+    (told,) = [one.getMessage() for one in caplog.records if "scanLimit" in one.getMessage()]
+    assert told.startswith(str(tmp_path / "a"))
+    assert "lack, since planning did not get to them: at, more (format reading)" in told
+    load(tmp_path, scanLimit=1)
+    assert len([one for one in caplog.records if "scanLimit" in one.getMessage()]) == 2
+    caplog.clear()
+    load(tmp_path)
+    load(tmp_path, schema=StructType([StructField("n", LongType())]), scanLimit=1)
+    assert "scanLimit" not in caplog.text
+
+
+def test_a_reader_format_need_not_have_records_nor_be_read(tmp_path: Path) -> None:
+    with FileWriter(tmp_path / "a") as writer:
+        writer.describe(formatted(MIDDLE))
+        writer.data(formatted(OLD), {"n": 1})
+        writer.data(formatted(OTHER), {"n": 2})
+    there = formatted(MIDDLE).id.hex()
+    assert load(tmp_path, formatName="reading", readerFormat=there) == [{"n": 1, "unit": None}]
+    assert load(tmp_path, formatName="reading", readerFormat="reading") == [{"n": 1}]
+    other = {"readerFormat": "event", "onReject": "drop"}
+    assert load(tmp_path, formatName="reading", **other) == []
+    assert load(tmp_path, formatId=formatted(OTHER).id.hex(), readerFormat=there, onReject="drop") == []
+    with pytest.raises(PbioError, match=r"\[PBIO_UNKNOWN_FORMAT\](.|\n)*did you mean 'event'"):
+        load(tmp_path, formatName="reading", readerFormat="evnt")
+
+
+def test_a_name_in_latin_1_is_written_as_messages_show_it(tmp_path: Path) -> None:
+    latin = "Gr\udcf6\udcdfe"
+    named = formatted(record(latin, [Field("n", INT32)]))
+    file_of(tmp_path / "a", (named, {"n": 1}), (formatted(OTHER), {"n": 2}))
+    with pytest.raises(PbioError, match=r"Gr\\xf6\\xdfe \(1 records\)"):
+        load(tmp_path)
+    assert load(tmp_path, formatName=r"Gr\xf6\xdfe") == [{"n": 1}]
+    assert load(tmp_path, formatName=r"event,Gr\xf6\xdfe") == [{"n": 1}, {"n": 2}]
+    assert load(tmp_path, formatName=r"Gr\xf6\xdfe", readerFormat=r"Gr\xf6\xdfe") == [{"n": 1}]
 
 
 def test_two_formats_with_one_id(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ class Options:
         *READS,
         doc="How many bytes of files without index or sidecar the driver may walk in planning a query, smallest files "
         "first. What is left is not split, and only the formats at the head of such a file are known; columns that "
-        "first appear behind it are left out, with a warning.",
+        "first appear beyond it are left out, with a warning.",
     )
     records_per_batch: int = _option(positive, 32768, *READS, doc="The most records in one Arrow batch.")
     max_batch_bytes: int = _option(size, 16 << 20, *READS, doc="The most bytes of records in one Arrow batch, about.")

@@ -32,6 +32,7 @@ from pbio_spark.formats.store import FolderStore
 from pbio_spark.source.arrow import spark_to_arrow
 from pbio_spark.source.options import Options, Scope, machine_of, name_of
 from pbio_spark.source.parse_options import parse_options
+from pbio_spark.source.reason_first import reason_first
 from pbio_spark.source.schema import check_names, infer_schema, is_wanted, several_formats
 from pbio_spark.source.wanted import options_to_wanted, with_converters, with_request
 
@@ -79,7 +80,8 @@ def from_pbio(
     reader = ValueReader(with_converters(wanted, coming, 0))
 
     def decode(values: pa.Array) -> pa.Array:
-        return reader.read(values)
+        with reason_first():
+            return reader.read(values)
 
     return arrow_udf(decode, struct)(data)
 
@@ -102,7 +104,8 @@ def to_pbio(data: Column | str, schema: StructType | str, options: Mapping[str, 
         FolderStore(parsed.format_store).put(form)
 
     def encode(structs: pa.Array) -> pa.Array:
-        return structs_to_values(encoder, structs)
+        with reason_first():
+            return structs_to_values(encoder, structs)
 
     return arrow_udf(encode, "binary")(data)
 

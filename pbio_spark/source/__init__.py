@@ -17,6 +17,7 @@ reading a batch:
     wanted         all of these -> `Wanted`, which is all that reading needs to know
     reader         what the driver makes ready, and what a task does with it
     dispatch       rows to the reader that they match best
+    reason_first   errors whose text begins with the reason, also through Spark
 
 reading a growing folder:
 
@@ -43,10 +44,6 @@ writing a folder:
     folders        columns -> `k=v` folders
     output         one file
     writer         whole files or none
-
-writing to channels:
-
-    channel_writer      files of all tasks -> one commit
 
 writing to channels:
 

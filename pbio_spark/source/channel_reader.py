@@ -17,6 +17,7 @@ from pbio_spark.source.channel_log import ChannelLog
 from pbio_spark.source.channel_plan import ChannelPlanner, Reading
 from pbio_spark.source.options import Options
 from pbio_spark.source.reader import gather
+from pbio_spark.source.reason_first import says_reason_first
 
 log = logging.getLogger("pbio_spark.source")
 
@@ -29,6 +30,7 @@ class ChannelPartition(InputPartition):
         self.reading = reading
 
 
+@says_reason_first
 class ChannelReader(DataSourceReader):
     """Reads events of channels. Everything is planned when it is made, because Spark pickles it before it asks."""
 

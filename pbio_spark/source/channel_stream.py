@@ -24,6 +24,7 @@ from pbio_spark.source.channel_plan import ChannelPlanner, Reading
 from pbio_spark.source.channel_reader import read_stretches
 from pbio_spark.source.channel_subscriber import StreamSubscriber
 from pbio_spark.source.options import Options
+from pbio_spark.source.reason_first import says_reason_first
 
 LONGEST_PAUSE = 0.5
 """The longest wait, in seconds, between two looks for the next commit where each takes a request to a server."""
@@ -40,6 +41,7 @@ class ChannelStreamPartition(InputPartition):
         self.fail_on_loss = fail_on_loss
 
 
+@says_reason_first
 class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Spark makes two: one plans all batches in a process of its own, the other is copied to the tasks and reads.
 

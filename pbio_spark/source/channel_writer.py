@@ -32,6 +32,7 @@ from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.source.arrow import with_schema
 from pbio_spark.source.options import Options, machine_of
+from pbio_spark.source.reason_first import says_reason_first
 from pbio_spark.source.request import find_format
 
 log = logging.getLogger("pbio_spark.source")
@@ -215,6 +216,7 @@ class _Writer:
                 self._folder.remove(one.file.path)
 
 
+@says_reason_first
 class ChannelWriter(_Writer, DataSourceArrowWriter):
     """`df.write`: one commit for all rows."""
 
@@ -231,6 +233,7 @@ class ChannelWriter(_Writer, DataSourceArrowWriter):
         self._discard(messages)
 
 
+@says_reason_first
 class ChannelStreamWriter(_Writer, DataSourceStreamArrowWriter):
     """`df.writeStream`: one commit for each micro-batch, and none for one without rows."""
 

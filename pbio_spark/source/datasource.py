@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
 from pbio_spark.errors import PbioError
 from pbio_spark.source.options import Scope
 from pbio_spark.source.parse_options import parse_options, paths_of, space_of
+from pbio_spark.source.reason_first import RefusedStream, in_worker, says_reason_first
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pbio_spark.source.writer import PbioWriter
 
 
+@says_reason_first
 class PbioDataSource(DataSource):
     """PBIO/FFS files as a Spark data source: `spark.read.format("pbio")`, `spark.readStream`, `df.write`.
 
@@ -77,7 +79,15 @@ class PbioDataSource(DataSource):
         scan = self._scan or scan_files(paths_of(self.options), options, all_formats=is_request(options))
         return PbioReader(scan, spark_to_arrow(schema), is_projection=self._scan is None)
 
-    def streamReader(self, schema: StructType) -> PbioStreamReader | ChannelStreamReader:  # noqa: N802 - Spark's name
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        try:
+            return self._stream_reader(schema)
+        except PbioError as error:
+            if not in_worker():
+                raise
+            return RefusedStream(error)
+
+    def _stream_reader(self, schema: StructType) -> PbioStreamReader | ChannelStreamReader:
         from pbio_spark.source.arrow import spark_to_arrow
         from pbio_spark.source.stream import PbioStreamReader
 

@@ -22,6 +22,7 @@ from pbio_spark.paths import opened
 from pbio_spark.source.options import Options
 from pbio_spark.source.partitions import partition_value
 from pbio_spark.source.planning import Scan, Split, plan_partitions
+from pbio_spark.source.reason_first import says_reason_first
 from pbio_spark.source.wanted import options_to_wanted, with_converters, with_request
 
 log = logging.getLogger("pbio_spark.source")
@@ -44,6 +45,7 @@ class PbioPartition(InputPartition):
         self.splits = splits
 
 
+@says_reason_first
 class PbioReader(DataSourceReader):
     """Reads files in batches. Everything is planned when it is made, because Spark pickles it before it asks."""
 

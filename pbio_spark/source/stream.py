@@ -25,6 +25,7 @@ from pbio_spark.source.options import Options
 from pbio_spark.source.planning import Split, pack
 from pbio_spark.source.progress import FileProgress, Progress, progress_from_json, progress_to_json
 from pbio_spark.source.reader import read_splits
+from pbio_spark.source.reason_first import says_reason_first
 from pbio_spark.source.schema import is_wanted
 from pbio_spark.source.sight import Sight, look, look_at, open_sight
 from pbio_spark.source.wanted import options_to_wanted, with_converters, with_request
@@ -57,6 +58,7 @@ class PbioStreamPartition(InputPartition):
         self.splits = splits
 
 
+@says_reason_first
 class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Spark makes two: one plans all batches in a process of its own, the other is copied to the tasks and reads.
 

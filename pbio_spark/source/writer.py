@@ -30,6 +30,7 @@ from pbio_spark.source.folders import FolderColumns
 from pbio_spark.source.options import Options, machine_of, name_of
 from pbio_spark.source.output import OutputFile, Written
 from pbio_spark.source.overwrite import refuse_other_columns, replaced_files
+from pbio_spark.source.reason_first import says_reason_first
 from pbio_spark.source.request import find_format
 from pbio_spark.spaces import space_above
 from pbio_spark.wire.sidecar import Outline, write_sidecar
@@ -74,6 +75,7 @@ def _refuse_spaces(fs: AbstractFileSystem, *folders: str) -> None:
         )
 
 
+@says_reason_first
 class PbioWriter(DataSourceArrowWriter):
     """Writes record batches of one schema to a folder. Made on the driver; a copy writes in each task."""
 

@@ -1,0 +1,119 @@
+"""Errors that say the reason first, also through Spark.
+
+Spark makes one text of an error in its Python processes: a traceback of up to forty lines, and only then what the error
+says. It leaves the traceback out where the variable `SPARK_HIDE_TRACEBACK` asks for that. Our errors have a code, a
+place and a hint; which lines of code raised them is one line at their end.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import os
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, NoReturn, TypeVar
+
+from pyspark.sql.datasource import DataSourceStreamReader
+
+from ecode.errors import EcodeError
+from morph.errors import MorphError
+from pbio_spark.errors import PbioError
+
+log = logging.getLogger("pbio_spark.source")
+
+C = TypeVar("C", bound=type)
+
+OURS = (PbioError, EcodeError, MorphError)
+
+CALLED = (
+    *("schema", "reader", "writer", "streamReader", "streamWriter"),
+    *("partitions", "read", "write", "commit", "abort"),
+    *("initialOffset", "latestOffset", "getDefaultReadLimit", "prepareForTriggerAvailableNow"),
+)
+"""What Spark calls of a data source, its readers and its writers."""
+
+FRAMES = 4
+"""How many lines of code an error names, the innermost first."""
+
+
+def in_worker() -> bool:
+    """Whether this is a Python process of Spark's, which an error ends."""
+    return os.environ.get("SPARK_PYTHON_RUNTIME") == "PYTHON_WORKER"
+
+
+@contextmanager
+def reason_first() -> Iterator[None]:
+    """Pass an error of these packages on such that Spark's text begins with its code and reason.
+
+    Any other error is a defect, or another library's; it keeps its traceback.
+    """
+    try:
+        yield
+    except OURS as error:
+        if in_worker():
+            log.debug("%s", error, exc_info=True)
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+            error.add_note(f"  raised at: {_lines(error.__traceback__)}")
+        raise
+
+
+def says_reason_first(cls: C) -> C:
+    """Let all that Spark calls of a class raise under `reason_first`."""
+    for name in CALLED:
+        method = getattr(cls, name, None)
+        if method is not None and not method.__module__.startswith("pyspark"):
+            setattr(cls, name, _wrapped(method))
+    return cls
+
+
+def _wrapped(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(*args: Any, **named: Any) -> Any:
+        with reason_first():
+            result = method(*args, **named)
+        return _each(result) if inspect.isgenerator(result) else result
+
+    return call
+
+
+def _each(values: Iterator[Any]) -> Iterator[Any]:
+    with reason_first():
+        yield from values
+
+
+def _lines(trace: TracebackType | None) -> str:
+    """The innermost lines of these packages, e.g. `pbio_spark.formats.merge:31, pbio_spark.source.schema:12`."""
+    places: dict[str, None] = {}
+    for frame, number in reversed(list(traceback.walk_tb(trace))):
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] in ("pbio_spark", "morph", "ecode") and module != __name__:
+            places[f"{module}:{number}"] = None
+    return ", ".join(list(places)[:FRAMES])
+
+
+@says_reason_first
+class RefusedStream(DataSourceStreamReader):
+    """Raises an error as soon as it is used.
+
+    Spark's planner of streams stops the reader after every error. Where `streamReader()` raised it, there is no reader,
+    and the query ends with an `UnboundLocalError` instead.
+    """
+
+    def __init__(self, error: PbioError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> NoReturn:  # noqa: N802 - Spark's name
+        raise self._error
+
+    def latestOffset(self, *_: object) -> NoReturn:  # noqa: N802 - Spark passes a limit too
+        raise self._error
+
+    def partitions(self, start: object, end: object) -> NoReturn:
+        raise self._error
+
+    def read(self, partition: object) -> NoReturn:
+        raise self._error

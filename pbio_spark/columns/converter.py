@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, TypeAlias
 
@@ -14,11 +14,14 @@ import pyarrow as pa
 from ecode.native import Kernel, Table, compile_kernel
 from ecode.native.compile import is_compiled
 from ecode.native.table import Entry
+from ecode.types import Default
 from pbio_spark.columns.assemble import assemble
 from pbio_spark.columns.generate import EXPANDS, HEADER, KernelText, level_to_texts, stored_size
 from pbio_spark.columns.plan import Chars, Deref, Filled, Items, Level, Plan, Scalar, Text, is_contiguous, levels_of
+from pbio_spark.columns.planner import format_to_plan
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.formats.arrow_schema import Presentation
 from pbio_spark.wire import EXPANSION_LIMIT, EXPANSION_ROOM, VALUE_COST
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
@@ -74,6 +77,25 @@ def plan_to_converter(plan: Plan, *, fused: bool) -> Converter:
             for level in levels_of(plan)
         ),
     )
+
+
+def format_to_converter(
+    form: Format,
+    schema: pa.Schema,
+    presentation: Presentation,
+    aliases: Mapping[str, str],
+    defaults: Mapping[str, Default],
+    symbols: Mapping[str, tuple[tuple[str, int], ...]],
+    *,
+    target: str | None,
+    fused: bool,
+) -> Converter:
+    """Compile the plain way of a format to columns; fused kernels also where they are in the cache.
+
+    Raises what `format_to_plan` raises.
+    """
+    plan = format_to_plan(form, schema, presentation, aliases=aliases, defaults=defaults, symbols=symbols)
+    return replace(plan_to_converter(plan, fused=fused or is_ready(plan, fused=True)), target=target)
 
 
 def is_ready(plan: Plan, *, fused: bool) -> bool:

@@ -20,9 +20,9 @@ from ecode.columns import Column
 from ecode.columns.batch import BatchProgram, BatchResult
 from ecode.native.table import Entry
 from ecode.types import FLOAT64, Default, Field, Record, Struct
-from pbio_spark.columns.converter import Converter, Decoded, is_ready, plan_to_converter
+from pbio_spark.columns.converter import Converter, Decoded, format_to_converter
 from pbio_spark.columns.made import MadeColumns
-from pbio_spark.columns.planner import find_field, format_to_plan
+from pbio_spark.columns.planner import find_field
 from pbio_spark.columns.ways import PARAMETERS, Way
 from pbio_spark.columns.wire_binding import WireBinding, by_name
 from pbio_spark.errors import PbioError
@@ -61,8 +61,9 @@ def way_to_converter(
     try:
         inner: Converter | MorphConverter
         if way.is_direct:
-            plan = format_to_plan(form, schema, presentation, aliases=aliases, defaults=defaults, symbols=symbols)
-            inner = replace(plan_to_converter(plan, fused=fused or is_ready(plan, fused=True)), target=way.target)
+            inner = format_to_converter(
+                form, schema, presentation, aliases, defaults, symbols, target=way.target, fused=fused
+            )
         else:
             made = MadeColumns(_output(steps[-1][1]), schema, presentation, aliases, defaults)
             programs = _programs(form, steps, len(way.transforms), aliases)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,16 +27,8 @@ from ecode.native.table import address_of
 from ecode.types import Default
 from morph import Problem, Rejection, Transform
 from pbio_spark.columns.chunks import DAMAGE, Chunk, Chunker
-from pbio_spark.columns.converter import Decoded, Decoder
+from pbio_spark.columns.converter import Converter, Decoded, Decoder, format_to_converter
 from pbio_spark.columns.explain import explain
-from pbio_spark.columns.morpher import (
-    AnyConverter,
-    FilterConverter,
-    FilterDecoder,
-    MorphConverter,
-    MorphDecoder,
-    way_to_converter,
-)
 from pbio_spark.columns.names import tell_of_new_columns
 from pbio_spark.columns.nulls import unexpected_nulls
 from pbio_spark.columns.ways import Request, Way, find_way, rejection_to_error
@@ -45,6 +37,9 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_schema import DEFAULT, Presentation
 from pbio_spark.formats.store import FormatStore
 from pbio_spark.wire import TruncatedError
+
+if TYPE_CHECKING:
+    from pbio_spark.columns.morpher import AnyConverter, FilterDecoder, MorphDecoder
 
 log = logging.getLogger("pbio_spark.columns")
 
@@ -143,16 +138,7 @@ class Wanted:
             if isinstance(way, Rejection):
                 return way
             try:
-                return way_to_converter(
-                    form,
-                    way,
-                    self.data_schema,
-                    self.presentation,
-                    self.aliases,
-                    self.defaults,
-                    self.symbols,
-                    fused=fused,
-                )
+                return self._way_to_converter(form, way, fused=fused)
             except ecode.NotCompilable as error:
                 last = way.route[-1] if way.route else None
                 if last is None or last in unusable:
@@ -165,6 +151,16 @@ class Wanted:
                 problem = Problem("MORPH_BAD_TRANSFORM", f"it cannot be compiled: {error.message}", str(last))
                 log.warning("%s %s: %s; the next best way is taken", form.name, form.id.hex(), problem)
                 unusable[last] = problem
+
+    def _way_to_converter(self, form: Format, way: Way, *, fused: bool) -> AnyConverter:
+        columns = (self.data_schema, self.presentation, self.aliases)
+        if way.is_direct and way.keep is None:
+            defaults = {**way.defaults, **self.defaults}
+            return format_to_converter(form, *columns, defaults, self.symbols, target=way.target, fused=fused)
+        # Imported here: what compiles programs takes a process longer to load than all the rest of reading.
+        from pbio_spark.columns.morpher import way_to_converter
+
+        return way_to_converter(form, way, *columns, self.defaults, self.symbols, fused=fused)
 
     def _way(self, form: Format, unusable: Mapping[Transform, Problem]) -> Way | Rejection:
         if self.request is None:
@@ -341,10 +337,12 @@ class BatchMaker:
                         wanted.query, self.part.name, form, self._data_schema, wanted.presentation, wanted.aliases
                     )
                 converter = wanted.converter(form, fused=False)
-            if isinstance(converter, FilterConverter | MorphConverter):
-                decoder = converter.decoder(self.wanted.max_batch_bytes)
+            if isinstance(converter, Rejection):
+                decoder = converter
+            elif isinstance(converter, Converter):
+                decoder = converter.decoder()
             else:
-                decoder = converter if isinstance(converter, Rejection) else converter.decoder()
+                decoder = converter.decoder(self.wanted.max_batch_bytes)
             self._decoders[number] = decoder
         return decoder
 

@@ -14,21 +14,24 @@ Each imports only those before it:
     explore    pictures of how formats evolved, and of what flowed through channels
     cli        the `pbio` command
 
-Importing this imports none of them; nothing outside `source` and `functions` knows Spark. `dispatch` hands the rows
-of a read with several wanted types to a function for each.
+Importing this imports none of them; nothing outside `source` and `functions` knows Spark. Names that are imported from
+here are loaded when they are first used: `spark_session` starts Spark with the Python that is running, and `dispatch`
+hands the rows of a read with several wanted types to a function for each.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pbio_spark.source.dispatch import dispatch
+    from pbio_spark.source.session import spark_session
 
-__all__ = ["dispatch"]
+__all__ = ["dispatch", "spark_session"]
+
+_HOMES = {"dispatch": "pbio_spark.source.dispatch", "spark_session": "pbio_spark.source.session"}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "dispatch":
-        from pbio_spark.source.dispatch import dispatch
-
-        return dispatch
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -59,6 +59,7 @@ CODES: dict[str, str] = {
     "PBIO_CHANNEL_EXISTS": "There is a channel of that name already.",
     "PBIO_EVENTS_GONE": "A subscriber was left behind: events that it has not seen are not kept any more.",
     "PBIO_OUT_OF_ORDER": "Events of one producer are published in another order than their sequence numbers say.",
+    "PBIO_OTHER_PYTHON": "Spark starts another Python than the one that runs the program.",
     "PBIO_OTHER_BATCH": "A batch has the number of one that is published, and other events.",
     "PBIO_NOT_DELIVERED": "Events are published, but not all who should have them acknowledged them in time.",
     "PBIO_NOT_EMPTY": "A folder is to become a channel space or to be overwritten, and holds other files.",

@@ -1,5 +1,6 @@
 """The Spark data source "pbio", in the order in which a query passes through it:
 
+    session        a Spark that finds this package
     datasource     `PbioDataSource`, which Spark calls
     option_values  texts -> values of options
     options        every option, in one table

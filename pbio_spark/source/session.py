@@ -1,0 +1,40 @@
+"""A Spark session whose processes run this Python, whether or not its environment is active."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from pbio_spark.errors import PbioError
+
+VARIABLE = "PYSPARK_PYTHON"
+
+
+def spark_session(builder: SparkSession.Builder | None = None) -> SparkSession:
+    """The session of `builder`, by default of `SparkSession.builder`, with Python processes that find this package.
+
+    Spark starts its Python processes by `$PYSPARK_PYTHON`, else as the first `python3` of the PATH, which has the
+    package only while its environment is active. This sets the variable to the running Python, unless it is set.
+
+    Raises PBIO_OTHER_PYTHON if Spark's JVM is already running and starts another Python.
+    """
+    if VARIABLE not in os.environ:
+        if SparkContext._gateway is not None:
+            _check(shutil.which("python3"))
+        os.environ[VARIABLE] = sys.executable
+    return (builder or SparkSession.builder).getOrCreate()
+
+
+def _check(python: str | None) -> None:
+    """The JVM has kept the environment that it was started in."""
+    if python is None or Path(python).parent != Path(sys.executable).parent:
+        raise PbioError(
+            "PBIO_OTHER_PYTHON",
+            f"Spark is running already and starts its Python processes as {python or 'python3'}, not {sys.executable}",
+            hint=f"call spark_session() before anything else starts Spark, or set {VARIABLE} before the program starts",
+        )

@@ -1,0 +1,74 @@
+"""Sessions of programs whose environment is not active, and of programs that talk to a Spark Connect server."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+
+from pbio_spark import spark_session
+from pbio_spark.errors import PbioError
+from tests.test_layers import ROOT
+
+NOT_ACTIVE = """
+import sys
+from pbio_spark import spark_session
+spark = spark_session()
+spark.range(3).write.format("pbio").mode("append").save(sys.argv[1])
+assert spark.read.format("pbio").load(sys.argv[1]).count() == 3
+"""
+
+CONNECT = """
+import sys
+from pyspark.sql import SparkSession
+from pbio_spark import spark_session
+from pbio_spark.channels import ChannelSpace
+from pbio_spark.functions import from_pbio, to_pbio
+
+files, space = sys.argv[1] + "/files", sys.argv[1] + "/space"
+spark = spark_session(SparkSession.builder.remote("local[1]"))
+spark.range(3).write.format("pbio").mode("append").save(files)
+rows = spark.read.format("pbio").load(files)
+assert sorted(row.id for row in rows.collect()) == [0, 1, 2]
+
+ChannelSpace.create(space).create_channel("numbers", "number: id BIGINT")
+stream = spark.readStream.format("pbio").schema("id BIGINT").load(files)
+written = stream.writeStream.format("pbio").option("channel", "numbers").option("checkpointLocation", space + "-state")
+written.trigger(availableNow=True).start(space).awaitTermination()
+assert spark.read.format("pbio").option("channel", "numbers").load(space).count() == 3
+"""
+
+
+def run(script: str, folder: Path, **environment: str) -> None:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+    command = [sys.executable, "-c", script, str(folder)]
+    ran = subprocess.run(
+        command, env={**inherited, "PYTHONPATH": str(ROOT), **environment}, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.spark
+def test_an_environment_need_not_be_active(tmp_path: Path) -> None:
+    other = tmp_path / "bin" / "python3"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\necho this is another Python >&2; exit 1\n")
+    other.chmod(0o755)
+    run(NOT_ACTIVE, tmp_path / "out", PATH=os.pathsep.join((str(other.parent), os.environ["PATH"])))
+
+
+@pytest.mark.spark
+def test_spark_connect(tmp_path: Path) -> None:
+    run(CONNECT, tmp_path)
+
+
+def test_a_spark_that_runs_another_python_is_told_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.setattr(SparkContext, "_gateway", object())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(PbioError, match=r"PBIO_OTHER_PYTHON.*python3, not "):
+        spark_session()

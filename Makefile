@@ -6,6 +6,7 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+READY_FOR_DEMO := $(VENV)/.ready-for-demo
 
 # Spark starts its Python workers itself: they must be the environment's Python too. A bench or a test that is run by hand
 # with the environment active needs none of this.
@@ -15,7 +16,7 @@ SPARK := JAVA_HOME="$$(scripts/find-java.sh)" && export JAVA_HOME && \
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY)  ## Sample this machine through three generations of a sender and read it all with Spark
+demo: $(READY_FOR_DEMO)  ## Sample this machine through three generations of a sender and read it all with Spark
 	@$(SPARK) $(BIN)/python demo/monitor.py
 
 test: $(READY)  ## Lint and run all tests; LONG=1 runs their thorough forms
@@ -42,7 +43,9 @@ clean:  ## Remove the environment and everything that can be made again
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml
+$(READY_FOR_DEMO): EXTRAS := spark
+$(READY): EXTRAS := test
+$(READY) $(READY_FOR_DEMO): pyproject.toml
 	@python="$$(scripts/find-python.sh)" && echo "Setting up $(VENV) with $$python ..." && "$$python" -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
-	@touch $@
+	@$(BIN)/python -m pip install --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@touch $(READY_FOR_DEMO) $@

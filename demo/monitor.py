@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession  # noqa: E402
 from demo.sample import take_sample  # noqa: E402
 from demo.senders import SENDERS  # noqa: E402
 from pbio_spark.formats import Format  # noqa: E402
+from pbio_spark.formats.evolve import evolve  # noqa: E402
 from pbio_spark.formats.layout import record_to_format  # noqa: E402
 from pbio_spark.wire import FileWriter  # noqa: E402
 
@@ -36,6 +37,7 @@ def main() -> None:
     title("Three generations of a sender write what this machine is doing")
     formats = list(write_files())
     title('spark.read.format("pbio").load("build/demo"): one DataFrame')
+    print("Spark starts, which takes some seconds ...", flush=True)
     spark = start_spark()
     rows = spark.read.format("pbio").option("metadataColumn", "_pbio").load(str(DATA))
     show(measurements(rows))
@@ -45,15 +47,18 @@ def main() -> None:
     for made in formats:
         print(f"{made}\n")
     spark.stop()
-    print("The files are in build/demo. Look closer with .venv/bin/pbio cat build/demo, or pbio --help.")
+    print("The files are in build/demo. Look closer: .venv/bin/pbio lineage build/demo, or pbio --help.")
 
 
 def write_files() -> Iterator[Format]:
     """Write one file per generation, each sampling the machine anew; the format of each."""
     shutil.rmtree(DATA, ignore_errors=True)
     DATA.mkdir(parents=True)
+    made: Format | None = None
     for sender in SENDERS:
-        made = record_to_format(sender.record, sender.machine)
+        before, made = made, record_to_format(sender.record, sender.machine)
+        if before is not None and sender.back is not None:
+            made = evolve(before, made, sender.back)
         path = DATA / f"monitor-{sender.year}.ffs"
         with FileWriter(path) as writer:
             for _ in range(SAMPLES):
@@ -83,7 +88,9 @@ def measurements(rows: DataFrame) -> DataFrame:
         "free_kb div 1024 AS free_mb",
         "total_kb div 1024 AS total_mb",
         "size(busy_seconds) AS cpus",
-        "array_join(transform(interfaces, i -> concat(i.name, ' ', i.received div 1000000, ' MB')), ', ') AS received",
+        # Until 2006 counters are in KiB, since then in bytes.
+        "array_join(transform(interfaces, i -> concat(i.name, ' ', "
+        "coalesce(i.received, i.received_kb * 1024) div 1000000, ' MB')), ', ') AS received",
     )
 
 

@@ -9,19 +9,23 @@ from typing import Any
 from demo.sample import Sample
 from ecode.types import FLOAT32, FLOAT64, INT32, INT64, STRING, UINT32, Array, Field, Notes, Record, Ref, Struct, record
 
-OLD_INTERFACE = Struct("Interface", (Field("name", STRING), Field("received", UINT32), Field("sent", UINT32)))
+OLD_INTERFACE = Struct("Interface", (Field("name", STRING), Field("received_kb", UINT32), Field("sent_kb", UINT32)))
 INTERFACE = Struct("Interface", (Field("name", STRING), Field("received", INT64), Field("sent", INT64)))
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """One generation: when it was new, the machine it ran on, what it sends and how it fills that from a sample."""
+    """One generation: when it was new, the machine it ran on, what it sends and how it fills that from a sample.
+
+    `back` is E-code that its format carries: the way of its records to readers of the generation before.
+    """
 
     year: int
     machine: str
     description: str
     record: Record
     values: Callable[[Sample], dict[str, Any]]
+    back: str | None = None
 
 
 def _first(sample: Sample) -> dict[str, Any]:
@@ -29,7 +33,10 @@ def _first(sample: Sample) -> dict[str, Any]:
 
 
 def _second(sample: Sample) -> dict[str, Any]:
-    interfaces = [{"name": i.name, "received": i.received % 2**32, "sent": i.sent % 2**32} for i in sample.interfaces]
+    interfaces = [
+        {"name": i.name, "received_kb": i.received // 1024 % 2**32, "sent_kb": i.sent // 1024 % 2**32}
+        for i in sample.interfaces
+    ]
     return {
         **_first(sample),
         "host": sample.host,
@@ -50,6 +57,22 @@ def _third(sample: Sample) -> dict[str, Any]:
     }
 
 
+TO_1998 = "{ old.seconds = new.seconds; old.load = new.load; old.free_kb = new.free_kb; }"
+TO_2006 = """{
+    int i;
+    old.seconds = new.seconds;
+    old.host = new.host;
+    old.load = new.load;
+    old.free_kb = new.free_kb;
+    old.total_kb = new.total_kb;
+    old.interface_count = new.interface_count;
+    for (i = 0; i < new.interface_count; i++) {
+        old.interfaces[i].name = new.interfaces[i].name;
+        old.interfaces[i].received_kb = new.interfaces[i].received / 1024;
+        old.interfaces[i].sent_kb = new.interfaces[i].sent / 1024;
+    }
+}"""
+
 SENDERS = (
     Sender(
         1998,
@@ -61,7 +84,7 @@ SENDERS = (
     Sender(
         2006,
         "i386",
-        "adds the host, total memory and network counters",
+        "adds the host, total memory and network counters in KiB",
         record(
             "MonitoringMsg",
             [
@@ -76,11 +99,12 @@ SENDERS = (
             [OLD_INTERFACE],
         ),
         _second,
+        TO_1998,
     ),
     Sender(
         2024,
         "x86-64",
-        "widens the numbers, adds exact time and processors",
+        "widens the numbers, counts bytes, adds exact time and processors",
         record(
             "MonitoringMsg",
             [
@@ -99,5 +123,6 @@ SENDERS = (
             [INTERFACE],
         ),
         _third,
+        TO_2006,
     ),
 )

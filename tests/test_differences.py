@@ -74,6 +74,13 @@ def test_sql(spark: SparkSession, readings: str) -> None:
             spark.table("readings_table").count()
         assert spark.sql(f"SELECT * FROM readings_table WITH (`path` = '{readings}')").count() == 3
         assert spark.read.option("path", readings).table("readings_table").count() == 3
+        made = f"CREATE TEMPORARY VIEW fresh AS SELECT * FROM readings_table WITH (`path` = '{readings}')"
+        spark.sql(made)
+        kept = spark.read.format("pbio").load(readings)
+        counts = [(spark.table("fresh").count(), spark.table("some_readings").count(), kept.count())]
+        spark.sql(f"INSERT INTO readings_table WITH (`path` = '{readings}') VALUES (9, 4.5D, 'kPa')")
+        counts += [(spark.table("fresh").count(), spark.table("some_readings").count(), kept.count())]
+        assert counts == [(3, 3, 3), (4, 3, 3)]
     finally:
         spark.sql("DROP TABLE readings_table")
 

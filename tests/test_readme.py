@@ -36,7 +36,7 @@ def run(command: list[str], clone: Path) -> None:
         "PYTHONPATH": str(ROOT),
         "PYSPARK_PYTHON": str(python),
         "SPARK_CONF_DIR": str(ROOT / "conf"),
-        "MAKEFLAGS": f"READY= BIN={python.parent}",  # the environment that runs the tests is ready
+        "MAKEFLAGS": f"READY= READY_FOR_DEMO= BIN={python.parent}",  # the environment that runs the tests is ready
     }
     ran = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"

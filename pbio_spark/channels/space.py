@@ -119,6 +119,7 @@ class ChannelSpace:
         parameters: Mapping[str, int | float] | None = None,
         keep: Literal["always", "subscribed"] | timedelta = "always",
         max_cost: int = SOURCE_WORK,
+        exist_ok: bool = False,
     ) -> Channel:
         """Begin a channel whose events are made of another's by whoever publishes those.
 
@@ -134,10 +135,13 @@ class ChannelSpace:
             max_cost: units of work (about one operation each) that the E-code may take for an event, which whoever
                 publishes pays. Code that takes more by its text is refused; where the event decides, such as by the
                 length of an array, an event beyond the limit is left out.
+            exist_ok: open the channel if there is one of this name, parent, type, code and parameters; what these are
+                set to, its `keep` and its `max_cost` stay.
 
         Raises:
             PbioError: PBIO_BAD_PROGRAM with all mistakes of a program, or with what it costs; PBIO_CHANNEL_EXISTS,
-                PBIO_UNKNOWN_CHANNEL, PBIO_BAD_OPTION.
+                with `exist_ok` only if it is of another type or derived in another way; PBIO_UNKNOWN_CHANNEL,
+                PBIO_BAD_OPTION.
         """
         source = self.channel(parent)
         if (transform is None) != (type is None):
@@ -147,7 +151,7 @@ class ChannelSpace:
             raise PbioError("PBIO_BAD_OPTION", f"{str(max_cost)[:80]!r} is not a number of units of work")
         derivation = Derivation(source.info.id, filter, transform, check_parameters(parameters or {}), max_cost)
         self._deriver.check(source.format, form, derivation)
-        return self._create(name, form, derivation, keep)
+        return self._create(name, form, derivation, keep, exist_ok)
 
     def _create(
         self,
@@ -168,7 +172,7 @@ class ChannelSpace:
                 raise PbioError("PBIO_UNKNOWN_CHANNEL", "the parent has been dropped", file=self.root)
             if name in state.names:
                 known = state.named(name)
-                if exist_ok and known.derivation is None and known.format == form.id.hex():
+                if exist_ok and known.format == form.id.hex() and _making(known.derivation) == _making(derivation):
                     return None
                 raise self._exists(known, exist_ok)
             return Create(name, form.id.hex(), derivation, kept)
@@ -183,8 +187,10 @@ class ChannelSpace:
             "`ChannelSpace.channel` opens it, and so does exist_ok=True",
         )
         if is_other:
-            what = "of another type" if info.derivation is None else "derived from another channel"
-            reason, hint = f"{reason}, and it is {what}", "choose another name, or drop that channel"
+            reason, hint = (
+                f"{reason}, of another type or derived in another way",
+                "choose another name, or drop that channel",
+            )
         return PbioError("PBIO_CHANNEL_EXISTS", reason, file=self.root, format=info.format, hint=hint)
 
     def channel(self, name: str) -> Channel:
@@ -317,3 +323,11 @@ class ChannelSpace:
             commits += left > 0
             events += left
         return commits, events
+
+
+def _making(derivation: Derivation | None) -> object:
+    """How events are made, whatever the parameters have been set to."""
+    if derivation is None:
+        return None
+    parameters = [(name, type(value)) for name, value in derivation.parameters]
+    return derivation.parent, derivation.filter, derivation.transform, parameters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -300,14 +301,25 @@ def test_what_exists_is_opened_if_it_is_the_same(tmp_path: Path, space: ChannelS
     same = again(space).create_channel("counts", record("count", COUNT.fields), exist_ok=True)
     assert values(same) == [{"n": 1}]
 
+    derive = partial(
+        again(space).derive_channel, "few", "counts", filter="{ return input.n < param.most; }", exist_ok=True
+    )
+    few = derive(parameters={"most": 3})
+    space.set_parameters("few", {"most": 5})
+    assert derive(parameters={"most": 3}, max_cost=99, keep="subscribed").info == again(space).channel("few").info
+    assert few.info.id == again(space).channel("few").info.id
+
 
 def test_what_exists_is_not_opened_as_something_else(space: ChannelSpace) -> None:
     space.create_channel("counts", COUNT)
     space.derive_channel("few", "counts", filter="{ return input.n < 3; }")
     with pytest.raises(PbioError, match=r"PBIO_CHANNEL_EXISTS.* of another type"):
         space.create_channel("counts", READING, exist_ok=True)
-    with pytest.raises(PbioError, match=r"PBIO_CHANNEL_EXISTS.* derived from another"):
+    with pytest.raises(PbioError, match=r"PBIO_CHANNEL_EXISTS.* derived in another way"):
         space.create_channel("few", COUNT, exist_ok=True)
+    for filter, parameters in (("{ return input.n < 4; }", {}), ("{ return input.n < 3; }", {"most": 3})):  # noqa: A001
+        with pytest.raises(PbioError, match=r"PBIO_CHANNEL_EXISTS.* derived in another way"):
+            space.derive_channel("few", "counts", filter=filter, parameters=parameters, exist_ok=True)
 
 
 def test_a_producer_that_starts_again_learns_its_last_number(space: ChannelSpace) -> None:

@@ -25,9 +25,9 @@ assert spark.read.format("pbio").load(sys.argv[1]).count() == 3
 CONNECT = """
 import sys
 from pyspark.sql import SparkSession
+from ecode.types import INT64, Field, record
 from pbio_spark import spark_session
 from pbio_spark.channels import ChannelSpace
-from pbio_spark.functions import from_pbio, to_pbio
 
 files, space = sys.argv[1] + "/files", sys.argv[1] + "/space"
 spark = spark_session(SparkSession.builder.remote("local[1]"))
@@ -35,7 +35,7 @@ spark.range(3).write.format("pbio").mode("append").save(files)
 rows = spark.read.format("pbio").load(files)
 assert sorted(row.id for row in rows.collect()) == [0, 1, 2]
 
-ChannelSpace.create(space).create_channel("numbers", "number: id BIGINT")
+ChannelSpace.create(space).create_channel("numbers", record("number", [Field("id", INT64)]))
 stream = spark.readStream.format("pbio").schema("id BIGINT").load(files)
 written = stream.writeStream.format("pbio").option("channel", "numbers").option("checkpointLocation", space + "-state")
 written.trigger(availableNow=True).start(space).awaitTermination()

@@ -1,13 +1,13 @@
-"""`lineage`: which format can become which, as a tree for the terminal and as a picture in the language of Graphviz.
+"""`lineage`: which record type can become which, as a tree for the terminal and as a picture in Graphviz's language.
 
 >>> from ecode.types import INT32, Field, record
 >>> from morph.transforms import Transform, TransformGraph
->>> load = record("load", [Field("n", INT32)])
->>> graph = TransformGraph({"a": load, "b": load}, [Transform("b", "a", "{ old.n = new.n; }")])
+>>> old, new = (record("load", [Field(name, INT32)]) for name in "mn")
+>>> graph = TransformGraph({"a": old, "a32": old, "b": new}, [Transform("b", "a", "{ old.m = new.n; }")])
 >>> graph.add_transform(Transform("a", "lost", "{ }"))
 >>> print(lineage(graph))
-load 2 (b)
-  load 1 (a)
+load@2 (b)
+  load@1 (a, a32)
     ? (lost)
 """
 
@@ -22,41 +22,49 @@ from morph.transforms import Key, TransformGraph
 
 @dataclass(frozen=True, slots=True)
 class Relative:
-    """A format among its relatives.
+    """A record type among its relatives.
 
     Attributes:
-        name: of its record type; empty where nobody has described it.
-        version: its place among the formats of that name, oldest first from 1: a transform leads to an older one.
-            In a cycle, and where no transform says, formats are in the order in which they were added.
+        key: of its first format, which stands for all of them.
+        name: its name; empty for a format that nobody has described.
+        version: its place among the types of that name, oldest first from 1: a transform leads to an older one.
+            In a cycle, and where no transform says, types are in the order in which they were added.
         older: what it has transforms to, in the order of adding.
+        others: its other formats: the same type, laid out for other machines, or with other transforms.
     """
 
     key: Key
     name: str
     version: int
     older: tuple[Key, ...]
+    others: tuple[Key, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """What people and options call it: `name@version`."""
+        return f"{self.name}@{self.version}" if self.name else "?"
 
     def __str__(self) -> str:
-        return f"{self.name} {self.version} ({self.key})" if self.name else f"? ({self.key})"
+        return f"{self.label} ({', '.join((self.key, *self.others))})"
 
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """All formats, oldest first."""
+    """All record types, oldest first."""
 
-    formats: tuple[Relative, ...]
+    types: tuple[Relative, ...]
 
     def __str__(self) -> str:
-        """A tree: below a format stands what it can become. What was shown before ends in dots."""
+        """A tree: below a record type stands what it can become. What was shown before ends in dots."""
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        by_key = {relative.key: relative for relative in self.formats}
-        younger = {key for relative in self.formats for key in relative.older if key != relative.key}
+        by_key = {relative.key: relative for relative in self.types}
+        younger = {key for relative in self.types for key in relative.older if key != relative.key}
         shown: set[Key] = set()
-        # Formats of a cycle that nothing leads to have no youngest; then the one added last stands on top.
-        roots = [r.key for r in reversed(self.formats) if r.key not in younger]
-        for root in [*roots, *(r.key for r in reversed(self.formats))]:
+        # Types of a cycle that nothing leads to have no youngest; then the one added last stands on top.
+        roots = [r.key for r in reversed(self.types) if r.key not in younger]
+        for root in [*roots, *(r.key for r in reversed(self.types))]:
             stack = [(root, 0)] if root not in shown else []
             while stack:
                 key, depth = stack.pop()
@@ -67,21 +75,21 @@ class Lineage:
                 shown.add(key)
 
     def to_dot(self) -> str:
-        """A graph in the language of Graphviz, new formats on top.
+        """A graph in the language of Graphviz, new types on top.
 
         >>> print(Lineage((Relative("a", "load", 1, ()), Relative("b", "load", 2, ("a",)))).to_dot())
         digraph lineage {
           node [shape=box];
-          "a" [label="load 1\\na"];
-          "b" [label="load 2\\nb"];
+          "a" [label="load@1\\na"];
+          "b" [label="load@2\\nb"];
           "b" -> "a";
         }
         """
         lines = ["digraph lineage {", "  node [shape=box];"]
-        for r in self.formats:
-            label = _quoted(f"{r.name} {r.version}" if r.name else "?", r.key)
+        for r in self.types:
+            label = _quoted(r.label, r.key, *r.others)
             lines.append(f"  {_quoted(r.key)} [label={label}{'' if r.name else ', style=dashed'}];")
-        lines += [f"  {_quoted(r.key)} -> {_quoted(older)};" for r in self.formats for older in r.older]
+        lines += [f"  {_quoted(r.key)} -> {_quoted(older)};" for r in self.types for older in r.older]
         return "\n".join([*lines, "}"])
 
     def _repr_html_(self) -> str:
@@ -93,12 +101,19 @@ def _quoted(*lines: str) -> str:
 
 
 def lineage(graph: TransformGraph) -> Lineage:
-    """The formats of a graph with their versions; formats that nobody has described are among them."""
+    """The record types of a graph with their versions; formats that nobody has described are among them."""
     import networkx as nx
 
-    order = {key: number for number, key in enumerate(graph.graph)}
-    # From old to new; formats that transform into each other are one step of their way.
-    steps = nx.condensation(graph.graph.reverse(copy=False))
+    order = {key: number for number, key in enumerate(dict.fromkeys(map(graph.type_of, graph.keys)))}
+    older = {
+        key: tuple(dict.fromkeys(graph.type_of(transform.target) for transform in graph.transforms_from(key)))
+        for key in order
+    }
+    # From old to new; types that transform into each other are one step of their way.
+    whole: nx.DiGraph[Key] = nx.DiGraph()
+    whole.add_nodes_from(order)
+    whole.add_edges_from((target, key) for key, targets in older.items() for target in targets)
+    steps = nx.condensation(whole)
     first = {step: min(order[key] for key in members) for step, members in steps.nodes(data="members")}
     versions: dict[str, int] = {}
     relatives = []
@@ -107,6 +122,6 @@ def lineage(graph: TransformGraph) -> Lineage:
             record = graph.record(key)
             name = record.name if record is not None else ""
             versions[name] = versions.get(name, 0) + 1
-            older = tuple(transform.target for transform in graph.transforms_of(key))
-            relatives.append(Relative(key, name, versions[name], older))
+            others = tuple(other for other in graph.formats_of(key) if other != key)
+            relatives.append(Relative(key, name, versions[name], older[key], others))
     return Lineage(tuple(relatives))

@@ -27,7 +27,7 @@ from morph.field_map import StructMap, map_fields
 from morph.matcher import Matcher
 from morph.policy import PAPER, Policy, Rule
 from morph.resolution import Candidate, Rejection, Resolution, Verdict
-from morph.transforms import Key, Route, Transform, TransformGraph, nominal_cost
+from morph.transforms import Key, Route, Transform, TransformGraph, nominal_cost, output_name
 
 NO_PROBLEMS: Mapping[Transform, Problem] = MappingProxyType({})
 
@@ -142,11 +142,13 @@ class Resolver:
         beyond = {
             transform.target
             for key in last
-            for transform in self.graph.transforms_of(key)
+            for transform in self.graph.transforms_from(key)
             if transform not in wrong and self.graph.record(transform.target) is not None
         }
+        met = {self.graph.type_of(key) for key in routes}
+        beyond = {key for key in beyond if self.graph.type_of(key) not in met}
         reason = f"more than {self.policy.max_hops} transforms away"
-        return tuple(Problem("MORPH_MAX_HOPS", reason, key) for key in sorted(beyond - routes.keys()))
+        return tuple(Problem("MORPH_MAX_HOPS", reason, key) for key in sorted(beyond))
 
     def _why(self, name: str, considered: tuple[Candidate, ...]) -> tuple[str, str]:
         """Why there is no match, and what would help."""
@@ -172,8 +174,9 @@ class Resolver:
             return ()
         from ecode.passes.written_fields import written_fields
 
-        written = {path[:1] for path in written_fields(self.graph.program(route[-1]).typed, "old")}
-        if () in written:  # `old` was copied as a whole
+        program = self.graph.program(route[-1])
+        written = {path[:1] for path in written_fields(program.typed, output_name(program))}
+        if () in written:  # the record was copied as a whole
             return ()
         return tuple(f.name for f in fields[0].fields if f.is_present and (f.name,) not in written)
 

@@ -1,6 +1,8 @@
-"""Transforms between formats: E-code that fills a record of one format from a record of another, as a graph.
+"""Transforms between record types: E-code that fills a record of one type from a record of another, as a graph.
 
-Formats are known by opaque texts, their keys; morph does not care that these are IDs.
+A format is a record type and a layout. Formats are known by opaque texts, their keys; morph does not care that these
+are IDs. A transform names two formats and serves all formats of their record types (DESIGN decision 32), whatever
+machines these are laid out for.
 
     >>> from ecode.types import INT32, Field, record
     >>> graph = TransformGraph()
@@ -16,35 +18,44 @@ Formats are known by opaque texts, their keys; morph does not care that these ar
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TypeAlias
 
 import ecode
 from ecode.suggest import did_you_mean
-from ecode.types import INT32, Record
+from ecode.types import INT32, Record, Struct
 from morph.errors import MorphError, Problem
 from morph.policy import NOMINAL_SIZE, PAPER
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 Key: TypeAlias = str
 """What a format is known by, e.g. its ID in hexadecimal. Keys break ties, so they should be the same everywhere."""
 
 
+FFS_NAMES = ("new", "old")
+"""What FFS calls the record that arrives and the one to fill, whichever is older."""
+
+NAMES = (FFS_NAMES, ("from", "to"), ("input", "output"))
+"""What a reader's own transform may call them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """E-code from one format (`new` in the program) to another (`old`), which need not be older.
+    """E-code from one format to another, which need not be older.
 
     Attributes:
         source, target: keys of the formats.
         ecode: the program. FFS's own carry no braces; they are put around it.
+        is_own: the reader's, not a format's: it has the word over those that formats carry, and may use all of `NAMES`.
     """
 
     source: Key
     target: Key
     ecode: str
+    is_own: bool = False
 
     def __str__(self) -> str:
         return f"{self.source} -> {self.target}"
@@ -54,28 +65,73 @@ Route: TypeAlias = tuple[Transform, ...]
 """Transforms in the order in which a record goes through them; none for a record that stays as it is."""
 
 
-def compile_transform(text: str, new: Record, old: Record) -> ecode.Program:
+@lru_cache(maxsize=1 << 12)
+def record_to_meaning(record: Record) -> Record:
+    """What two formats have in common that are of one record type: neither the order of fields matters, nor defaults,
+    weights and other notes that do not change what a value means.
+
+    >>> from ecode.types import Field, Notes, record
+    >>> a, b = Field("a", INT32), Field("b", INT32)
+    >>> light = Field("b", INT32, Notes(weight=0.5))
+    >>> record_to_meaning(record("r", [a, b])) == record_to_meaning(record("r", [light, a]))
+    True
+    """
+
+    def meant(struct: Struct) -> Struct:
+        fields = (
+            replace(f, notes=replace(f.notes, default=None, weight=None, accuracy=None, hidden=False))
+            for f in struct.fields
+        )
+        return Struct(struct.name, tuple(sorted(fields, key=lambda f: f.name)))
+
+    top, *inner = map(meant, record.structs)
+    return Record((top, *sorted(inner, key=lambda struct: struct.name)))
+
+
+def compile_transform(text: str, new: Record, old: Record, *, is_own: bool = False) -> ecode.Program:
     """The checked program of a transform from `new` to `old`.
 
     A transform returns nothing; a `return expression;`, which FFS asks for, is taken and ignored (ecode-language 1.2).
+
+    Args:
+        is_own: it is the reader's, and calls its records by one of `NAMES`; a format's have FFS's.
 
     Raises MORPH_BAD_TRANSFORM with all mistakes, and the original error as its cause.
     """
     if not text.lstrip().startswith(("{", "#", "//", "/*")):
         text = f"{{{text}\n}}"
-    params = [ecode.Param("new", new), ecode.Param("old", old, ecode.Mode.OUT)]
-    try:
-        return ecode.compile(text, params, None)
-    except ecode.EcodeError as error:
-        try:
-            return ecode.compile(text, params, INT32)
-        except ecode.EcodeError:
-            raise MorphError(
-                "MORPH_BAD_TRANSFORM",
-                str(error),
-                f"the transform from {new.name} to {old.name}",
-                "`new` is the record that arrives, `old` the one to fill",
-            ) from error
+    first: tuple[ecode.EcodeError, tuple[str, str]] | None = None
+    for source, target in _likely(text) if is_own else (FFS_NAMES,):
+        params = [ecode.Param(source, new), ecode.Param(target, old, ecode.Mode.OUT)]
+        for returns in (None, INT32):
+            try:
+                return ecode.compile(text, params, returns)
+            except ecode.EcodeError as error:
+                first = first or (error, (source, target))
+    assert first is not None
+    cause, (source, target) = first
+    raise MorphError(
+        "MORPH_BAD_TRANSFORM",
+        str(cause),
+        f"the transform from {new.name} to {old.name}",
+        f"`{source}` is the record that arrives, `{target}` the one to fill",
+    ) from cause
+
+
+def _likely(text: str) -> list[tuple[str, str]]:
+    """The pairs of names, the one first that a program seems to use."""
+    words = Counter(re.findall(r"(?<![\w.>])[a-z]+(?=\s*(?:[.\[=]|->))", text))
+    return sorted(NAMES, key=lambda pair: -sum(words[name] for name in pair))
+
+
+def input_name(program: ecode.Program) -> str:
+    """What a transform calls the record that arrives."""
+    return next(param.name for param in program.params if param.mode is ecode.Mode.IN)
+
+
+def output_name(program: ecode.Program) -> str:
+    """What a transform calls the record to fill."""
+    return next(param.name for param in program.params if param.mode is ecode.Mode.OUT)
 
 
 def nominal_cost(program: ecode.Program) -> float:
@@ -94,18 +150,21 @@ def nominal_cost(program: ecode.Program) -> float:
 
 
 class TransformGraph:
-    """Formats and the transforms between them; chains, branches and cycles are all fine.
+    """Record types and the transforms between them; chains, branches and cycles are all fine.
 
-    What is wrong with them is collected in `problems` and stops nothing else.
-
-    Attributes:
-        graph: the `networkx.DiGraph` of keys; a node has its `record` or None, an edge its `transform`.
+    Formats of one record type are one node. What is wrong with formats and transforms is collected in `problems` and
+    stops nothing else.
     """
 
     def __init__(self, records: Mapping[Key, Record] | None = None, transforms: Collection[Transform] = ()) -> None:
-        import networkx as nx
-
-        self.graph: nx.DiGraph[Key] = nx.DiGraph()
+        self._records: dict[Key, Record | None] = {}
+        self._types: dict[Record, Key] = {}
+        """Record types, and the format of each that was described first."""
+        self._transforms: dict[tuple[Key, Key, bool], Transform] = {}
+        self._from: dict[Key, list[Transform]] = {}
+        """Transforms by the format that they name."""
+        self._formats: dict[Key, list[Key]] = {}
+        """By the first format of a record type, all of them."""
         self._reported: list[Problem] = []
         self._programs: dict[Transform, ecode.Program | MorphError] = {}
         for key, record in (records or {}).items():
@@ -117,22 +176,25 @@ class TransformGraph:
         """Say what a key stands for. Raises MORPH_FORMAT_CONFLICT if it stands for another record type already."""
         if self.record(key) not in (None, record):
             raise MorphError("MORPH_FORMAT_CONFLICT", "the key stands for two different record types", key)
-        self.graph.add_node(key, record=record)
+        if self.record(key) is None:
+            self._records[key] = record
+            first = self._types.setdefault(record_to_meaning(record), key)
+            self._formats.setdefault(first, []).append(key)
 
     def add_transform(self, transform: Transform) -> None:
         """Add a transform; its formats may be described later or never.
 
-        Of two between the same formats that differ, the first one counts and the second is a problem.
+        Of two between the same formats that differ, the first one counts and the second is a problem; a reader's own
+        counts before any other.
         """
-        source, target = transform.source, transform.target
-        for key in (source, target):
-            if key not in self.graph:
-                self.graph.add_node(key, record=None)
-        known = self.graph.edges.get((source, target), {}).get("transform", transform)
-        if known.ecode != transform.ecode:
+        for key in (transform.source, transform.target):
+            self._records.setdefault(key, None)
+        known = self._transforms.setdefault((transform.source, transform.target, transform.is_own), transform)
+        if known is transform:
+            self._from.setdefault(transform.source, []).append(transform)
+        elif known.ecode != transform.ecode:
             reason = "a second transform between them has other E-code and is not used"
             self.report(Problem("MORPH_TRANSFORMS_DISAGREE", reason, str(transform)))
-        self.graph.add_edge(source, target, transform=known)
 
     def report(self, problem: Problem) -> None:
         """Add a problem, told of with every answer that has to do with the format or transform where it is."""
@@ -140,30 +202,47 @@ class TransformGraph:
 
     def record(self, key: Key) -> Record | None:
         """The record type of a format; None if nobody has described it."""
-        found: Record | None = self.graph.nodes[key]["record"] if key in self.graph else None
-        return found
+        return self._records.get(key)
 
     def known(self, key: Key) -> Record:
         """The record type of a format. Raises MORPH_UNKNOWN_FORMAT."""
         record = self.record(key)
         if record is None:
-            hint = did_you_mean(key, (other for other in self.graph if self.record(other) is not None))
+            hint = did_you_mean(key, self.records)
             raise MorphError("MORPH_UNKNOWN_FORMAT", f"no format {key!r} is known", hint=hint)
         return record
+
+    def type_of(self, key: Key) -> Key:
+        """The format that stands for all of a format's record type: the one described first; itself if none was."""
+        record = self.record(key)
+        return key if record is None else self._types[record_to_meaning(record)]
+
+    def formats_of(self, key: Key) -> tuple[Key, ...]:
+        """All formats of a format's record type, in the order of adding."""
+        return tuple(self._formats.get(self.type_of(key), (key,)))
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """All formats, also those that nobody has described, in the order of adding."""
+        return tuple(self._records)
 
     @property
     def records(self) -> dict[Key, Record]:
         """The formats that are described, in the order of adding."""
-        return {key: record for key in self.graph if (record := self.record(key)) is not None}
+        return {key: record for key, record in self._records.items() if record is not None}
 
     @property
     def transforms(self) -> tuple[Transform, ...]:
         """All transforms, those of one format together and in the order of adding."""
-        return tuple(transform for _, _, transform in self.graph.edges(data="transform"))
+        return tuple(transform for key in self._records for transform in self.transforms_of(key))
 
     def transforms_of(self, key: Key) -> tuple[Transform, ...]:
-        """The transforms from a format, in the order of adding."""
-        return tuple(edge["transform"] for edge in self.graph.adj[key].values())
+        """The transforms that name a format itself as their source, in the order of adding."""
+        return tuple(self._from.get(key, ()))
+
+    def transforms_from(self, key: Key) -> tuple[Transform, ...]:
+        """The transforms that records of a format may go through: those from all formats of its record type."""
+        return tuple(transform for one in self.formats_of(key) for transform in self.transforms_of(one))
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -173,40 +252,72 @@ class TransformGraph:
             for transform, failure in self._programs.items()
             if isinstance(failure, MorphError)
         )
-        return (*self._reported, *self._missing_bodies(self.graph), *wrong)
+        return (*self._reported, *self._missing_bodies(self._records), *self._odd(self.transforms), *wrong)
 
     def problems_from(self, routes: Mapping[Key, Route]) -> tuple[Problem, ...]:
         """The problems of what can be reached: what was reported of it, and missing bodies next to it."""
-        transforms = [transform for key in routes for transform in self.transforms_of(key)]
+        # What a format carries itself; only where that is nothing, what the others of its record type do.
+        carried = (one for key in routes for one in self.transforms_of(key) or self.transforms_from(key))
+        transforms = sorted(carried, key=lambda one: (one.source, one.target, not one.is_own))
         places = {*routes, *map(str, transforms)}
         reported = (problem for problem in self._reported if problem.at in places)
-        return (*reported, *self._missing_bodies(sorted({transform.target for transform in transforms})))
+        missing = self._missing_bodies(sorted({transform.target for transform in transforms}))
+        return (*reported, *missing, *self._odd(transforms))
 
     def _missing_bodies(self, keys: Collection[Key]) -> Iterator[Problem]:
         for key in keys:
             if self.record(key) is None:
-                sources = ", ".join(sorted(self.graph.pred[key]))
+                sources = ", ".join(sorted(one.source for one in self.transforms if one.target == key))
                 reason = "nobody has described it" + (f"; transforms lead to it from {sources}" if sources else "")
                 yield Problem("MORPH_MISSING_BODY", reason, key)
+
+    def _odd(self, transforms: Collection[Transform]) -> Iterator[Problem]:
+        """Transforms that can never serve, or that other formats of their record type carry with other E-code."""
+        for transform in dict.fromkeys(transforms):
+            if self.is_loop(transform):
+                yield Problem("MORPH_BAD_TRANSFORM", "it leads from a record type to itself", str(transform))
+                continue
+            others = sorted(str(one) for one in self._like(transform) if one.ecode != transform.ecode)
+            if others:
+                reason = f"formats of the same record types have other E-code between them: {', '.join(others)}"
+                yield Problem("MORPH_TRANSFORMS_DISAGREE", reason, str(transform))
+
+    def is_loop(self, transform: Transform) -> bool:
+        """Whether a transform leads from a record type to itself, so that no record ever goes through it."""
+        return self.type_of(transform.source) == self.type_of(transform.target)
+
+    def _like(self, transform: Transform) -> Iterator[Transform]:
+        """What formats carry between the same record types, but not between the same formats."""
+        target = self.type_of(transform.target)
+        for other in () if transform.is_own else self.transforms_from(transform.source):
+            if not other.is_own and self.type_of(other.target) == target:
+                yield other
 
     def routes(
         self, source: Key, max_hops: int = PAPER.max_hops, without: Collection[Transform] = ()
     ) -> dict[Key, Route]:
-        """The way to every described format that a format can be transformed into, itself included: F_t of the paper.
+        """The way to every described record type that a format can be transformed into, itself included: F_t of the
+        paper. A type is known by the format that the last transform names.
 
-        The way with the fewest hops, of equals the one whose keys come first; transforms in `without` are not used.
+        The way with the fewest hops, of equals the one whose keys come first; transforms in `without` are not used. Of
+        several between two record types a reader's own counts first, then that which the format itself carries.
         """
         routes: dict[Key, Route] = {source: ()}
+        met = {self.type_of(source)}
         edge: list[Key] = [source]
         for _ in range(max_hops):
             further: list[Key] = []
             # The keys of `edge` are in the order of their routes, so the first way found is the first in order.
             for key in edge:
-                for target, data in sorted(self.graph.adj[key].items()):
-                    transform = data["transform"]
-                    if target not in routes and self.record(target) is not None and transform not in without:
-                        routes[target] = (*routes[key], transform)
-                        further.append(target)
+                found: dict[Key, Transform] = {}
+                for transform in sorted(self.transforms_from(key), key=lambda one: _preference(one, key)):
+                    if self.record(transform.target) is not None and transform not in without:
+                        found.setdefault(self.type_of(transform.target), transform)
+                for type_, transform in sorted(found.items(), key=lambda pair: pair[1].target):
+                    if type_ not in met:
+                        met.add(type_)
+                        routes[transform.target] = (*routes[key], transform)
+                        further.append(transform.target)
             edge = further
         return routes
 
@@ -218,10 +329,15 @@ class TransformGraph:
         if transform not in self._programs:
             new, old = self.known(transform.source), self.known(transform.target)
             try:
-                self._programs[transform] = compile_transform(transform.ecode, new, old)
+                self._programs[transform] = compile_transform(transform.ecode, new, old, is_own=transform.is_own)
             except MorphError as error:
                 self._programs[transform] = error
         found = self._programs[transform]
         if isinstance(found, MorphError):
             raise found
         return found
+
+
+def _preference(transform: Transform, key: Key) -> tuple[bool, bool, Key, Key]:
+    """What transforms from a format's record type to another one are sorted by, the best first."""
+    return (not transform.is_own, transform.source != key, transform.target, transform.source)

@@ -1,6 +1,7 @@
 """`pbio diff`, `pbio match`, `pbio lineage`: how formats differ, which reaches which, and which descends from which.
 
-A format is named as FILE, where the file holds only one, or as FILE#NAME or FILE#ID; the beginning of an ID will do.
+A record type is named as FILE, where the file holds only one, or as FILE#NAME, FILE#NAME@VERSION or FILE#ID; the
+beginning of an ID will do. Formats of one record type are one here, whatever machines they are laid out for.
 """
 
 from __future__ import annotations
@@ -16,18 +17,19 @@ from ecode.suggest import did_you_mean
 from morph import FFS, Policy, Resolution, Resolver, compare, edit_script
 from morph import lineage as graph_to_lineage
 from morph.explain import describe
+from morph.transforms import record_to_meaning
 from pbio_spark.cli.console import Files, each_file, printable, printable_lines, table
 from pbio_spark.cli.formats import Contents
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.formats_to_graph import formats_to_graph
+from pbio_spark.formats.formats_to_graph import formats_to_graph, versions
 
 
 def diff(
-    a: Annotated[str, typer.Argument(metavar="A", help="FILE, FILE#NAME or FILE#ID.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="FILE, FILE#NAME, FILE#NAME@VERSION or FILE#ID.")],
     b: Annotated[str, typer.Argument(metavar="B", help="The same.")],
 ) -> None:
-    """Show how the record type of one format becomes that of another, and how near they are, read either way."""
+    """Show how one record type becomes another, and how near they are, read either way."""
     old, new = one_format(a).record, one_format(b).record
     print(printable_lines(str(edit_script(old, new))))
     print(f"A read as B: {describe(compare(old, new))}")
@@ -35,22 +37,25 @@ def diff(
 
 
 def match(
-    incoming: Annotated[str, typer.Argument(metavar="INCOMING", help="What arrives: FILE, FILE#NAME or FILE#ID.")],
+    incoming: Annotated[
+        str, typer.Argument(metavar="INCOMING", help="What arrives: FILE, FILE#NAME, FILE#NAME@VERSION or FILE#ID.")
+    ],
     wanted: Annotated[list[str], typer.Argument(metavar="WANTED...", help="What a reader wants, said the same way.")],
     explain: Annotated[bool, typer.Option("--explain", help="Show who was considered, and what FFS would do.")] = False,
     diff_threshold: Annotated[float, typer.Option(min=0, help="The most that diff may be.")] = math.inf,
     mismatch_threshold: Annotated[float, typer.Option(min=0, max=1, help="The most that Mr may be.")] = 0.5,
     any_name: Annotated[bool, typer.Option("--any-name", help="Match formats of different names too.")] = False,
 ) -> None:
-    """Say which wanted record type each incoming format reaches, and by which transforms.
+    """Say which wanted record type each incoming one reaches, and by which transforms.
 
-    FILE alone stands for all formats in it. Transforms of all files count. Exit code 1: a format is rejected.
+    FILE alone stands for all types in it. Transforms of all files count. Exit code 1: a type is rejected.
     """
     paths = [_split(spec)[0] for spec in (incoming, *wanted)]
     graph = formats_to_graph({f.id: f for path in paths for f in _formats(path)}.values())
     types = {f.id.hex(): f.record for spec in wanted for f in _chosen(spec)}
     resolver = Resolver(types, graph, Policy(diff_threshold, mismatch_threshold, same_name=not any_name))
     ffs = Resolver(types, graph, FFS)
+    labels = {key: one.label for one in graph_to_lineage(graph).types for key in (one.key, *one.others)}
     answers = [resolver.resolve(f.id.hex()) for f in _chosen(incoming)]
     if explain:
         for answer in answers:
@@ -60,7 +65,7 @@ def match(
     else:
         rows = [
             (
-                printable(answer.name),
+                printable(labels[answer.incoming]),
                 answer.incoming,
                 answer.wanted if isinstance(answer, Resolution) else "rejected",
                 str(len(answer.route)) if isinstance(answer, Resolution) else "",
@@ -76,7 +81,7 @@ def match(
 def lineage(
     files: Files, dot: Annotated[bool, typer.Option("--dot", help="As a graph for Graphviz's `dot`.")] = False
 ) -> None:
-    """Show which format carries transforms to which."""
+    """Show which record type has transforms to which, each with the IDs of its formats."""
     found = Contents()
     each_file(files, found.add)
     picture = graph_to_lineage(formats_to_graph(found.formats.values()))
@@ -89,7 +94,7 @@ def one_format(spec: str) -> Format:
     if len(chosen) > 1:
         raise PbioError(
             "PBIO_SEVERAL_FORMATS",
-            f"any of {len(chosen)} formats could be meant",
+            f"any of {len(chosen)} record types could be meant",
             file=_split(spec)[0],
             hint="say which, behind the path: " + " ".join(f"#{f.id.hex()}" for f in chosen),
         )
@@ -97,16 +102,20 @@ def one_format(spec: str) -> Format:
 
 
 def _chosen(spec: str) -> list[Format]:
-    """The formats that are meant, at least one. Raises PBIO_UNKNOWN_FORMAT."""
+    """The first formats of the record types that are meant, at least one. Raises PBIO_UNKNOWN_FORMAT."""
     path, which = _split(spec)
     formats = _formats(path)
     chosen = [f for f in formats if not which or f.is_called((which,)) or f.id.hex().startswith(which.lower())]
+    types = versions(formats)
     if not chosen:
-        names = sorted({f.name for f in formats})
+        named = {key for one in types if one.label == which for key in (one.key, *one.others)}
+        chosen = [f for f in formats if f.id.hex() in named]
+    if not chosen:
+        names = list(dict.fromkeys(text for one in types for text in (one.name, one.label)))
         reason = f"no format is called {which!r}" if names else "there is no format in it"
         hint = did_you_mean(which, names) or (f"there are: {', '.join(names)}" if names else None)
         raise PbioError("PBIO_UNKNOWN_FORMAT", reason, file=path, hint=hint)
-    return chosen
+    return list({record_to_meaning(f.record): f for f in reversed(chosen)}.values())[::-1]
 
 
 def _split(spec: str) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from pbio_spark.columns.planner import NOTHING
 from pbio_spark.columns.seen import record_to_seen
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.formats_to_graph import formats_to_graph
+from pbio_spark.formats.formats_to_graph import carries_transforms, formats_to_graph
 from pbio_spark.formats.store import FormatStore
 
 log = logging.getLogger("pbio_spark.columns")
@@ -45,7 +45,8 @@ class Request:
         typed: what `keep` and `make` see where there are no targets, filled from the record as it came; without it,
             `keep` sees `columns`.
         policy: of MaxMatch, for targets.
-        transforms: beside those that formats carry; keys are hexadecimal IDs.
+        transforms: the reader's own, beside those that formats carry; keys are hexadecimal IDs.
+        described: formats that these name, which no file need have.
         keep: E-code that says which records are kept; its parameter is `input`.
         make: E-code that makes the columns, `output`, from `input`; one that returns 0 leaves the record out.
         records: types that `keep` and `make` may name.
@@ -65,6 +66,7 @@ class Request:
     parameters: Record | None = None
     work: int | None = None
     on_reject: Literal["fail", "drop", "corrupt"] = "fail"
+    described: tuple[Format, ...] = ()
 
 
 def records_to_targets(records: Iterable[Record]) -> tuple[tuple[str, Record], ...]:
@@ -131,9 +133,10 @@ def find_way(
     route: Route = ()
     programs: tuple[tuple[str, ecode.Program], ...] = ()
     is_projection = request.columns is not None and request.make is None
-    if request.targets or (is_projection and (form.transforms or request.transforms)):
+    known = tuple(dict.fromkeys((*known, form, *request.described)))
+    if request.targets or (is_projection and (request.transforms or any(map(carries_transforms, known)))):
         targets = dict(request.targets) if request.targets else {"": request.columns}
-        formats = tuple(dict.fromkeys((*known, form, *_mentioned(request.transforms, store))))
+        formats = tuple(dict.fromkeys((*known, *_mentioned(request.transforms, store))))
         wishes = tuple((key, record) for key, record in targets.items() if record)
         policy = request.policy if request.targets else PROJECTION
         graph, resolver, missing = _resolver(formats, request.transforms, wishes, policy, store)

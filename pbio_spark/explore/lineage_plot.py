@@ -1,4 +1,4 @@
-"""`lineage_plot`: formats and the transforms between them, the oldest at the bottom."""
+"""`lineage_plot`: record types and the transforms between them, the oldest at the bottom."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def lineage_plot(lineage: Lineage, ax: Axes | None = None) -> Axes:
-    """A box for each format, an arrow for each transform; a dashed box is a format that nobody has described.
+    """A box for each record type, an arrow for each transform; a dashed box is a format that nobody has described.
 
     Raises PBIO_MISSING_EXTRA.
     """
@@ -20,12 +20,13 @@ def lineage_plot(lineage: Lineage, ax: Axes | None = None) -> Axes:
     width = 1 + max((x for x, _ in places.values()), default=0)
     height = 1 + max((y for _, y in places.values()), default=0)
     ax = axes_of(ax, 2.2 * width, 1.1 * height)
-    for relative in lineage.formats:
+    for relative in lineage.types:
         for older in relative.older:
             _arrow(ax, places[relative.key], places[older])
-    for relative in lineage.formats:
+    for relative in lineage.types:
         is_known = bool(relative.name)
-        text = f"{relative.name} {relative.version}\n{short(relative.key)}" if is_known else f"?\n{short(relative.key)}"
+        more = f" +{len(relative.others)}" if relative.others else ""
+        text = f"{relative.label}\n{short(relative.key)}{more}"
         box = {
             "boxstyle": "round,pad=0.5",
             "facecolor": LIGHT_BLUE if is_known else "white",
@@ -40,9 +41,9 @@ def lineage_plot(lineage: Lineage, ax: Axes | None = None) -> Axes:
 
 
 def places_of(lineage: Lineage) -> dict[str, tuple[float, float]]:
-    """Where each format stands: above all that it has transforms to, beside others of its height."""
+    """Where each record type stands: above all that it has transforms to, beside others of its height."""
     heights: dict[str, int] = {}
-    for relative in lineage.formats:  # oldest first, so that only in cycles something is not known yet
+    for relative in lineage.types:  # oldest first, so that only in cycles something is not known yet
         below = [heights[key] for key in relative.older if key in heights]
         heights[relative.key] = 1 + max(below, default=-1)
     rows: dict[int, list[str]] = {}

@@ -13,11 +13,21 @@ True
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
-from morph import Problem, Transform, TransformGraph
+from morph import Problem, Transform, TransformGraph, lineage
+from morph.lineages import Relative
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.format import Format
 from pbio_spark.formats.store import FormatStore
+
+
+def carries_transforms(form: Format) -> bool:
+    """Whether a format carries transforms, or something that should be some: the graph says what is wrong with it."""
+    try:
+        return bool(form.transforms)
+    except PbioError:
+        return True
 
 
 def formats_to_graph(
@@ -50,3 +60,9 @@ def formats_to_graph(
                 if prior is None and missing is not None:
                     missing.append(transform.prior)
     return graph
+
+
+@lru_cache(maxsize=8)
+def versions(formats: tuple[Format, ...]) -> tuple[Relative, ...]:
+    """The record types of formats with their versions, as `pbio lineage` shows them."""
+    return tuple(one for one in lineage(formats_to_graph(formats)).types if one.name)

@@ -31,9 +31,9 @@ from pbio_spark.channels.submission import stored_format
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.source.arrow import with_schema
+from pbio_spark.source.naming import find_format
 from pbio_spark.source.options import Options, machine_of
 from pbio_spark.source.reason_first import says_reason_first
-from pbio_spark.source.request import find_format
 
 log = logging.getLogger("pbio_spark.source")
 

@@ -174,7 +174,7 @@ TransformText: TypeAlias = tuple[str, str, str]
 
 
 def reader_formats(value: str) -> tuple[str | Record, ...]:
-    """an ID, a name, a record type as JSON `{"name": {"field": "type"}}`, or a JSON list of these"""
+    """an ID, a name, `name@version`, a record type as JSON `{"name": {"field": "type"}}`, or a JSON list of these"""
     stripped = value.strip()
     if stripped.startswith("["):
         return tuple(one if isinstance(one, str) else json_to_record(one) for one in json.loads(stripped))
@@ -204,12 +204,10 @@ def weights(value: str) -> dict[str, float]:
 
 
 def transforms(value: str) -> tuple[TransformText, ...]:
-    """a JSON list `[{"from": format, "to": format, "ecode": program}]`, or a folder of files `<to>.ecode`"""
+    """a JSON list `[{"from": type, "to": type, "ecode": program}]` of types as in `readerFormat`, or a folder of \
+files `<to>.ecode`"""
     if value.lstrip().startswith("["):
-        listed = json.loads(value)
-        if not all(isinstance(one, dict) and all(isinstance(text, str) for text in one.values()) for one in listed):
-            raise ValueError("it is no list of objects with texts")
-        return tuple((one.get("from", ""), one["to"], one["ecode"]) for one in listed)
+        return tuple(_transform(one) for one in json.loads(value))
     fs, folder = locate(value)
     found = find_entry(fs, folder)
     if found is None or found.kind != "folder":
@@ -220,3 +218,23 @@ def transforms(value: str) -> tuple[TransformText, ...]:
             with opened(full_path(fs, entry.path)) as source:
                 programs.append(("", name.removesuffix(".ecode"), source.read().decode()))
     return tuple(programs)
+
+
+def _transform(said: object) -> TransformText:
+    if not isinstance(said, dict):
+        raise ValueError("it is no list of objects with texts")
+    for key in said:
+        if key not in ("from", "to", "ecode"):
+            raise ValueError(did_you_mean(key, ("from", "to", "ecode")) or f"there is no {key!r} in a transform")
+    source, target = (one if isinstance(one, str) else _type_text(one) for one in (said.get("from", ""), said["to"]))
+    if not isinstance(said["ecode"], str):
+        raise ValueError("it is no list of objects with texts")
+    return source, target, said["ecode"]
+
+
+def _type_text(said: object) -> str:
+    """A record type that stands as JSON in JSON. Raises PBIO_BAD_TYPE."""
+    if not isinstance(said, dict):
+        raise ValueError("it is no list of objects with texts")
+    json_to_record(said)
+    return json.dumps(said)

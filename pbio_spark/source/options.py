@@ -204,8 +204,9 @@ class Options:
         (),
         *DECODES,
         *WRITES,
-        doc="E-code that fills one format (`old`) from another (`new`). In reading, beside what formats carry; in "
-        "writing, what the format carries, to formats in `formatStore` or, in a channel space, in the space.",
+        doc="E-code that fills a record of one type (`old`, `to` or `output`) from one of another (`new`, `from` or "
+        "`input`). In reading, before what formats carry; in writing, what the format carries (`old` and `new`), to "
+        "formats in `formatStore` or, in a channel space, in the space.",
     )
     on_reject: Literal["fail", "drop", "corrupt"] = _option(
         one_of("fail", "drop", "corrupt"),

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Sequence
 
 import pyarrow as pa
 
 from ecode.suggest import did_you_mean
 from ecode.types import Record
-from morph import Policy, Transform
+from morph import MorphError, Policy, Transform, compile_transform
+from morph.transforms import record_to_meaning
 from pbio_spark.columns.ways import Request, records_to_targets
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_to_record import arrow_to_record
+from pbio_spark.formats.formats_to_graph import carries_transforms
 from pbio_spark.formats.merge import merge
-from pbio_spark.formats.store import FolderStore
+from pbio_spark.source.naming import find_format, is_known, known_formats, record_to_known, refuse_name
 from pbio_spark.source.options import Options
+
+log = logging.getLogger("pbio_spark.source")
 
 
 def is_request(options: Options) -> bool:
@@ -42,8 +47,7 @@ def options_to_request(
             columns say it, and what programs are written for. Formats may come that are not known.
         described: all formats that options may name, those without records or left out by `formatName` too.
 
-    Raises PBIO_UNKNOWN_FORMAT for a name or an ID that nobody knows, PBIO_NO_SCHEMA, PBIO_BAD_OPTION, and what `merge`
-    raises.
+    Raises PBIO_NO_SCHEMA, PBIO_BAD_OPTION, and what `reader_types`, `own_transforms` and `merge` raise.
     """
     if options.transform is not None and columns is None:
         raise PbioError(
@@ -51,7 +55,10 @@ def options_to_request(
             "the option transform makes columns, and nothing says which",
             hint="name them with .schema(...)",
         )
-    carries = channel is not None or any(form.transforms for form in formats)
+    carries = channel is not None or any(map(carries_transforms, formats))
+    for said in options.reader_format if is_stream else ():
+        if isinstance(said, str):
+            refuse_name(said, options)
     targets = reader_types(options, formats, described)
     if channel is not None and not targets and (columns is None or options.filter or options.transform):
         targets = ((channel.name, channel),)
@@ -72,6 +79,9 @@ def options_to_request(
     typed = None
     if not targets and (options.filter or options.transform) and formats and not is_stream:
         typed = merge([form.record for form in formats])
+    transforms, named = own_transforms(
+        options, formats, described, [record for _, record in targets], is_stream=is_stream
+    )
     return Request(
         targets,
         wanted,
@@ -82,10 +92,11 @@ def options_to_request(
             tuple(options.field_weights.items()),
             same_name=channel is None,  # on a channel, the channel has the name
         ),
-        tuple(_transform(*one, options, formats, described) for one in options.transforms),
+        transforms,
         options.filter or None,
         options.transform or None,
         on_reject=options.on_reject,
+        described=named,
     )
 
 
@@ -133,47 +144,74 @@ def union_of_targets(options: Options, formats: Sequence[Format], described: Seq
     return merge(types) if types else None
 
 
-def _transform(
-    source: str,
-    target: str,
-    program: str,
+def own_transforms(
     options: Options,
     formats: Sequence[Format],
     described: Sequence[Format],
-) -> Transform:
-    new, old = (find_format(said, options, formats, described).id.hex() for said in (source, target))
-    return Transform(new, old, program)
-
-
-def find_format(said: str, options: Options, formats: Iterable[Format], described: Iterable[Format] = ()) -> Format:
-    """The format of an ID in hexadecimal, or of a name that only one has. Raises PBIO_UNKNOWN_FORMAT.
+    targets: Sequence[Record],
+    *,
+    is_stream: bool,
+) -> tuple[tuple[Transform, ...], tuple[Format, ...]]:
+    """The transforms of the options, and formats of the record types that they name.
 
     Args:
-        formats: those that are read; with those of the store they come first.
-        described: others, whose records are not read or do not exist.
+        formats, described: see `options_to_request`.
+        targets: wanted types, which no file need have.
+        is_stream: records of the type that a transform leads from may come later; it is left out until then.
+
+    Raises PBIO_UNKNOWN_FORMAT, PBIO_BAD_TYPE; PBIO_BAD_PROGRAM for one that does not compile, keeps state, or leads
+    from a record type to itself; PBIO_BAD_OPTION for two between the same types, or one that says not where from.
     """
-    stored: Iterable[Format] = () if options.format_store is None else FolderStore(options.format_store)
-    known: list[Format] = list(dict.fromkeys((*formats, *stored)))
-    others = list(dict.fromkeys(described))
-    found = next(filter(None, (_called(said, forms) for forms in (known, others))), [])
-    if len(found) == 1:
-        return found[0]
-    if found:
+    known = known_formats(options, formats, described)
+    wanted = [record_to_known(record, known) for record in targets]
+    made: dict[tuple[Record, Record], Transform] = {}
+    named: list[Format] = []
+    for said, to, program in options.transforms:
+        if not said:
+            raise PbioError("PBIO_BAD_OPTION", f"a transform of the option 'transforms', to {to!r}, lacks its `from`")
+        try:
+            if is_stream:
+                refuse_name(said, options)
+                refuse_name(to, options, [record.name for record in targets])
+            if is_stream and not is_known(said, options, formats, described):
+                log.info("the transform from %r to %r waits for records of its type", said, to)
+                continue
+            new = find_format(said, options, formats, described)
+            own = [form for form in wanted if is_stream and form.name == to]
+            old = own[0] if len(own) == 1 else find_format(to, options, formats, described, wanted)
+        except PbioError as error:
+            raise PbioError(
+                error.code, error.reason, field=f"transforms, from {said!r} to {to!r}", hint=error.hint or ""
+            ) from None
+        transform = Transform(new.id.hex(), old.id.hex(), program, is_own=True)
+        _check_transform(transform, new.record, old.record, f"from {said!r} to {to!r}")
+        ends = record_to_meaning(new.record), record_to_meaning(old.record)
+        if made.setdefault(ends, transform).ecode != program:
+            raise PbioError("PBIO_BAD_OPTION", f"option 'transforms' has two programs from {said!r} to {to!r}")
+        named += [new, old]
+    return tuple(made.values()), tuple(dict.fromkeys(named))
+
+
+def _check_transform(transform: Transform, new: Record, old: Record, what: str) -> None:
+    """Raise PBIO_BAD_PROGRAM for a transform of the user's that can never serve."""
+    if record_to_meaning(new) == record_to_meaning(old):
         raise PbioError(
-            "PBIO_UNKNOWN_FORMAT",
-            f"there are {len(found)} formats called {said!r}",
-            hint="name one by its ID: " + ", ".join(form.id.hex() for form in found),
+            "PBIO_BAD_PROGRAM",
+            f"the transform {what} leads from a record type to itself: no record ever needs it",
+            hint="`from` is the type that records have, `to` the one that they become; name versions as "
+            f"{new.name}@1, or types as JSON",
         )
-    near = did_you_mean(said, (form.name for form in (*known, *others)))
-    raise PbioError(
-        "PBIO_UNKNOWN_FORMAT",
-        f"no file and no store describes a format {said!r}",
-        hint=near or 'describe the record type as JSON, {"name": {"field": "type"}}, or name a formatStore',
-    )
-
-
-def _called(said: str, formats: Sequence[Format]) -> list[Format]:
-    """The formats of an ID, else those of a name."""
-    return [form for form in formats if said.lower() == form.id.hex()] or [
-        form for form in formats if form.is_called((said,))
-    ]
+    try:
+        program = compile_transform(transform.ecode, new, old, is_own=True)
+    except MorphError as error:
+        raise PbioError(
+            "PBIO_BAD_PROGRAM",
+            f"the transform {what} is no program for these records\n{error.reason}",
+            hint=error.hint,
+        ) from error
+    if program.statics:
+        raise PbioError(
+            "PBIO_BAD_PROGRAM",
+            f"the transform {what} keeps state ({', '.join(program.statics)}), but the records of a read have no order",
+            hint="keep state in Spark",
+        )

@@ -27,11 +27,11 @@ from pbio_spark.formats.layout import record_to_format
 from pbio_spark.paths import find_entry, is_local, locate, move_file, remove_folder, trouble
 from pbio_spark.source.arrow import with_schema
 from pbio_spark.source.folders import FolderColumns
+from pbio_spark.source.naming import find_format
 from pbio_spark.source.options import Options, machine_of, name_of
 from pbio_spark.source.output import OutputFile, Written
 from pbio_spark.source.overwrite import refuse_other_columns, replaced_files
 from pbio_spark.source.reason_first import says_reason_first
-from pbio_spark.source.request import find_format
 from pbio_spark.spaces import space_above
 from pbio_spark.wire.sidecar import Outline, write_sidecar
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import pytest
 
-from ecode.types import Array
+from ecode.types import INT32, Array, Field, record
 from pbio_spark.formats import Format
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
@@ -53,7 +53,7 @@ def test_diff_shows_edits_and_both_ways(pbio: Pbio, readings: Path) -> None:
 def test_diff_wants_one_format_of_each(pbio: Pbio, readings: Path, tmp_path: Path) -> None:
     ran = pbio("diff", readings, readings)
     assert ran.code == 1
-    assert ran.err.startswith("[PBIO_SEVERAL_FORMATS] any of 2 formats could be meant")
+    assert ran.err.startswith("[PBIO_SEVERAL_FORMATS] any of 2 record types could be meant")
     ran = pbio("diff", f"{readings}#raeding", f"{readings}#reading")
     assert "no format is called 'raeding'" in ran.err
     assert "did you mean 'reading'?" in ran.err
@@ -70,7 +70,7 @@ def test_match_is_a_table(pbio: Pbio, monitors: tuple[Path, Path]) -> None:
     old, new = monitors
     headers, row = (line.split() for line in pbio("match", new, old).out.splitlines())
     assert headers == ["name", "incoming", "reaches", "transforms", "how"]
-    assert row == ["NewMonitoringMsg", NEW_ID, OLD_ID, "1", "a", "perfect", "match"]
+    assert row == ["NewMonitoringMsg@1", NEW_ID, OLD_ID, "1", "a", "perfect", "match"]
 
 
 def test_match_tells_by_its_exit_code_that_something_is_rejected(pbio: Pbio, monitors: tuple[Path, Path]) -> None:
@@ -80,6 +80,18 @@ def test_match_tells_by_its_exit_code_that_something_is_rejected(pbio: Pbio, mon
     assert "rejected" in ran.out
     assert pbio("match", "--any-name", "--mismatch-threshold", "1", old, new).code == 0
     assert pbio("match", "--any-name", "--mismatch-threshold", "1", "--diff-threshold", "2", old, new).code == 1
+
+
+def test_formats_of_one_record_type_are_one(pbio: Pbio, tmp_path: Path) -> None:
+    """The same two types from three machines: two lines wherever types are shown, and a version names one."""
+    types = [record("r", [Field("a", INT32)]), record("r", [Field("a", INT32), Field("b", INT32)])]
+    machines = ("x86-64", "i386", "sparc")
+    path = written(tmp_path / "all.ffs", *(record_to_format(type_, m) for type_ in types for m in machines))
+    assert [line.split()[0] for line in pbio("lineage", path).out.splitlines()] == ["r@2", "r@1"]
+    rows = [line.split() for line in pbio("match", path, f"{path}#r@1").out.splitlines()[1:]]
+    assert [row[0] for row in rows] == ["r@1", "r@2"]
+    assert "+ b: int32" in pbio("diff", f"{path}#r@1", f"{path}#r@2").out
+    assert "did you mean 'r@2'" in pbio("diff", f"{path}#r@1", f"{path}#r@22").err
 
 
 def test_match_explains(pbio: Pbio, monitors: tuple[Path, Path]) -> None:
@@ -95,8 +107,8 @@ def test_match_explains(pbio: Pbio, monitors: tuple[Path, Path]) -> None:
 def test_lineage_is_a_tree_or_a_graph(pbio: Pbio, monitors: tuple[Path, Path]) -> None:
     old, new = monitors
     tree = pbio("lineage", new).out.splitlines()
-    assert tree == [f"NewMonitoringMsg 1 ({NEW_ID})", f"  ? ({OLD_ID})"]
-    assert pbio("lineage", new, old).out.splitlines()[1] == f"  MonitoringMsg 1 ({OLD_ID})"
+    assert tree == [f"NewMonitoringMsg@1 ({NEW_ID})", f"  ? ({OLD_ID})"]
+    assert pbio("lineage", new, old).out.splitlines()[1] == f"  MonitoringMsg@1 ({OLD_ID})"
     dot = pbio("lineage", "--dot", new, old).out
     assert f'  "{NEW_ID}" -> "{OLD_ID}";' in dot
 

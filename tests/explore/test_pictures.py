@@ -56,11 +56,12 @@ def test_the_timeline_has_a_bar_where_a_field_is() -> None:
     ax.figure.canvas.draw()
 
 
-def test_the_plot_of_a_lineage_has_a_box_for_each_format_and_an_arrow_for_each_transform() -> None:
+def test_the_plot_of_a_lineage_has_a_box_for_each_type_and_an_arrow_for_each_transform() -> None:
     graph = TransformGraph({"new": flat("r", "b"), "old": flat("r", "a")}, [Transform("new", "old", "{ }")])
+    graph.add_format("old, elsewhere", flat("r", "a"))
     graph.add_transform(Transform("old", "0200001b54f71865393441e7", "{ }"))
     ax = lineage_plot(lineage(graph))
-    assert [text.get_text() for text in ax.texts if text.get_text()] == ["?\n…393441e7", "r 1\nold", "r 2\nnew"]
+    assert [text.get_text() for text in ax.texts if text.get_text()] == ["?\n…393441e7", "r@1\nold +1", "r@2\nnew"]
     assert sum(not text.get_text() for text in ax.texts) == 2  # arrows are annotations without text
     places = places_of(lineage(graph))
     assert places["new"][1] > places["old"][1] > places["0200001b54f71865393441e7"][1]
@@ -68,8 +69,9 @@ def test_the_plot_of_a_lineage_has_a_box_for_each_format_and_an_arrow_for_each_t
 
 
 def test_cycles_have_places() -> None:
-    r = flat("r", "a")
-    graph = TransformGraph({"a": r, "b": r}, [Transform("a", "b", "{ }"), Transform("b", "a", "{ }")])
+    graph = TransformGraph(
+        {"a": flat("r", "a"), "b": flat("r", "b")}, [Transform("a", "b", "{ }"), Transform("b", "a", "{ }")]
+    )
     assert len(set(places_of(lineage(graph)).values())) == 2
     lineage_plot(lineage(graph)).figure.canvas.draw()
 

@@ -80,26 +80,26 @@ def test_nothing_changes_between_a_type_and_itself(pair: tuple[Record, Record]) 
 
 
 def test_a_family_of_formats() -> None:
-    r, s = flat("r", "a"), flat("s", "a")
+    r1, r2, r3, s = flat("r", "a"), flat("r", "b"), flat("r", "c"), flat("s", "a")
     graph = TransformGraph(
-        {"r3": r, "r2": r, "other": s, "r1": r},
+        {"r3": r3, "r2": r2, "other": s, "r1": r1, "r2 elsewhere": r2},
         [Transform("r3", "r2", "{ }"), Transform("r3", "r1", "{ }"), Transform("r2", "r1", "{ }")],
     )
     graph.add_transform(Transform("r1", "lost", "{ }"))
     found = lineage(graph)
-    assert [(f.key, f.name, f.version) for f in found.formats if f.name] == [
+    assert [(f.key, f.name, f.version) for f in found.types if f.name] == [
         ("other", "s", 1),
         ("r1", "r", 1),
         ("r2", "r", 2),
         ("r3", "r", 3),
     ]
     assert str(found).splitlines() == [
-        "r 3 (r3)",
-        "  r 2 (r2)",
-        "    r 1 (r1)",
+        "r@3 (r3)",
+        "  r@2 (r2, r2 elsewhere)",
+        "    r@1 (r1)",
         "      ? (lost)",
-        "  r 1 (r1) ...",
-        "s 1 (other)",
+        "  r@1 (r1) ...",
+        "s@1 (other)",
     ]
     dot = found.to_dot()
     assert '"r3" -> "r1";' in dot
@@ -107,24 +107,24 @@ def test_a_family_of_formats() -> None:
 
 
 def test_dots_only_stand_for_something() -> None:
-    r = flat("r", "a")
-    graph = TransformGraph({"a": r, "b": r, "c": r}, [Transform("b", "a", "{ }"), Transform("c", "a", "{ }")])
-    assert str(lineage(graph)).splitlines() == ["r 3 (c)", "  r 1 (a)", "r 2 (b)", "  r 1 (a)"]
+    types = {letter: flat("r", letter) for letter in "abc"}
+    graph = TransformGraph(types, [Transform("b", "a", "{ }"), Transform("c", "a", "{ }")])
+    assert str(lineage(graph)).splitlines() == ["r@3 (c)", "  r@1 (a)", "r@2 (b)", "  r@1 (a)"]
 
 
 def test_a_family_that_goes_round_in_circles() -> None:
-    r = flat("r", "a")
+    types = {letter: flat("r", letter) for letter in "abc"}
     links = [Transform(a, b, "{ }") for a, b in ("ab", "bc", "ca", "cc")]
-    assert str(lineage(TransformGraph({"a": r, "b": r, "c": r}, links))).splitlines() == [
-        "r 3 (c)",
-        "  r 1 (a)",
-        "    r 2 (b)",
-        "      r 3 (c) ...",
-        "  r 3 (c) ...",
+    assert str(lineage(TransformGraph(types, links))).splitlines() == [
+        "r@3 (c)",
+        "  r@1 (a)",
+        "    r@2 (b)",
+        "      r@3 (c) ...",
+        "  r@3 (c) ...",
     ]
 
 
 def test_names_cannot_break_out_of_a_picture() -> None:
     graph = TransformGraph({'a"\\': flat('x" [', "a")})
-    assert '"a\\"\\\\" [label="x\\" [ 1\\na\\"\\\\"];' in lineage(graph).to_dot()
+    assert '"a\\"\\\\" [label="x\\" [@1\\na\\"\\\\"];' in lineage(graph).to_dot()
     assert "<b>" not in lineage(TransformGraph({"<b>": flat("r", "")}))._repr_html_()

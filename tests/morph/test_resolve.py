@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecode.types import FLOAT64, INT32, STRING, Field, Notes, Record, Ref, Struct, record
+from ecode.types import FLOAT64, INT32, INT64, STRING, UINT8, Field, Notes, Record, Ref, Struct, record
 from morph import (
     FFS,
     PAPER,
@@ -133,10 +133,10 @@ def test_thresholds_include_their_own_value() -> None:
 
 
 def test_ties_go_to_the_fewest_transforms_then_to_the_first_keys() -> None:
-    a, ab = flat("r", "a"), flat("r", "ab")
+    a, far, near1, near2 = (record("r", [Field("a", type_)]) for type_ in (FLOAT64, UINT8, INT32, INT64))
     code = "{ old.a = new.a; }"
     graph = TransformGraph(
-        {"in": ab, "far": a, "via": flat("r", "c"), "near2": a, "near1": a},
+        {"in": flat("r", "ab"), "far": far, "via": flat("r", "c"), "near2": near2, "near1": near1},
         [Transform("in", "via", "{ old.c = new.a; }"), Transform("via", "far", "{ old.a = new.c; }")]
         + [Transform("in", key, code) for key in ("near2", "near1")],
     )
@@ -268,7 +268,7 @@ def test_a_transform_that_costs_too_much_is_not_taken() -> None:
     endless = "{ int i; for (i = 0; i < 10; i = i * 2) old.y += i; }"
 
     def graph(first: str) -> TransformGraph:
-        formats = {"in": flat("r", "x"), "a": flat("r", "y"), "b": flat("r", "y")}
+        formats = {"in": flat("r", "x"), "a": flat("r", "y"), "b": flat("r", "yz")}
         return TransformGraph(formats, [Transform("in", "a", first), Transform("in", "b", cheap)])
 
     limited = Policy(max_cost=50)
@@ -325,12 +325,58 @@ def test_a_thousand_versions_and_a_hundred_readers() -> None:
 
 
 def test_a_long_chain() -> None:
-    versions = {f"v{i:03}": flat("r", "a") for i in range(200)}
-    versions["v000"] = flat("r", "z")
-    code = "{ old.a = new.a; }"
-    transforms = [Transform(f"v{i:03}", f"v{i - 1:03}", code) for i in range(2, 200)]
-    graph = TransformGraph(versions, [*transforms, Transform("v001", "v000", "{ old.z = new.a; }")])
-    assert len(resolved("v199", {"w": flat("r", "z")}, graph, Policy(max_hops=199)).route) == 199
+    versions = {f"v{i:03}": record("r", [Field(f"a{i}", INT32)]) for i in range(200)}
+    transforms = [
+        Transform(f"v{i:03}", f"v{i - 1:03}", f"{{ old.a{i - 1} = new.a{i}; }}") for i in range(1, len(versions))
+    ]
+    graph = TransformGraph(versions, transforms)
+    assert len(resolved("v199", {"w": versions["v000"]}, graph, Policy(max_hops=199)).route) == 199
+
+
+# -- record types
+
+
+def test_a_transform_serves_all_formats_of_its_record_types_at_both_ends() -> None:
+    """v2 -> v1 was written for one machine, v1 -> v0 for another; records come from a third."""
+    v0, v1, v2 = (flat("r", letter) for letter in "abc")
+    machines = {f"{name} on {m}": type_ for m in "xyz" for name, type_ in (("v0", v0), ("v1", v1), ("v2", v2))}
+    links = [
+        Transform("v2 on x", "v1 on y", "{ old.b = new.c; }"),
+        Transform("v1 on z", "v0 on x", "{ old.a = new.b; }"),
+    ]
+    for machine in "xyz":
+        answer = resolved(f"v2 on {machine}", {"w": v0}, TransformGraph(machines, links))
+        assert (way(answer), answer.problems) == (["v1 on y", "v0 on x"], ())
+
+
+def test_bodies_that_come_after_their_transforms_are_of_their_record_types() -> None:
+    graph = TransformGraph({"v2": flat("r", "b")}, [Transform("v2 too", "v1 too", "{ old.a = new.b; }")])
+    assert rejected("v2", {"w": flat("r", "a")}, graph)
+    graph.add_format("v1", flat("r", "a"))
+    graph.add_format("v1 too", flat("r", "a"))
+    assert rejected("v2", {"w": flat("r", "a")}, graph)
+    graph.add_format("v2 too", flat("r", "b"))
+    assert way(resolved("v2", {"w": flat("r", "a")}, graph)) == ["v1 too"]
+
+
+def test_a_format_goes_by_what_it_carries_itself_and_a_reader_has_the_word() -> None:
+    """Formats of one record type that carry other programs to one other: each takes its own, and it is told."""
+    formats = {"v1": flat("r", "a"), "v2 here": flat("r", "b"), "v2 there": flat("r", "b"), "v2 else": flat("r", "b")}
+    carried = [Transform("v2 here", "v1", "{ old.a = new.b; }"), Transform("v2 there", "v1", "{ old.a = -new.b; }")]
+    graph = TransformGraph(formats, carried)
+    for key, transform in (("v2 here", carried[0]), ("v2 there", carried[1]), ("v2 else", carried[0])):
+        answer = resolved(key, {"w": flat("r", "a")}, graph)
+        assert answer.route == (transform,)
+        assert {problem.code for problem in answer.problems} == {"MORPH_TRANSFORMS_DISAGREE"}
+    own = Transform("v2 else", "v1", "{ to.a = from.b * 2; }", is_own=True)
+    graph.add_transform(own)
+    assert all(resolved(key, {"w": flat("r", "a")}, graph).route == (own,) for key in formats if key != "v1")
+
+
+def test_a_transform_from_a_record_type_to_itself_is_told_of_and_never_taken() -> None:
+    graph = TransformGraph({"in": flat("r", "ab"), "too": flat("r", "ab")}, [Transform("in", "too", "{ }")])
+    answer = resolved("in", {"w": flat("r", "a")}, graph)
+    assert (way(answer), [problem.code for problem in answer.problems]) == ([], ["MORPH_BAD_TRANSFORM"])
 
 
 # -- FFS's own rule

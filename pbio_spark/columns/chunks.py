@@ -16,11 +16,13 @@ import numpy.typing as npt
 
 from ecode.native import Kernel
 from ecode.native.table import address_of
+from pbio_spark.columns.resync import resume
 from pbio_spark.columns.walk import Stop, Walked, Walker
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.wire import MAGIC, Item, Kind, Scanner, TruncatedError
 from pbio_spark.wire.container import INDEX_BLOCK, legible_id
+from pbio_spark.wire.sidecar import Point
 
 UNKNOWN, DAMAGE = -1, -2
 """What `Chunk.formats` says of a record whose format nobody knows, and of bytes that are no record."""
@@ -45,7 +47,9 @@ class Chunk:
         formats: int32, numbers of the walker's formats, UNKNOWN or DAMAGE.
         rights: bool, whether a record's header is right.
         ordinal: of the first record among all of the file.
-        error: why the item of format DAMAGE, always the last one, ended the file.
+        error: what is wrong with the item of format DAMAGE, always the last one.
+        resumed: where reading goes on after it; None if that ends the file.
+        left_out: how many bytes that leaves out; and how many records, if that is known.
         refused: why the record, the only one, is bad although its item is whole. Its bytes are not all in `data`.
     """
 
@@ -59,6 +63,8 @@ class Chunk:
     ordinal: int
     error: PbioError | None = None
     refused: PbioError | None = None
+    resumed: int | None = None
+    left_out: tuple[int, int | None] = (0, None)
 
 
 class Chunker:
@@ -71,6 +77,8 @@ class Chunker:
         find_format: asked for formats that the file does not describe; None is no answer.
         most_records, most_bytes: of a chunk. One record may be larger.
         kernel: of the walk.
+        anchors: item boundaries that an index or an outline names, ascending; the last may be the end of the file.
+        search: whether damage makes the chunker look for the next sound items elsewhere, too.
     """
 
     def __init__(
@@ -82,6 +90,9 @@ class Chunker:
         most_records: int,
         most_bytes: int,
         kernel: Kernel | None = None,
+        anchors: Sequence[Point] = (),
+        *,
+        search: bool = False,
     ) -> None:
         self.source = source
         self.name = name
@@ -94,6 +105,7 @@ class Chunker:
         self._data = self._buffer[:0]
         self._offset = 0
         self._asked: set[bytes] = set()
+        self._anchors, self._search = anchors, search
         # Looks at what the compiled walk stops at, in the file itself.
         self._scanner = Scanner(source, name, formats={form.id: form for form in reversed(formats)})
 
@@ -107,7 +119,7 @@ class Chunker:
 
         Raises:
             PbioError: PBIO_NOT_FFS, or what is wrong with a format body. Damage, or a tail that is cut off, makes a
-                last chunk of its own.
+                chunk of its own, the last one unless `resume` finds where to go on.
         """
         self._data, self._offset = self._buffer[:0], start
         position = 0
@@ -118,7 +130,7 @@ class Chunker:
                     pass
             except TruncatedError as error:
                 self._more(0, end)
-                yield self._damage(0, ordinal, error)
+                yield self._damage(0, ordinal, error, end)
                 return
             position = self._scanner.offset
         self._more(0, end)
@@ -146,8 +158,16 @@ class Chunker:
             except PbioError as error:
                 if not isinstance(error, TruncatedError) and error.code != "PBIO_BAD_ITEM":
                     raise
-                yield self._damage(position, ordinal, error)
-                return
+                chunk = self._damage(position, ordinal, error, end)
+                yield chunk
+                if chunk.resumed is None:
+                    return
+                ordinal += 1 if chunk.left_out[1] is None else chunk.left_out[1]
+                position = chunk.resumed - self._offset
+                if position >= len(self._data):
+                    self._data, self._offset, position = self._buffer[:0], chunk.resumed, 0
+                    self._more(0, end)
+                continue
             if item.kind is Kind.DATA:
                 yield self._too_large(item, position, ordinal)
                 ordinal += 1
@@ -264,8 +284,20 @@ class Chunker:
             offset=item.offset,
         )
 
-    def _damage(self, position: int, ordinal: int, error: PbioError) -> Chunk:
-        return self._lone(position, len(self._data), DAMAGE, ordinal, error)
+    def _damage(self, position: int, ordinal: int, error: PbioError, end: int) -> Chunk:
+        """The damage at a position as a chunk of its own, up to where reading goes on."""
+        offset = self._offset + position
+        formats = self._scanner.formats
+        place = resume(self.source, formats, offset, end, self._anchors, search=self._search) if offset else None
+        resumed, next_ordinal = place or (None, None)
+        last = min(end, self.source.seek(0, os.SEEK_END)) if resumed is None else resumed
+        if resumed is None:
+            next_ordinal = next((anchor.ordinal for anchor in self._anchors if anchor.offset == last), None)
+        else:
+            error.reason, error.hint = f"{error.reason}; reading goes on at offset {resumed}", None
+        chunk = self._lone(position, min(len(self._data), last - self._offset), DAMAGE, ordinal, error)
+        records = None if next_ordinal is None else max(next_ordinal - ordinal, 0)
+        return replace(chunk, resumed=resumed, left_out=(last - offset, records))
 
     def _lone(self, position: int, end: int, form: int, ordinal: int, error: PbioError | None) -> Chunk:
         address = address_of(self._data)

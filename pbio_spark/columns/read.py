@@ -37,6 +37,7 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_schema import DEFAULT, Presentation
 from pbio_spark.formats.store import FormatStore
 from pbio_spark.wire import TruncatedError
+from pbio_spark.wire.sidecar import Point
 
 if TYPE_CHECKING:
     from pbio_spark.columns.morpher import AnyConverter, FilterDecoder, MorphDecoder
@@ -94,7 +95,8 @@ class Wanted:
         partition_columns: whose values the `Part` gives.
         tail: whether a file that ends inside a record is an error (a bad record) or just ends there; or that the part
             ends where an item must begin, and if none does the plan was wrong: an error whatever the mode.
-        ignore_corrupt_files: whether damage between records is logged and otherwise the end of the file.
+        ignore_corrupt_files: whether damage between records is logged, and makes neither an error nor a row.
+        resync: whether to look for sound records after damage where no index or outline names them.
         walk: the kernel that finds records, if it travels along.
         request: what is wanted beside the fields of records.
         query: a name for the query, if its columns are to be all those of the formats that planning met: fields of
@@ -118,6 +120,7 @@ class Wanted:
     partition_columns: tuple[str, ...] = ()
     tail: Literal["error", "ignore", "planned"] = "error"
     ignore_corrupt_files: bool = False
+    resync: bool = False
     records_per_batch: int = 32768
     max_batch_bytes: int = 16 << 20
     walk: Kernel | None = None
@@ -189,6 +192,7 @@ class Part:
         ordinal: of the first record from `start` on.
         partition: the values of the partition columns.
         records: how many there must be; None if that is not known.
+        anchors: item boundaries after `start` that an index or an outline names, where reading goes on after damage.
     """
 
     name: str
@@ -197,6 +201,7 @@ class Part:
     ordinal: int = 0
     partition: tuple[pa.Scalar, ...] = ()
     records: int | None = None
+    anchors: tuple[Point, ...] = ()
 
 
 def read_batches(wanted: Wanted, part: Part, source: BinaryIO) -> Iterator[pa.RecordBatch]:
@@ -209,7 +214,8 @@ def read_batches(wanted: Wanted, part: Part, source: BinaryIO) -> Iterator[pa.Re
     """
     known = list(wanted.formats)
     find = wanted.store.get if wanted.store is not None else lambda format_id: None
-    chunker = Chunker(source, part.name, known, find, wanted.records_per_batch, wanted.max_batch_bytes, wanted.walk)
+    most = (wanted.records_per_batch, wanted.max_batch_bytes)
+    chunker = Chunker(source, part.name, known, find, *most, wanted.walk, part.anchors, search=wanted.resync)
     maker = BatchMaker(wanted, part, chunker.formats)
     records = 0
     for chunk in chunker.chunks(part.start, part.end, part.ordinal):
@@ -238,6 +244,7 @@ class BatchMaker:
         self.formats = formats
         self._dropped = 0
         self._strange = 0
+        self._damages: list[tuple[int, int | None]] = []
         self._data_schema = wanted.data_schema
         self._decoders: dict[int, AnyDecoder | Rejection] = {}
 
@@ -296,8 +303,11 @@ class BatchMaker:
         for rejection, having in rejected:
             wanted[having] = not self._is_dropped(rejection, int((having < stop).sum()))
         row_of[status != 0] = -1
-        if stop == count and chunk.error is not None and self._is_end(chunk.error):
-            wanted[-1] = False
+        if stop == count and chunk.error is not None:
+            is_tail = isinstance(chunk.error, TruncatedError) and chunk.resumed is None
+            wanted[-1] = not self._is_ignored(chunk.error, is_tail=is_tail)
+            if wanted[-1] or not is_tail:
+                self._damages.append(chunk.left_out)
         bad = _Bad(row_of, status, errors)
         kept = self._keep(chunk, first + np.flatnonzero(wanted[first:stop]), bad)
         data = pa.concat_batches(batches) if batches else self._nulls()
@@ -310,6 +320,16 @@ class BatchMaker:
         """Log how many records have been left out."""
         if self._dropped:
             log.warning("%s: %d bad records dropped", self.part.name, self._dropped)
+        if self._damages:
+            left_out, records = zip(*self._damages, strict=True)
+            known = sum(count for count in records if count is not None)
+            log.warning(
+                "%s: damage in %d places leaves out %d bytes, with %s records",
+                self.part.name,
+                len(self._damages),
+                sum(left_out),
+                f"{known} or more" if None in records else known,
+            )
         if self._strange:
             log.warning("%s: %d records that reach no wanted type left out", self.part.name, self._strange)
 
@@ -385,9 +405,9 @@ class BatchMaker:
                 )
         return replace(decoded, errors=errors)
 
-    def _is_end(self, error: PbioError) -> bool:
-        """Whether what ended the file is no more than its end."""
-        if isinstance(error, TruncatedError):
+    def _is_ignored(self, error: PbioError, *, is_tail: bool) -> bool:
+        """Whether damage makes neither an error nor a row."""
+        if is_tail:
             if self.wanted.tail == "planned":
                 raise PbioError(
                     "PBIO_BAD_INDEX",
@@ -489,8 +509,8 @@ class BatchMaker:
         length = len(record)
         if chunk.refused is not None:
             length = int(chunk.ends[entry] - address_of(chunk.data) - chunk.positions[entry]) - 8
-        if number == DAMAGE and self.part.end < 2**63 - 1:
-            length = self.part.end - offset
+        if number == DAMAGE:
+            length = chunk.left_out[0]
         return {
             "offset": offset,
             "length": length,

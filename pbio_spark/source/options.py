@@ -129,6 +129,13 @@ class Options:
         *READS,
         doc="Whether what follows damage between the records of a file is left out and logged, also under FAILFAST.",
     )
+    resync: bool = _option(
+        boolean,
+        False,
+        Scope.READ,
+        doc="Whether reading goes on after damage between the records of a file, at the next place where three sound "
+        "items of known formats follow each other. Without it, reading goes on where an index or an outline says.",
+    )
     truncated_tail: Literal["error", "ignore", "wait"] | None = _option(
         one_of("error", "ignore", "wait"),
         None,

@@ -34,7 +34,7 @@ OF_CHANNELS = frozenset(
 )
 OF_FILES = frozenset(
     {"format_store", "path_glob_filter", "recursive_file_lookup", "modified_before", "modified_after"}
-    | {"ignore_missing_files", "ignore_corrupt_files", "truncated_tail", "scan_limit", "schema_inference"}
+    | {"ignore_missing_files", "ignore_corrupt_files", "resync", "truncated_tail", "scan_limit", "schema_inference"}
     | {"max_files_per_trigger", "max_file_age", "merge_schema"}
     | {"format_name", "max_records_per_file", "partition_columns", "partition_overwrite_mode", "index"}
 )

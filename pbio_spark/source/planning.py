@@ -32,6 +32,7 @@ class Split:
         ordinal: of the first record from `start` on.
         formats: of the file, which a reader that starts in its middle would not see.
         records: how many it must have; None if that is not known.
+        anchors: the other item boundaries that the file's outline names, and its end.
     """
 
     file: DataFile
@@ -40,6 +41,7 @@ class Split:
     ordinal: int
     formats: tuple[Format, ...] = ()
     records: int | None = None
+    anchors: tuple[Point, ...] = ()
 
 
 def plan_partitions(
@@ -74,7 +76,11 @@ def _splits(files: Iterable[DataFile], outlines: Iterable[Outline], options: Opt
 
 
 def _split(file: DataFile, outline: Outline, start: Point, end: int) -> Split:
-    return Split(file, start.offset, end, start.ordinal, outline.formats if start.offset else ())
+    known = outline.points
+    if outline.is_whole:
+        known = (*known, Point(file.size, sum(outline.counts)))
+    anchors = tuple(point for point in known if start.offset < point.offset <= end)
+    return Split(file, start.offset, end, start.ordinal, outline.formats if start.offset else (), anchors=anchors)
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ def _read_split(
     )
     # Where a split ends inside its file, it must end at an item boundary, or records would be lost or come twice.
     tail = wanted.tail if split.end == split.file.size else "planned"
-    part = Part(path, split.start, split.end, split.ordinal, partition, split.records)
+    part = Part(path, split.start, split.end, split.ordinal, partition, split.records, split.anchors)
     # Other files' formats help to find a way for one that comes unplanned, if their IDs mean the same everywhere.
     formats = tuple(dict.fromkeys((*split.formats, *(form for form in wanted.formats if len(form.id) == HASHED))))
     try:

@@ -52,6 +52,7 @@ def options_to_wanted(
         corrupt_column=corrupt if corrupt in schema.names else None,
         metadata_column=metadata if metadata in schema.names else None,
         partition_columns=tuple(by_folded[name.lower()] for name in folders if name.lower() in by_folded),
+        resync=options.resync,
         tail="error" if options.truncated_tail in (None, "error") else "ignore",
         ignore_corrupt_files=options.ignore_corrupt_files,
         records_per_batch=options.records_per_batch,

@@ -1,0 +1,94 @@
+"""Where reading goes on after damage between the records of a file.
+
+Nothing in the container says where the next item begins (see `wire.container`). Two things help: a boundary that an
+index or an outline names, and the format IDs that every format item and every record start with.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import BinaryIO
+
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.wire import Kind, Scanner
+from pbio_spark.wire.sidecar import Point
+
+SOUND = 3
+"""How many sound items must follow each other for a place to be believed."""
+
+FIRST_STEP, LONGEST_STEP = 1 << 12, 1 << 20
+"""How many bytes are searched at once. A file that is damaged everywhere must not be read over and over."""
+
+MOST_PLACES = 100_000
+"""How many places are tried, after one damage."""
+
+HEADS = tuple(bytes((Kind.FORMAT, 0, 0, length)) for length in (8, 10, 12))
+RECORD = bytes((Kind.DATA, 0))
+"""How items begin: those of formats, and those of records."""
+
+
+def resume(
+    source: BinaryIO,
+    formats: Mapping[bytes, Format],
+    damage: int,
+    end: int,
+    anchors: Sequence[Point],
+    *,
+    search: bool,
+) -> tuple[int, int | None] | None:
+    """The first sound item after damage and before `end`: its offset and, if known, the ordinal of the next record.
+
+    Args:
+        formats: known so far, by ID.
+        damage: the offset of the item that is damaged.
+        anchors: item boundaries that an index or outline names, ascending; they are tried before they are believed.
+        search: whether to look for a place between those, too.
+    """
+    known = next(
+        ((a.offset, a.ordinal) for a in anchors if damage < a.offset < end and is_sound(source, formats, a.offset)),
+        None,
+    )
+    if search:
+        last = end if known is None else known[0]
+        places = islice(candidates(source, formats, damage + 1, last), MOST_PLACES)
+        if (place := next((place for place in places if is_sound(source, formats, place)), None)) is not None:
+            return place, None
+    return known
+
+
+def is_sound(source: BinaryIO, formats: Mapping[bytes, Format], place: int) -> bool:
+    """Whether three sound items of known formats follow each other here, or fewer up to the very end of the file."""
+    scanner = Scanner(source, offset=place, formats=formats, chunk=FIRST_STEP)
+    found = 0
+    try:
+        for item in islice(scanner.items(), SOUND):
+            if item.kind is Kind.DATA and item.format_id not in scanner.formats:
+                return False
+            found += 1
+    except PbioError:
+        return False
+    return found == SOUND or (found > 0 and scanner.offset == scanner.window.size())
+
+
+def candidates(source: BinaryIO, ids: Iterable[bytes], start: int, end: int) -> Iterator[int]:
+    """The places from `start` on and before `end` where a format item or a record with one of the IDs may begin."""
+    reach, step = 32, FIRST_STEP
+    end = min(end, source.seek(0, os.SEEK_END))
+    while start < end:
+        stop = min(start + step, end)
+        source.seek(start)
+        data = source.read(stop - start + reach)
+        heads = {at for mark in HEADS for at in _all(data, mark)}
+        records = {at - 8 for mark in ids for at in _all(data, mark) if data[max(at - 8, 0) : at - 6] == RECORD}
+        yield from (start + at for at in sorted(heads | records) if start + at < stop)
+        start, step = stop, min(2 * step, LONGEST_STEP)
+
+
+def _all(data: bytes, mark: bytes) -> Iterator[int]:
+    at = data.find(mark)
+    while at >= 0:
+        yield at
+        at = data.find(mark, at + 1)

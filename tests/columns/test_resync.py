@@ -1,0 +1,153 @@
+"""Damage between the records of a file: what is read after it, and what the log says is missing."""
+
+from __future__ import annotations
+
+import io
+import logging
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ecode.types import INT64, STRING, Field, record
+from pbio_spark.columns.read import CORRUPT_TYPE, Part, Wanted, read_batches
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.wire import FileWriter, Kind, Scanner
+from pbio_spark.wire.sidecar import Point
+
+FORM = record_to_format(record("reading", [Field("n", INT64), Field("note", STRING)]))
+OTHER = record_to_format(record("reading", [Field("n", INT64), Field("note", STRING)]), "sparc")
+COUNT = 200
+SCHEMA = pa.schema([("n", pa.int64()), ("note", pa.string()), ("bad", CORRUPT_TYPE)])
+
+
+def written() -> bytes:
+    """A file of records of two machines, of which the second is described in the middle."""
+    file = io.BytesIO()
+    writer = FileWriter(file)
+    for n in range(COUNT):
+        writer.data(FORM if n < COUNT // 2 or n % 2 else OTHER, {"n": n, "note": "x" * (n % 7)})
+    return file.getvalue()
+
+
+FILE = written()
+ITEMS = [item for item in Scanner(FILE).items() if item.kind is Kind.DATA]
+
+
+def damaged(*records: int) -> bytearray:
+    """The file with items of an unknown kind in the place of these records."""
+    data = bytearray(FILE)
+    for n in records:
+        data[ITEMS[n].offset] ^= 0xFF
+    return data
+
+
+class Counting(io.BytesIO):
+    """A file that counts the bytes that are read of it."""
+
+    count = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        self.count += len(data)
+        return data
+
+    def readinto(self, buffer: Any, /) -> int:
+        size = super().readinto(buffer)
+        self.count += size
+        return size
+
+
+def rows(data: bytes | bytearray, *, anchors: tuple[Point, ...] = (), **wanted: Any) -> list[dict[str, Any]]:
+    options = {"mode": "DROPMALFORMED", **wanted}
+    part = Part("a.ffs", anchors=anchors)
+    batches = read_batches(Wanted(SCHEMA, corrupt_column="bad", **options), part, io.BytesIO(data))
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def numbers(data: bytes | bytearray, **options: Any) -> list[int]:
+    return [row["n"] for row in rows(data, **options)]
+
+
+def anchor(n: int) -> Point:
+    return Point(ITEMS[n].offset, n)
+
+
+def test_only_the_damaged_records_are_lost(caplog: pytest.LogCaptureFixture) -> None:
+    lost = {30, 31, 120}
+    assert numbers(damaged(*lost), resync=True) == [n for n in range(COUNT) if n not in lost]
+    size = sum(ITEMS[n].end - ITEMS[n].offset for n in lost)
+    assert f"damage in 2 places leaves out {size} bytes, with 0 or more records" in caplog.text
+
+
+def test_a_format_that_is_described_later_is_found() -> None:
+    """The first record of the other format is damaged, and what comes before it is the format item."""
+    first = COUNT // 2
+    assert numbers(damaged(first - 1), resync=True) == [n for n in range(COUNT) if n != first - 1]
+
+
+def test_what_an_outline_names_is_read_without_being_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+    end = Point(len(FILE), COUNT)
+    assert numbers(damaged(10), anchors=(anchor(5), anchor(60), end)) == [*range(10), *range(60, COUNT)]
+    assert f"leaves out {ITEMS[60].offset - ITEMS[10].offset} bytes, with 50 records" in caplog.text
+    caplog.clear()
+    assert numbers(damaged(10), anchors=(end,)) == [*range(10)]
+    assert f"leaves out {len(FILE) - ITEMS[10].offset} bytes, with 190 records" in caplog.text
+    assert numbers(damaged(10), anchors=(anchor(60),), resync=True) == [n for n in range(COUNT) if n != 10]
+
+
+def test_an_outline_that_lies_is_not_believed() -> None:
+    lie = Point(ITEMS[40].offset + 3, 40)
+    assert numbers(damaged(10), anchors=(lie,)) == [*range(10)]
+    assert numbers(damaged(10), anchors=(lie, anchor(50))) == [*range(10), *range(50, COUNT)]
+
+
+def test_the_row_of_damage_says_where_reading_goes_on() -> None:
+    found = rows(damaged(10), mode="PERMISSIVE", resync=True)
+    assert [row["n"] for row in found] == [*range(10), None, *range(11, COUNT)]
+    bad = found[10]["bad"]
+    assert (bad["offset"], bad["length"]) == (ITEMS[10].offset, ITEMS[11].offset - ITEMS[10].offset)
+    assert f"reading goes on at offset {ITEMS[11].offset}" in bad["reason"]
+    assert bad["bytes"] == damaged(10)[ITEMS[10].offset : ITEMS[11].offset]
+
+
+def test_failfast_fails_and_corrupt_files_may_be_ignored() -> None:
+    with pytest.raises(PbioError, match=r"PBIO_BAD_ITEM.*reading goes on at"):
+        rows(damaged(10), mode="FAILFAST", resync=True)
+    found = rows(damaged(10), mode="FAILFAST", resync=True, ignore_corrupt_files=True)
+    assert [row["n"] for row in found] == [n for n in range(COUNT) if n != 10]
+
+
+def test_a_tail_that_is_cut_off_stays_one(caplog: pytest.LogCaptureFixture) -> None:
+    cut = FILE[:-3]
+    assert numbers(cut, resync=True, tail="ignore") == [*range(COUNT - 1)]
+    assert "leaves out" not in caplog.text
+    with pytest.raises(PbioError, match="PBIO_TRUNCATED"):
+        rows(cut, mode="FAILFAST", resync=True)
+    length = bytearray(FILE)
+    length[ITEMS[10].offset + 4] = 0x7F
+    assert numbers(length, resync=True) == [n for n in range(COUNT) if n != 10]
+
+
+@given(st.integers(0, COUNT - 1), st.integers(0, 7), st.integers(1, 255))
+@settings(max_examples=60, deadline=None)
+def test_any_damage_to_a_head_invents_nothing(n: int, byte: int, change: int) -> None:
+    data = bytearray(FILE)
+    data[ITEMS[n].offset + byte] ^= change
+    without = numbers(data)
+    found = numbers(data, resync=True)
+    assert without == found[: len(without)]
+    assert found == sorted(set(found))
+    assert set(range(n)) <= set(found) <= set(range(COUNT))
+
+
+def test_a_file_that_is_damaged_everywhere_is_not_read_over_and_over(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)
+    sound = FILE[ITEMS[0].offset : ITEMS[3].offset]
+    source = Counting(FILE[: ITEMS[0].offset] + (sound + b"\xff" * 8) * 2000)
+    wanted = Wanted(SCHEMA, mode="DROPMALFORMED", resync=True, corrupt_column="bad")
+    assert sum(batch.num_rows for batch in read_batches(wanted, Part("a.ffs"), source)) == 6000
+    assert source.count < 200 * len(source.getvalue())

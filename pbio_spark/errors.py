@@ -74,6 +74,7 @@ CODES: dict[str, str] = {
     "PBIO_BAD_OPTION": "An option has a value that it cannot have.",
     "PBIO_BAD_PARTITIONS": "The `k=v` folders of a path contradict each other, or a value is not of its column's type.",
     "PBIO_CHANNEL_SPACE": "The folder is a channel space; it is read and written by its channels.",
+    "PBIO_CHECKSUM": "A file has other bytes than those that its checksum was made of.",
     "PBIO_NAME_COLLISION": "Two columns have the same name, or names that differ only in case.",
     "PBIO_NEW_FORMAT": "A format came that the stream has not met before, and `onNewFormat` is `fail`.",
     "PBIO_NO_PATH": "Nothing says what to read, or where to write.",

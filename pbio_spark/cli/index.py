@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import PurePath
+from typing import Annotated
 
 import typer
 
 from pbio_spark.cli.console import Files, printable, progress_bar, report
 
 
-def index(files: Files) -> None:
+def index(
+    files: Files,
+    checksums: Annotated[
+        bool, typer.Option("--checksums", help="Add checksums, which reading in Spark and `pbio verify` compare.")
+    ] = False,
+) -> None:
     """Write an outline beside each file, so that Spark splits a large one without walking it first.
 
     The outline of `a.ffs` is the hidden file `.a.ffs.outline`. It counts until the file changes.
@@ -30,6 +36,9 @@ def index(files: Files) -> None:
                 report(error)
                 failed = True
                 continue
+            if checksums:
+                with opened(file.path) as source:
+                    outline = outline.with_sums(source)
             write_sidecar(*locate(file.path), outline)
             records, places = sum(outline.counts), len(outline.points)
             print(f"{printable(file.path)}: formats: {len(outline.formats)}, records: {records}, places: {places}")

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Annotated
 
 import typer
 
 from pbio_spark.cli.console import Files, each_file, items, printable, report
 from pbio_spark.errors import PbioError
+from pbio_spark.paths import find_entry, locate, opened
 from pbio_spark.wire import IndexCheck, Item, Kind, Scanner, decode
+from pbio_spark.wire.sidecar import read_sidecar
 
 
 def verify(
     files: Files,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing of files that are sound.")] = False,
 ) -> None:
-    """Check files to the last byte: items, formats and their IDs, records, the index."""
+    """Check files to the last byte: items, formats and their IDs, records, the index; and checksums, if any."""
 
     def check(scanner: Scanner) -> bool:
         sound = True
-        for problem in problems(scanner):
+        for problem in chain(problems(scanner), checksum_problems(scanner.window.name)):
             report(problem)
             sound = False
         if sound and not quiet:
@@ -45,6 +48,21 @@ def problems(scanner: Scanner) -> Iterator[PbioError]:
         yield from index.end(scanner.offset)
     except PbioError as error:
         yield error.at(file=scanner.window.name)
+
+
+def checksum_problems(path: str) -> Iterator[PbioError]:
+    """The blocks that are not what the checksums in the file's outline say, if it has any."""
+    fs, plain = locate(path)
+    entry = find_entry(fs, plain)
+    outline = None if entry is None else read_sidecar(fs, plain, entry.size, entry.modified)
+    if outline is None or not outline.blocks:
+        return
+    with opened(path) as source:
+        for block in outline.blocks:
+            try:
+                block.check(source, path)
+            except PbioError as error:
+                yield error
 
 
 def check_item(scanner: Scanner, item: Item) -> None:

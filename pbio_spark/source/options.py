@@ -375,6 +375,12 @@ class Options:
         Scope.WRITE,
         doc="How readers find where to split a large file: by a small file beside it, FFS's index blocks, or not.",
     )
+    checksums: bool = _option(
+        boolean,
+        False,
+        Scope.WRITE,
+        doc="Whether the small file beside each file has checksums, which reading a batch and `pbio verify` compare.",
+    )
     null_value: float | None = _option(
         number,
         None,

@@ -103,7 +103,13 @@ def _outline(
     with opened(file.path) as source:
         if known is not None and known.fits(source, cuts(known.points, file.size, options)):
             return known, None
-        found, error = _by_heads(file, source) or file_to_outline(file, source, None if walk else HEAD, store)
+        if known is not None and known.sums and not options.ignore_corrupt_files:
+            reason = "the file has the size and the time that its outline names, and other bytes"
+            hint = "restore the file, or write its outline anew with `pbio index --checksums`"
+            return known, PbioError("PBIO_CHECKSUM", reason, file=file.path, hint=hint)
+        found, error = _by_heads(file, source) or file_to_outline(
+            file, source, None if walk else HEAD, store, resync=options.resync
+        )
     if file.size >= REMEMBERED and error is None and store is None:
         _remember(file, found)
     return found, error
@@ -120,21 +126,27 @@ def cuts(points: Sequence[Point], size: int, options: Options) -> Iterator[Point
 
 
 def file_to_outline(
-    file: DataFile, source: BinaryIO, stop: int | None = None, store: FormatStore | None = None
+    file: DataFile,
+    source: BinaryIO,
+    stop: int | None = None,
+    store: FormatStore | None = None,
+    *,
+    resync: bool = False,
 ) -> tuple[Outline, PbioError | None]:
     """Walk over a file, or over its bytes before `stop`; also what ended the walk early.
 
     Args:
         store: where formats are looked up that the file does not describe.
+        resync: whether the walk goes on after damage, where it finds sound items.
     """
     counts = Counter[int]()
     points: list[Point] = []
     error: PbioError | None = None
     find = store.get if store is not None else lambda format_id: None
-    chunker = Chunker(source, file.path, (), find, CHUNK_RECORDS, CHUNK_BYTES)
+    chunker = Chunker(source, file.path, (), find, CHUNK_RECORDS, CHUNK_BYTES, search=resync)
     try:
         for chunk in chunker.chunks(0, file.size if stop is None else min(stop, file.size), 0):
-            error = chunk.error
+            error = chunk.error or error
             numbers, found = np.unique(chunk.formats, return_counts=True)
             counts.update(dict(zip(numbers.tolist(), found.tolist(), strict=True)))
             while True:

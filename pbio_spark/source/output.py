@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import numpy as np
 
@@ -25,19 +27,21 @@ class Written:
 
     Attributes:
         path: below the folder that it was written to, and below the one that it will be moved to.
-        points: places to split it (`wire.sidecar`).
+        points, sums: places to split it, and checksums of what lies between (`wire.sidecar`).
     """
 
     path: str
     size: int
     records: int
     points: tuple[Point, ...]
+    sums: tuple[int, ...] = ()
 
 
 class OutputFile:
     """A file of records of the first of some formats; it describes the others too.
 
-    With `indexed` it takes bare records and interleaves FFS's index, else whole data items.
+    With `indexed` it takes bare records and interleaves FFS's index, else whole data items, of which `summed`
+    makes checksums.
     """
 
     def __init__(
@@ -46,7 +50,9 @@ class OutputFile:
         folder: str,
         path: str,
         formats: Sequence[Format],
+        *,
         indexed: bool,
+        summed: bool,
     ) -> None:
         full = f"{folder}/{path}"
         with trouble(fs, full):
@@ -58,6 +64,7 @@ class OutputFile:
         self._points: list[Point] = []
         self._indexed = FileWriter(self._file, indexed=True) if indexed else None
         self._size = 0
+        self._summed, self._sums, self._sum = summed, list[int](), 0
         if self._indexed is None:
             self._write(MAGIC + b"".join(map(format_to_item, formats)))
         else:
@@ -73,9 +80,10 @@ class OutputFile:
                 self._indexed.data(self._format, bytes(data[start:end]))
         else:
             last = self._points[-1].offset if self._points else 0
-            for row in self._crossings(encoded, last):
+            rows = self._crossings(encoded, last)
+            for row in rows:
                 self._points.append(Point(self._size + int(encoded.offsets[row]), self.records + row))
-            self._write(encoded.buffer)
+            self._write(encoded.buffer, [int(encoded.offsets[row]) for row in rows])
         self.records += count
 
     def _crossings(self, encoded: Encoded, last: int) -> list[int]:
@@ -88,9 +96,17 @@ class OutputFile:
             rows.append(row)
             last = self._size + int(encoded.offsets[row])
 
-    def _write(self, data: object) -> None:
+    def _write(self, data: object, ends: Sequence[int] = ()) -> None:
+        """Write bytes; with these offsets blocks end."""
         view = memoryview(data)  # type: ignore[arg-type]
         self._file.write(view)
+        if self._summed:
+            places = (0, *ends, view.nbytes)
+            for start, end in pairwise(places):
+                self._sum = crc32(view[start:end], self._sum)
+                if end in ends:
+                    self._sums.append(self._sum)
+                    self._sum = 0
         self._size += view.nbytes
 
     def close(self) -> Written:
@@ -99,7 +115,8 @@ class OutputFile:
             self._indexed.close()
             self._size = self._file.tell()
         self._file.close()
-        return Written(self.path, self._size, self.records, tuple(self._points))
+        sums = (*self._sums, self._sum) if self._summed else ()
+        return Written(self.path, self._size, self.records, tuple(self._points), sums)
 
     def discard(self) -> None:
         """Give the file up; what is written of it is removed with its folder."""

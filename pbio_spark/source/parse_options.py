@@ -36,7 +36,7 @@ OF_FILES = frozenset(
     {"format_store", "path_glob_filter", "recursive_file_lookup", "modified_before", "modified_after"}
     | {"ignore_missing_files", "ignore_corrupt_files", "resync", "truncated_tail", "scan_limit", "schema_inference"}
     | {"max_files_per_trigger", "max_file_age", "merge_schema"}
-    | {"format_name", "max_records_per_file", "partition_columns", "partition_overwrite_mode", "index"}
+    | {"format_name", "max_records_per_file", "partition_columns", "partition_overwrite_mode", "index", "checksums"}
 )
 """The options that mean something only where channels are read or written, or only where files are."""
 

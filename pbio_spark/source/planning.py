@@ -17,7 +17,7 @@ from pbio_spark.source.options import Options
 from pbio_spark.source.outlines import PARTITION_BYTES, cuts, outline_files
 from pbio_spark.source.partitions import partition_schema
 from pbio_spark.source.schema import check_names, infer_schema, wanted_formats
-from pbio_spark.wire.sidecar import Outline, Point
+from pbio_spark.wire.sidecar import Block, Outline, Point
 
 OPEN_COST = 4 << 20
 """What opening a file costs, in bytes that could be read meanwhile: Spark's own figure."""
@@ -33,6 +33,7 @@ class Split:
         formats: of the file, which a reader that starts in its middle would not see.
         records: how many it must have; None if that is not known.
         anchors: the other item boundaries that the file's outline names, and its end.
+        blocks: those that the outline has checksums of.
     """
 
     file: DataFile
@@ -42,6 +43,7 @@ class Split:
     formats: tuple[Format, ...] = ()
     records: int | None = None
     anchors: tuple[Point, ...] = ()
+    blocks: tuple[Block, ...] = ()
 
 
 def plan_partitions(
@@ -80,7 +82,9 @@ def _split(file: DataFile, outline: Outline, start: Point, end: int) -> Split:
     if outline.is_whole:
         known = (*known, Point(file.size, sum(outline.counts)))
     anchors = tuple(point for point in known if start.offset < point.offset <= end)
-    return Split(file, start.offset, end, start.ordinal, outline.formats if start.offset else (), anchors=anchors)
+    blocks = tuple(block for block in outline.blocks if start.offset <= block.start < end)
+    formats = outline.formats if start.offset else ()
+    return Split(file, start.offset, end, start.ordinal, formats, anchors=anchors, blocks=blocks)
 
 
 @dataclass(frozen=True, slots=True)

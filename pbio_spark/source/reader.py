@@ -32,9 +32,9 @@ HASHED = 12
 
 FILE_ERRORS = frozenset(
     {"PBIO_NOT_FFS", "PBIO_BAD_BODY", "PBIO_BAD_LAYOUT", "PBIO_BAD_TYPE_STRING", "PBIO_BAD_OPT_INFO", "PBIO_BAD_ID"}
-    | {"PBIO_FORMAT_CONFLICT"}
+    | {"PBIO_FORMAT_CONFLICT", "PBIO_CHECKSUM"}
 )
-"""What `ignoreCorruptFiles` bears: a file that is no FFS file, or whose formats are broken."""
+"""What `ignoreCorruptFiles` tolerates: no FFS file, broken formats, or other bytes than the checksums say."""
 
 
 class PbioPartition(InputPartition):
@@ -121,6 +121,8 @@ def _read_split(
     formats = tuple(dict.fromkeys((*split.formats, *(form for form in wanted.formats if len(form.id) == HASHED))))
     try:
         with opener(split) as source:
+            for block in split.blocks:
+                block.check(source, path)
             yield from read_batches(replace(wanted, formats=formats, tail=tail), part, source)
     except FileNotFoundError:
         if not options.ignore_missing_files:

@@ -86,6 +86,9 @@ class PbioWriter(DataSourceArrowWriter):
                 `format_to_encoder` raises for a schema that cannot be written; PBIO_UNKNOWN_FORMAT and what `evolve`
                 raises for transforms.
         """
+        if options.checksums and options.index != "sidecar":
+            reason = f"checksums lie in the small file beside each file, which index={options.index} does not write"
+            raise PbioError("PBIO_BAD_OPTION", reason, hint="leave out index, or checksums")
         self.path = path
         self.options = options
         self.overwrite = overwrite
@@ -152,7 +155,7 @@ class PbioWriter(DataSourceArrowWriter):
             target = f"{root}/{file.path}"
             fs.makedirs(target.rpartition("/")[0], exist_ok=True)
             move_file(fs, f"{root}/{self.staging}/{file.path}", target)
-            if file.points and self.options.index == "sidecar":
+            if (file.points or file.sums) and self.options.index == "sidecar":
                 placed = find_entry(fs, target)
                 counts = (file.records, *(0 for _ in self.priors))
                 outline = Outline(
@@ -189,7 +192,12 @@ class PbioWriter(DataSourceArrowWriter):
         It lies where rows without values for the partition columns would, since all files must be divided alike.
         """
         path = f"{self.folders.of_nulls()}part-00000-{self.job[:8]}.ffs"
-        return OutputFile(fs, f"{root}/{self.staging}", path, self.formats, self.options.index == "ffs").close()
+        return self.output(fs, f"{root}/{self.staging}", path).close()
+
+    def output(self, fs: AbstractFileSystem, folder: str, path: str) -> OutputFile:
+        """A new file."""
+        indexed, summed = self.options.index == "ffs", self.options.checksums
+        return OutputFile(fs, folder, path, self.formats, indexed=indexed, summed=summed)
 
 
 class _Task:
@@ -234,8 +242,7 @@ class _Task:
             if len(self._open) == OPEN_FILES:
                 self._done.append(self._open.pop(next(iter(self._open))).close())
             path = f"{folder}{self._name}-{self._made:04}.ffs"
-            indexed = self._writer.options.index == "ffs"
-            file = OutputFile(self._fs, self._staging, path, self._writer.formats, indexed)
+            file = self._writer.output(self._fs, self._staging, path)
             self._made += 1
         self._open[folder] = file
         return file

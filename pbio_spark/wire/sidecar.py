@@ -29,6 +29,8 @@ STEP = 4 << 20
 """How far apart the points of an outline are at least, in bytes."""
 LIMIT = 16 << 20
 """A sidecar of more bytes than this is not read."""
+PIECE = 1 << 20
+"""How many bytes are read at once to make a checksum."""
 SAMPLE, END_SAMPLE = 64, 4096
 """How many bytes are compared at each point, and at the start and the end of the file."""
 
@@ -42,6 +44,34 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
+class Block:
+    """The bytes between two offsets of a file, and their CRC-32."""
+
+    start: int
+    end: int
+    sum: int
+
+    def sum_in(self, source: BinaryIO) -> int:
+        """The CRC-32 of these bytes of a file; what is not there has none."""
+        source.seek(self.start)
+        left, found = self.end - self.start, 0
+        while left > 0 and (data := source.read(min(left, PIECE))):
+            found, left = zlib.crc32(data, found), left - len(data)
+        return found
+
+    def check(self, source: BinaryIO, file: str) -> None:
+        """Raise PBIO_CHECKSUM if a file has other bytes there."""
+        if self.sum_in(source) != self.sum:
+            raise PbioError(
+                "PBIO_CHECKSUM",
+                f"the bytes from offset {self.start} to {self.end} are not those that the checksum was made of",
+                file=file,
+                offset=self.start,
+                hint="restore the file, or write its outline anew with `pbio index --checksums` if the file is right",
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class Outline:
     """What is known of a file.
 
@@ -52,6 +82,7 @@ class Outline:
         points: places to split, ascending and at least `STEP` apart; neither the start nor the end.
         is_whole: whether all of this is said of the whole file, or of its head only.
         samples: checksums of the file's bytes at its start, at each point, and at its end; see `with_samples`.
+        sums: CRC-32 of all bytes before the first point, between points, and after the last; () if nobody made them.
     """
 
     size: int
@@ -61,9 +92,21 @@ class Outline:
     points: tuple[Point, ...]
     is_whole: bool
     samples: tuple[int, ...] = ()
+    sums: tuple[int, ...] = ()
 
     def is_of(self, size: int, modified: float) -> bool:
         return (self.size, self.modified) == (size, modified)
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks that there are checksums of."""
+        places = (0, *(point.offset for point in self.points), self.size)
+        return tuple(map(Block, places, places[1:], self.sums)) if self.sums else ()
+
+    def with_sums(self, source: BinaryIO) -> Outline:
+        """The outline with a checksum of each block of the file that it is of."""
+        blocks = replace(self, sums=(0,) * (len(self.points) + 1)).blocks
+        return replace(self, sums=tuple(block.sum_in(source) for block in blocks))
 
     def with_samples(self, source: BinaryIO) -> Outline:
         """The outline with checksums of the file that it is of."""
@@ -103,6 +146,7 @@ def outline_to_json(outline: Outline) -> str:
         "formats": formats,
         "points": [[point.offset, point.ordinal] for point in outline.points],
         "samples": list(outline.samples),
+        "sums": list(outline.sums),
     }
     return json.dumps({**said, "digest": _digest(said)})
 
@@ -125,10 +169,13 @@ def outline_from_json(text: str | bytes) -> Outline | None:
             points=tuple(Point(int(offset), int(ordinal)) for offset, ordinal in said["points"]),
             is_whole=bool(said["whole"]),
             samples=tuple(int(sample) for sample in said["samples"]),
+            sums=tuple(int(found) for found in said.get("sums", ())),
         )
         for format in outline.formats:  # noqa: A001
             format.verify_id()
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, PbioError):
+        return None
+    if outline.sums and len(outline.sums) != len(outline.points) + 1:
         return None
     places = [(0, 0), *((point.offset, point.ordinal) for point in outline.points)]
     ascending = all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(places))

@@ -228,7 +228,7 @@ def test_a_retried_task_leaves_no_duplicate(spark: SparkSession, tmp_path: Path)
 def test_abort_after_a_commit_that_failed_keeps_what_is_published(tmp_path: Path) -> None:
     writer = PbioWriter(str(tmp_path), Options(), pa.schema([("n", pa.int32())]), overwrite=False)
     fs = fsspec.filesystem("file")
-    files = [OutputFile(fs, f"{tmp_path}/{writer.staging}", name, writer.formats, False).close() for name in ("a", "b")]
+    files = [OutputFile(fs, f"{tmp_path}/{writer.staging}", name, writer.formats, indexed=False, summed=False).close() for name in ("a", "b")]
     (tmp_path / writer.staging / "b").unlink()
     with pytest.raises(FileNotFoundError):
         writer.commit([TaskOutput(tuple(files))])
@@ -276,7 +276,7 @@ def test_an_overwrite_does_not_remove_a_channel_space(spark: SparkSession, space
 def test_a_space_that_came_while_files_were_written_is_kept(tmp_path: Path, place: str) -> None:
     folder = tmp_path / "all" / "k=1"
     writer = PbioWriter(str(folder), Options(), SCHEMA, overwrite=True)
-    staged = OutputFile(fsspec.filesystem("file"), f"{folder}/{writer.staging}", "a", writer.formats, False).close()
+    staged = OutputFile(fsspec.filesystem("file"), f"{folder}/{writer.staging}", "a", writer.formats, indexed=False, summed=False).close()
     made = tmp_path / place / ("" if place == "all" else "inner")
     made.mkdir(exist_ok=True)
     (made / "_space.json").touch()

@@ -1,0 +1,92 @@
+"""Checksums in outlines: a bit that flips in a value is noticed, and where."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ecode.types import FLOAT64, INT64, Array, Field, record
+from pbio_spark.columns.read import Wanted
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.source.listing import list_files
+from pbio_spark.source.options import Options
+from pbio_spark.source.outlines import outline_files
+from pbio_spark.source.planning import plan_partitions, scan_files, scan_to_schema
+from pbio_spark.source.reader import read_splits
+from pbio_spark.wire import FileWriter, Scanner
+from pbio_spark.wire.sidecar import STEP
+from tests.cli.conftest import Ran
+
+Pbio = Callable[..., Ran]
+
+FORM = record_to_format(record("reading", [Field("n", INT64), Field("values", Array(FLOAT64, (1 << 16,)))]))
+COUNT = 30
+SPLIT = Options(max_partition_bytes=STEP)
+
+
+@pytest.fixture
+def path(tmp_path: Path, pbio: Pbio) -> Path:
+    """A file of several blocks, with checksums beside it."""
+    path = tmp_path / "a.ffs"
+    with FileWriter(path) as writer:
+        for n in range(COUNT):
+            writer.data(FORM, {"n": n, "values": [float(n)] * (1 << 16)})
+    assert pbio("index", "--checksums", path).code == 0
+    return path
+
+
+def flip(path: Path, offset: int) -> None:
+    """Flip a bit, and leave everything else as it is, as a bad disk does."""
+    stat = path.stat()
+    with path.open("r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([byte ^ 1]))
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+def read(path: Path, options: Options = SPLIT) -> list[int]:
+    scan = scan_files([str(path)], options, all_formats=True)
+    wanted = Wanted(scan_to_schema(scan))
+    splits = [split for part in plan_partitions(scan.files, scan.outlines, options) for split in part]
+    assert len(splits) > 2
+    return [n for split in splits for batch in read_splits(wanted, [split], options) for n in batch["n"].to_pylist()]
+
+
+def test_a_sound_file_is_read(path: Path) -> None:
+    assert read(path) == list(range(COUNT))
+
+
+def test_a_flipped_bit_in_a_value_is_an_error_with_its_block(path: Path, pbio: Pbio) -> None:
+    with path.open("rb") as file:
+        items = list(Scanner(file).items())
+    flip(path, items[15].payload + 5000)
+    (outline,) = outline_files(list_files([str(path)], SPLIT), SPLIT, all_formats=True)
+    (block,) = [block for block in outline.blocks if block.start <= items[15].offset < block.end]
+    with pytest.raises(PbioError, match=rf"PBIO_CHECKSUM.* from offset {block.start} to {block.end}") as caught:
+        read(path)
+    assert (caught.value.file, caught.value.offset) == (str(path), block.start)
+    lost = {item.ordinal for item in items if block.start <= item.offset < block.end and item.ordinal >= 0}
+    kept = read(path, Options(max_partition_bytes=STEP, ignore_corrupt_files=True))
+    assert kept == sorted(set(range(COUNT)) - lost)
+    ran = pbio("verify", path)
+    assert ran.code == 1
+    assert f"from offset {block.start} to {block.end}" in ran.err
+
+
+def test_a_flipped_bit_where_the_outline_looks_first_is_one_too(path: Path) -> None:
+    flip(path, path.stat().st_size - 5)
+    with pytest.raises(PbioError, match="PBIO_CHECKSUM"):
+        read(path)
+
+
+def test_a_file_that_was_written_anew_has_no_checksums(path: Path, pbio: Pbio) -> None:
+    flip(path, path.stat().st_size - 5)
+    os.utime(path)
+    assert read(path) == list(range(COUNT))
+    assert pbio("verify", path).code == 0

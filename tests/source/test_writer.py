@@ -17,7 +17,6 @@ from pbio_spark.channels import ChannelSpace
 from pbio_spark.errors import PbioError
 from pbio_spark.source.folders import FolderColumns
 from pbio_spark.source.options import Options
-from pbio_spark.source.output import OutputFile
 from pbio_spark.source.writer import PbioWriter, TaskOutput
 from pbio_spark.wire import Kind, Scanner, decode, read_index
 from pbio_spark.wire.sidecar import outline_from_json, sidecar_path
@@ -228,7 +227,7 @@ def test_a_retried_task_leaves_no_duplicate(spark: SparkSession, tmp_path: Path)
 def test_abort_after_a_commit_that_failed_keeps_what_is_published(tmp_path: Path) -> None:
     writer = PbioWriter(str(tmp_path), Options(), pa.schema([("n", pa.int32())]), overwrite=False)
     fs = fsspec.filesystem("file")
-    files = [OutputFile(fs, f"{tmp_path}/{writer.staging}", name, writer.formats, indexed=False, summed=False).close() for name in ("a", "b")]
+    files = [writer.output(fs, f"{tmp_path}/{writer.staging}", name).close() for name in ("a", "b")]
     (tmp_path / writer.staging / "b").unlink()
     with pytest.raises(FileNotFoundError):
         writer.commit([TaskOutput(tuple(files))])
@@ -276,7 +275,7 @@ def test_an_overwrite_does_not_remove_a_channel_space(spark: SparkSession, space
 def test_a_space_that_came_while_files_were_written_is_kept(tmp_path: Path, place: str) -> None:
     folder = tmp_path / "all" / "k=1"
     writer = PbioWriter(str(folder), Options(), SCHEMA, overwrite=True)
-    staged = OutputFile(fsspec.filesystem("file"), f"{folder}/{writer.staging}", "a", writer.formats, indexed=False, summed=False).close()
+    staged = writer.output(fsspec.filesystem("file"), f"{folder}/{writer.staging}", "a").close()
     made = tmp_path / place / ("" if place == "all" else "inner")
     made.mkdir(exist_ok=True)
     (made / "_space.json").touch()

@@ -42,6 +42,7 @@ from pbio_spark.formats.arrow_schema import DEFAULT, TABLE, Presentation, record
 from pbio_spark.formats.arrow_to_ddl import arrow_to_ddl
 from pbio_spark.formats.arrow_to_record import arrow_to_record
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.spark_names import BINARY, SPARK_NAMES
 from pbio_spark.formats.type_string import type_to_type_string
 from pbio_spark.source.options import Options, Scope, option_name
 
@@ -211,8 +212,35 @@ def types() -> str:
         "",
         "Notes travel in the format's opt-info, where FFS's own tools leave them alone; hidden fields are not shown to",
         "readers. Other Spark types (intervals, variant) are refused by name before anything is written.",
+        "",
+        *_names(),
     ]
     return "\n".join(lines) + "\n"
+
+
+NAMES = """\
+## What types are called
+
+Where a record type is written as JSON, as in `readerFormat` and `pbio space create`, a type is what `pbio schema`
+prints (`int32`, `uint8`, `float64[n]`, `*point`) or what Spark and SQL call it, in any case. A structure of that name
+goes first. `decimal` without parameters is `decimal(10,0)`, `varchar(n)` and `char(n)` are strings of any length, and
+`binary` brings a hidden field for its length."""
+
+
+def _names() -> list[str]:
+    """Spark's names by the field that they make."""
+    found: dict[str, list[str]] = {}
+    for name, (type_, logical) in SPARK_NAMES.items():
+        found.setdefault(f"`{type_}` |" + (f" noted as `{logical}`" if logical else ""), []).append(f"`{name}`")
+    found["`int64`, from 19 digits `char[16]` | noted as `decimal(p,s)`"] = ["`decimal(p,s)`", "`dec`", "`numeric`"]
+    found["`char[x_count]` | noted as `binary`; `x_count: int32` is hidden"] = [f"`{BINARY}`"]
+    return [
+        *NAMES.splitlines(),
+        "",
+        "| name | field `x` | |",
+        "| --- | --- | --- |",
+        *(f"| {', '.join(names)} | {made} |" for made, names in found.items()),
+    ]
 
 
 def _ddl(arrow: pa.DataType) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 CODES: dict[str, str] = {
@@ -84,6 +84,11 @@ class EcodeError(Exception):
 
     def __str__(self) -> str:
         return valid_text(super().__str__())
+
+    @property
+    def summary(self) -> str:
+        """What is wrong, for the text of an error that this one causes, which has its hint."""
+        return f"{self.message} ({self.code})"
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.code, self.message, self.hint)
@@ -186,6 +191,14 @@ class CompileError(EcodeError):
         count = len(self.diagnostics)
         self.args = (f"[{self.code}] {count} mistake{'s' * (count > 1)}\n" + "\n".join(map(str, self.diagnostics)),)
 
+    @property
+    def summary(self) -> str:
+        """The first mistake in one line and its source line below, then the others with their hints."""
+        first = next(d for d in self.diagnostics if d.category is self.category)
+        shown = str(replace(first, hint="")).partition("\n")[2]
+        others = "".join(f"\n  {other}" for other in self.diagnostics if other is not first)
+        return f"{self.message} ({self.code}, line {self.line}, column {self.column})\n{shown}{others}"
+
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.diagnostics,)
 
@@ -194,12 +207,40 @@ class Trap(EcodeError):  # noqa: N818  (the word of ecode-language 15)
     """One event was ended while the program ran: its outputs are discarded, statics are as they were before it.
 
     `program` is the number of the program, where several run in a row. `reason` says more of a bad record, where the
-    bytes are in order and a value does not suit the program's types.
+    bytes are in order and a value does not suit the program's types. `detail` has the values that were wrong, and
+    `excerpt` the source line with a caret.
     """
 
-    def __init__(self, kind: TrapKind, line: int, column: int, program: int = 0, reason: str = "") -> None:
+    def __init__(
+        self,
+        kind: TrapKind,
+        line: int,
+        column: int,
+        program: int = 0,
+        reason: str = "",
+        detail: str = "",
+        excerpt: str = "",
+    ) -> None:
         self.kind, self.line, self.column, self.program, self.reason = kind, line, column, program, reason
-        super().__init__(f"ECODE_{kind.upper()}", f"{kind.replace('_', ' ')} at line {line}, column {column}")
+        self.detail, self.excerpt = detail, excerpt
+        place = f"{kind.replace('_', ' ')} at line {line}, column {column}"
+        super().__init__(f"ECODE_{kind.upper()}", f"{place}: {detail}" if detail else place)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.kind, self.line, self.column, self.program, self.reason)
+        facts = self.kind, self.line, self.column, self.program, self.reason, self.detail, self.excerpt
+        return type(self), facts
+
+
+def trap_at(source: str, at: int, kind: TrapKind, program: int = 0, reason: str = "", detail: str = "") -> Trap:
+    """The trap at an offset of a program's text."""
+    where = diagnostic(source, at, Category.TYPE, "")
+    return Trap(kind, where.line, where.column, program, reason, detail, str(where).partition("\n")[2])
+
+
+def index_detail(array: str, index: int, length: int) -> str:
+    """What is wrong with an index; a length below zero is that of a string that is null.
+
+    >>> index_detail("input.readings", 7, 3)
+    "index 7, but 'input.readings' has length 3"
+    """
+    return f"index {index}, but {array!r} has length {length}" if length >= 0 else f"{array!r} is null"

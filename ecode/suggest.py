@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str], written: Mapping[str, str] | None = None) -> str:
     """A hint such as `did you mean 'formatName'?`, or an empty text when nothing is near.
+
+    `written` has how a known word is to be written, if otherwise.
 
     >>> did_you_mean("formatname", ["formatName", "formatId"])
     "did you mean 'formatName'?"
     """
     by_folded = {candidate.casefold(): candidate for candidate in known}
     near = difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
-    return f"did you mean {by_folded[near[0]]!r}?" if near else ""
+    if not near:
+        return ""
+    found = by_folded[near[0]]
+    return f"did you mean {found if written is None else written[found]!r}?"

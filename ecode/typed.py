@@ -530,3 +530,25 @@ def is_record(type_: ValueType | None) -> bool:
 
 def is_array(type_: ValueType | None) -> bool:
     return isinstance(type_, Array)
+
+
+def place_text(place: Place) -> str:
+    """A place as the program writes it, without indices: `input.rows[].values`."""
+    match place:
+        case Local():
+            return place.variable.name
+        case Parameter():
+            return place.param.name
+        case FieldOf(record=Target() as target):
+            return f"{value_text(target.pointer)}->{place.name}"
+        case FieldOf():
+            return f"{place_text(place.record)}.{place.name}"
+        case Element():
+            return f"{place_text(place.array)}[]"
+        case Target():
+            return f"*{value_text(place.pointer)}"
+
+
+def value_text(value: Expression) -> str:
+    """The place that a value was read from, or `...`."""
+    return place_text(value.place) if isinstance(value, Read) else "..."

@@ -112,9 +112,9 @@ def compile_transform(text: str, new: Record, old: Record, *, is_own: bool = Fal
     cause, (source, target) = first
     raise MorphError(
         "MORPH_BAD_TRANSFORM",
-        str(cause),
+        f"the transform does not compile: {cause.summary}",
         f"the transform from {new.name} to {old.name}",
-        f"`{source}` is the record that arrives, `{target}` the one to fill",
+        cause.hint or f"`{source}` is the record that arrives, `{target}` the one to fill",
     ) from cause
 
 

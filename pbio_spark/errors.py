@@ -31,7 +31,7 @@ CODES: dict[str, str] = {
     # columns
     "PBIO_AMBIGUOUS_NAME": "A wanted name matches several fields that differ only in case, and none exactly.",
     "PBIO_CANNOT_BE_NULL": "A null, or a field that no column fills, where the format can only hold a value.",
-    "PBIO_BAD_PROGRAM": "A filter or transform is no program for the records that it should run on.",
+    "PBIO_BAD_PROGRAM": "A filter or transform does not compile for the records that it should run on.",
     "PBIO_REJECTED": "Records of a format reach none of the wanted record types.",
     "PBIO_TRAP": "A filter or transform ended on a record: a division by zero, an index out of range, and so on.",
     "PBIO_VALUE_BEYOND_TYPE": "A value of a record is beyond the type of its column.",

@@ -18,7 +18,7 @@ from ecode.columns.inputs import input_buffers
 from ecode.columns.sink import Buffer, ColumnSink
 from ecode.columns.state import pack, read_log, text_bytes, unpack
 from ecode.environment import Mode
-from ecode.errors import Category, NotCompilable, ParameterError, Trap, diagnostic
+from ecode.errors import NotCompilable, ParameterError, Trap, index_detail, trap_at
 from ecode.limits import Limits
 from ecode.native import Kernel, Table, compile_kernel
 from ecode.native.table import Entry, address_of
@@ -288,6 +288,7 @@ class _Run:
             "progress": np.zeros(3, np.int64),
             "passed": np.empty(count, np.uint8),
             "traps": np.zeros(count if event.sites else 0, np.int32),
+            "trap_values": np.empty(2 * count if "trap_values" in event.entries else 0, np.int64),
             "wanted": np.zeros(1, np.int64),
             "frame": np.zeros(event.frame_bytes // 8 + 1, np.int64),
             "literals": np.frombuffer(event.literals + b"\0", np.uint8),
@@ -438,6 +439,9 @@ class _Run:
         found = []
         for event in np.flatnonzero(self.memory["traps"][: self.count]).tolist():
             site = self.program.event.sites[int(self.memory["traps"][event]) - 1]
-            where = diagnostic(self.program.texts[site.program], site.at, Category.TYPE, "")
-            found.append((event, Trap(site.kind, where.line, where.column, site.program, site.reason)))
+            detail = ""
+            if site.array:
+                detail = index_detail(site.array, *self.memory["trap_values"][2 * event : 2 * event + 2].tolist())
+            text = self.program.texts[site.program]
+            found.append((event, trap_at(text, site.at, site.kind, site.program, site.reason, detail)))
         return tuple(found)

@@ -9,7 +9,7 @@ from typing import Any
 from ecode import printf
 from ecode.arithmetic import compute, convert, is_floating, limits, round_single, wrap
 from ecode.environment import Function
-from ecode.errors import TrapKind
+from ecode.errors import TrapKind, index_detail
 from ecode.interpreter.memory import (
     Code,
     Frame,
@@ -55,6 +55,7 @@ from ecode.typed import (
     TypedProgram,
     Update,
     ValueType,
+    value_text,
 )
 from ecode.types import FLOAT64, STRING, Array, Basic, Kind, Pointer, Ref
 from ecode.work import BYTES, Work, shortest_text
@@ -238,11 +239,13 @@ class Expressions:
 
     def _character(self, node: Character) -> Code:
         string, index, at = self.value(node.string), self.value(node.index), node.at
+        name = value_text(node.string)
 
         def indexed(frame: Frame) -> int:
             text, i = string(frame), index(frame)
             if text is None or not 0 <= i <= len(text):
-                raise Trapped(TrapKind.INDEX_OUT_OF_RANGE, at)
+                detail = index_detail(name, i, -1 if text is None else len(text))
+                raise Trapped(TrapKind.INDEX_OUT_OF_RANGE, at, detail)
             return character(text, i)
 
         return indexed

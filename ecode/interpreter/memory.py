@@ -18,11 +18,11 @@ from ecode.types import Array, Basic, Kind, Ref
 
 
 class Trapped(Exception):  # noqa: N818  (private: the interpreter gives it a place and makes it a Trap)
-    """The event ends. `at` is the offset in the source; -1 lets the caller fill it in."""
+    """The event ends. `at` is the offset in the source; -1 lets the caller fill it in. `detail` has the values."""
 
-    def __init__(self, kind: TrapKind, at: int = -1) -> None:
+    def __init__(self, kind: TrapKind, at: int = -1, detail: str = "") -> None:
         super().__init__(kind)
-        self.kind, self.at = kind, at
+        self.kind, self.at, self.detail = kind, at, detail
 
 
 class Text(bytes):

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ecode.errors import TrapKind
+from ecode.errors import TrapKind, index_detail
 from ecode.interpreter.memory import Code, Frame, PointerValue, Text, Trapped, fresh, total
-from ecode.typed import AddressOf, Element, FieldOf, Local, Parameter, Place, Read, Target, is_of_input
+from ecode.typed import (
+    AddressOf,
+    Element,
+    FieldOf,
+    Local,
+    Parameter,
+    Place,
+    Read,
+    Target,
+    is_of_input,
+    place_text,
+)
 from ecode.types import Array
 
 if TYPE_CHECKING:
@@ -119,6 +130,7 @@ def _element(code: Expressions, place: Element) -> Code:
         array = array.array
     indices.reverse()
     find, measure = shape(code, array)
+    name = place_text(array)
 
     def element(frame: Frame) -> tuple[list[Any], int, int]:
         found = find(frame)
@@ -127,7 +139,7 @@ def _element(code: Expressions, place: Element) -> Code:
         flat = 0
         for (value, at), dim in zip(values, dims, strict=False):
             if not 0 <= value < dim:
-                raise Trapped(TrapKind.INDEX_OUT_OF_RANGE, at)
+                raise Trapped(TrapKind.INDEX_OUT_OF_RANGE, at, index_detail(name, value, dim))
             flat = flat * dim + value
         for dim in dims[len(values) :]:
             flat *= dim

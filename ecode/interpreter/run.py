@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ecode.environment import Mode
-from ecode.errors import Category, ParameterError, Trap, diagnostic
+from ecode.errors import ParameterError, Trap, trap_at
 from ecode.interpreter.convert import to_memory, to_plain
 from ecode.interpreter.expressions import Expressions
 from ecode.interpreter.memory import Frame, Trapped, fresh, spend, take
@@ -99,5 +99,4 @@ class Interpreter:
 
 def trap(source: str, trapped: Trapped) -> Trap:
     """The trap with its line and column."""
-    where = diagnostic(source, trapped.at, Category.TYPE, "")
-    return Trap(trapped.kind, where.line, where.column)
+    return trap_at(source, trapped.at, trapped.kind, detail=trapped.detail)

@@ -12,7 +12,7 @@ from ecode.errors import Category, CompileError, Diagnostic, diagnostic
 from ecode.limits import Limits
 from ecode.suggest import did_you_mean
 from ecode.typed import Constant, ValueType, Variable
-from ecode.types import Struct
+from ecode.types import Record, Ref, Struct
 
 
 class Mistake(Exception):  # noqa: N818  (private: it is reported, then swallowed)
@@ -92,9 +92,20 @@ class Context:
                     raise Mistake(name)
                 return meaning
         known = [n for scope in self.scopes for n in scope.names]
-        mistake = self.wrong_name(at, f"there is no {name!r}", self.hints.get(name) or did_you_mean(name, known))
+        hint = self.hints.get(name) or self._field_named(name) or did_you_mean(name, known)
+        mistake = self.wrong_name(at, f"there is no {name!r}", hint)
         self.scopes[-1].names[name] = Poisoned()
         raise mistake
+
+    def _field_named(self, name: str) -> str:
+        """A hint for the field of a parameter, whose record was left out; empty if nothing is near."""
+        fields = {
+            f.name: f"{param}.{f.name}"
+            for param, type_ in reversed(self.param_types.items())
+            if isinstance(type_, Record | Ref)
+            for f in self.structs[type_.name].fields
+        }
+        return f"did you mean {fields[name]!r}?" if name in fields else did_you_mean(name, fields, fields)
 
     def find_type(self, name: str) -> ValueType | None:
         return next((scope.types[name] for scope in reversed(self.scopes) if name in scope.types), None)

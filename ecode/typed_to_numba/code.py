@@ -93,8 +93,12 @@ class Code:
             self.emitter.line(f"budget -= {units}")
             self.emitter.trap("budget < 0", TrapKind.BUDGET_EXCEEDED, at)
 
-    def check_index(self, index: Expression, text: str, extent: str, at: int) -> None:
-        """Traps unless 0 <= index < extent; writes only what is not known already."""
+    def check_index(self, index: Expression, text: str, extent: str, at: int, array: str) -> None:
+        """Traps unless 0 <= index < extent; writes only what is not known already.
+
+        Args:
+            array: its text, for the message.
+        """
         if text.isdigit() and extent.isdigit() and int(text) < int(extent):
             return
         known = self._range(index)
@@ -107,7 +111,7 @@ class Code:
             return
         else:
             condition = f"{text} >= {extent}" if known.is_positive else f"{text} < 0"
-        self.emitter.trap(condition, TrapKind.INDEX_OUT_OF_RANGE, at)
+        self.emitter.trap_index(condition, at, array, text, extent)
 
     def _range(self, index: Expression) -> Range | None:
         while isinstance(index, Convert) and index.type == INT64:

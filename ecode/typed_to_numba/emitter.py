@@ -17,7 +17,7 @@ _WORDS = """
     range copy copy_present zero heap log wanted literals statics saved texts passed traps progress one_event kernel
     inline status trapped event row table count state budget frame bytes_left input_left columns_left max_int64
     min_int64 compare_bytes same_text same_bytes character strncmp strchr strrchr strstr suffix_start strspn strcspn
-    length_of attribute
+    length_of attribute trap_values
 """
 _PREFIXED = r"(load|store|as|saturated|quotient|remainder|c|find|texts|log|heap|budget)_\w+|t\d+|_*\d.*"
 _TAKEN = re.compile("|".join((_PREFIXED, *_WORDS.split())))
@@ -28,13 +28,15 @@ _SETTLED = re.compile(r"t\d+|-?\d+(\.\d+(e[-+]?\d+)?)?")
 class TrapSite:
     """A place where an event can end; `at` is its offset in the source of the `program` with that number.
 
-    `reason` says what is wrong with a record that is not damaged.
+    `reason` says what is wrong with a record that is not damaged. `array` is the text of what an index does not suit;
+    the index and the length are in `trap_values`.
     """
 
     kind: TrapKind
     at: int
     program: int = 0
     reason: str = ""
+    array: str = ""
 
 
 # What an event answers: dropped, passed, or `FIRST_TRAP` plus the number of the trap site. Below zero it has run out of
@@ -147,10 +149,22 @@ class Emitter:
 
     def trap(self, condition: str, kind: TrapKind, at: int, reason: str = "") -> None:
         """Ends the event if the condition holds."""
-        site = TrapSite(kind, at, self.program, reason)
+        self.line(f"if {condition}:", f"    return {self._answer(TrapSite(kind, at, self.program, reason))}")
+
+    def trap_index(self, condition: str, at: int, array: str, index: str, length: str) -> None:
+        """Ends the event if the condition holds, and keeps what the index and the length of the array were."""
+        answer = self._answer(TrapSite(TrapKind.INDEX_OUT_OF_RANGE, at, self.program, array=array))
+        values = self.entry("trap_values")
+        with self.block(f"if {condition}:"):
+            self.line(f"store_int64({values} + 16 * event, {index})")
+            self.line(f"store_int64({values} + 16 * event + 8, {length})")
+            self.line(f"return {answer}")
+
+    def _answer(self, site: TrapSite) -> int:
+        """What an event answers that ends there."""
         if site not in self.sites:
             self.sites.append(site)
-        self.line(f"if {condition}:", f"    return {FIRST_TRAP + self.sites.index(site)}")
+        return FIRST_TRAP + self.sites.index(site)
 
     def out_of(self, name: str, condition: str, wanted: str) -> None:
         """Asks for more of the memory `name` if the condition holds: `wanted` bytes or elements."""

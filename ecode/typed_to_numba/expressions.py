@@ -35,6 +35,7 @@ from ecode.typed import (
     Target,
     Update,
     ValueType,
+    value_text,
 )
 from ecode.typed_to_numba import numbers
 from ecode.typed_to_numba.calls import call
@@ -247,7 +248,8 @@ def _character(code: Code, node: Character) -> str:
     (start, length), (index,) = in_order(code, partial(value, code, node.string), partial(value, code, node.index))
     emitter = code.emitter
     start, length, index = (emitter.named(text) for text in (start, length, index))
-    emitter.trap(f"{start} == 0 or not 0 <= {index} <= {length}", TrapKind.INDEX_OUT_OF_RANGE, node.at)
+    bad, known = f"{start} == 0 or not 0 <= {index} <= {length}", f"-1 if {start} == 0 else {length}"
+    emitter.trap_index(bad, node.at, value_text(node.string), index, known)
     return f"character({start}, {length}, {index})"
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from ecode.bindings import Reader, Site
 from ecode.errors import TrapKind
 from ecode.layout import MEMORY_LAYOUT
-from ecode.typed import AddressOf, Element, FieldOf, Local, Parameter, Place, Read, Target, is_of_input
+from ecode.typed import AddressOf, Element, FieldOf, Local, Parameter, Place, Read, Target, is_of_input, place_text
 from ecode.typed_to_numba.code import Code, Parts, in_order, static_path
 from ecode.typed_to_numba.stored import InMemory
 from ecode.types import Array, Basic
@@ -105,10 +105,10 @@ def element(code: Code, place: Element) -> tuple[ArrayAt, str, str]:
     array = array_at(code, base)
     texts = in_order(code, *(partial(value, code, one.index) for one in indices))
     dims = array.extents(code)
-    flat = ""
+    flat, name = "", place_text(base)
     for (text,), one, dim in zip(texts, indices, dims, strict=False):
         index = emitter.named(text)
-        code.check_index(one.index, index, dim, one.at)
+        code.check_index(one.index, index, dim, one.at, name)
         flat = f"({flat}) * {dim} + {index}" if flat else index
     for dim in dims[len(indices) :]:
         flat = f"({flat}) * {dim}"

@@ -95,9 +95,9 @@ class Deriver:
             try:
                 program = programs[what] = ecode.compile(source, [*params, *more])
             except ecode.EcodeError as error:
-                reason = f"the {what} is no program for these events\n{error}"
+                reason = f"the {what} does not compile: {error.summary}"
                 is_lacking = not derivation.parameters and "there is no 'param'" in str(error)
-                hint = "give parameters={...} to derive_channel" if is_lacking else None
+                hint = "give parameters={...} to derive_channel" if is_lacking else error.hint
                 raise PbioError("PBIO_BAD_PROGRAM", reason, hint=hint) from error
             if program.statics:
                 raise PbioError(

@@ -167,9 +167,8 @@ class Programs:
             return None
         return PbioError(
             "PBIO_TRAP",
-            f"the {name} ended: {trap.message}",
+            f"the {name} ended: {trap.message}\n{trap.excerpt}",
             format=form,
-            hint="the program's text is in the format, or in the option that it came by",
         )
 
 

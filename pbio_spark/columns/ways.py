@@ -235,7 +235,8 @@ def _program(
     try:
         return ecode.compile(source, params, records=records, limits=limits)
     except ecode.EcodeError as error:
-        raise PbioError("PBIO_BAD_PROGRAM", f"the {what} is no program for these records\n{error}") from error
+        reason = f"the {what} does not compile: {error.summary}"
+        raise PbioError("PBIO_BAD_PROGRAM", reason, hint=error.hint) from error
 
 
 def _defaults(record: Record) -> dict[str, Default]:

@@ -1,6 +1,7 @@
 """Record types as JSON, short enough to be typed into an option.
 
-The first structure is the record, the others are those that it mentions; types are written as they are printed.
+The first structure is the record, the others are those that it mentions; types are written as they are printed, or as
+Spark and SQL call them.
 
     >>> load = json_to_record('{"Load": {"n": "int32", "hosts": "host[n]"}, "host": {"id": "string", "up": "*uint8"}}')
     >>> print(load)
@@ -14,19 +15,26 @@ The first structure is the record, the others are those that it mentions; types 
     }
     >>> json_to_record(record_to_json(load)) == load
     True
+    >>> print(json_to_record('{"Order": {"id": "bigint", "at": "timestamp", "price": "decimal(10,2)"}}'))
+    Order {
+      id: int64
+      at: int64
+      price: int64
+    }
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from ecode.suggest import did_you_mean
-from ecode.types import STRING, Array, Basic, Field, Kind, Notes, Pointer, Record, Ref, Struct, Type
+from ecode.types import CHAR, INT32, STRING, Array, Basic, Field, Kind, Notes, Pointer, Record, Ref, Struct, Type
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.spark_names import BINARY, SPARK_NAMES, spark_type
 from pbio_spark.formats.type_string import SIZES
 
 BASICS: dict[str, Basic] = {
@@ -55,9 +63,9 @@ def json_to_record(text: str | Mapping[str, Any]) -> Record:
     try:
         parsed = json.loads(text) if isinstance(text, str) else text
     except ValueError as error:
-        _bad(f"it is no JSON: {error}", "$")
+        _bad(f"the text is not JSON: {error}", "$")
     if not isinstance(parsed, dict) or not parsed:
-        _bad("it is no object of structures", "$")
+        _bad("the JSON is not an object of structures", "$")
     structs = [_struct(name, fields, parsed) for name, fields in parsed.items()]
     record = Record(tuple(structs))
     record_to_format(record)  # which refuses what no format could be: unknown counts, structures without end
@@ -73,30 +81,54 @@ def _struct(name: str, fields: Any, structs: Mapping[str, Any]) -> Struct:
         type_, default = what if isinstance(what, list) and len(what) == 2 else (what, None)
         if not isinstance(type_, str) or not isinstance(default, bool | int | float | str | None):
             _bad('a field is a type, or ["type", default]', path)
-        notes = Notes() if default is None else Notes(default=default)
-        made.append(Field(field, _type(type_.strip(), structs, path, 0), notes))
+        text = type_.strip()
+        if text.lower() == BINARY and text not in structs:
+            count = f"{field}_count"
+            if count not in fields:
+                made.append(Field(count, INT32, Notes(hidden=True)))
+            made.append(Field(field, Array(CHAR, (count,)), Notes(logical=BINARY, default=default)))
+            continue
+        made_of, logical = _type(text, structs, path, 0)
+        made.append(Field(field, made_of, Notes(logical=logical, default=default)))
     return Struct(name, tuple(made))
 
 
-def _type(text: str, structs: Mapping[str, Any], path: str, depth: int) -> Type:
+def _type(text: str, structs: Mapping[str, Any], path: str, depth: int) -> tuple[Type, str | None]:
+    """The type of a text, and the logical type of the values in it."""
     if depth > _DEEPEST:
         _bad("the type is nested too deeply", path)
     if text.startswith("*"):
-        return Pointer(_type(text[1:].strip(), structs, path, depth + 1))
+        target, logical = _type(text[1:].strip(), structs, path, depth + 1)
+        return Pointer(target), logical
     match = _DIMS.fullmatch(text)
     if match is not None:
         dims = tuple(int(dim) if dim.isdecimal() else dim for dim in match[2][1:-1].split("]["))
-        return Array(_type(match[1].strip(), structs, path, depth + 1), dims)
+        element, logical = _type(match[1].strip(), structs, path, depth + 1)
+        if logical is not None and isinstance(element, Array):  # the 16 chars of a decimal
+            return Array(element.element, (*dims, *element.dims)), logical
+        return Array(element, dims), logical
     if text.startswith("(") and text.endswith(")"):
         return _type(text[1:-1].strip(), structs, path, depth + 1)
     if text in structs:
-        return Ref(text)
+        return Ref(text), None
     if text in BASICS:
-        return BASICS[text]
-    return _bad(f"there is no type {text!r}", path, did_you_mean(text, [*BASICS, *structs]))
+        return BASICS[text], None
+    return spark_type(text) or _bad(f"type {text!r} is unknown", path, _hint(text, structs))
+
+
+def _hint(text: str, structs: Iterable[str]) -> str:
+    """What to write in place of an unknown type."""
+    outer = text.lower().partition("<")[0].strip()
+    if "<" in text and outer == "array":
+        return "an array is written int32[n], where n is an integer field of the same structure that holds its length"
+    if "<" in text and outer in ("struct", "map"):
+        return 'describe the structure beside the first one, {"Load": {"at": "point"}, "point": {"x": "double"}}'
+    if text.lower() == BINARY:
+        return "write char[n]; binary stands alone"
+    return did_you_mean(text, [*BASICS, *SPARK_NAMES, *structs]) or f"types are {', '.join(BASICS)}, or Spark's"
 
 
 def _bad(reason: str, path: str, hint: str = "") -> NoReturn:
     raise PbioError(
-        "PBIO_BAD_TYPE", reason, field=path, hint=hint or 'such as {"Load": {"n": "int32", "values": "float64[n]"}}'
+        "PBIO_BAD_TYPE", reason, field=path, hint=hint or 'write {"Load": {"n": "int32", "values": "float64[n]"}}'
     )

@@ -1,7 +1,8 @@
 """The values of options: a text as the user gave it -> what it means.
 
 The docstring of each function says in words what the text may be; docs/options.md and error messages show it. A text
-that is something else raises ValueError, KeyError, OverflowError, RecursionError or an error of the package.
+that is something else raises ValueError (`NotAValue` if more can be said), KeyError, OverflowError, RecursionError or
+an error of the package.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ from pbio_spark.formats.record_json import json_to_record
 from pbio_spark.globs import compile_glob
 from pbio_spark.paths import find_entry, folder_entries, full_path, locate, opened
 
+
+class NotAValue(ValueError):  # noqa: N818 - what it says
+    """A text is not a value of its option; the message says why, where more is known than what it should be."""
+
+
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
@@ -33,7 +39,7 @@ def names(value: str) -> tuple[str, ...]:
     if value.lstrip().startswith("["):
         listed = json.loads(value)
         if not all(isinstance(name, str) for name in listed):
-            raise ValueError("the list holds something that is not a text")
+            raise NotAValue("the list holds something other than strings")
         return tuple(listed)
     return tuple(name.strip() for name in value.split(",") if name.strip())
 
@@ -43,7 +49,7 @@ def format_ids(value: str) -> tuple[bytes, ...]:
     ids = tuple(bytes.fromhex(name) for name in names(value))
     for format_id in ids:
         if id_length(format_id) != len(format_id):
-            raise ValueError(f"{format_id.hex()} is no format ID")
+            raise NotAValue(f"{format_id.hex()} is not a format ID")
     return ids
 
 
@@ -55,21 +61,21 @@ def boolean(value: str) -> bool:
 def positive(value: str) -> int:
     """a positive whole number"""
     if (number := int(value)) < 1:
-        raise ValueError(f"{number} is not positive")
+        raise NotAValue(f"{number} is not positive")
     return number
 
 
 def whole(value: str) -> int:
     """a whole number from 0"""
     if not 0 <= (number := int(value)) < 1 << 63:
-        raise ValueError(f"{number} is negative, or too large")
+        raise NotAValue(f"{number} is negative, or too large")
     return number
 
 
 def depth(value: str) -> int:
     """a whole number up to 15"""
     if (number := int(value)) > 15:
-        raise ValueError(f"{number} is more than 15")
+        raise NotAValue(f"{number} is more than 15")
     return number
 
 
@@ -77,7 +83,7 @@ def size(value: str) -> int:
     """a positive number of bytes, `67108864`, `64m` or `64 MB`"""
     match = re.fullmatch(r"(\d+)\s*([kmgt]?)i?b?", value.strip().lower())
     if match is None:
-        raise ValueError("it is no number of bytes")
+        raise NotAValue("")
     return positive(str(int(match[1]) * _UNITS[match[2]]))
 
 
@@ -85,7 +91,7 @@ def seconds(value: str) -> float:
     """a time, `30s`, `15m`, `12h`, `7d` or `1w`"""
     match = re.fullmatch(r"(\d+)\s*(ms|[smhdw])", value.strip().lower())
     if match is None:
-        raise ValueError("it is no time with a unit")
+        raise NotAValue("")
     return int(match[1]) * _SECONDS[match[2]]
 
 
@@ -99,7 +105,7 @@ def aliases(value: str) -> dict[str, str]:
     """a JSON object `{"column": "field"}`, nested columns with dots between"""
     parsed = json.loads(value)
     if not isinstance(parsed, dict) or not all(isinstance(name, str) for name in parsed.values()):
-        raise ValueError("it is no object with texts")
+        raise NotAValue("it is not an object of strings")
     return parsed
 
 
@@ -107,9 +113,9 @@ def scalars(value: str) -> dict[str, Default]:
     """a JSON object `{"column": number, text, true or false}`, nested columns with dots between"""
     parsed = json.loads(value)
     if not isinstance(parsed, dict):
-        raise ValueError("it is no object")
+        raise NotAValue("it is not an object")
     if not all(isinstance(default, bool | int | float | str) for default in parsed.values()):
-        raise ValueError("a default is a number, a text, true or false")
+        raise NotAValue("a default is a number, a string, true or false")
     return parsed
 
 
@@ -124,10 +130,11 @@ def one_of(*words: str) -> Callable[[str], str]:
 
     def parse(value: str) -> str:
         if value.casefold() not in folded:
-            raise ValueError(did_you_mean(value, words) or "it is none of these")
+            raise NotAValue(did_you_mean(value, words))
         return folded[value.casefold()]
 
-    parse.__doc__ = ", ".join(f"`{word}`" for word in words)
+    quoted = [f"`{word}`" for word in words]
+    parse.__doc__ = " or ".join(filter(None, (", ".join(quoted[:-1]), quoted[-1])))
     return parse
 
 
@@ -136,15 +143,18 @@ def pattern(value: str) -> str:
     try:
         re.compile(value)
     except re.error as error:
-        raise ValueError(error) from None
+        raise NotAValue(error) from None
     return value
 
 
 def glob(value: str) -> str:
     r"""a glob as Hadoop has them, `*.ffs`, `[^a]*` or `{a,b}*`; `\` takes the meaning from what follows"""
     if not value:
-        raise ValueError("it fits no name")
-    compile_glob(value)
+        raise NotAValue("it fits no name")
+    try:
+        compile_glob(value)
+    except ValueError as error:
+        raise NotAValue(error) from None
     return value
 
 
@@ -158,9 +168,9 @@ def ending_place(value: str) -> str | tuple[int, ...]:
     if value.casefold() == "latest":
         return "latest"
     if value.lstrip().startswith("{"):
-        raise ValueError("a space has one order: one position for all channels")
+        raise NotAValue("a space has one order: one position for all channels")
     if not re.fullmatch(r"\d{1,18}(\.\d{1,18}){2}|\d{1,18}", value, re.ASCII):
-        raise ValueError("it is no position")
+        raise NotAValue("it is not a position")
     return tuple(map(int, value.split(".")))
 
 
@@ -184,14 +194,14 @@ def reader_formats(value: str) -> tuple[str | Record, ...]:
 def ratio(value: str) -> float:
     """a number from 0 to 1"""
     if not 0 <= (parsed := float(value)) <= 1:
-        raise ValueError(f"{value} is not between 0 and 1")
+        raise NotAValue(f"{value} is not between 0 and 1")
     return parsed
 
 
 def count(value: str) -> float:
     """a number from 0"""
     if not (parsed := float(value)) >= 0:
-        raise ValueError(f"{value} is negative")
+        raise NotAValue(f"{value} is negative")
     return parsed
 
 
@@ -199,7 +209,7 @@ def weights(value: str) -> dict[str, float]:
     """a JSON object `{"field": weight}`, nested fields with dots between"""
     parsed = json.loads(value)
     if not isinstance(parsed, dict) or not all(isinstance(weight, int | float) for weight in parsed.values()):
-        raise ValueError("it is no object with numbers")
+        raise NotAValue("it is not an object of numbers")
     return {path: float(weight) for path, weight in parsed.items()}
 
 
@@ -211,7 +221,7 @@ files `<to>.ecode`"""
     fs, folder = locate(value)
     found = find_entry(fs, folder)
     if found is None or found.kind != "folder":
-        raise ValueError(f"{value} is neither a JSON list nor a folder")
+        raise NotAValue(f"{value} is neither a JSON list nor a folder")
     programs: list[TransformText] = []
     for name, entry in sorted(folder_entries(fs, folder).items()):
         if entry.kind == "file" and name.endswith(".ecode"):
@@ -222,19 +232,19 @@ files `<to>.ecode`"""
 
 def _transform(said: object) -> TransformText:
     if not isinstance(said, dict):
-        raise ValueError("it is no list of objects with texts")
+        raise NotAValue("it is not a list of objects of strings")
     for key in said:
         if key not in ("from", "to", "ecode"):
-            raise ValueError(did_you_mean(key, ("from", "to", "ecode")) or f"there is no {key!r} in a transform")
+            raise NotAValue(did_you_mean(key, ("from", "to", "ecode")) or f"a transform has no {key!r}")
     source, target = (one if isinstance(one, str) else _type_text(one) for one in (said.get("from", ""), said["to"]))
     if not isinstance(said["ecode"], str):
-        raise ValueError("it is no list of objects with texts")
+        raise NotAValue("it is not a list of objects of strings")
     return source, target, said["ecode"]
 
 
 def _type_text(said: object) -> str:
     """A record type that stands as JSON in JSON. Raises PBIO_BAD_TYPE."""
     if not isinstance(said, dict):
-        raise ValueError("it is no list of objects with texts")
+        raise NotAValue("it is not a list of objects of strings")
     json_to_record(said)
     return json.dumps(said)

@@ -16,9 +16,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import fields
+from json import JSONDecodeError
 
 from ecode.suggest import did_you_mean
 from pbio_spark.errors import PbioError
+from pbio_spark.source.option_values import NotAValue
 from pbio_spark.source.options import READS, WRITES, Options, Scope, option_name
 
 TOLERATED = frozenset(
@@ -75,14 +77,27 @@ def parse_options(given: Mapping[str, str], *scopes: Scope) -> Options:
         try:
             parsed[entry.name] = entry.metadata["parse"](value)
         except (*WRONG, PbioError) as error:
-            raise PbioError(
-                "PBIO_BAD_OPTION",
-                f"option {option_name(entry.name)!r} cannot be {value[:200]!r}",
-                hint=f"it is {entry.metadata['parse'].__doc__}" + (f" ({error})" if type(error) is ValueError else ""),
-            ) from None
+            raise _bad_value(option_name(entry.name), value, entry.metadata["parse"].__doc__, error) from None
     if set(scopes) <= {*READS, *WRITES}:
         _check_place(parsed, is_read=set(scopes) <= set(READS))
     return Options(**parsed)  # type: ignore[arg-type]
+
+
+def _bad_value(name: str, value: str, what: str, error: Exception) -> PbioError:
+    """The error of a value that is none: the most that is known of the reason, or else what the value should be."""
+    reason, hint = f"option {name!r} cannot be {value[:200]!r}", f"give {what}"
+    if isinstance(error, PbioError):
+        reason, hint = f"{reason}: {error.reason}", error.hint or hint
+        return PbioError("PBIO_BAD_OPTION", reason, file=error.file, field=error.field, hint=hint)
+    if isinstance(error, JSONDecodeError):
+        reason += f": {error.msg} at character {error.pos + 1}"
+    elif isinstance(error, KeyError) and value.lstrip().startswith(("[", "{")):
+        reason += f": {error.args[0]!r} is missing"
+    elif isinstance(error, NotAValue) and str(error).startswith("did you mean"):
+        hint = f"{error} {what} are possible"
+    elif isinstance(error, NotAValue) and str(error):
+        reason += f": {error}"
+    return PbioError("PBIO_BAD_OPTION", reason, hint=hint)
 
 
 def _check_place(parsed: Mapping[str, object], *, is_read: bool) -> None:

@@ -408,3 +408,27 @@ def test_recursive_records_and_impossible_values() -> None:
         program.kernel()
     while deep["next"]:  # taken apart from the outside, so that freeing it does not recurse
         deep = deep["next"]
+
+
+@pytest.mark.parametrize(
+    ("source", "detail"),
+    [
+        ("{ int a[3]; int i = input.n; a[i] = 1; }", "index 7, but 'a' has length 3"),
+        ("{ double d = input.v[input.n - 8]; }", "index -1, but 'input.v' has length 2"),
+        ("{ double d = input.w[1][input.n]; }", "index 7, but 'input.w' has length 4"),
+        ("{ int c = input.s[input.n]; }", "index 7, but 'input.s' has length 2"),
+        ("{ int c = input.t[0]; }", "'input.t' is null"),
+    ],
+)
+def test_an_index_is_told_with_its_array_and_the_length(source: str, detail: str) -> None:
+    fields = [Field("n", INT32), Field("c", INT32), Field("v", Array(FLOAT64, ("c",)))]
+    fields += [Field("w", Array(FLOAT64, (2, 4))), Field("s", STRING), Field("t", STRING)]
+    program = ecode.compile(source, [ecode.Param("input", record("input", fields))], None)
+    value = {"n": 7, "c": 2, "v": [1.0, 2.0], "w": [[0.0] * 4] * 2, "s": "ab", "t": None}
+    with pytest.raises(ecode.Trap) as caught:
+        program.run({"input": value})
+    assert caught.value.detail == detail
+    assert str(caught.value).endswith(f": {detail}")
+    assert caught.value.excerpt.splitlines()[0] == f"    {source}"
+    ((_, trap),) = program.kernel().run({"input": batch_of(program, "input", [value])}, 1).traps
+    assert str(trap) == str(caught.value)

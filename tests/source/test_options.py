@@ -51,11 +51,11 @@ def test_values(name: str, value: str, parsed: object) -> None:
         ("modifiedAfter", "yesterday", "a time"),
         ("recursiveFieldMaxDepth", "16", "15"),
         ("fieldAliases", "a=b", "JSON"),
-        ("fieldAliases", '{"a": 1}', "texts"),
+        ("fieldAliases", '{"a": 1}', "strings"),
         ("defaults", '{"a": [1]}', "number"),
         ("defaults", "[]", "object"),
-        ("transforms", "[1]", "objects with texts"),
-        ("transforms", '[{"from": 1, "to": "a", "ecode": "b"}]', "objects with texts"),
+        ("transforms", "[1]", "objects of strings"),
+        ("transforms", '[{"from": 1, "to": "a", "ecode": "b"}]', "objects of strings"),
         ("startingOffsets", '{"counts": {"0": 7}}', "one position for all channels"),
         ("channelPattern", "(", "regular expression"),
         ("channelPattern", "a{99999999999999999999}", "regular expression"),
@@ -70,8 +70,7 @@ def test_bad_values(name: str, value: str, hint: str) -> None:
         parse_options({name: value}, Scope.READ, Scope.STREAM)
     assert caught.value.code == "PBIO_BAD_OPTION"
     assert f"{name!r} cannot be {value[:200]!r}" in caught.value.reason
-    assert caught.value.hint is not None
-    assert hint in caught.value.hint
+    assert hint in str(caught.value).replace(value[:200], "")
 
 
 def test_unknown_options_suggest_a_near_one() -> None:

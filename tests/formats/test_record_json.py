@@ -1,0 +1,76 @@
+"""Record types as JSON: types as PBIO prints them, and as Spark and SQL call them."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from ecode.types import STRING
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.arrow_to_ddl import arrow_to_ddl
+from pbio_spark.formats.arrow_to_record import arrow_to_record
+from pbio_spark.formats.record_json import json_to_record
+from pbio_spark.formats.spark_names import SPARK_NAMES, spark_type
+
+SCALARS = [
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(), pa.string(), pa.binary()),
+    *(pa.date32(), pa.timestamp("us", tz="UTC"), pa.timestamp("us"), pa.decimal128(10, 2), pa.decimal128(38, 6)),
+]
+
+
+@pytest.mark.parametrize("arrow", SCALARS, ids=str)
+def test_what_spark_calls_a_type_is_the_field_that_it_is_written_as(arrow: pa.DataType) -> None:
+    schema = pa.schema([("x", arrow)])
+    name = arrow_to_ddl(schema).removeprefix("x ")
+    for said in (name, name.lower(), f"  {name} "):
+        assert json_to_record({"t": {"x": said}}) == arrow_to_record(schema, "t")
+
+
+@pytest.mark.parametrize(
+    ("said", "arrow"), [("timestamp", pa.timestamp("us", tz="UTC")), ("decimal(38,6)", SCALARS[-1])]
+)
+def test_arrays_and_pointers_keep_what_their_values_mean(said: str, arrow: pa.DataType) -> None:
+    wanted = arrow_to_record(pa.schema([("x", pa.list_(arrow))]), "t").fields[1]
+    made = json_to_record({"t": {"x_count": "int", "x": f"{said}[x_count]"}}).fields[1]
+    assert made == wanted
+    assert json_to_record({"t": {"x": f"*{said}"}}).fields[0].notes == wanted.notes
+
+
+def test_a_structure_or_a_type_of_pbio_goes_first() -> None:
+    record = json_to_record({"t": {"at": "date", "k": "char"}, "date": {"day": "int"}})
+    assert str(record.fields[0].type) == "date"
+    assert str(record.fields[1].type) == "char"
+
+
+@pytest.mark.parametrize("name", ["VARCHAR(20)", "char(3)", "varchar( 5 )"])
+def test_a_length_is_not_kept(name: str) -> None:
+    assert spark_type(name) == (STRING, None)
+
+
+@pytest.mark.parametrize("name", ["decimal(39,0)", "decimal(2,3)", "decimal(0)", "interval day", "char(0)", ""])
+def test_what_is_none(name: str) -> None:
+    assert spark_type(name) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        ("bigit", "did you mean 'bigint'?"),
+        ("array<int>", "int32[n]"),
+        ("struct<a: int>", "describe the structure"),
+        ("binary[n]", "write char[n]"),
+    ],
+)
+def test_an_unknown_type_is_answered_with_what_to_write(said: str, hint: str) -> None:
+    with pytest.raises(PbioError) as caught:
+        json_to_record(json.dumps({"t": {"n": "int", "x": said}}))
+    assert caught.value.code == "PBIO_BAD_TYPE"
+    assert caught.value.field == "$.t.x"
+    assert hint in str(caught.value)
+    assert '{"Load"' not in str(caught.value) or said.startswith("struct")
+
+
+def test_the_names_are_known_as_lower_case() -> None:
+    assert all(name == name.lower() and spark_type(name.upper()) == SPARK_NAMES[name] for name in SPARK_NAMES)

@@ -1,11 +1,14 @@
 """The `pbio` command: look into PBIO/FFS files from a shell.
 
 console    what all verbs share: files and standard input, errors, progress
+usage      what was typed wrongly, in one line
 formats    `pbio formats`, `pbio schema`: what is in a file
 cat        `pbio cat`, `pbio count`: the records
 verify     `pbio verify`: is every byte sound
 index      `pbio index`: outlines beside files, for splitting
-convert    `pbio convert`: records as Parquet
+convert    `pbio convert`: records as Parquet, CSV, JSON lines or Arrow, and JSON lines as records
+tables     what `convert` writes
+from_json  what it makes of JSON lines
 matching   `pbio diff`, `pbio match`, `pbio lineage`: which format reaches which
 hexdump    `pbio hexdump`: one place, byte by byte
 space      `pbio space`: channel spaces and the events in them
@@ -14,11 +17,12 @@ space      `pbio space`: channel spaces and the events in them
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
 from morph import MorphError
-from pbio_spark.cli import cat, console, convert, formats, hexdump, index, matching, space, verify
+from pbio_spark.cli import cat, console, convert, formats, hexdump, index, matching, space, usage, verify
 from pbio_spark.errors import PbioError
 
 app = typer.Typer(
@@ -27,6 +31,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for verb in (
@@ -46,13 +51,37 @@ for verb in (
 app.add_typer(space.app, name="space")
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print(f"pbio-spark {version('pbio-spark')}")
+        except PackageNotFoundError:
+            print("pbio-spark, not installed")
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version.")]
+
+
+@app.callback()
+def _all(version: Version = False) -> None:
+    """Look into PBIO/FFS files. FILE may be a folder, or - for standard input."""
+
+
 def main() -> None:
     """Run the command line in `sys.argv`. Exit code 0: done; 1: an error, told on standard error; 2: misused."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
-        app()
+        with usage.in_one_line():
+            code = app(prog_name="pbio", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        usage.go_quietly()
     except (PbioError, MorphError, OSError) as error:
         console.report(error)
         sys.exit(1)
+    sys.exit(code if isinstance(code, int) else 0)

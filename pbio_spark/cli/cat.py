@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
-from pbio_spark.cli.console import Files, each_file, expand, items, printable, printable_lines
+from pbio_spark.cli.console import Files, each_file, expand, items, name_record, printable, printable_lines, report
 from pbio_spark.errors import PbioError
 from pbio_spark.wire import Item, Kind, Scanner, items_to_json, read_block, record_to_json
 from pbio_spark.wire.jsonl import to_text
+
+Bad: TypeAlias = Callable[[Item, PbioError], None]
+"""Takes a record that cannot be decoded, and why."""
 
 DATA_LINE = '{"kind":"data",'
 
@@ -21,31 +25,57 @@ def cat(
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Comments, formats and index blocks too.")] = False,
     number: Annotated[int | None, typer.Option("-n", min=0, help="Stop after so many lines of each file.")] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Go on after a record that cannot be decoded; say so on standard error.")
+    ] = False,
 ) -> None:
-    """Print the records of files, in file order."""
+    """Print the records of files, in file order.
+
+    \b
+    Examples:
+      pbio cat -n 3 readings.ffs
+      pbio cat --json readings.ffs
+      pbio cat --skip-bad readings.ffs
+    """
     paths = list(expand(files))
     lines_of = _json_lines if json else _text_lines
+    skipped = 0
 
     def show(scanner: Scanner) -> None:
         if len(paths) > 1:
             name = scanner.window.name
             print(to_text({"kind": "file", "path": name}) if json else f"==> {printable(name)} <==")
-        for line in islice(lines_of(scanner, everything), number):
+
+        def bad(item: Item, error: PbioError) -> None:
+            nonlocal skipped
+            named = name_record(scanner, item, error)
+            if not skip_bad:
+                raise named
+            report(named)
+            skipped += 1
+
+        for line in islice(lines_of(scanner, everything, bad), number):
             print(line)
 
     each_file(paths, show)
+    if skipped:
+        print(f"pbio: bad records skipped: {skipped}", file=sys.stderr)
 
 
-def _json_lines(scanner: Scanner, everything: bool) -> Iterator[str]:
-    return (line for line in items_to_json(scanner) if everything or line.startswith(DATA_LINE))
+def _json_lines(scanner: Scanner, everything: bool, bad: Bad) -> Iterator[str]:
+    return (line for line in items_to_json(scanner, bad) if everything or line.startswith(DATA_LINE))
 
 
-def _text_lines(scanner: Scanner, everything: bool) -> Iterator[str]:
+def _text_lines(scanner: Scanner, everything: bool, bad: Bad) -> Iterator[str]:
     for item in scanner.items():
         match item.kind:
             case Kind.DATA:
-                format_ = scanner.format_of(item)
-                value = record_to_json(format_, scanner.read(item), file=scanner.window.name, offset=item.payload)
+                try:
+                    format_ = scanner.format_of(item)
+                    value = record_to_json(format_, scanner.read(item), file=scanner.window.name, offset=item.payload)
+                except PbioError as error:
+                    bad(item, error)
+                    continue
                 yield f"{printable(format_.name)} {printable(value)}"
             case Kind.COMMENT if everything:
                 yield f"# {printable(scanner.comment(item).decode(errors='backslashreplace'))}"
@@ -64,12 +94,24 @@ def _block_line(scanner: Scanner, item: Item) -> str:
 
 
 def count(files: Files) -> None:
-    """Count records, without decoding them; with several files, of each."""
+    """Count records, without decoding them; with several files, of each and of all.
+
+    \b
+    Example:
+      pbio count readings.ffs
+    """
     paths = list(expand(files))
+    total = 0
 
     def show(scanner: Scanner) -> None:
+        nonlocal total
         for _ in items(scanner):
             pass
+        total += scanner.ordinal
         print(f"{scanner.ordinal}  {printable(scanner.window.name)}" if len(paths) > 1 else scanner.ordinal)
 
-    each_file(paths, show)
+    try:
+        each_file(paths, show)
+    finally:
+        if len(paths) > 1:
+            print(f"{total}  total")

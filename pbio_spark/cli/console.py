@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from shutil import copyfileobj
 from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 
@@ -19,14 +19,22 @@ from pbio_spark.globs import is_hidden
 from pbio_spark.paths import Entry, find_entry, folder_entries, locate
 from pbio_spark.paths import opened as open_path
 from pbio_spark.spaces import SPACE, space_above
-from pbio_spark.wire import Item, Scanner, refuse_bp_folder
+from pbio_spark.wire import Item, Kind, Scanner, refuse_bp_folder
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
     from rich.progress import Progress
 
+    from ecode.types import Record
+
 Files: TypeAlias = Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, folders, or - for stdin.")]
 OneFile: TypeAlias = Annotated[str, typer.Argument(metavar="FILE", help="A file, or - for stdin.")]
+TypeText: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--type", metavar="JSON", help='The record type, {"name": {"field": "type"}}, or @FILE with such JSON.'
+    ),
+]
 
 STEP = 1024
 """Items between two looks at the progress bar."""
@@ -132,12 +140,31 @@ def items(scanner: Scanner) -> Iterator[Item]:
             yield item
 
 
+def said_type(text: str) -> Record:
+    """The record type of an option: JSON, or @FILE with such JSON. Raises PBIO_BAD_TYPE."""
+    from pbio_spark.formats.record_json import json_to_record
+
+    if text.startswith("@"):
+        text = Path(text[1:]).read_text(encoding="utf-8", errors="replace")
+    return json_to_record(text)
+
+
 def progress_bar() -> Progress:
     """A bar on standard error, if that is a terminal; it goes away when the work is done."""
     from rich.console import Console
     from rich.progress import Progress
 
     return Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+
+
+def name_record(scanner: Scanner, item: Item, error: PbioError) -> PbioError:
+    """The error with the number, the offset and the format of the record that it is about."""
+    if item.kind is Kind.DATA:
+        form = scanner.formats.get(item.format_id)
+        named = None if form is None else f"{form.name} ({form.id.hex()})"
+        error.reason = f"record {item.ordinal} at offset {item.offset}: {error.reason}"
+        error.format = named or error.format
+    return error.at(file=scanner.window.name, offset=item.offset)
 
 
 def report(error: Exception) -> None:

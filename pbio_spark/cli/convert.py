@@ -1,44 +1,108 @@
-"""`pbio convert`: records into a file of another kind."""
+"""`pbio convert`: records into a file of another kind, and JSON lines into records."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pbio_spark.cli.console import Files, each_file, expand, opened, printable, progress_bar
+from pbio_spark.cli.console import Files, TypeText, each_file, expand, opened, printable, progress_bar, said_type
 from pbio_spark.cli.formats import Contents, Depth, Name
+from pbio_spark.cli.matching import one_format
+from pbio_spark.cli.tables import Target, table_writer, target_of
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import is_local, locate
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-class Target(StrEnum):
-    """What records can be converted to."""
+    from pbio_spark.columns.read import Wanted
+    from pbio_spark.formats import Format
 
-    PARQUET = "parquet"
+LikeFile = Annotated[
+    str | None, typer.Option("--like", metavar="FILE", help="A file of that type: FILE, FILE#NAME or FILE#ID.")
+]
 
 
 def convert(
     files: Files,
     output: Annotated[str, typer.Option("--output", "-o", metavar="PATH", help="The file to write.")],
-    to: Annotated[Target, typer.Option("--to", help="What to write.")] = Target.PARQUET,
+    to: Annotated[Target | None, typer.Option("--to", help="What to write; otherwise the suffix says it.")] = None,
     name: Name = None,
     depth: Depth = -1,
+    type_: TypeText = None,
+    like: LikeFile = None,
+    null_value: Annotated[
+        float | None, typer.Option("--null-value", metavar="NUMBER", help="What a null in JSON becomes, where it must.")
+    ] = None,
 ) -> None:
-    """Write the records of all files, of any version and machine, into one file of columns; whole or not at all."""
-    import pyarrow.parquet as pq
+    """Write the records of all files, of any version and machine, into one file of columns; whole or not at all.
 
-    from pbio_spark.columns.read import Part, Wanted, read_batches
-    from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
+    The suffix of PATH says what it becomes: .parquet, .csv, .jsonl (or .json, .ndjson), .arrow. Files of JSON lines, by
+    their names, become records: PATH ends in .ffs or .pbio, and the type is that of --type, of --like, or what the
+    lines have.
+
+    \b
+    Examples:
+      pbio convert readings.ffs -o readings.parquet
+      pbio convert readings.ffs -o readings.jsonl
+      pbio convert readings.jsonl -o again.ffs
+      pbio convert small.jsonl -o small.ffs --type '{"small": {"n": "int", "at": "timestamp"}}'
+    """
+    from pbio_spark.cli.from_json import is_lines
 
     fs, target = locate(output)
     if not is_local(fs):
         raise PbioError("PBIO_BAD_PATH", "the file is written on the local disk", file=output)
-    found = Contents()
+    if output.endswith("/") or os.path.isdir(target):
+        hint = "name a file in it, such as " + os.path.join(output, "records.parquet")
+        raise PbioError("PBIO_BAD_PATH", "the output is a folder, and one file is written", file=output, hint=hint)
+    kind = target_of(output, to)
     paths = list(expand(files))
+    are_lines = [is_lines(path) or (path == "-" and kind is Target.PBIO) for path in paths]
+    if any(are_lines) != (kind is Target.PBIO) or not (all(are_lines) or not any(are_lines)):
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            "JSON lines become records, and records become columns",
+            file=output,
+            hint="for records, name files in .jsonl and an output in .ffs; for columns, files of records and an output "
+            "in .parquet, .csv, .jsonl or .arrow",
+        )
+    partial = f"{target}.partial"
+    try:
+        if kind is Target.PBIO:
+            rows, what = _to_records(paths, partial, target, type_, like, null_value)
+        else:
+            if type_ is not None or like is not None or null_value is not None:
+                raise typer.BadParameter("--type, --like and --null-value are for JSON lines")
+            rows, what = _to_columns(paths, partial, kind, name, depth)
+        os.replace(partial, target)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(partial)
+    print(f"{printable(output)}: {rows} rows of {printable(what)}")
+
+
+def rows_of_records(paths: list[str]) -> Iterator[dict[str, Any]]:
+    """The records of files, which have one name, as rows."""
+    from pbio_spark.columns.read import Part, read_batches
+
+    wanted = _wanted(paths, None, -1)
+    for path in paths:
+        with opened(path) as file:
+            for batch in read_batches(wanted, Part(path), file):
+                yield from batch.to_pylist()
+
+
+def _wanted(paths: list[str], name: str | None, depth: int) -> Wanted:
+    """The columns of the records of one name. Raises PBIO_SEVERAL_FORMATS."""
+    from pbio_spark.columns.read import Wanted
+    from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
+
+    found = Contents()
     each_file(paths, found.add)
     unions = found.unions(name)
     if len(unions) != 1:
@@ -46,20 +110,44 @@ def convert(
         reason = f"the files hold formats of several names: {present}" if present else "the files hold no format"
         raise PbioError("PBIO_SEVERAL_FORMATS", reason, hint="choose one with --name")
     presentation = Presentation(recursive_depth=depth)
-    wanted = Wanted(record_to_arrow(unions[0], presentation), presentation, names=(unions[0].name,))
+    return Wanted(record_to_arrow(unions[0], presentation), presentation, names=(unions[0].name,))
+
+
+def _to_columns(paths: list[str], partial: str, kind: Target, name: str | None, depth: int) -> tuple[int, str]:
+    """Write the records of one name as columns. Returns how many, and of what name."""
+    from pbio_spark.columns.read import Part, read_batches
+
+    wanted = _wanted(paths, name, depth)
     rows = 0
-    partial = f"{target}.partial"
-    try:
-        with progress_bar() as bar, pq.ParquetWriter(partial, wanted.schema) as writer:
-            for path in paths:
-                with opened(path) as file:
-                    size = file.seek(0, os.SEEK_END)
-                    watched = bar.wrap_file(file, total=size, description=printable(os.path.basename(path)))
-                    for batch in read_batches(wanted, Part(path), watched):
-                        writer.write_batch(batch)
-                        rows += batch.num_rows
-        os.replace(partial, target)
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(partial)
-    print(f"{printable(output)}: {rows} rows of {printable(unions[0].name)}")
+    with progress_bar() as bar, table_writer(partial, kind, wanted.schema) as writer:
+        for path in paths:
+            with opened(path) as file:
+                size = file.seek(0, os.SEEK_END)
+                watched = bar.wrap_file(file, total=size, description=printable(os.path.basename(path)))
+                for batch in read_batches(wanted, Part(path), watched):
+                    writer.write_batch(batch)
+                    rows += batch.num_rows
+    return rows, wanted.names[0]
+
+
+def _to_records(
+    paths: Sequence[str], partial: str, target: str, type_: str | None, like: str | None, null_value: float | None
+) -> tuple[int, str]:
+    """Write JSON lines as records. Returns how many, and of what name."""
+    from pbio_spark.cli.from_json import infer, write_pbio
+    from pbio_spark.formats.arrow_schema import record_to_arrow
+    from pbio_spark.formats.arrow_to_record import arrow_to_record
+    from pbio_spark.formats.layout import record_to_format
+
+    if type_ is not None and like is not None:
+        raise typer.BadParameter("only one of --type and --like")
+    form: Format
+    schema: pa.Schema
+    if type_ is None and like is None:
+        schema = infer(paths)
+        stem = os.path.splitext(os.path.basename(target))[0]
+        form = record_to_format(arrow_to_record(schema, stem))
+    else:
+        form = one_format(like) if like is not None else record_to_format(said_type(type_ or ""))
+        schema = record_to_arrow(form.record)
+    return write_pbio(paths, partial, form, schema, null_value), form.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, TypeAlias
 
@@ -10,12 +11,13 @@ import typer
 
 from ecode.errors import valid_text
 from ecode.suggest import did_you_mean
-from ecode.types import Record
+from ecode.types import Notes, Record, Struct
 from pbio_spark.cli.console import Files, each_file, expand, items, printable, printable_lines, table
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.merge import merge
 from pbio_spark.wire import Kind, Scanner
+from pbio_spark.wire.jsonl import Json, to_text
 
 Name: TypeAlias = Annotated[str | None, typer.Option("--name", help="Only the formats of this name.")]
 Depth: TypeAlias = Annotated[int, typer.Option("--depth", help="How deep a recursive structure may go.")]
@@ -56,27 +58,54 @@ class Contents:
 def formats(
     files: Files,
     layout: Annotated[bool, typer.Option("--layout", help="Show each format's fields with sizes and offsets.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object for each format and line.")] = False,
 ) -> None:
-    """List the formats of all files, with the records and bytes that each has in them."""
+    """List the formats of all files, with the records and bytes that each has in them.
+
+    \b
+    Examples:
+      pbio formats readings.ffs
+      pbio formats --json readings.ffs
+    """
+    if json and layout:
+        raise typer.BadParameter("only one of --layout and --json")
     found = Contents()
     paths = list(expand(files))
     try:
         each_file(paths, found.add)
     finally:
-        rows = []
-        for id_ in {**found.formats, **found.records}:
-            format_ = found.formats.get(id_)
-            what = (
-                ("?", id_.hex() or "none", "?", "?")
-                if format_ is None
-                else (printable(format_.name), id_.hex(), format_.machine, str(len(format_.structs[0].fields)))
-            )
-            rows.append((*what, str(found.records[id_]), str(found.sizes[id_])))
-        print(table(("name", "ID", "machine", "fields", "records", "bytes"), rows, right="fields records bytes"))
+        print(_to_lines(found) if json else _to_table(found))
     if layout:
         for format_ in found.formats.values():
             print()
             print(printable_lines(str(format_)))
+
+
+def _to_table(found: Contents) -> str:
+    rows = []
+    for id_ in {**found.formats, **found.records}:
+        format_ = found.formats.get(id_)
+        what = (
+            ("?", id_.hex() or "none", "?", "?")
+            if format_ is None
+            else (printable(format_.name), id_.hex(), format_.machine, str(len(format_.structs[0].fields)))
+        )
+        rows.append((*what, str(found.records[id_]), str(found.sizes[id_])))
+    return table(("name", "ID", "machine", "fields", "records", "bytes"), rows, right="fields records bytes")
+
+
+def _to_lines(found: Contents) -> str:
+    return "\n".join(to_text(_format_to_json(found, id_)) for id_ in {**found.formats, **found.records})
+
+
+def _format_to_json(found: Contents, id_: bytes) -> Json:
+    """A format and what there is of it; of one that no file describes the ID only."""
+    form = found.formats.get(id_)
+    facts: dict[str, Json] = {"name": None, "id": id_.hex(), "machine": None, "fields": None}
+    if form is not None:
+        fields = {f.name: str(f.type) for f in form.record.fields}
+        facts = {"name": form.name, "id": id_.hex(), "machine": form.machine, "fields": fields}
+    return {**facts, "records": found.records[id_], "bytes": found.sizes[id_]}
 
 
 def schema(
@@ -87,7 +116,13 @@ def schema(
     name: Name = None,
     depth: Depth = -1,
 ) -> None:
-    """Show the record type that a reader of all files gets: the union of the versions of each format name."""
+    """Show the record type that a reader of all files gets: the union of the versions of each format name.
+
+    \b
+    Examples:
+      pbio schema readings.ffs
+      pbio schema --spark readings.ffs
+    """
     if spark + arrow + json > 1:
         raise typer.BadParameter("only one of --spark, --arrow and --json")
     found = Contents()
@@ -96,9 +131,37 @@ def schema(
         print(_to_text(record, depth, spark, arrow, json))
 
 
+def _struct_to_text(struct: Struct) -> str:
+    """A structure with one line for each field, and what the sender says of it."""
+    width = max((len(f"{f.name}: {f.type}") for f in struct.fields), default=0)
+    lines = [f"  {f'{f.name}: {f.type}':{width}}  {', '.join(_said(f.notes))}".rstrip() for f in struct.fields]
+    return "\n".join([f"{struct.name} {{", *lines, "}"])
+
+
+def _said(notes: Notes) -> Iterator[str]:
+    """What notes say, in words.
+
+    >>> list(_said(Notes(logical="timestamp", units="kPa", default=0.5, symbols=(("red", 0),))))
+    ['timestamp', 'unit kPa', 'default 0.5', 'red = 0']
+    """
+    if notes.logical is not None:
+        yield notes.logical
+    if notes.units is not None:
+        yield f"unit {notes.units}"
+    if notes.accuracy is not None:
+        yield f"accuracy {notes.accuracy}"
+    if notes.default is not None:
+        yield f"default {notes.default!r}"
+    if notes.weight is not None:
+        yield f"weight {notes.weight:g}"
+    yield from (f"{name} = {value}" for name, value in notes.symbols)
+    if notes.hidden:
+        yield "hidden"
+
+
 def _to_text(record: Record, depth: int, spark: bool, arrow: bool, json: bool) -> str:
     if not (spark or arrow or json):
-        return printable_lines(str(record))
+        return printable_lines("\n".join(_struct_to_text(struct) for struct in record.structs))
     from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
     from pbio_spark.formats.arrow_to_ddl import arrow_to_ddl, arrow_to_spark_json
 

@@ -33,7 +33,12 @@ def hexdump(
     at: Annotated[str, typer.Option("--at", metavar="OFFSET", help="In the file, decimal or 0x...")] = "0",
     length: Annotated[int, typer.Option("--length", "-n", min=1, help="Bytes to show.")] = 256,
 ) -> None:
-    """Show the bytes at an offset, such as an error names, and what each of them is."""
+    """Show the bytes at an offset, such as an error names, and what each of them is.
+
+    \b
+    Example:
+      pbio hexdump --at 4 readings.ffs
+    """
     offset = _offset(at)
     with scanner_of(file) as scanner:
         size = scanner.window.size()

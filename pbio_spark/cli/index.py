@@ -19,6 +19,10 @@ def index(
     """Write an outline beside each file, so that Spark splits a large one without walking it first.
 
     The outline of `a.ffs` is the hidden file `.a.ffs.outline`. It counts until the file changes.
+
+    \b
+    Example:
+      pbio index readings.ffs
     """
     from pbio_spark.paths import locate, opened
     from pbio_spark.source.listing import list_files

@@ -29,7 +29,12 @@ def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="FILE, FILE#NAME, FILE#NAME@VERSION or FILE#ID.")],
     b: Annotated[str, typer.Argument(metavar="B", help="The same.")],
 ) -> None:
-    """Show how one record type becomes another, and how near they are, read either way."""
+    """Show how one record type becomes another, and how near they are, read either way.
+
+    \b
+    Example:
+      pbio diff old.ffs readings.ffs
+    """
     old, new = one_format(a).record, one_format(b).record
     print(printable_lines(str(edit_script(old, new))))
     print(f"A read as B: {describe(compare(old, new))}")
@@ -49,6 +54,10 @@ def match(
     """Say which wanted record type each incoming one reaches, and by which transforms.
 
     FILE alone stands for all types in it. Transforms of all files count. Exit code 1: a type is rejected.
+
+    \b
+    Example:
+      pbio match old.ffs readings.ffs
     """
     paths = [_split(spec)[0] for spec in (incoming, *wanted)]
     graph = formats_to_graph({f.id: f for path in paths for f in _formats(path)}.values())
@@ -81,7 +90,12 @@ def match(
 def lineage(
     files: Files, dot: Annotated[bool, typer.Option("--dot", help="As a graph for Graphviz's `dot`.")] = False
 ) -> None:
-    """Show which record type has transforms to which, each with the IDs of its formats."""
+    """Show which record type has transforms to which, each with the IDs of its formats.
+
+    \b
+    Example:
+      pbio lineage readings.ffs
+    """
     found = Contents()
     each_file(files, found.add)
     picture = graph_to_lineage(formats_to_graph(found.formats.values()))

@@ -6,12 +6,11 @@ import json
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pbio_spark.cli.console import printable, printable_lines, report, table
+from pbio_spark.cli.console import Files, TypeText, expand, printable, printable_lines, report, said_type, table
 from pbio_spark.cli.matching import one_format
 
 if TYPE_CHECKING:
@@ -29,7 +28,12 @@ Name = Annotated[str, typer.Argument(metavar="CHANNEL", help="The name of a chan
 
 @app.command()
 def init(root: Root) -> None:
-    """Make a folder a channel space."""
+    """Make a folder a channel space.
+
+    \b
+    Example:
+      pbio space init other
+    """
     from pbio_spark.channels import ChannelSpace
 
     print(f"{printable(root)}: space {ChannelSpace.create(root).id}")
@@ -39,41 +43,114 @@ def init(root: Root) -> None:
 def create(
     root: Root,
     name: Name,
-    type_: Annotated[
-        str | None,
-        typer.Option(
-            "--type", metavar="JSON", help='The record type, {"name": {"field": "type"}}, or @FILE with such JSON.'
-        ),
-    ] = None,
+    type_: TypeText = None,
     like: Annotated[
         str | None, typer.Option("--like", metavar="FILE", help="A file of that type: FILE, FILE#NAME or FILE#ID.")
     ] = None,
 ) -> None:
-    """Begin a channel."""
-    from pbio_spark.formats.record_json import json_to_record
+    """Begin a channel.
 
+    \b
+    Example:
+      pbio space create space small --type '{"small": {"n": "int", "at": "timestamp"}}'
+    """
     if (type_ is None) == (like is None):
         raise typer.BadParameter("one of --type and --like says what the channel's events are")
     if type_ is None:
         assert like is not None
         channel = _open(root).create_channel(name, one_format(like))
     else:
-        text = Path(type_[1:]).read_text(encoding="utf-8", errors="replace") if type_.startswith("@") else type_
-        channel = _open(root).create_channel(name, json_to_record(text))
+        channel = _open(root).create_channel(name, said_type(type_))
     print(f"{printable(name)}: channel {channel.info.id} of")
     print(printable_lines(str(channel.format.record)))
 
 
 @app.command()
+def derive(
+    root: Root,
+    name: Name,
+    parent: Annotated[str, typer.Option("--from", metavar="CHANNEL", help="Whose events it is made of.")],
+    filter_: Annotated[
+        str | None, typer.Option("--filter", metavar="E-CODE", help="Of which events; they are `input`.")
+    ] = None,
+    transform: Annotated[
+        str | None, typer.Option("--transform", metavar="E-CODE", help="Fills `output` from `input`; needs --type.")
+    ] = None,
+    type_: TypeText = None,
+    parameters: Annotated[
+        list[str] | None, typer.Option("--param", metavar="NAME=NUMBER", help="A field of `param`; may be repeated.")
+    ] = None,
+) -> None:
+    """Begin a channel whose events are made of another's by whoever publishes those.
+
+    \b
+    Example:
+      pbio space derive space warm --from readings --filter '{ return input.n > param.least; }' --param least=1
+    """
+    said = None if type_ is None else said_type(type_)
+    given = dict(map(_parameter, parameters or ())) or None
+    channel = _open(root).derive_channel(name, parent, filter=filter_, transform=transform, type=said, parameters=given)
+    print(f"{printable(name)}: channel {channel.info.id}, made of {printable(parent)}, of")
+    print(printable_lines(str(channel.format.record)))
+
+
+def _parameter(text: str) -> tuple[str, int | float]:
+    name, _, value = text.partition("=")
+    try:
+        return name, int(value) if value.lstrip("+-").isdecimal() else float(value)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not NAME=NUMBER") from None
+
+
+@app.command()
+def publish(
+    root: Root,
+    name: Name,
+    files: Files,
+    producer: Annotated[str | None, typer.Option(metavar="NAME", help="Who publishes.")] = None,
+) -> None:
+    """Publish the rows of JSON lines, or the records of PBIO files, in one commit. - is JSON lines on standard input.
+
+    \b
+    Example:
+      pbio space publish space readings readings.jsonl
+    """
+    from pbio_spark.cli.convert import rows_of_records
+    from pbio_spark.cli.from_json import is_lines, json_to_batch, rows_of
+    from pbio_spark.formats.arrow_schema import record_to_arrow
+
+    channel = _open(root).channel(name)
+    schema = record_to_arrow(channel.format.record)
+    events: list[dict[str, Any]] = []
+    for path in files:
+        if path == "-" or is_lines(path):
+            events += json_to_batch(list(rows_of(path)), schema, path, 0).to_pylist()
+        else:
+            events += rows_of_records(list(expand([path])))
+    published = channel.submit(events, producer=producer)
+    print(f"{printable(name)}: events published: {published.events}, in commit {published.version}")
+
+
+@app.command()
 def drop(root: Root, name: Name) -> None:
-    """End a channel: nothing can be published to it any more, and its name is free."""
+    """End a channel: nothing can be published to it any more, and its name is free.
+
+    \b
+    Example:
+      pbio space drop space gone
+    """
     _open(root).drop_channel(name)
     print(f"{printable(name)}: dropped")
 
 
 @app.command()
 def ls(root: Root) -> None:
-    """List the channels."""
+    """List the channels.
+
+    \b
+    Example:
+      pbio space ls space
+    """
     space = _open(root)
     infos = space.channels()
     subscribers = Counter(subscriber.channel for subscriber in space.subscribers())
@@ -94,7 +171,12 @@ def ls(root: Root) -> None:
 
 @app.command()
 def describe(root: Root, name: Name) -> None:
-    """Tell all about a channel: its type, what it is derived from, who subscribes."""
+    """Tell all about a channel: its type, what it is derived from, who subscribes.
+
+    \b
+    Example:
+      pbio space describe space readings
+    """
     from pbio_spark.channels.expiry import expired
     from pbio_spark.channels.submission import to_datetime
 
@@ -150,7 +232,12 @@ def tail(
         str | None, typer.Option("--filter", metavar="E-CODE", help="Which events; they are `input`.")
     ] = None,
 ) -> None:
-    """Show events as lines of JSON."""
+    """Show events as lines of JSON.
+
+    \b
+    Example:
+      pbio space tail space readings --filter '{ return input.n > 1; }'
+    """
     subscription = _open(root).channel(name).subscribe(start=_start(start), filter=filter_)
     for event in subscription.events(timeout=None if follow else 0):
         print(json.dumps(_event_to_json(event), default=_plain), flush=follow)
@@ -162,7 +249,12 @@ def compact(
     small: Annotated[int, typer.Option(metavar="BYTES", help="What is no small file any more.")] = 1 << 20,
     target: Annotated[int, typer.Option(metavar="BYTES", help="How large the new files are.")] = 64 << 20,
 ) -> None:
-    """Put small data files together; the old ones go with a later vacuum."""
+    """Put small data files together; the old ones go with a later vacuum.
+
+    \b
+    Example:
+      pbio space compact space
+    """
     count = _open(root).compact(small=small, target=target)
     print(f"{printable(root)}: {count} files put together")
 
@@ -172,7 +264,12 @@ def vacuum(
     root: Root,
     grace: Annotated[float, typer.Option(metavar="HOURS", help="Files younger than that stay.")] = 24,
 ) -> None:
-    """Forget subscribers that have expired, and remove events that need not be kept, and files that nothing needs."""
+    """Forget subscribers that have expired, and remove events that need not be kept, and files that nothing needs.
+
+    \b
+    Example:
+      pbio space vacuum space --grace 48
+    """
     removed = _open(root).vacuum(grace=timedelta(hours=grace), linger=timedelta(hours=grace))
     for name in removed.channels:
         print(f"{printable(name)}: old events are not kept any more")
@@ -183,7 +280,12 @@ def vacuum(
 
 @app.command()
 def verify(root: Root) -> None:
-    """Check every commit, every data file and every event in it."""
+    """Check every commit, every data file and every event in it.
+
+    \b
+    Example:
+      pbio space verify space
+    """
     from pbio_spark.channels.check import leftovers, problems
 
     space = _open(root)

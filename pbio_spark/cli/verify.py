@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from pbio_spark.cli.console import Files, each_file, items, printable, report
+from pbio_spark.cli.console import Files, each_file, items, name_record, printable, report
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import find_entry, locate, opened
 from pbio_spark.wire import IndexCheck, Item, Kind, Scanner, decode
@@ -19,7 +19,15 @@ def verify(
     files: Files,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing of files that are sound.")] = False,
 ) -> None:
-    """Check files to the last byte: items, formats and their IDs, records, the index; and checksums, if any."""
+    """Check files to the last byte: items, formats and their IDs, records, the index; and checksums, if any.
+
+    Exit code 1: something is wrong; each line says with which record, where.
+
+    \b
+    Examples:
+      pbio verify readings.ffs
+      pbio verify --quiet old.ffs readings.ffs
+    """
 
     def check(scanner: Scanner) -> bool:
         sound = True
@@ -43,7 +51,7 @@ def problems(scanner: Scanner) -> Iterator[PbioError]:
             try:
                 check_item(scanner, item)
             except PbioError as error:
-                yield error.at(file=scanner.window.name, offset=item.offset)
+                yield name_record(scanner, item, error)
             yield from index.check(item)
         yield from index.end(scanner.offset)
     except PbioError as error:

@@ -146,12 +146,8 @@ class Scanner:
     def _read_magic(self, size: int) -> None:
         head = self.window.read(0, len(MAGIC))
         if not MAGIC.startswith(head):
-            hint = (
-                "this is the index of an ADIOS2 BP folder" if head == b"ADIO" else "an FFS file starts with 43 56 ff a9"
-            )
-            raise PbioError(
-                "PBIO_NOT_FFS", f"the file starts with {head.hex(' ')}", file=self.window.name, offset=0, hint=hint
-            )
+            reason, hint = _what_it_is(self.window.read(0, LONGEST_HEAD), self.window.name)
+            raise PbioError("PBIO_NOT_FFS", reason, file=self.window.name, offset=0, hint=hint)
         if len(head) < len(MAGIC):
             self._end_early(0, len(MAGIC), size)
         self.offset = len(MAGIC)
@@ -235,6 +231,29 @@ class Scanner:
             file=self.window.name,
             offset=offset,
         )
+
+
+_BP_FILES = frozenset({"md.idx", "md.0", "mmd.0", "data.0"})
+_BP_HINT = "BP5 files hold FFS records inside ADIOS2's own framing; read the folder with ADIOS2"
+
+
+def _what_it_is(head: bytes, name: str) -> tuple[str, str]:
+    """What a file is that does not start as an FFS file does, as far as its first bytes tell, and a hint."""
+    base = os.path.basename(name)
+    if base in _BP_FILES or head[:4] == b"ADIO":
+        return "this is a file of an ADIOS2 BP folder", _BP_HINT
+    if any(head[:8] == (12).to_bytes(8, order) for order in ("little", "big")) and head[16:17] == b"\2":
+        return "this is the file of format descriptions (mmd.0) of an ADIOS2 BP5 folder", _BP_HINT
+    if head[:4] in (b"\2\0\0\x08", b"\2\0\0\x0a", b"\2\0\0\x0c") and len(legible_id(head[8:20])) == head[3]:
+        return "the file starts with a format, where an FFS file starts with 43 56 ff a9", (
+            "its first four bytes are lost; put them in place again"
+        )
+    if head[:2] == b"\2\0" and len(legible_id(head[:12])) == 12:
+        return f"this is a stream of records without a file head: it starts with the format ID {head[:12].hex()}", (
+            "the records' formats are elsewhere: decode each record with from_pbio, and name the folder that has the "
+            "formats with formatStore"
+        )
+    return f"the file starts with {head[:4].hex(' ')}", "an FFS file starts with 43 56 ff a9"
 
 
 def legible_id(start: bytes) -> bytes:

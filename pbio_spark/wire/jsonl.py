@@ -14,7 +14,7 @@ structure stands {"$node": k}. Nodes are numbered as they are met, depth first i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import isfinite, isnan
 from typing import TypeAlias
@@ -23,8 +23,8 @@ from ecode.types import Array, Basic, Kind, Pointer, Ref, Type
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format, StructLayout
 from pbio_spark.wire.attributes import Attribute, attributes_from_bytes
+from pbio_spark.wire.container import Item, Scanner
 from pbio_spark.wire.container import Kind as ItemKind
-from pbio_spark.wire.container import Scanner
 from pbio_spark.wire.decode import VALUE_COST, decode, room_of
 from pbio_spark.wire.images import Value
 from pbio_spark.wire.index import Block, read_block
@@ -35,8 +35,12 @@ _ASCII = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 Json: TypeAlias = "bool | int | float | str | Mapping[str, Json] | Sequence[Json] | None"
 
 
-def items_to_json(scanner: Scanner) -> Iterator[str]:
-    """The JSON lines of the items from where a scanner stands; errors are those of the scanner and of `decode`."""
+def items_to_json(scanner: Scanner, on_bad: Callable[[Item, PbioError], None] | None = None) -> Iterator[str]:
+    """The JSON lines of the items from where a scanner stands; errors are those of the scanner and of `decode`.
+
+    Args:
+        on_bad: gets each record that cannot be decoded with the error; without it the error is raised.
+    """
     attributes: dict[tuple[int, bytes], bytes] = {}
     for item in scanner.items():
         match item.kind:
@@ -45,8 +49,14 @@ def items_to_json(scanner: Scanner) -> Iterator[str]:
             case ItemKind.FORMAT:
                 yield to_text(format_to_json(scanner.formats[item.format_id]))
             case ItemKind.DATA:
-                format_ = scanner.format_of(item)
-                value = record_to_json(format_, scanner.read(item), file=scanner.window.name, offset=item.payload)
+                try:
+                    format_ = scanner.format_of(item)
+                    value = record_to_json(format_, scanner.read(item), file=scanner.window.name, offset=item.payload)
+                except PbioError as error:
+                    if on_bad is None:
+                        raise
+                    on_bad(item, error)
+                    continue
                 listed = attributes.get((item.offset, item.format_id), b"")
                 head = to_text({"kind": "data", "format": format_.name, "id": item.format_id.hex()})
                 tail = f',"attrs":{to_text(attributes_to_json(listed))}' if listed else ""

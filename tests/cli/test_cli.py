@@ -13,11 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from ecode.types import INT32, Field, record
+from ecode.types import ENUMERATION, FLOAT64, INT32, INT64, Field, Notes, record
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.wire import FileWriter
+from pbio_spark.wire import FileWriter, Kind, Scanner
 from pbio_spark.wire.sidecar import read_sidecar
+from pbio_spark.wire.writer import format_to_item
 from tests.cli.conftest import Ran
 from tests.corpus import CORPUS, expected_items, ffs_json
 
@@ -89,7 +90,7 @@ def test_a_reader_that_goes_away_is_no_error(readings: Path) -> None:
 
 def test_count(pbio: Pbio, readings: Path) -> None:
     assert pbio("count", readings).out == "4\n"
-    assert pbio("count", readings, readings).out == f"4  {readings}\n" * 2
+    assert pbio("count", readings, readings).out == f"4  {readings}\n" * 2 + "8  total\n"
 
 
 def test_formats_lists_each_with_its_records(pbio: Pbio, readings: Path) -> None:
@@ -251,7 +252,7 @@ def test_one_bad_file_does_not_hide_the_others(pbio: Pbio, readings: Path, tmp_p
     (tmp_path / "a").write_bytes(b"<xml/>")
     ran = pbio("count", tmp_path / "a", tmp_path / "absent", readings)
     assert ran.code == 1
-    assert ran.out == f"4  {readings}\n"
+    assert ran.out == f"4  {readings}\n4  total\n"
     assert ran.err.splitlines()[0] == "[PBIO_NOT_FFS] the file starts with 3c 78 6d 6c"
     assert ran.err.splitlines()[-1] == f"pbio: {tmp_path / 'absent'}: No such file or directory"
 
@@ -288,3 +289,109 @@ def test_names_in_latin_1_are_shown_as_their_bytes(pbio: Pbio, tmp_path: Path) -
     assert name in pbio("lineage", path).out
     assert pbio("verify", path).code == 0
     assert json.loads(pbio("cat", "--json", path).out)["value"] == {"\udce4": 1}
+
+
+@pytest.fixture
+def damaged(readings: Path) -> Path:
+    """The readings with a pointer of the first record and one of the last that lead nowhere."""
+    head, first, rest = readings.read_bytes().partition(b"\0\0\0\2\0\0\0\x10")
+    middle, last, tail = rest.rpartition(b"\2\0\0\0\0\0\0\0\x20")
+    readings.write_bytes(head + b"\x7f" + first[1:] + middle + last[:3] + b"\x7f" + last[4:] + tail)
+    return readings
+
+
+def test_a_bad_record_is_told_with_its_number_offset_format_and_field(pbio: Pbio, damaged: Path) -> None:
+    offsets = [item.offset for item in Scanner(damaged.read_bytes()).items() if item.kind is Kind.DATA]
+    verified = pbio("verify", damaged)
+    for number in (0, 3):
+        assert f"[PBIO_BAD_POINTER] record {number} at offset {offsets[number]}: " in verified.err
+    assert verified.err.count("format reading (") == verified.err.count("field $.v") == 2
+    shown = pbio("cat", damaged)
+    assert (shown.code, shown.out) == (1, "")
+    assert shown.err.startswith(f"[PBIO_BAD_POINTER] record 0 at offset {offsets[0]}: ")
+    assert pbio("cat", "--json", damaged).err == shown.err
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_cat_goes_on_after_a_bad_record(pbio: Pbio, damaged: Path, options: list[str]) -> None:
+    ran = pbio("cat", "--skip-bad", *options, damaged)
+    assert (ran.code, len(ran.out.splitlines())) == (0, 2)
+    assert ran.err.count("[PBIO_BAD_POINTER] record") == 2
+    assert ran.err.endswith("pbio: bad records skipped: 2\n")
+    assert pbio("cat", "--skip-bad", "-n", 1, *options, damaged).out.splitlines() == ran.out.splitlines()[:1]
+
+
+def test_formats_as_json(pbio: Pbio, readings: Path) -> None:
+    listed = [json.loads(line) for line in pbio("formats", "--json", readings).out.splitlines()]
+    assert [(one["name"], one["machine"], one["records"]) for one in listed] == [
+        ("reading", "be32", 1),
+        ("reading", "le64", 3),
+    ]
+    assert listed[1]["fields"] == {"n": "int32", "v": "float64[n]", "unit": "string", "station": "char[4]"}
+    assert pbio("formats", "--json", "--layout", readings).code == 2
+
+
+def test_schema_shows_what_the_sender_says_of_fields(pbio: Pbio, tmp_path: Path) -> None:
+    fields = [
+        Field("at", INT64, Notes(logical="timestamp")),
+        Field("p", FLOAT64, Notes(units="kPa", accuracy="0.1")),
+        Field("colour", ENUMERATION, Notes(symbols=(("red", 0), ("green", 1)))),
+        Field("n", INT32, Notes(default=3, hidden=True)),
+    ]
+    with FileWriter(tmp_path / "a.ffs") as writer:
+        writer.describe(record_to_format(record("t", fields)))
+    assert pbio("schema", tmp_path / "a.ffs").out.splitlines() == [
+        "t {",
+        "  at: int64              timestamp",
+        "  p: float64             unit kPa, accuracy 0.1",
+        "  colour: enumeration32  red = 0, green = 1",
+        "  n: int32               default 3, hidden",
+        "}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (["conut", "x"], "Did you mean 'count'"),
+        (["cat", "--jsn", "x"], "--json"),
+        (["cat"], "Missing argument 'FILE...'. See `pbio cat --help`."),
+        (["cat", "-n", "many", "x"], "'-n'"),
+        (["space", "lss", "x"], "Did you mean 'ls'? See `pbio space --help`."),
+        (["space", "derive", "s", "a", "--from", "b", "--param", "x"], "'x' is not NAME=NUMBER."),
+    ],
+)
+def test_wrong_usage_is_one_line(pbio: Pbio, typed: list[str], said: str) -> None:
+    ran = pbio(*typed)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert ran.err.startswith("pbio")
+    assert said in ran.err
+
+
+def test_the_version(pbio: Pbio) -> None:
+    assert pbio("--version").out.startswith("pbio-spark ")
+
+
+def test_what_is_no_file_of_records_is_named(pbio: Pbio, tmp_path: Path, readings: Path) -> None:
+    data = readings.read_bytes()
+    scanner = Scanner(data)
+    item = next(item for item in scanner.items() if item.kind is Kind.DATA)
+    form = scanner.format_of(item)
+    description = (12).to_bytes(8, "little") + len(form.body).to_bytes(8, "little") + form.id + form.body
+    for name, content, said in (
+        (
+            "raw",
+            data[item.payload : item.end] * 2,
+            f"records without a file head: it starts with the format ID {form.id.hex()}",
+        ),
+        ("mmd.0", b"anything", "a file of an ADIOS2 BP folder"),
+        ("renamed", description, "(mmd.0) of an ADIOS2 BP5 folder"),
+        ("behead", format_to_item(form), "the file starts with a format"),
+        ("xml", b"<xml/>", "the file starts with 3c 78 6d 6c"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        ran = pbio("cat", tmp_path / name)
+        assert ran.code == 1
+        assert ran.err.startswith("[PBIO_NOT_FFS] ")
+        assert said in ran.err.splitlines()[0]
+        assert ran.err.count("hint:") == 1

@@ -137,7 +137,7 @@ def test_a_wrong_transform_says_where() -> None:
         run("{\n old.d = new.a;\n new.b = 1; }", {})
     assert isinstance(caught.value.__cause__, ecode.CompileError)
     assert [(d.line, d.column) for d in caught.value.__cause__.diagnostics] == [(2, 6), (3, 6)]
-    assert "2:6:" in str(caught.value)
+    assert "line 2, column 6" in str(caught.value)
 
 
 def test_a_key_stands_for_one_record_type() -> None:

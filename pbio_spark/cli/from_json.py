@@ -1,0 +1,145 @@
+"""JSON lines -> a PBIO file, for `pbio convert` and `pbio space publish`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ecode.suggest import did_you_mean
+from pbio_spark.cli.console import opened, progress_bar
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+
+LINES = frozenset({".jsonl", ".ndjson", ".json"})
+ROWS = 10_000
+"""How many rows are encoded at once."""
+
+
+def is_lines(path: str) -> bool:
+    """Whether a file is one of JSON lines, by its name."""
+    return Path(path).suffix.lower() in LINES
+
+
+def rows_of(path: str) -> Iterator[dict[str, Any]]:
+    """The objects of a file of JSON lines. Raises PBIO_BAD_VALUE with the line that is none."""
+    with opened(path) as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise _bad(path, number, str(error)) from None
+            if not isinstance(row, dict):
+                raise _bad(path, number, "an object is wanted, one on each line")
+            yield row
+
+
+def _bad(path: str, number: int, reason: str) -> PbioError:
+    return PbioError("PBIO_BAD_VALUE", f"line {number} is not JSON of a record: {reason}", file=path)
+
+
+def infer(paths: Sequence[str]) -> pa.Schema:
+    """The columns of all rows; whole numbers are 64 bits wide.
+
+    Raises PBIO_CANNOT_MERGE where a field is of different types in different rows.
+    """
+    try:
+        rows = [row for path in paths for row in rows_of(path)]
+        return pa.RecordBatch.from_pylist(rows).schema if rows else pa.schema([])
+    except pa.ArrowException as error:
+        reason = f"the rows have no common columns: {str(error)[:200]}"
+        raise PbioError("PBIO_CANNOT_MERGE", reason, hint="say what the fields are with --type") from None
+
+
+def write_pbio(paths: Sequence[str], target: str, form: Format, schema: pa.Schema, null_value: float | None) -> int:
+    """Write all rows as records of a format. Returns how many there are."""
+    from pbio_spark.columns.encoder import format_to_encoder
+    from pbio_spark.wire import MAGIC
+    from pbio_spark.wire.writer import format_to_item
+
+    encoder = format_to_encoder(form, schema, null_value=null_value, wrap=True).checked()
+    count = 0
+    with progress_bar() as bar, open(target, "wb") as file:
+        task = bar.add_task("rows", total=None)
+        file.write(MAGIC + format_to_item(form))
+        for path in paths:
+            for first, batch in _batches(path, schema):
+                try:
+                    file.write(memoryview(encoder.encode(batch).buffer))
+                except PbioError as error:
+                    raise error.at(file=f"{path}, rows {first} to {first + batch.num_rows - 1}") from None
+                count += batch.num_rows
+                bar.update(task, completed=count)
+    return count
+
+
+def _batches(path: str, schema: pa.Schema) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of a file as batches, with the number of the first row of each."""
+    rows: list[dict[str, Any]] = []
+    first = 0
+    for row in rows_of(path):
+        rows.append(row)
+        if len(rows) == ROWS:
+            yield first, json_to_batch(rows, schema, path, first)
+            first, rows = first + len(rows), []
+    if rows:
+        yield first, json_to_batch(rows, schema, path, first)
+
+
+def json_to_batch(rows: Sequence[dict[str, Any]], schema: pa.Schema, path: str, first: int) -> pa.RecordBatch:
+    """Rows of JSON as columns: times in ISO 8601, decimals and `NaN` as strings, bytes in hexadecimal, as `convert`
+    writes them. Raises PBIO_UNKNOWN_COLUMN and PBIO_BAD_VALUE, with the row."""
+    for number, row in enumerate(rows, first):
+        unknown = next((name for name in row if name not in schema.names), None)
+        if unknown is not None:
+            hint = did_you_mean(unknown, schema.names) or f"the fields are {', '.join(schema.names)}"
+            raise PbioError("PBIO_UNKNOWN_COLUMN", f"row {number} has a field {unknown!r}", file=path, hint=hint)
+    columns = []
+    for field in schema:
+        try:
+            values = [_value(row.get(field.name), field.type) for row in rows]
+            columns.append(pa.array(values, field.type))
+        except (pa.ArrowException, OverflowError, TypeError, ValueError, ArithmeticError) as error:
+            reason = f"a value of {field.name} is not of type {field.type}: {str(error)[:200]}"
+            place = f"{path}, rows {first} to {first + len(rows) - 1}"
+            raise PbioError("PBIO_BAD_VALUE", reason, file=place) from None
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _value(value: Any, type_: pa.DataType) -> Any:
+    """A value of JSON as pyarrow takes it for a type. Raises ValueError for one that would be changed."""
+    if value is None:
+        return None
+    if pa.types.is_struct(type_):
+        if isinstance(value, dict) and (unknown := value.keys() - {field.name for field in type_}):
+            raise ValueError(f"there is no field {min(unknown)!r} in it")
+        return {field.name: _value(value.get(field.name), field.type) for field in type_}
+    if pa.types.is_map(type_) and isinstance(value, dict):
+        pairs = ((_key(key, type_.key_type), one) for key, one in value.items())
+        return [(_value(key, type_.key_type), _value(one, type_.item_type)) for key, one in pairs]
+    if pa.types.is_list(type_):
+        return [_value(one, type_.value_type) for one in value]
+    if pa.types.is_integer(type_) and isinstance(value, bool | float):
+        raise ValueError(f"{value!r} is not a whole number")
+    if isinstance(value, str):
+        if pa.types.is_timestamp(type_):
+            moment = datetime.fromisoformat(value)
+            return moment.replace(tzinfo=UTC) if type_.tz and moment.tzinfo is None else moment
+        if pa.types.is_date(type_):
+            return date.fromisoformat(value)
+        if pa.types.is_floating(type_):
+            return float(value)
+        if pa.types.is_binary(type_):
+            return bytes.fromhex(value)
+    return Decimal(str(value)) if pa.types.is_decimal(type_) else value
+
+
+def _key(key: str, type_: pa.DataType) -> Any:
+    return key if pa.types.is_string(type_) or pa.types.is_temporal(type_) else json.loads(key)

@@ -1,0 +1,154 @@
+"""`pbio convert`: the suffix says what is written, and nothing is written that it does not say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from ecode.types import CHAR, FLOAT64, INT32, INT64, STRING, Array, Field, Notes, record
+from pbio_spark.cli.tables import SUFFIXES
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.wire import FileWriter
+from tests.cli.conftest import Ran
+
+FLAT = record(
+    "flat", [Field("n", INT32), Field("x", FLOAT64), Field("at", INT64, Notes(logical="timestamp")), Field("s", STRING)]
+)
+ROWS = [{"n": n, "x": n / 2, "at": n * 10**15, "s": None if n == 1 else f"é{n}"} for n in range(3)]
+
+
+@pytest.fixture
+def flat(tmp_path: Path) -> Path:
+    path = tmp_path / "flat.ffs"
+    with FileWriter(path) as writer:
+        for row in ROWS:
+            writer.data(record_to_format(FLAT, "be32"), row)
+    return path
+
+
+READ: dict[str, Callable[[Path], list[dict[str, Any]]]] = {
+    ".parquet": lambda path: pyarrow.parquet.read_table(path).to_pylist(),
+    ".arrow": lambda path: pa.ipc.open_file(path).read_all().to_pylist(),
+    ".feather": lambda path: pa.ipc.open_file(path).read_all().to_pylist(),
+    ".csv": lambda path: pyarrow.csv.read_csv(path).to_pylist(),
+    ".jsonl": lambda path: [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()],
+    ".ndjson": lambda path: [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()],
+    ".json": lambda path: [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()],
+}
+
+
+@pytest.mark.parametrize("suffix", [*READ, ".CSV"])
+def test_the_suffix_says_what_is_written(pbio: Callable[..., Ran], flat: Path, tmp_path: Path, suffix: str) -> None:
+    output = tmp_path / f"out{suffix}"
+    assert pbio("convert", flat, "-o", output).code == 0
+    rows = READ[suffix.lower()](output)
+    assert [(row["n"], row["x"]) for row in rows] == [(row["n"], row["x"]) for row in ROWS]
+    assert [row["s"] or None for row in rows] == [row["s"] for row in ROWS]
+    assert str(rows[2]["at"])[:4] == "2033"
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["flat.ffs", output.name])
+
+
+def test_all_suffixes_are_tried() -> None:
+    assert {*READ, ".ffs", ".pbio"} == SUFFIXES.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("out.xls", ".parquet, .csv"),
+        ("out.parqet", "did you mean '.parquet'?"),
+        ("out", "--to"),
+        ("folder/", "name a file in it"),
+        ("folder", "name a file in it"),
+        ("out.ffs", "JSON lines become records"),
+    ],
+)
+def test_an_output_that_says_nothing_is_refused(
+    pbio: Callable[..., Ran], flat: Path, tmp_path: Path, name: str, said: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    ran = pbio("convert", flat, "-o", f"{tmp_path}/{name}")
+    assert ran.code == 1
+    assert said in ran.err
+    assert ran.err.count("hint:") == 1
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["flat.ffs", "folder"]
+
+
+def test_csv_refuses_what_it_cannot_hold(pbio: Callable[..., Ran], readings: Path, tmp_path: Path) -> None:
+    ran = pbio("convert", readings, "-o", tmp_path / "x.csv")
+    assert ran.code == 1
+    assert ran.err.startswith("[PBIO_UNSUPPORTED_TYPE] a CSV file cannot hold the column v")
+    assert not (tmp_path / "x.csv").exists()
+
+
+def test_json_lines_come_back_as_they_went(pbio: Callable[..., Ran], tmp_path: Path) -> None:
+    type_ = {"t": {"i": "int", "x": "double", "at": "timestamp", "day": "date", "d": "decimal(10,2)", "b": "binary"}}
+    type_["t"] |= {"n": "int", "v": "float32[n]", "p": "*q", "s": "string"}
+    type_ |= {"q": {"k": "bigint"}}
+    rows = [
+        {"i": 1, "x": "NaN", "at": "2026-01-31T12:00:00+00:00", "day": "2026-01-31", "d": "1.50", "b": "00ff", "n": 2}
+        | {"v": [0.5, -1.0], "p": {"k": 2**60}, "s": "é"},
+        {
+            "i": -1,
+            "x": 0.1,
+            "at": "1969-12-31T23:59:59.999999+00:00",
+            "day": "1969-12-31",
+            "d": "-0.01",
+            "b": "",
+            "n": 0,
+        }
+        | {"v": [], "p": None, "s": None},
+    ]
+    source, made, back = tmp_path / "rows.jsonl", tmp_path / "rows.ffs", tmp_path / "back.jsonl"
+    source.write_text("\n".join(map(json.dumps, rows)) + "\n\n")
+    assert pbio("convert", source, "-o", made, "--type", json.dumps(type_)).err == ""
+    assert pbio("verify", made).code == 0
+    assert pbio("convert", made, "-o", back).err == ""
+    read = [json.loads(line) for line in back.read_text().splitlines()]
+    assert [{**row, "v": row["v"] or []} | {"b": row["b"] or ""} for row in read] == rows
+    assert pbio("convert", back, "-o", tmp_path / "again.ffs", "--like", made).code == 0
+    assert (tmp_path / "again.ffs").read_bytes() == made.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "line 2 is not JSON"),
+        ("[1]", "line 2 is not JSON of a record"),
+        ('{"n": 1.5}', "1.5 is not a whole number"),
+        ('{"n": 9999999999}', "a value of n"),
+        ('{"m": 1}', "the fields are n"),
+        ('{"n": null}', "PBIO_CANNOT_BE_NULL"),
+    ],
+)
+def test_a_bad_line_is_named_and_nothing_is_written(
+    pbio: Callable[..., Ran], tmp_path: Path, line: str, said: str
+) -> None:
+    source = tmp_path / "rows.jsonl"
+    source.write_text('{"n": 1}\n' + line + "\n")
+    ran = pbio("convert", source, "-o", tmp_path / "rows.ffs", "--type", '{"t": {"n": "int"}}')
+    assert ran.code == 1
+    assert said in ran.err
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_a_null_becomes_what_the_user_says(pbio: Callable[..., Ran], tmp_path: Path) -> None:
+    source = tmp_path / "rows.jsonl"
+    source.write_text('{"n": 1}\n{"n": null}\n{}\n')
+    assert pbio("convert", source, "-o", tmp_path / "rows.ffs", "--null-value", -1).code == 0
+    assert pbio("cat", tmp_path / "rows.ffs").out == 'rows {"n":1}\nrows {"n":-1}\nrows {"n":-1}\n'
+
+
+def test_an_array_of_chars_goes_both_ways(pbio: Callable[..., Ran], tmp_path: Path) -> None:
+    path = tmp_path / "c.ffs"
+    with FileWriter(path) as writer:
+        writer.data(record_to_format(record("c", [Field("station", Array(CHAR, (4,)))])), {"station": list(b"abc\0")})
+    assert pbio("convert", path, "-o", tmp_path / "c.jsonl").code == 0
+    assert (tmp_path / "c.jsonl").read_text() == '{"station": "abc"}\n'

@@ -1,0 +1,71 @@
+"""The example in the help of each verb runs, as it stands there."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from pbio_spark import cli
+from pbio_spark.channels import ChannelSpace
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.wire import FileWriter
+from tests.cli.conftest import NEW, OLD, Ran
+
+
+def verbs(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    for name, verb in command.commands.items():
+        if hasattr(verb, "commands"):
+            yield from verbs(verb, (*path, name))
+        else:
+            yield " ".join((*path, name)), verb
+
+
+VERBS = dict(verbs(typer.main.get_command(cli.app)))
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with what the examples name."""
+    monkeypatch.chdir(tmp_path)
+    reading = {"n": 2, "v": [1.5, -2.0], "unit": "kPa", "station": list(b"abc\0")}
+    for name, type_ in (("old.ffs", OLD), ("readings.ffs", NEW)):
+        with FileWriter(name) as writer:
+            writer.data(record_to_format(type_), {f.name: reading[f.name] for f in type_.fields})
+    Path("readings.jsonl").write_text(
+        '{"n": 2, "v": [1.5, -2.0], "unit": "kPa"}\n{"n": 1, "v": [0.5], "unit": "bar"}\n'
+    )
+    Path("small.jsonl").write_text('{"n": 7, "at": "2026-01-31T12:00:00"}\n')
+    space = ChannelSpace.create("space")
+    for name in ("readings", "gone"):
+        space.create_channel(name, OLD)
+    space.channel("readings").submit([{"n": 2, "v": [1.0, 2.0], "unit": "kPa"}])
+    return tmp_path
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_examples_of_a_verb_run(pbio: Callable[..., Ran], place: Path, verb: str) -> None:
+    lines = [line.strip() for line in VERBS[verb].help.splitlines() if line.startswith("  pbio ")]
+    assert lines, "a verb without an example"
+    for line in lines:
+        words = shlex.split(line)
+        assert words[: 1 + len(verb.split())] == ["pbio", *verb.split()]
+        ran = pbio(*words[1:])
+        assert (ran.code, ran.err) == (0, ""), line
+        assert ran.out or "--quiet" in words, line
+
+
+def test_what_the_examples_make(pbio: Callable[..., Ran], place: Path) -> None:
+    assert pbio("convert", "readings.jsonl", "-o", "again.ffs").out == "again.ffs: 2 rows of again\n"
+    assert [json.loads(line)["value"]["unit"] for line in pbio("cat", "--json", "again.ffs").out.splitlines()] == [
+        "kPa",
+        "bar",
+    ]
+    assert pbio("space", "publish", "space", "readings", "readings.jsonl", "old.ffs").code == 0
+    events = [json.loads(line)["event"] for line in pbio("space", "tail", "space", "readings").out.splitlines()]
+    assert [event["n"] for event in events] == [2, 2, 1, 2]

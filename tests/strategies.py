@@ -133,7 +133,7 @@ def formats(draw: st.DrawFn, limits: Limits = Limits()) -> Format:
 
 
 def _spread(layout: StructLayout, gaps: list[int]) -> StructLayout:
-    """The structure with some bytes more in front of each field and at its end."""
+    """The structure with some bytes more before each field and at its end."""
     sums = list(accumulate(gaps))
     fields = tuple(replace(field, offset=field.offset + sums[i]) for i, field in enumerate(layout.fields))
     return replace(layout, fields=fields, record_length=layout.record_length + sums[len(fields)])

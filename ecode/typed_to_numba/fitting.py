@@ -18,7 +18,7 @@ def fitted(emitter: Emitter, text: str, found: Basic, wanted: Basic, what: str) 
     """The text of a number as another plain type. `what` says whose value it is, for the error."""
     if found == wanted:
         return text
-    beyond = f"the value of {what} is no {wanted}"
+    beyond = f"the value of {what} does not fit {wanted}"
     if is_floating(found):
         if is_floating(wanted):
             return _float_to_float(emitter, text, found, wanted, beyond)

@@ -63,7 +63,7 @@ class StageSink:
         is_morph: bool = False,
     ) -> None:
         if any(variable.is_static for variable in program.variables):
-            raise NotCompilable("a program behind another one cannot have static variables")
+            raise NotCompilable("a program after another one cannot have static variables")
         self.program, self.number, self.sinks, self.limits, self.shared = program, number, sinks, limits, shared
         self.blocks, self.find, self.is_morph = blocks, find, is_morph
         (self.input,) = (param.name for param in program.params if param.mode is Mode.IN)

@@ -57,7 +57,7 @@ def problems(space: ChannelSpace) -> Iterator[PbioError]:
         try:
             found = subscribers.read_file(space.folder, path)
             if is_whole and found is not None and found.position > Position(state.version + 1):
-                bad(f"{found.name!r} is said to have seen all in front of {found.position}, behind the last commit")
+                bad(f"{found.name!r} is said to have seen all before {found.position}, which is after the last commit")
         except PbioError as error:
             yield error.at(file=path)
 

@@ -37,31 +37,31 @@ def parse(data: bytes) -> dict[str, Any]:
     try:
         made = json.loads(data)
     except (ValueError, RecursionError):
-        bad("it is no JSON, or only a part of it")
+        bad("it is not JSON, or only part of it")
     return an_object(made)
 
 
 def an_object(said: Any) -> dict[str, Any]:
     if not isinstance(said, dict):
-        bad("something is no object that should be one")
+        bad("a value that should be an object is something else")
     return said
 
 
 def a_list(said: Any, length: int | None = None) -> Sequence[Any]:
     if not isinstance(said, list) or length not in (None, len(said)):
-        bad("something is no list of its length")
+        bad("a list has the wrong length, or is something else")
     return said
 
 
 def a_text(said: Any) -> str:
     if not is_text(said):
-        bad("something is no text that should be one")
+        bad("a value that should be a string is something else")
     return said  # type: ignore[no-any-return]
 
 
 def a_name(said: Any) -> str:
     if not is_name(said):
-        bad(f"{str(said)[:80]!r} is no name")
+        bad(f"{str(said)[:80]!r} is not a name")
     return said  # type: ignore[no-any-return]
 
 
@@ -79,14 +79,14 @@ def a_time(said: Any) -> int:
 def a_path(said: Any) -> str:
     """The path of a data file. One that leads out of the space must not be followed."""
     if not isinstance(said, str) or not _DATA_NAME.fullmatch(said):
-        bad(f"{str(said)[:80]!r} is no data file of a space")
+        bad(f"{str(said)[:80]!r} is not a data file of a space")
     return said
 
 
 def a_directory(said: Any, kind: str = "groups") -> str:
     """The path of a directory of groups, or of what else lies beside the log."""
     if not isinstance(said, str) or not (found := _BESIDE_NAME.fullmatch(said)) or found[1] != kind:
-        bad(f"{str(said)[:80]!r} is no directory of a space")
+        bad(f"{str(said)[:80]!r} is not a directory of a space")
     return said
 
 
@@ -112,7 +112,7 @@ def a_format(said: Any) -> str:
 def a_digest(said: Any, *, is_first: bool = False) -> str:
     """The digest of a commit; the first one has none before it."""
     if not isinstance(said, str) or not (said == "" if is_first else _DIGEST.fullmatch(said)):
-        bad(f"{str(said)[:80]!r} is no digest of a commit")
+        bad(f"{str(said)[:80]!r} is not the digest of a commit")
     return said
 
 
@@ -143,7 +143,7 @@ def check_transaction(application: str, number: int) -> None:
     """Raise PBIO_BAD_OPTION for what cannot be the name of an application and the number of its batch."""
     if not is_text(application) or type(number) is not int or not 0 <= number <= MOST:
         shown = f"{str(application)[:80]!r}, {str(number)[:40]}"
-        raise PbioError("PBIO_BAD_OPTION", f"{shown} is no transaction", hint="a name, and a whole number from 0")
+        raise PbioError("PBIO_BAD_OPTION", f"{shown} is not a transaction", hint="a name, and a whole number from 0")
 
 
 def keep_to_value(keep: str | timedelta) -> Keep:

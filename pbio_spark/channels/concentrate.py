@@ -178,7 +178,7 @@ def _times(batch: pa.RecordBatch, name: str) -> Int64s:
     except pa.ArrowInvalid:
         made = np.array([NO_TIME])  # behind what 8 bytes can say
     if not are_dates(made).all():
-        raise PbioError("PBIO_BAD_VALUE", f"the column {name!r} has times before the year 1 or behind 9999")
+        raise PbioError("PBIO_BAD_VALUE", f"the column {name!r} has times before the year 1 or after 9999")
     return made  # type: ignore[no-any-return]
 
 

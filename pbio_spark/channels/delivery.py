@@ -50,7 +50,7 @@ def seconds_to_wait(delivery: str, timeout: float | timedelta) -> float | None:
     except (OverflowError, TypeError, ValueError):
         seconds = math.nan
     if not (0 <= seconds < math.inf):
-        raise PbioError("PBIO_BAD_OPTION", f"{str(timeout)[:40]} is no time to wait for subscribers")
+        raise PbioError("PBIO_BAD_OPTION", f"{str(timeout)[:40]} is not a time to wait for subscribers")
     return seconds if delivery == "sync" else None
 
 
@@ -119,7 +119,7 @@ def _ends_of(history: History, version: int) -> dict[int, Position]:
     """The position behind the last event of each channel in a commit."""
     entry = history.entry(version)
     if entry is None or not isinstance(entry.change, Data):
-        bad(f"the commit {version} has no events any more")
+        bad(f"the commit {version} no longer has events")
     return {group.channel: group.end_in(version) for group in history.groups(entry.change)}
 
 

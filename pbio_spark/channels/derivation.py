@@ -97,7 +97,7 @@ class Deriver:
             except ecode.EcodeError as error:
                 reason = f"the {what} does not compile: {error.summary}"
                 is_lacking = not derivation.parameters and "there is no 'param'" in str(error)
-                hint = "give parameters={...} to derive_channel" if is_lacking else error.hint
+                hint = "give parameters={...} to derive_channel" if is_lacking else error.hint or None
                 raise PbioError("PBIO_BAD_PROGRAM", reason, hint=hint) from error
             if program.statics:
                 raise PbioError(
@@ -217,7 +217,7 @@ def check_parameters(
     Raises PBIO_BAD_OPTION.
     """
     if not isinstance(values, Mapping):
-        raise PbioError("PBIO_BAD_OPTION", f"{str(values)[:80]!r} are no parameters", hint='such as {"least": 70.0}')
+        raise PbioError("PBIO_BAD_OPTION", f"{str(values)[:80]!r} are not parameters", hint='such as {"least": 70.0}')
     for name, value in values.items():
         if not is_parameter(name, value):
             raise PbioError("PBIO_BAD_OPTION", f"{value!r} cannot be the value of a parameter {name[:80]!r}")

@@ -192,7 +192,7 @@ class Folder:
             return write()
         except FileNotFoundError:
             if not os.path.isdir(self._path):
-                raise PbioError("PBIO_NO_SPACE", "the space is not there any more", file=self.root) from None
+                raise PbioError("PBIO_NO_SPACE", "the space is gone", file=self.root) from None
             self.make(os.path.dirname(name))
             return write()
 

@@ -433,5 +433,5 @@ def _numbers(said: Any, length: int, least: int = 0) -> Int64s:
     # Of anything else, one long text for instance, an array might not fit into memory.
     is_right = {int}.issuperset(map(type, listed))
     if not is_right or min(listed, default=least) < least or max(listed, default=0) > MOST:
-        bad("something is no list of whole numbers that should be one")
+        bad("a value that should be a list of whole numbers is something else")
     return np.array(listed, np.int64)

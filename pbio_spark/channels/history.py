@@ -252,7 +252,7 @@ class History:
         if compaction not in self._compacted:
             entry = self.entry(compaction)
             if entry is None or not isinstance(entry.change, Compact):
-                bad(f"the commit {compaction} is no compaction any more")
+                bad(f"the commit {compaction} is no longer a compaction")
             file = entry.change.file.path
             self._compacted = {compaction: {path: (file, further) for path, further in entry.change.parts}}
         return self._compacted[compaction]
@@ -336,7 +336,7 @@ class History:
         if last is None or (version and digest_of(last) != self.state.digest):
             if last is not None:
                 self._parsed(version, last)
-            bad(f"the commit {version} is not there any more: the space was replaced, and has to be opened again")
+            bad(f"the commit {version} is gone: the space was replaced, and has to be opened again")
         return self.state.digest
 
     def checkpoint(self) -> None:
@@ -379,7 +379,7 @@ def _lost(version: int, later: int) -> PbioError:
     said = f"the commit {version} is missing, but there is {later}"
     return PbioError(
         "PBIO_BAD_LOG",
-        said if version < later else f"the commit {version} is not there any more",
+        said if version < later else f"the commit {version} is gone",
         file=entry_name(version),
         hint="put the file back from a copy of the space; `pbio space verify` says what else is wrong with it",
     )

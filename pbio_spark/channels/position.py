@@ -31,7 +31,7 @@ class Position:
         """The position that `str` made a text of. Raises PBIO_BAD_OFFSET."""
         parts = re.fullmatch(r"(\d{1,18})\.(\d{1,18})\.(\d{1,18})", text, re.ASCII)
         if parts is None:
-            raise PbioError("PBIO_BAD_OFFSET", f"{text[:80]!r} is no position", hint="one is such as 12.0.7")
+            raise PbioError("PBIO_BAD_OFFSET", f"{text[:80]!r} is not a position", hint="write one as 12.0.7")
         return cls(*map(int, parts.groups()))
 
     @property

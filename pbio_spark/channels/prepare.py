@@ -244,7 +244,7 @@ def _lacking(form: Format, own: Format, channel: str) -> str:
 
 def _check(submission: Submission) -> None:
     if not isinstance(submission, Submission):
-        reason = f"a value of {type(submission).__name__} is no submission"
+        reason = f"a value of {type(submission).__name__} is not a submission"
         raise PbioError("PBIO_BAD_OPTION", reason, hint="publish([Submission(channel, events)])")
     columns = submission.columns
     if submission.producer is not None:

@@ -361,7 +361,7 @@ def _known(parts: Sequence[Groups], state: State) -> list[dict[int, int]]:
                 if len(missed):
                     raise PbioError(
                         "PBIO_OUT_OF_ORDER",
-                        f"event {missed[0]} of producer {producer[:80]!r} comes behind its event {latest}",
+                        f"event {missed[0]} of producer {producer[:80]!r} comes after its event {latest}",
                         hint="sort the events of each producer by their numbers; in Spark, "
                         "df.repartition(producer).sortWithinPartitions(producer, sequence)",
                     )

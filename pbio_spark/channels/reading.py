@@ -333,6 +333,6 @@ def gone_to_error(info: ChannelInfo) -> PbioError:
     """The error of a subscriber that was left behind."""
     return PbioError(
         "PBIO_EVENTS_GONE",
-        f"the events of {info.name!r} in front of {info.gone} are not kept any more",
-        hint="fail_on_loss=False, in Spark failOnDataLoss=false, goes on behind them",
+        f"the events of {info.name!r} before {info.gone} are no longer kept",
+        hint="fail_on_loss=False, in Spark failOnDataLoss=false, goes on after them",
     )

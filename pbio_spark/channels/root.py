@@ -67,7 +67,7 @@ def no_space_to_error(folder: Folder) -> PbioError:
     elif not folder.is_there:
         reason, hint = "there is no such folder", "check the path; `pbio space init` makes a new space"
     elif _others(folder):
-        reason = "the folder holds other files, and is no channel space"
+        reason = "the folder holds other files and is not a channel space"
         hint = "check the path; `pbio space init` makes a new space, in an empty folder"
     return PbioError("PBIO_NO_SPACE", reason, file=folder.root, hint=hint)
 

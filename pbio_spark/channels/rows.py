@@ -41,7 +41,7 @@ def rows_to_batch(events: Rows, form: Format | None) -> pa.RecordBatch:
     rows = list(events)
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
-            raise PbioError("PBIO_BAD_VALUE", f"row {number}: {str(row)[:80]!r} is no mapping of fields to values")
+            raise PbioError("PBIO_BAD_VALUE", f"row {number}: {str(row)[:80]!r} is not a mapping of fields to values")
         for name in row:
             if name not in schema.names:
                 raise PbioError(
@@ -65,7 +65,7 @@ def with_row(error: PbioError, events: Rows) -> PbioError:
     """An error of events that were encoded; of a null where no null can be, in the words of who has rows."""
     if error.code != "PBIO_CANNOT_BE_NULL" or error.field is None or isinstance(events, pa.RecordBatch | pa.Table):
         return error
-    hint = "give it a value: only texts and pointers can be null"
+    hint = "give it a value: only strings and pointers can be null"
     name = error.field.removeprefix("$.")
     number = next((number for number, row in enumerate(events) if row.get(name) is None), None)
     if number is None or "." in name or "[" in name:  # in a structure or an array

@@ -270,7 +270,7 @@ class ChannelSpace:
         """The same, to the channels that `find` finds."""
         seconds = seconds_to_wait(delivery, sync_timeout)
         if not isinstance(submissions, Iterable):
-            reason = f"a value of {type(submissions).__name__} is no list of submissions"
+            reason = f"a value of {type(submissions).__name__} is not a list of submissions"
             raise PbioError("PBIO_BAD_OPTION", reason, hint="publish([Submission(channel, events)])")
         if transaction is not None:
             check_transaction(*transaction)

@@ -350,7 +350,7 @@ def json_to_state(data: bytes, space: str, version: int) -> State:
         state.sequences[a_number(channel), a_text(producer)] = a_number(last)
     transactions = made.get("transactions")
     if not isinstance(transactions, dict):
-        bad("the checkpoint's transactions are no object")
+        bad("the checkpoint's transactions are not an object")
     for application, said in transactions.items():
         number, own = a_list(said, 2) if isinstance(said, list) else (said, 0)
         state.transactions[application] = a_number(number), a_number(own, most=version)

@@ -116,7 +116,7 @@ def type_to_format(type_: AnyType) -> Format:
     if not hasattr(type_, "jsonValue"):
         raise PbioError(
             "PBIO_BAD_OPTION",
-            f"{str(type_)[:80]!r} is no type of events",
+            f"{str(type_)[:80]!r} is not a type of events",
             hint="a Record, such as record('stock', [Field('price', FLOAT64)]), a Format, an Arrow or a Spark schema",
         )
     return record_to_format(arrow_to_record(spark_json_to_arrow(type_.jsonValue()), "event"))
@@ -125,12 +125,12 @@ def type_to_format(type_: AnyType) -> Format:
 def to_microseconds(when: datetime) -> int:
     """Microseconds since 1970 UTC. Raises PBIO_BAD_OPTION for a time without a zone, or that has no date in UTC."""
     if not isinstance(when, datetime):
-        raise PbioError("PBIO_BAD_OPTION", f"{str(when)[:80]!r} is no datetime", hint="such as datetime.now(UTC)")
+        raise PbioError("PBIO_BAD_OPTION", f"{str(when)[:80]!r} is not a datetime", hint="such as datetime.now(UTC)")
     if when.tzinfo is None:
         raise PbioError("PBIO_BAD_OPTION", f"{when} has no time zone", hint="such as datetime.now(UTC)")
     made = (when - EPOCH) // timedelta(microseconds=1)
     if not EARLIEST <= made <= LATEST:
-        raise PbioError("PBIO_BAD_OPTION", f"{when} is before the year 1 or behind 9999 in UTC")
+        raise PbioError("PBIO_BAD_OPTION", f"{when} is before the year 1 or after 9999 in UTC")
     return made
 
 

@@ -273,7 +273,7 @@ class Subscription:
         if position.version > end and position.version > (end := self._history.catch_up().version + 1):
             raise PbioError(
                 "PBIO_BAD_OFFSET",
-                f"{position} is behind the end of the space, {Position(end)}",
+                f"{position} is after the end of the space, {Position(end)}",
                 file=self._folder.root,
                 hint="it may be of another space; `unsubscribe` forgets the position of a named subscriber",
             )
@@ -311,7 +311,7 @@ class Subscription:
         if start != "latest":
             raise PbioError(
                 "PBIO_BAD_OPTION",
-                f"{str(start)[:80]!r} is no place to start from",
+                f"{str(start)[:80]!r} is not a place to start from",
                 hint="earliest, latest, a position such as 12.0.7, or a datetime",
             )
         self._check_dropped()

@@ -110,7 +110,7 @@ def one_format(spec: str) -> Format:
             "PBIO_SEVERAL_FORMATS",
             f"any of {len(chosen)} record types could be meant",
             file=_split(spec)[0],
-            hint="say which, behind the path: " + " ".join(f"#{f.id.hex()}" for f in chosen),
+            hint="say which, after the path: " + " ".join(f"#{f.id.hex()}" for f in chosen),
         )
     return chosen[0]
 

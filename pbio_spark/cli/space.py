@@ -246,7 +246,7 @@ def tail(
 @app.command()
 def compact(
     root: Root,
-    small: Annotated[int, typer.Option(metavar="BYTES", help="What is no small file any more.")] = 1 << 20,
+    small: Annotated[int, typer.Option(metavar="BYTES", help="From which size a file is no longer small.")] = 1 << 20,
     target: Annotated[int, typer.Option(metavar="BYTES", help="How large the new files are.")] = 64 << 20,
 ) -> None:
     """Put small data files together; the old ones go with a later vacuum.

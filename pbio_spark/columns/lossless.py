@@ -87,10 +87,10 @@ def text_to_number(text: str) -> tuple[int, int]:
     """
     match = _NUMBER.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text[:80]!r} is no number")
+        raise ValueError(f"{text[:80]!r} is not a number")
     sign, whole, fraction, exponent = match[1], match[2], match[3] or "", int(match[4] or 0)
     if not whole + fraction or abs(exponent) > _MAX_EXPONENT or len(text) > _MAX_EXPONENT:
-        raise ValueError(f"{text[:80]!r} is no number")
+        raise ValueError(f"{text[:80]!r} is not a number")
     number, scale = int(sign + whole + fraction), len(fraction) - exponent
     return (number * 10**-scale, 0) if scale < 0 else (number, scale)
 

@@ -310,7 +310,9 @@ def absent(want: pa.Field, defaults: Mapping[str, Default], path: tuple[str, ...
     try:
         return Absent(want.type, exact_default(default, want.type))
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError):
-        _refuse(path, f"the default {default!r} is no {want.type}", "give one that the column's type has")
+        _refuse(
+            path, f"the default {default!r} is not a value of type {want.type}", "give one that the column's type has"
+        )
 
 
 def exact_default(default: Default, want: pa.DataType) -> Default | Decimal:

@@ -236,7 +236,7 @@ def _program(
         return ecode.compile(source, params, records=records, limits=limits)
     except ecode.EcodeError as error:
         reason = f"the {what} does not compile: {error.summary}"
-        raise PbioError("PBIO_BAD_PROGRAM", reason, hint=error.hint) from error
+        raise PbioError("PBIO_BAD_PROGRAM", reason, hint=error.hint or None) from error
 
 
 def _defaults(record: Record) -> dict[str, Default]:

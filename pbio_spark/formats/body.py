@@ -198,7 +198,7 @@ class _Strings:
             _bad(f"no NUL-terminated text at offset {offset} of a structure", self._start)
         self._room -= end + 1 - offset
         if self._room < 0:
-            _bad("the texts of a structure overlap", self._start)
+            _bad("the strings of a structure overlap", self._start)
         text = self._data[offset:end].decode("utf-8", "surrogateescape")
         self._seen[offset] = text
         return text

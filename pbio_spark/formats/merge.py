@@ -220,7 +220,7 @@ def _check_counts(fields: Iterable[Field], path: str) -> None:
                 count = by_name[dim] if isinstance(dim, str) else None
                 if count is not None and not (isinstance(count, Basic) and count.kind in (Kind.INTEGER, Kind.UNSIGNED)):
                     raise _conflict(
-                        f"its count {shorten(str(dim))} is no integer in all versions", f"{path}.{field.name}"
+                        f"its count {shorten(str(dim))} is not an integer in all versions", f"{path}.{field.name}"
                     )
             type_ = type_.element if isinstance(type_, Array) else type_.target
 

@@ -144,7 +144,7 @@ def _symbols(name: str, type_: Type, pairs: object) -> tuple[tuple[str, int], ..
     element = type_.element if isinstance(type_, Array) else type_
     for pair in pairs:
         if not (isinstance(element, Basic) and element.kind is Kind.ENUMERATION):
-            _bad("`symbols` on a field that is no enumeration", name)
+            _bad("`symbols` on a field that is not an enumeration", name)
         if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and _fits(pair[1], element)):
             _bad("`symbols` are not pairs of a text and a number that the field can hold", name)
         symbols.append((pair[0], pair[1]))

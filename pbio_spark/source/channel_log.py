@@ -125,7 +125,7 @@ class ChannelLog:
         if position > self.end and position > (end := self.now()):
             raise PbioError(
                 "PBIO_BAD_OFFSET",
-                f"{position} is behind the end of the space, {end}",
+                f"{position} is after the end of the space, {end}",
                 file=self.space.root,
                 hint="it may be a position of another space, or of one that was there before",
             )
@@ -264,7 +264,7 @@ class ChannelLog:
     def _lose(self, info: ChannelInfo) -> None:
         if self._options.fail_on_data_loss:
             raise gone_to_error(info)
-        self._warn(info.id, f"events of the channel {info.name} in front of {info.gone} are not kept any more")
+        self._warn(info.id, f"events of the channel {info.name} before {info.gone} are no longer kept")
 
     def _miss(self, channel: int, reason: str) -> None:
         """Raise PBIO_EVENTS_GONE for a channel that was dropped, or warn."""

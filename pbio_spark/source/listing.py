@@ -129,7 +129,7 @@ class _Lister:
             roots = sorted({root for glob in expand(self.path) for root in _walk(self.fs, glob)})
         except ValueError as error:
             hint = "a backslash before a character takes its meaning"
-            raise PbioError("PBIO_BAD_PATH", f"the path is no glob: {error}", file=self.given, hint=hint) from None
+            raise PbioError("PBIO_BAD_PATH", f"the path is not a glob: {error}", file=self.given, hint=hint) from None
         if not roots:
             hint = "** is * in Spark's globs; the option recursiveFileLookup enters all folders"
             raise PbioError(

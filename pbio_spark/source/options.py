@@ -120,7 +120,7 @@ class Options:
         boolean,
         False,
         *READS,
-        doc="Whether a file that vanishes between planning and reading is no error; in a stream, also one that is gone "
+        doc="Whether a file may vanish between planning and reading; in a stream, also one that is gone "
         "before all of its rows have been read.",
     )
     ignore_corrupt_files: bool = _option(
@@ -182,7 +182,7 @@ class Options:
         one_of("UTF-8", "ISO-8859-1", "binary"),
         "UTF-8",
         *DECODES,
-        doc="The encoding of texts; `binary` leaves them bytes.",
+        doc="The encoding of strings; `binary` leaves them bytes.",
     )
     field_aliases: Mapping[str, str] = _option(
         aliases, dict, *DECODES, doc="Which field a column takes its values from, where the names differ."
@@ -281,7 +281,7 @@ class Options:
         published_since, None, *READS, doc="Read the events published at this time and later."
     )
     ending_offsets: str | tuple[int, ...] = _option(
-        ending_place, "latest", Scope.READ, doc="The position behind the last event to read."
+        ending_place, "latest", Scope.READ, doc="The position after the last event to read."
     )
     max_records_per_trigger: int | None = _option(
         positive, None, Scope.STREAM, doc="The most events of channels that one micro-batch reads."
@@ -292,7 +292,7 @@ class Options:
         *READS,
         *WRITES,
         doc="Whether it is an error if events are not kept any more, or if their channel was dropped; in writing, if a "
-        "batch that was published under its number had other events. Otherwise a reader goes on behind them, and a "
+        "batch that was published under its number had other events. Otherwise a reader goes on after them, and a "
         "writer takes its batch as published.",
     )
     subscriber: str | None = _option(
@@ -322,7 +322,7 @@ class Options:
         "`df.repartition(producer).sortWithinPartitions(producer, sequence)`.",
     )
     event_time_column: str | None = _option(
-        text, None, *WRITES, doc="The column of timestamps that tell when what an event tells of happened."
+        text, None, *WRITES, doc="The column of timestamps of when what an event describes happened."
     )
     txn_app_id: str | None = _option(
         text,

@@ -62,9 +62,9 @@ def replaced_files(fs: AbstractFileSystem, root: str, folders: Collection[str] |
             fs, root, "an overwrite removes files that are named *.ffs or *.pbio, and records would stay in", misnamed
         )
     if len(others) > len(ours):
-        raise _refusal(fs, root, f"of {len(shown)} files {len(others)} are no data files, such as", others)
+        raise _refusal(fs, root, f"of {len(shown)} files {len(others)} are not data files, such as", others)
     if others:
-        log.warning("an overwrite of %s leaves what is no data file: %s", full_path(fs, root), _some(root, others))
+        log.warning("an overwrite of %s leaves what is not a data file: %s", full_path(fs, root), _some(root, others))
     here = set(found)
     return [path for data in ours for path in (data, sidecar_path(data)) if path in here]
 

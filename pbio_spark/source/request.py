@@ -206,7 +206,7 @@ def _check_transform(transform: Transform, new: Record, old: Record, what: str) 
     except MorphError as error:
         raise PbioError(
             "PBIO_BAD_PROGRAM",
-            f"the transform {what} is no program for these records\n{error.reason}",
+            f"the transform {what} {error.reason.removeprefix('the transform ')}",
             hint=error.hint,
         ) from error
     if program.statics:

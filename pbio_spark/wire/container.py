@@ -135,7 +135,7 @@ class Scanner:
         if found is None:
             raise PbioError(
                 "PBIO_UNKNOWN_FORMAT",
-                f"no format with the record's ID {item.format_id.hex()} stands in front of the record"
+                f"no format before the record has its ID {item.format_id.hex()}"
                 if item.format_id
                 else "the record does not start with a format ID",
                 file=self.window.name,

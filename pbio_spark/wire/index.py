@@ -86,7 +86,7 @@ def block_from_bytes(block: bytes, offset: int, file: str = "") -> Block:
             raise fail(f"an entry of {length} bytes at byte {cursor} does not fit into the block")
         where = int.from_bytes(block[cursor + 4 : cursor + 12])
         if where <= offset:
-            raise fail(f"the entry at byte {cursor} points to offset {where}, which is not behind the block")
+            raise fail(f"the entry at byte {cursor} points to offset {where}, which is not after the block")
         if kind == FORMAT_ENTRY:
             entries.append(Entry(where, payload, None))
             cursor += 12 + length

@@ -214,7 +214,7 @@ def test_a_subscriber_whose_file_is_damaged_has_not_acknowledged(counts: Channel
     for path in (Path(counts.space.root) / "_subscribers").iterdir():
         path.write_text("{")
     with pytest.raises(
-        NotDeliveredError, match=rf"that of _subscribers/{counts.info.id}-\w+.json, where it is no JSON"
+        NotDeliveredError, match=rf"that of _subscribers/{counts.info.id}-\w+.json, where it is not JSON"
     ):
         counts.submit({"n": 1}, delivery="sync", sync_timeout=0)
     assert values(counts) == [{"n": 1}]

@@ -266,11 +266,11 @@ def test_a_space_that_was_removed_made_anew_or_restored_gets_nothing_of_what_was
     counts.submit({"n": 2})
     shutil.rmtree(root)
     shutil.copytree(copy, root)
-    with pytest.raises(PbioError, match="the commit 3 is not there any more"):
+    with pytest.raises(PbioError, match="the commit 3 is gone"):
         counts.submit({"n": 3})
     shutil.rmtree(root)
     anew = ChannelSpace.create(str(root))
-    with pytest.raises(PbioError, match="the commit 3 is not there any more"):
+    with pytest.raises(PbioError, match="the commit 3 is gone"):
         counts.submit({"n": 3})
     anew.create_channel("counts", COUNT).submit([{"n": n} for n in range(3)])
     anew.channel("counts").submit({"n": 9})

@@ -305,7 +305,7 @@ def test_a_value_that_the_programs_type_lacks_is_named() -> None:
     target = record("r", [Field("x", INT8)])
     request = Request(targets=(("mine", target),), keep="{ return input.x == 0; }")
     wanted = Wanted(pa.schema([]), formats=(form,), request=request)
-    with pytest.raises(PbioError, match=r"\$\.x is no int8"):
+    with pytest.raises(PbioError, match=r"\$\.x does not fit int8"):
         rows(wanted, content((form, {"x": 2**40})))
 
 

@@ -134,9 +134,9 @@ def test_two_spaces_mixed_up(space: ChannelSpace, tmp_path: Path) -> None:
     other.create_channel("counts", COUNT)
     for wrong, said in (
         ({**offset, "space": other.id}, "two spaces"),
-        ({**offset, "position": "9.0.0"}, "behind the end"),
-        ({**offset, "from": {"1": "9.0.0"}}, "behind the end"),
-        ({**offset, "position": "9"}, "no position"),
+        ({**offset, "position": "9.0.0"}, "after the end"),
+        ({**offset, "from": {"1": "9.0.0"}}, "after the end"),
+        ({**offset, "position": "9"}, "not a position"),
         ({**offset, "version": 2}, "version 2"),
         ({"version": 1, "names": [], "watermark": 0, "files": {}}, "not one of channels"),
     ):
@@ -333,7 +333,7 @@ def test_events_that_went_while_nobody_read_are_missed(space: ChannelSpace, capl
         with pytest.raises(PbioError, match="PBIO_EVENTS_GONE"):
             Query(space, offset, channels=names).batch()
         assert Query(space, offset, channels=names, failOnDataLoss=False).numbers() == expected
-        assert "of the channel kept in front of 4.0.1 are not kept any more" in caplog.text
+        assert "of the channel kept before 4.0.1 are no longer kept" in caplog.text
 
 
 def test_what_was_gone_when_a_stream_began_is_not_missed(space: ChannelSpace) -> None:
@@ -426,7 +426,7 @@ def test_a_task_that_finds_its_file_gone(space: ChannelSpace, caplog: pytest.Log
         queries[0].tasks(ends[0])
     with caplog.at_level(logging.WARNING):
         assert queries[1].tasks(ends[1]) == [[]]
-    assert "are not kept any more" in caplog.text
+    assert "are no longer kept" in caplog.text
 
 
 @given(

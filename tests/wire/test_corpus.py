@@ -38,7 +38,7 @@ GARBAGE = {
     "index_output.win64.bin": ["EventV"] * 2,
 }
 
-# Files whose writer repeated the format in front of every record.
+# Files whose writer repeated the format before every record.
 REPEATING = [f"file_output.{machine}.bin" for machine in ("ia64", "rhe4", "rhe5", "sun8", "sun8-64")]
 
 

@@ -159,7 +159,7 @@ def damaged(change: str) -> bytes:
             data[first + 3] = 2
         case "no end":
             struct.pack_into(">I", data, first, (256 - 16 - 12) << 8)
-        case "item in front of the block":
+        case "item before the block":
             struct.pack_into(">Q", data, first + 4, 4)
         case "bad ID":
             data[first + 12] = 9
@@ -178,7 +178,7 @@ def damaged(change: str) -> bytes:
         "entry too long",
         "unknown entry",
         "no end",
-        "item in front of the block",
+        "item before the block",
         "bad ID",
         "ID length",
     ],

@@ -193,10 +193,10 @@ class CompileError(EcodeError):
 
     @property
     def summary(self) -> str:
-        """The first mistake in one line and its source line below, then the others with their hints."""
+        """The first mistake in one line and its source line below, then the others; the hint is `hint`."""
         first = next(d for d in self.diagnostics if d.category is self.category)
         shown = str(replace(first, hint="")).partition("\n")[2]
-        others = "".join(f"\n  {other}" for other in self.diagnostics if other is not first)
+        others = "".join(f"\n  {replace(other, hint='')}" for other in self.diagnostics if other is not first)
         return f"{self.message} ({self.code}, line {self.line}, column {self.column})\n{shown}{others}"
 
     def __reduce__(self) -> tuple[object, ...]:

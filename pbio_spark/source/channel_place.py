@@ -85,9 +85,9 @@ def place_from_json(said: Mapping[str, Any], space: str) -> Place:
         formats = frozenset(map(str, said["formats"])) if "formats" in said else None
         place, other = Place(Position.parse(said["position"]), starts, channels, left, formats), str(said["space"])
     except (LookupError, TypeError, ValueError, AttributeError, PbioError) as error:
-        raise PbioError(
-            "PBIO_BAD_OFFSET", f"the checkpoint's offset {str(said)[:200]} is not one of channels: {error}"
-        ) from None
+        why = error.reason if isinstance(error, PbioError) else str(error)
+        reason = f"the checkpoint's offset {str(said)[:200]} is not one of channels: {why}"
+        raise PbioError("PBIO_BAD_OFFSET", reason) from None
     if other != space:
         raise PbioError(
             "PBIO_BAD_OFFSET",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,7 @@ def test_an_odd_call(here: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> 
             call()
         except OURS as error:
             said = str(error)
-        assert said.startswith("[")
+        assert re.match(r"\[\]|\[[A-Z_]+\] \S", said), said
+        assert said.count("\n  hint: ") <= 1, said
         said.encode()
     assert all(path.exists() for path in others)

@@ -125,6 +125,10 @@ class Notes:
         default: the value of the field where a record has none (decision 8).
         weight: the importance of the field to MaxMatch; None is 1.
         hidden: the field only serves another one (the count of an array) and is not shown to readers.
+        null_bit: which bit of the structure's hidden field of bits says that this field is null, counted from the
+            lowest one of the first byte.
+        null_items: the hidden field, with the extents of this array, in which a byte that is not 0 says that an
+            element is null.
     """
 
     logical: str | None = None
@@ -134,6 +138,8 @@ class Notes:
     default: Default = None
     weight: float | None = None
     hidden: bool = False
+    null_bit: int | None = None
+    null_items: str | None = None
 
 
 NO_NOTES = Notes()

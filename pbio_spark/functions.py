@@ -26,15 +26,14 @@ from pbio_spark.columns.values import ValueReader, structs_to_values
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_to_ddl import arrow_to_spark_json
-from pbio_spark.formats.arrow_to_record import arrow_to_record
-from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.store import FolderStore
 from pbio_spark.source.arrow import spark_to_arrow
-from pbio_spark.source.options import Options, Scope, machine_of, name_of
+from pbio_spark.source.options import Options, Scope
 from pbio_spark.source.parse_options import parse_options
 from pbio_spark.source.reason_first import reason_first
 from pbio_spark.source.schema import check_names, infer_schema, is_wanted, several_formats
 from pbio_spark.source.wanted import options_to_wanted, with_converters, with_request
+from pbio_spark.source.write_format import formats_to_write
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -98,8 +97,9 @@ def to_pbio(data: Column | str, schema: StructType | str, options: Mapping[str, 
     """
     parsed = parse_options(options, Scope.TO)
     arrow = spark_to_arrow(_struct(schema))
-    form = record_to_format(arrow_to_record(arrow, name_of(parsed)), machine_of(parsed))
-    encoder = format_to_encoder(form, arrow, null_value=parsed.null_value).checked()
+    form, *_ = formats_to_write(parsed, arrow, None)
+    is_given = parsed.write_format is not None
+    encoder = format_to_encoder(form, arrow, null_value=parsed.null_value, is_complete=is_given).checked()
     if parsed.format_store is not None:
         FolderStore(parsed.format_store).put(form)
 

@@ -25,6 +25,7 @@ from pbio_spark.channels.submission import WHOLE, channel_format
 from pbio_spark.channels.wanted import PLACE, format_to_wanted, split_place
 from pbio_spark.columns.encoder import Encoded, Encoder, format_to_encoder
 from pbio_spark.columns.morpher import with_parameters
+from pbio_spark.columns.null_value import BLANK
 from pbio_spark.columns.read import Wanted
 from pbio_spark.columns.ways import PARAMETERS, Request
 from pbio_spark.errors import PbioError
@@ -164,7 +165,7 @@ class Deriver:
             form, schema.append(PLACE), self._formats, request, others=(parent,), mode="DROPMALFORMED"
         )
         # What a transform never writes is zero, as it is for the program itself.
-        encoder = None if how.transform is None else format_to_encoder(own, schema, null_value=0, wrap=True)
+        encoder = None if how.transform is None else format_to_encoder(own, schema, null_value=BLANK, wrap=True)
         return wanted, encoder
 
 

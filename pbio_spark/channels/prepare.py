@@ -21,6 +21,7 @@ from pbio_spark.channels.state import ChannelInfo
 from pbio_spark.channels.submission import WHOLE, Columns, Submission, channel_format
 from pbio_spark.channels.wanted import format_to_wanted
 from pbio_spark.columns.encoder import Encoded, Encoder, format_to_encoder
+from pbio_spark.columns.null_value import NullValue
 from pbio_spark.columns.read import Part, Wanted, read_batches
 from pbio_spark.columns.ways import Request, find_way
 from pbio_spark.errors import PbioError
@@ -29,6 +30,7 @@ from pbio_spark.formats.arrow_schema import record_to_arrow
 from pbio_spark.formats.arrow_to_record import arrow_to_record
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.opt_info import Nulls, nulls_in
 from pbio_spark.formats.store import FormatStore
 
 Find: TypeAlias = "Callable[[str], ChannelInfo]"
@@ -77,25 +79,28 @@ class Preparer:
         *,
         machine: str = "native",
         transforms: Sequence[tuple[Format, str]] = (),
+        nulls: Nulls | None = None,
     ) -> None:
         """
         Args:
             machine: that events are laid out for; `native` is that of the channel's own format.
             transforms: which the format of events carries: the older format, and the program that leads there.
+            nulls: how a format that is made of columns says null; None is how the channel's own does.
         """
         self._formats = formats
         self._machine = machine
         self._transforms = tuple(transforms)
-        self._encoders: dict[tuple[Format, pa.Schema, float | None], Encoder] = {}
+        self._nulls = nulls
+        self._encoders: dict[tuple[Format, pa.Schema, NullValue | None], Encoder] = {}
         self._made: dict[tuple[Format, pa.Schema, tuple[str, ...]], Format] = {}
         self._stored: set[Format] = set()
         self._wanted: dict[tuple[str, Format], Wanted] = {}
 
-    def prepare(self, submission: Submission, find: Find, null_value: float | None = None) -> list[Prepared]:
+    def prepare(self, submission: Submission, find: Find, null_value: NullValue | None = None) -> list[Prepared]:
         """Encode the events of a submission, those of all channels of one type together.
 
         Args:
-            null_value: what a null number becomes, as for `format_to_encoder`.
+            null_value: what a null becomes that a format cannot say, as for `format_to_encoder`.
 
         Raises:
             PbioError: PBIO_UNKNOWN_CHANNEL; PBIO_REJECTED if the events do not reach a channel's type;
@@ -121,7 +126,7 @@ class Preparer:
             names_of(column_of(rows, column), column, "channel")
         concentrate(rows, np.empty(0, np.int64), (), submission)
 
-    def warm(self, info: ChannelInfo, submission: Submission, null_value: float | None = None) -> Format:
+    def warm(self, info: ChannelInfo, submission: Submission, null_value: NullValue | None = None) -> Format:
         """Compile what events of such columns need on their way to a channel; the format that they will have.
 
         Raises what `prepare` raises for any of them.
@@ -135,7 +140,7 @@ class Preparer:
         rows: pa.RecordBatch,
         channels: Int64s,
         submission: Submission,
-        null_value: float | None,
+        null_value: NullValue | None,
     ) -> Prepared:
         """Encode events for channels of one type, of which `info` is one."""
         own = channel_format(info, self._formats)
@@ -157,15 +162,17 @@ class Preparer:
         if key not in self._made:
             names = record_to_arrow(own.record).names
             fields = [field for field in schema if field.name in names or field.name not in columns.names]
-            is_own = {field.name for field in fields} == set(names) and not self._transforms
-            record = own.record if is_own else arrow_to_record(pa.schema(fields), own.name)
+            way = nulls_in(own.record)
+            nulls = self._nulls or way
+            is_own = {field.name for field in fields} == set(names) and not self._transforms and nulls == way
+            record = own.record if is_own else arrow_to_record(pa.schema(fields), own.name, nulls)
             form = own if is_own and self._machine == "native" else record_to_format(record, self._machine)
             for prior, program in self._transforms:
                 form = evolve(prior, form, program)
             self._made[key] = form
         return self._made[key]
 
-    def encoder(self, form: Format, schema: pa.Schema, null_value: float | None) -> Encoder:
+    def encoder(self, form: Format, schema: pa.Schema, null_value: NullValue | None) -> Encoder:
         """The encoder of events. Raises what `format_to_encoder` raises."""
         key = form, schema, null_value
         if key not in self._encoders:

@@ -105,6 +105,8 @@ def stored_format(format_id: str, formats: FormatStore) -> Format:
 def type_to_format(type_: AnyType) -> Format:
     """The format for a channel's type. All channels of one schema have one: what is compiled for one serves the others.
 
+    A schema says what may be null: so does the format, in hidden fields, which leave the others as they are.
+
     Raises what `record_to_format` and `arrow_to_record` raise; PBIO_UNSUPPORTED_TYPE; PBIO_BAD_OPTION for no type.
     """
     if isinstance(type_, Format):
@@ -112,14 +114,14 @@ def type_to_format(type_: AnyType) -> Format:
     if isinstance(type_, Record):
         return record_to_format(type_)
     if isinstance(type_, pa.Schema):
-        return record_to_format(arrow_to_record(type_, "event"))
+        return record_to_format(arrow_to_record(type_, "event", "mask"))
     if not hasattr(type_, "jsonValue"):
         raise PbioError(
             "PBIO_BAD_OPTION",
             f"{str(type_)[:80]!r} is not a type of events",
             hint="a Record, such as record('stock', [Field('price', FLOAT64)]), a Format, an Arrow or a Spark schema",
         )
-    return record_to_format(arrow_to_record(spark_json_to_arrow(type_.jsonValue()), "event"))
+    return record_to_format(arrow_to_record(spark_json_to_arrow(type_.jsonValue()), "event", "mask"))
 
 
 def to_microseconds(when: datetime) -> int:

@@ -22,6 +22,7 @@ from pbio_spark.cli.console import Files, each_file, printable, printable_lines,
 from pbio_spark.cli.formats import Contents
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.formats.chosen import split_choice
 from pbio_spark.formats.formats_to_graph import formats_to_graph, versions
 
 
@@ -133,11 +134,7 @@ def _chosen(spec: str) -> list[Format]:
 
 
 def _split(spec: str) -> tuple[str, str]:
-    """The path of a file, and which of its formats; a path may hold the sign itself."""
-    if os.path.exists(spec.replace("\0", "/")):
-        return spec, ""
-    path, sign, which = spec.rpartition("#")
-    return (path, which) if sign else (spec, "")
+    return split_choice(spec, lambda path: os.path.exists(path.replace("\0", "/")))
 
 
 @cache

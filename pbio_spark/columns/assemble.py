@@ -10,7 +10,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pbio_spark.columns.generate import has_validity
-from pbio_spark.columns.plan import Absent, Chars, Deref, Filled, Group, Items, Node, Plan, Scalar, Text, is_contiguous
+from pbio_spark.columns.plan import (
+    Absent,
+    Chars,
+    Deref,
+    Filled,
+    Group,
+    Items,
+    Masked,
+    Node,
+    Plan,
+    Scalar,
+    Text,
+    is_contiguous,
+)
 
 if TYPE_CHECKING:
     from pbio_spark.columns.converter import Output
@@ -50,13 +63,17 @@ class _Assembler:
             case Group(type=type_, nodes=nodes):
                 children = [self.build(child, count, present, rows) for child in nodes]
                 return pa.Array.from_buffers(type_, count, [bitmap(present)], children=children)
+            case Masked(flags=flags, bit=bit, node=inner):
+                is_set = np.frombuffer(self.outputs[flags.number].buffers["values"], np.uint8, count) >> bit & 1
+                return self.build(inner, count, _both(is_set == 0, present), rows)
             case Scalar():
                 return self._numbers(node, count, self.outputs[node.number].buffers["values"], present, rows)
             case Deref():
                 output = self.outputs[node.number]
-                return self.build(node.target, count, output.arrays["addresses"] != 0, output.arrays["rows"])
+                there = _both(output.arrays["addresses"] != 0, present)
+                return self.build(node.target, count, there, output.arrays["rows"])
         output = self.outputs[node.number]
-        valid = output.arrays["valid"].view(np.bool_) if has_validity(node) else present
+        valid = _both(output.arrays["valid"].view(np.bool_), present) if has_validity(node) else present
         offsets = output.buffers["offsets"]
         if isinstance(node, Items):
             return self._lists(node, count, valid, offsets, output, rows)
@@ -70,20 +87,36 @@ class _Assembler:
     def _lists(
         self, node: Items, count: int, valid: Mask | None, offsets: pa.Buffer, output: Output, rows: Rows | None
     ) -> pa.Array:
+        marked = None if node.marks is None else self._marked(node.marks, output.used, offsets, count)
         if is_contiguous(node):
             assert isinstance(node.item, Scalar)
             owners = None
             if node.item.symbols or node.item.conversion.is_checked:
                 lengths = np.diff(np.frombuffer(offsets, np.int32)).astype(np.int64)
                 owners = np.repeat(np.arange(count, dtype=np.int32) if rows is None else rows, lengths)
-            items = self._numbers(node.item, output.used, output.buffers["data"], None, owners)
+            items = self._numbers(node.item, output.used, output.buffers["data"], marked, owners)
         else:
-            items = self.build(node.item, output.used, None, output.arrays["rows"])
+            items = self.build(node.item, output.used, marked, output.arrays["rows"])
         if len(node.extents) > 1:
             return nested_lists(
                 node.type, [output.arrays[f"extents{d}"] for d in range(len(node.extents))], valid, items
             )
         return pa.Array.from_buffers(node.type, count, [bitmap(valid), offsets], children=[items])
+
+    def _marked(self, marks: Items, used: int, offsets: pa.Buffer, count: int) -> Mask | None:
+        """Which elements of all arrays are no nulls. Where there are no marks, because no element is null, all are."""
+        output = self.outputs[marks.number]
+        if not output.used:
+            return None
+        lengths, marked = (
+            np.diff(np.frombuffer(buffer, np.int32, count + 1)).astype(np.int64)
+            for buffer in (offsets, output.buffers["offsets"])
+        )
+        is_marked = marked == lengths
+        said = np.frombuffer(output.buffers["data"], np.uint8, output.used)[np.repeat(is_marked, marked)]
+        there = np.ones(used, np.bool_)
+        there[np.repeat(is_marked, lengths)] = said == 0
+        return there
 
     def _numbers(
         self,
@@ -131,6 +164,10 @@ class _Assembler:
     def _mark(self, node: Filled, places: Sequence[int] | npt.NDArray[np.int64], rows: Rows | None) -> None:
         """The records that own these places are bad."""
         self.status[places if rows is None else rows[places]] = node.number + 1
+
+
+def _both(mask: Mask, other: Mask | None) -> Mask:
+    return mask if other is None else mask & other
 
 
 def _is_utf8(value: bytes) -> bool:

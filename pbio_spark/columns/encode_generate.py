@@ -21,8 +21,10 @@ from pbio_spark.columns.encode_plan import (
     Count,
     Deref,
     EncodePlan,
+    Flag,
     Group,
     Items,
+    Marks,
     Node,
     Number,
     Preset,
@@ -313,7 +315,7 @@ class _Generator(Writer):
 
     @contextmanager
     def _each(
-        self, node: Items, extents: list[str], size: str, stride: str, first: str, where: str
+        self, node: Items | Marks, extents: list[str], size: str, stride: str, first: str, where: str
     ) -> Iterator[tuple[str, str]]:
         """A loop over the elements in the order of memory: variables with the place and the index of each."""
         place = self.variable("place")
@@ -349,6 +351,31 @@ class _Generator(Writer):
                     self.body.line("return end")
         if column is not None:
             self.refuse_null(column, index, node.can_be_null)
+
+    @write.register
+    def _(self, node: Flag, image: str, index: str) -> None:
+        with self.body.block(f"if not {self.at(node.column).is_valid(index)}:"):
+            where = self.let("where", self.place(image, node.offset))
+            self.body.line(f"store_uint8({where}, as_int64(load_uint8({where})) | {self.argument(node.bit)})")
+
+    @write.register
+    def _(self, node: Marks, image: str, index: str) -> None:
+        body, columns, item = self.body, [self.at(number) for number in node.columns], self.at(node.item)
+        extents = [self.extent(extent) for extent in node.extents]
+        size = self.let("size", " * ".join(extents))
+        with body.block(f"if {item.entry('validity')} != 0 and {columns[0].is_valid(index)} and {size} != 0:"):
+            first = self._check_lists(columns, extents, index)
+            count, element = self.let("nulls", "0"), self.variable("element")
+            with body.block(f"for {element} in range({first}, {first} + {size}):"):
+                body.line(f"{count} += 0 if {item.is_valid(element)} else 1")
+            with body.block(f"if {count} != 0:"):
+                if isinstance(node.place, int):
+                    where = self.let("where", self.place(image, node.place))
+                else:
+                    where = self.target(node.place, image, size)
+                    body.line(f"zero({where}, {size})")
+                with self._each(node, extents, size, "1", first, where) as (mark, at):
+                    body.line(f"store_uint8({mark}, 0 if {item.is_valid(at)} else 1)")
 
     @write.register
     def _(self, node: Count, image: str, index: str) -> None:

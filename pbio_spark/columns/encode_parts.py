@@ -16,6 +16,7 @@ from pbio_spark.columns.encode_plan import (
     EncodePlan,
     Group,
     Items,
+    Marks,
     Node,
     Preset,
     Text,
@@ -128,6 +129,8 @@ class _Room:
                 if not isinstance(place, int):
                     room += len(blank) * elements + 7 * count + self.padding(node.control, elements)
                 return room
+            case Marks(item=item, place=place):
+                return 0 if isinstance(place, int) else self.parts[item].count + 7 * count
             case Deref(blank=blank, target=target):
                 return (len(blank) + 7) * count + self.node(target, count)
             case Group(nodes=nodes):
@@ -146,4 +149,5 @@ class _Room:
         greatest = pc.max(part.array.slice(part.start, part.count)).as_py() or 0
         if isinstance(greatest, bytes):  # an unsigned long, most significant byte first
             greatest = int.from_bytes(greatest, "big")
-        return int(min(max(greatest, self.plan.null_value or 0, 0) * count, _MAX_PADDING))
+        null = 0 if self.plan.null_value is None else self.plan.null_value.of(self.plan.columns[control].path)
+        return int(min(max(greatest, null if isinstance(null, int | float) else 0, 0) * count, _MAX_PADDING))

@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from pbio_spark.columns.null_value import NullValue
 from pbio_spark.columns.plan import Load
 from pbio_spark.formats.format import Format
 
@@ -135,6 +136,29 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Flag:
+    """The bit of a byte in place that says that a column is null."""
+
+    column: int
+    offset: int
+    bit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """An array of bytes beside that of some lists, which says which of their elements are null; null if none is.
+
+    `item` is the column of the elements, the rest as for `Items`.
+    """
+
+    columns: tuple[int, ...]
+    item: int
+    place: int | Load
+    extents: tuple[Extent, ...]
+    column_major: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Count:
     """A control field that no column fills: the greatest extent that the nodes' arrays have where they name it."""
 
@@ -143,7 +167,7 @@ class Count:
     nodes: tuple[Node, ...]
 
 
-Node: TypeAlias = Number | Text | Preset | Chars | Items | Deref | Group | Count
+Node: TypeAlias = Number | Text | Preset | Chars | Items | Deref | Group | Flag | Marks | Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +177,7 @@ class EncodePlan:
     Attributes:
         columns: the columns that nodes name by number; parents before their parts.
         blank: of the base record.
-        null_value: what a null number becomes.
+        null_value: what a null becomes that the format cannot say.
         without_null: path and type of the columns that may hold nulls, but whose fields do not have `null_value`.
     """
 
@@ -162,16 +186,16 @@ class EncodePlan:
     columns: tuple[Column, ...]
     nodes: tuple[Node, ...]
     blank: bytes
-    null_value: float | None
+    null_value: NullValue | None
     without_null: tuple[tuple[str, str], ...] = ()
 
 
 def is_flat(node: Node) -> bool:
     """Whether a node writes nothing beyond the image."""
     match node:
-        case Number() | Count():
+        case Number() | Flag() | Count():
             return True
-        case Chars(place=place):
+        case Chars(place=place) | Marks(place=place):
             return isinstance(place, int)
         case Items(place=place, item=item):
             return isinstance(place, int) and is_flat(item)

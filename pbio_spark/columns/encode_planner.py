@@ -4,13 +4,12 @@ Columns find their field by name. What a field without a column becomes:
 
 * a control field is the length of its arrays;
 * any other is its default, from the notes;
-* without a default, null where the format can say that (pointers, strings), else what `null_value` says;
+* without a default, null where the format can say that (pointers, strings, bits), else what `null_value` says;
 * else the schema is refused, before anything is written.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NoReturn
@@ -18,7 +17,8 @@ from typing import NoReturn
 import pyarrow as pa
 
 from ecode.suggest import did_you_mean
-from ecode.types import CHAR, Array, Basic, Field, Kind, Notes, Pointer, Ref, Struct, Type
+from ecode.types import CHAR, Array, Basic, Field, Kind, Notes, Pointer, Ref, Struct, Type, references
+from pbio_spark.columns.encode_nulls import NullImages
 from pbio_spark.columns.encode_numbers import is_narrower_decimal, number_bounds, number_to_load
 from pbio_spark.columns.encode_plan import (
     Chars,
@@ -27,8 +27,10 @@ from pbio_spark.columns.encode_plan import (
     Deref,
     EncodePlan,
     Extent,
+    Flag,
     Group,
     Items,
+    Marks,
     Node,
     Number,
     Preset,
@@ -38,25 +40,37 @@ from pbio_spark.columns.encode_plan import (
     is_text,
     names_control,
 )
-from pbio_spark.columns.lossless import exactly, text_to_number
+from pbio_spark.columns.null_value import NullValue
 from pbio_spark.columns.plan import Load, number_at, slot_at
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.arrow_schema import BINARY, ITEM, decimal_type, shown
+from pbio_spark.formats.arrow_schema import BINARY, ITEM, decimal_type, is_decimal_in_place, shown
 from pbio_spark.formats.format import Format
-from pbio_spark.formats.slots import slot_content, slot_size
+from pbio_spark.formats.opt_info import null_fields
+from pbio_spark.formats.slots import slot_content
 from pbio_spark.wire.images import images_of
 
 
-def format_to_encode_plan(format: Format, schema: pa.Schema, null_value: float | None = None) -> EncodePlan:  # noqa: A002
-    """The plan that turns batches of a schema into records of a format; `null_value` is what a null number becomes.
+def format_to_encode_plan(
+    format: Format,  # noqa: A002
+    schema: pa.Schema,
+    null_value: NullValue | None = None,
+    *,
+    is_complete: bool = False,
+) -> EncodePlan:
+    """The plan that turns batches of a schema into records of a format; `null_value` is for what cannot be null there.
+
+    With `is_complete`, every field needs a column, or has a default, or counts an array; but a structure that contains
+    itself may end.
 
     Raises:
         PbioError: PBIO_INCOMPATIBLE_TYPE (a column's type is not its field's), PBIO_UNKNOWN_COLUMN (the format has no
-            such field), PBIO_CANNOT_BE_NULL (a field has no column), PBIO_NAME_COLLISION (two columns have one name).
+            such field), PBIO_CANNOT_BE_NULL (a field has no column), PBIO_NAME_COLLISION (two columns have one name),
+            PBIO_BAD_OPTION (a null value for what is no column).
     """
-    planner = _Planner(format, null_value)
+    planner = _Planner(format, null_value, is_complete)
     try:
         nodes, blank = planner.struct(format.name, list(schema), None, "$")
+        planner.nulls.check(planner.columns)
     except PbioError as error:
         raise error.at(format=format.name) from None
     return EncodePlan(format, schema, tuple(planner.columns), nodes, blank, null_value, tuple(planner.without_null))
@@ -75,9 +89,11 @@ class _Place:
 
 
 class _Planner:
-    def __init__(self, format_: Format, null_value: float | None) -> None:
+    def __init__(self, format_: Format, null_value: NullValue | None, is_complete: bool) -> None:
         self.format = format_
-        self.null_value = null_value
+        self.is_complete = is_complete
+        self.nulls = NullImages(format_, null_value)
+        self.said_null: set[int] = set()
         self.images = images_of(format_)
         self.lengths = {s.name: s.record_length for s in format_.structs}
         self.offsets = {s.name: {f.name: f.offset for f in s.fields} for s in format_.structs}
@@ -89,7 +105,8 @@ class _Planner:
     ) -> tuple[tuple[Node, ...], bytes]:
         """The nodes of a structure whose fields the given columns fill, and its blank."""
         struct = self.format.record.struct(name)
-        fields = {shown(field.name): field.name for field in struct.fields}
+        unseen = null_fields(struct)
+        fields = {shown(field.name): field.name for field in struct.fields if field.name not in unseen}
         columns: dict[str, int] = {}
         for child, column in enumerate(given):
             here = f"{path}.{column.name}"
@@ -109,12 +126,26 @@ class _Planner:
         blank = bytearray(self.lengths[struct.name])
         nodes: list[Node] = []
         controls = {dim for field in struct.fields for dim in _dims(field.type)}
+        unseen = null_fields(struct)
         for field in struct.fields:
-            here = _Place(self.offsets[struct.name][field.name], struct, columns)
+            here, bit = _Place(self.offsets[struct.name][field.name], struct, columns), field.notes.null_bit
+            if field.name in unseen:
+                continue
             if field.name in columns:
-                node, part = self.value(field.type, field.notes, columns[field.name], here)
+                column = columns[field.name]
+                if bit is not None:
+                    self.said_null.add(column)
+                    nodes.append(Flag(column, *self.nulls.bit_place(struct, bit)))
+                node, part = self.value(field.type, field.notes, column, here)
                 nodes.append(node)
+                if field.notes.null_items is not None:
+                    assert isinstance(node, Items)
+                    nodes.append(self._marks(struct, field.notes.null_items, node))
             elif field.name in controls:
+                continue
+            elif bit is not None and field.notes.default is None and not self.is_complete:
+                at, value = self.nulls.bit_place(struct, bit)
+                blank[at] |= value
                 continue
             else:
                 more, part = self.missing(field, here, f"{path}.{shown(field.name)}")
@@ -126,6 +157,13 @@ class _Planner:
             if counted:
                 nodes.append(Count(load, self._greatest(struct, name), counted))
         return in_order(nodes), bytes(blank)
+
+    def _marks(self, struct: Struct, name: str, array: Items) -> Marks:
+        """The node of the field that says which elements of an array are null."""
+        offset = self.offsets[struct.name][name]
+        where = offset if isinstance(array.place, int) else slot_at(self.format, offset)
+        assert isinstance(array.item, Number)
+        return Marks(array.columns, array.item.column, where, array.extents, array.column_major)
 
     def value(self, type_: Type, notes: Notes, column: int, place: _Place) -> tuple[Node, bytes]:
         """The node of a field, or of a part of it, and the blank of the room that it takes."""
@@ -170,10 +208,11 @@ class _Planner:
         if not pa.types.is_struct(arrow):
             self._refuse(column, type_, notes)
         nodes, blank = self.struct(name, list(arrow), column, path)
-        return Group(column, place.offset, nodes, self.null(type_, notes) is not None), blank
+        return Group(column, place.offset, nodes, self._null_of(type_, notes, column) is not None), blank
 
     def _array(self, array: Array, notes: Notes, column: int, place: _Place) -> tuple[Node, bytes]:
         arrow = self.columns[column].type
+        marks_elements = notes.null_items is not None
         where = slot_at(self.format, place.offset) if array.is_dynamic else place.offset
         element, dims, last_dim = array.element, array.dims, array.dims[-1]
         stride, control = None, None
@@ -196,6 +235,8 @@ class _Planner:
                 self._refuse(column, array, notes)
             columns.append(inner)
         *lists, last = columns
+        if marks_elements:
+            self.said_null.add(last)
         if pa.types.is_map(arrow) and isinstance(element, Ref):
             item, blank = self._entry(element.name, last)
         elif has_rows:
@@ -203,7 +244,7 @@ class _Planner:
             item, blank = self._chars(element, notes, last, place.at(0), 0, self.format.column_major)
         else:
             item, blank = self.value(element, notes, last, place.at(0))
-        null = self.null(array, notes)
+        null = self._null_of(array, notes, column)
         room = self._zeros(array) if array.is_dynamic else blank * slot_content(Array(CHAR, dims))[0]
         node = Items(
             tuple(lists),
@@ -247,7 +288,7 @@ class _Planner:
         arrow, (extent,) = self.columns[column].type, array.dims
         null = self._null_of(array, notes, column)
         blank = null or self._zeros(array)
-        if _is_decimal_in_place(array, notes) and isinstance(where, int):
+        if is_decimal_in_place(array, notes) and isinstance(where, int):
             if not is_narrower_decimal(arrow, notes):
                 self._refuse(column, array, notes)
             return Number(column, "bytes", Load(where, "int128"), None, None, null is not None), blank
@@ -269,7 +310,15 @@ class _Planner:
         if isinstance(field.type, Ref):
             nodes, blank = self.fields(self.format.record.struct(field.type.name), {}, path)
             return [Group(None, place.offset, nodes, False)], blank
-        null = self.null(field.type, field.notes)
+        ends = any(map(self.format.is_recursive, references(field.type)))
+        if self.is_complete and not ends and not field.notes.hidden:
+            raise PbioError(
+                "PBIO_UNKNOWN_COLUMN",
+                f"no column fills this field, {field.type}",
+                field=path,
+                hint="the format wants all of its fields: add the column",
+            )
+        null = self.nulls.image(field.type, field.notes, path)
         if null is None:
             raise PbioError(
                 "PBIO_CANNOT_BE_NULL",
@@ -296,56 +345,12 @@ class _Planner:
 
     def _null_of(self, type_: Type, notes: Notes, column: int) -> bytes | None:
         """`null` for the field of a column; remembered where `null_value` is none of its values."""
-        null, of = self.null(type_, notes), self.columns[column]
-        if null is None and self.null_value is not None and of.nullable:
+        of = self.columns[column]
+        if column in self.said_null:
+            return self._zeros(type_)
+        if of.nullable and self.nulls.is_unfit(type_, notes, of.path):
             self.without_null.append((of.path, notes.logical or str(type_)))
-        return null
-
-    def null(self, type_: Type, notes: Notes) -> bytes | None:
-        """What lies in the image for a null of that type; None if nothing can."""
-        match type_:
-            case Basic(Kind.STRING) | Pointer():
-                return self._zeros(type_)
-            case _ if self.null_value is None and not isinstance(type_, Ref):
-                return None
-            case Array(dims=(*outer, 16)) if _is_decimal_in_place(type_, notes):
-                number = self._null_number(notes)
-                count, _ = slot_content(Array(CHAR, tuple(outer)))
-                return None if number is None else number.to_bytes(16, "little", signed=True) * count
-            case Array(element=element) if not type_.is_dynamic and element != CHAR:
-                null = self.null(element, notes)
-                return null and null * slot_content(Array(CHAR, type_.dims))[0]
-            case Array():
-                return self._zeros(type_)
-            case Ref(name):
-                blank = bytearray(self.lengths[name])
-                for field in self.format.record.struct(name).fields:
-                    null, at = self.null(field.type, field.notes), self.offsets[name][field.name]
-                    if null is None:
-                        return None
-                    blank[at : at + len(null)] = null
-                return bytes(blank)
-            case Basic(kind):
-                value: float | None = self.null_value
-                if kind is Kind.BOOLEAN and value in (0, 1):
-                    value = bool(value)
-                elif kind is not Kind.FLOAT:
-                    value = self._null_number(notes)
-                    if notes.symbols and value not in dict(notes.symbols).values():
-                        return None
-                try:
-                    return self.images.number_to_bytes(type_, value)
-                except ValueError:
-                    return None
-
-    def _null_number(self, notes: Notes) -> int | None:
-        """`null_value` as a whole number in the units of the field."""
-        assert self.null_value is not None
-        if not math.isfinite(self.null_value):
-            return None
-        decimal = decimal_type(notes.logical) or pa.decimal128(38, 0)
-        number = exactly(*text_to_number(repr(self.null_value)), decimal)
-        return None if number is None else int(number)
+        return self.nulls.image(type_, notes, of.path)
 
     def _column(
         self, path: str, type_: pa.DataType, parent: int | None, child: int | None, nullable: bool = True
@@ -372,7 +377,7 @@ class _Planner:
         return control
 
     def _zeros(self, type_: Type) -> bytes:
-        return bytes(slot_size(type_, self.lengths, self.format.pointer_size))
+        return self.nulls.zeros(type_)
 
     def _refuse(self, column: int, type_: Type, notes: Notes) -> NoReturn:
         of = self.columns[column]
@@ -391,12 +396,6 @@ def _dims(type_: Type) -> Iterator[str]:
         if isinstance(type_, Array):
             yield from (dim for dim in type_.dims if isinstance(dim, str))
         type_ = type_.element if isinstance(type_, Array) else type_.target
-
-
-def _is_decimal_in_place(array: Array, notes: Notes) -> bool:
-    """Whether the last dimension is the 16 bytes of a decimal."""
-    is_decimal = decimal_type(notes.logical) is not None
-    return is_decimal and array.element == CHAR and array.dims[-1] == 16 and not array.is_dynamic
 
 
 def _depth(arrow: pa.DataType) -> int:

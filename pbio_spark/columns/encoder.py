@@ -17,9 +17,15 @@ from pbio_spark.columns.encode_parts import Part, batch_to_parts, room_of
 from pbio_spark.columns.encode_plan import EncodePlan
 from pbio_spark.columns.encode_planner import format_to_encode_plan
 from pbio_spark.columns.encode_text import HEADER, Reason
+from pbio_spark.columns.null_value import NullValue, plain_path
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.format import Format
 from pbio_spark.wire.images import align
+
+KEEP_NULLS = (
+    "the option nulls=mask keeps all nulls, nulls=pointer so that readers in C see them too; nullValue says what they "
+    "become instead, for all numbers or by column"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +76,14 @@ class Encoder:
         Raises PBIO_BAD_OPTION, with the column.
         """
         for path, type_ in self.plan.without_null:
+            assert self.plan.null_value is not None
             raise PbioError(
                 "PBIO_BAD_OPTION",
-                f"option 'nullValue' cannot be {self.plan.null_value!r}: {type_} has no such value",
+                f"option 'nullValue' cannot be {self.plan.null_value.of(path)!r}: {type_} has no such value",
                 format=self.plan.format.name,
                 field=path,
-                hint="choose one that all columns with nulls have, or make this one NOT NULL with coalesce()",
+                hint=f'give this column a value of its own, nullValue={{"{plain_path(path)}": ...}}, or keep all nulls '
+                "with the option nulls=mask or nulls=pointer",
             )
         return self
 
@@ -117,7 +125,7 @@ class Encoder:
         match reason:
             case Reason.NULL:
                 code, why = "PBIO_CANNOT_BE_NULL", "null, which the format cannot say there"
-                hint = "replace the nulls, or set the option nullValue to what they shall become"
+                hint = KEEP_NULLS
             case Reason.RANGE if column.symbols:
                 symbols = [symbol for symbol, _ in column.symbols]
                 why, hint = f"{_short(value)} is not a symbol of the field", did_you_mean(str(value), symbols)
@@ -141,20 +149,21 @@ def format_to_encoder(
     format: Format,  # noqa: A002 - the project's word for the thing
     schema: pa.Schema,
     *,
-    null_value: float | None = None,
+    null_value: NullValue | None = None,
     wrap: bool = False,
+    is_complete: bool = False,
 ) -> Encoder:
     """Compile the encoder of a schema's batches.
 
     Args:
-        null_value: what a null number becomes where it is a value of the field; with it a null array becomes an empty
-            one (DESIGN decision 10). Without it such nulls are refused.
+        null_value: what a null becomes that the format cannot say. Without it such nulls are refused.
+        is_complete: whether every field that has no default needs a column.
         wrap: whether each record becomes a data item of a file, with the item's head (ffs-wire-format 2.2).
 
     Raises:
         PbioError: as `format_to_encode_plan` does.
     """
-    plan = format_to_encode_plan(format, schema, null_value)
+    plan = format_to_encode_plan(format, schema, null_value, is_complete=is_complete)
     text = encode_plan_to_text(plan, wrap=wrap)
     return Encoder(plan, wrap, compile_kernel(text.source), text.constants)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from pbio_spark.columns.generate import EXPANDS
-from pbio_spark.columns.plan import Absent, Chars, Deref, Filled, Group, Items, Node, Plan, Scalar, Text
+from pbio_spark.columns.plan import Absent, Chars, Deref, Filled, Group, Items, Masked, Node, Plan, Scalar, Text
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.wire import decode, room_of
@@ -89,6 +89,9 @@ def _paths_in(node: Node, path: str) -> Iterator[tuple[Filled, str]]:
             return
         case Group(type=type_, nodes=nodes):
             yield from _paths(nodes, [type_.field(i).name for i in range(type_.num_fields)], path)
+            return
+        case Masked(node=inner):
+            yield from _paths_in(inner, path)
             return
         case Items(item=item):
             yield from _paths_in(item, f"{path}[]")

@@ -89,7 +89,8 @@ class Items:
 
     `stride` is the size of an element in memory, or the field that holds it. Numbers are copied in the same run;
     anything else makes a level. With `homes` that level also gets the places of this one's structures: their fields are
-    extents of arrays further down. `parts` are the structures and arrays that lie in an element.
+    extents of arrays further down. `parts` are the structures and arrays that lie in an element. `marks` is the array
+    of bytes beside this one that says which elements are null.
     """
 
     number: int
@@ -101,6 +102,7 @@ class Items:
     item: Node
     homes: bool = False
     parts: int = 0
+    marks: Items | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,15 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Masked:
+    """A value that is null where a bit of the byte `flags` is set, whatever lies there."""
+
+    flags: Scalar
+    bit: int
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
 class Absent:
     """A column that the format does not have: null, or its default."""
 
@@ -134,7 +145,7 @@ class Absent:
 
 
 Filled: TypeAlias = Scalar | Text | Chars | Items | Deref
-Node: TypeAlias = Filled | Group | Absent
+Node: TypeAlias = Filled | Group | Masked | Absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +208,7 @@ def levels_of(plan: Plan) -> tuple[Level, ...]:
     levels: list[Level] = []
 
     def add(nodes: tuple[Node, ...], parent: int | None, is_nullable: bool, has_homes: bool) -> None:
-        filled = tuple(_filled(nodes))
+        filled = tuple({node.number: node for node in _filled(nodes)}.values())  # fields share bytes of flags
         levels.append(Level(parent, is_nullable, has_homes, filled))
         for node in filled:
             if isinstance(node, Items) and not is_contiguous(node):
@@ -213,5 +224,10 @@ def _filled(nodes: tuple[Node, ...]) -> Iterator[Filled]:
     for node in nodes:
         if isinstance(node, Group):
             yield from _filled(node.nodes)
+        elif isinstance(node, Masked):
+            yield node.flags
+            yield from _filled((node.node,))
         elif not isinstance(node, Absent):
             yield node
+            if isinstance(node, Items) and node.marks is not None:
+                yield node.marks

@@ -28,6 +28,7 @@ from pbio_spark.columns.plan import (
     Group,
     Items,
     Load,
+    Masked,
     Node,
     Plan,
     Scalar,
@@ -39,9 +40,12 @@ from pbio_spark.columns.plan import (
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow_schema import BINARY, DEFAULT, ITEM, Presentation, decimal_type, shown
 from pbio_spark.formats.format import Format
+from pbio_spark.formats.opt_info import NULL_BITS
 from pbio_spark.formats.slots import slot_size
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+_BYTE = Conversion("uint8", pa.uint8())
 
 MOST_PARTS = 1 << 24
 """More structures and arrays than this in a value are too many, whatever their exact number."""
@@ -116,15 +120,51 @@ class _Planner:
         """The nodes of the wanted fields of a structure at an offset of the level's image."""
         struct = self.structs[struct_name]
         nodes: list[Node] = []
+        flags: dict[int, Scalar] = {}
         for want in wanted:
             here = (*path, want.name)
             field = find_field(struct, want.name, self.aliases, here)
             if field is None:
                 nodes.append(absent(want, self.defaults, here))
             else:
-                place = _Place(offset + self.offsets[struct_name][field.name], struct, offset)
-                nodes.append(self.value(field.type, field.notes, want.type, place, here))
+                nodes.append(self.field(struct, field, want.type, offset, here, flags))
         return tuple(nodes)
+
+    def field(
+        self,
+        struct: Struct,
+        field: Field,
+        want: pa.DataType,
+        offset: int,
+        path: tuple[str, ...],
+        flags: dict[int, Scalar],
+    ) -> Node:
+        """The node of a field of a structure at an offset of the level's image.
+
+        Args:
+            flags: the bytes of bits for nulls that other fields of the structure have looked at, by their offset.
+        """
+        offsets = self.offsets[struct.name]
+        place = _Place(offset + offsets[field.name], struct, offset)
+        node = self.value(field.type, field.notes, want, place, path)
+        marks = struct.find(field.notes.null_items or "")
+        if marks is not None and isinstance(node, Items) and isinstance(marks.type, Array):
+            there = _Place(offset + offsets[marks.name], struct, offset)
+            node = replace(node, marks=self._marks(marks.type, there))
+        if field.notes.null_bit is None:
+            return node
+        mask = next(f for f in struct.fields if f.notes.logical == NULL_BITS)
+        byte, bit = divmod(field.notes.null_bit, 8)
+        at = offset + offsets[mask.name] + byte
+        if at not in flags:
+            flags[at] = Scalar(next(self.numbers), pa.uint8(), Load(at, "uint8"), _BYTE)
+        return Masked(flags[at], bit, node)
+
+    def _marks(self, array: Array, place: _Place) -> Items:
+        where: int | Load = slot_at(self.format, place.offset) if array.is_dynamic else place.offset
+        extents = tuple(dim if isinstance(dim, int) else self._control(dim, place) for dim in array.dims)
+        item = Scalar(next(self.numbers), pa.uint8(), Load(0, "uint8"), _BYTE)
+        return Items(next(self.numbers), pa.list_(pa.uint8()), where, extents, 1, self.format.column_major, item)
 
     def value(self, type_: Type, notes: Notes, want: pa.DataType, place: _Place, path: tuple[str, ...]) -> Node:
         """The node of a field's value, or of a part of it, as the wanted type."""
@@ -135,8 +175,7 @@ class _Planner:
                 return self._scalar(type_, notes, want, place, path)
             case Ref(name):
                 if notes.logical == ITEM and (item := self._item(name)) is not None:
-                    here = _Place(place.offset + self.offsets[name][item.name], self.structs[name], place.offset)
-                    return self.value(item.type, item.notes, want, here, path)
+                    return self.field(self.structs[name], item, want, place.offset, path, {})
                 if not pa.types.is_struct(want):
                     _refuse(path, f"a structure cannot become {want}")
                 nodes = self.fields(name, [want.field(i) for i in range(want.num_fields)], place.offset, path)
@@ -221,9 +260,9 @@ class _Planner:
         if len(visible) != 2:
             _refuse(path, f"a structure of {len(visible)} fields cannot be an entry of {want}")
         wanted = (want.key_field, want.item_field)
+        flags: dict[int, Scalar] = {}
         nodes = tuple(
-            self.value(f.type, f.notes, w.type, _Place(self.offsets[name][f.name], self.structs[name], 0), path)
-            for f, w in zip(visible, wanted, strict=True)
+            self.field(self.structs[name], f, w.type, 0, path, flags) for f, w in zip(visible, wanted, strict=True)
         )
         return Group(pa.struct(wanted), nodes)
 

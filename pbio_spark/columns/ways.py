@@ -19,7 +19,7 @@ from morph import PAPER, Criterion, Policy, Problem, Rejection, Resolution, Reso
 from morph.resolver import NO_PROBLEMS
 from morph.transforms import Route
 from pbio_spark.columns.planner import NOTHING
-from pbio_spark.columns.seen import record_to_seen
+from pbio_spark.columns.seen import in_place, record_to_seen
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.formats_to_graph import carries_transforms, formats_to_graph
@@ -163,11 +163,10 @@ def find_way(
     block = [] if request.parameters is None else [ecode.Param(PARAMETERS, request.parameters, ecode.Mode.PARAM)]
     limits = ecode.Limits() if request.work is None else ecode.Limits(budget=request.work)
     if seen is not None and request.keep is not None:
-        keep = _program("filter", request.keep, [ecode.Param("input", seen), *block], request.records, limits)
+        keep = _program("filter", request.keep, seen, block, request.records, limits)
     if seen is not None and request.make is not None and request.columns is not None:
         output = ecode.Param("output", request.columns, ecode.Mode.OUT)
-        params = [ecode.Param("input", seen), *block, output]
-        make = _program("transform", request.make, params, request.records, limits, optional=True)
+        make = _program("transform", request.make, seen, [*block, output], request.records, limits, optional=True)
     for name, program in (("filter", keep), ("transform", make)):
         if program is not None and program.statics:
             raise PbioError(
@@ -222,21 +221,31 @@ def _mentioned(transforms: Iterable[Transform], store: FormatStore | None) -> It
 def _program(
     what: str,
     source: str,
+    seen: Record,
     params: list[ecode.Param],
     records: tuple[Record, ...],
     limits: ecode.Limits,
     *,
     optional: bool = False,
 ) -> ecode.Program:
-    """A program of the caller's; where its result is optional, one without any passes every record."""
-    if optional:
-        with suppress(ecode.EcodeError):
-            return ecode.compile(source, params, None, records=records, limits=limits)
-    try:
-        return ecode.compile(source, params, records=records, limits=limits)
-    except ecode.EcodeError as error:
-        reason = f"the {what} does not compile: {error.summary}"
-        raise PbioError("PBIO_BAD_PROGRAM", reason, hint=error.hint or None) from error
+    """A program of the caller's; where its result is optional, one without any passes every record.
+
+    It sees numbers where the columns show numbers. One that goes to them by their pointers itself sees the pointers.
+    """
+    plain = in_place(seen)
+    reason: ecode.EcodeError | None = None
+    for record in (plain,) if plain == seen else (plain, seen):
+        given = [ecode.Param("input", record), *params]
+        if optional:
+            with suppress(ecode.EcodeError):
+                return ecode.compile(source, given, None, records=records, limits=limits)
+        try:
+            return ecode.compile(source, given, records=records, limits=limits)
+        except ecode.EcodeError as error:
+            reason = reason or error
+    assert reason is not None
+    text = f"the {what} does not compile: {reason.summary}"
+    raise PbioError("PBIO_BAD_PROGRAM", text, hint=reason.hint or None) from reason
 
 
 def _defaults(record: Record) -> dict[str, Default]:

@@ -20,11 +20,27 @@ from ecode.errors import TrapKind
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.typed_to_numba.fitting import fitted
 from ecode.typed_to_numba.numbers import constant
-from ecode.types import CHAR, STRING, Array, Basic, Default, Field, Kind, Pointer, Record, Ref, Struct, Type, flat
+from ecode.types import (
+    CHAR,
+    STRING,
+    UINT8,
+    Array,
+    Basic,
+    Default,
+    Field,
+    Kind,
+    Pointer,
+    Record,
+    Ref,
+    Struct,
+    Type,
+    flat,
+)
 from pbio_spark.columns.plan import number_at, order_of
 from pbio_spark.columns.planner import NOTHING, find_field, path_to_text
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.formats.opt_info import NULL_BITS
 from pbio_spark.formats.slots import slot_size
 
 Path: TypeAlias = tuple[str, ...]
@@ -69,6 +85,8 @@ class WireSite:
         levels: of an array: itself, and those that its elements are.
         extents: of an array: those that the program sees, unless they are those of the only one of `levels`.
         default: of a field that is not there.
+        marks: of an array: the address of the bytes that say which elements are null, and the condition that they are
+            there, "" if they always are; None if no element can be.
     """
 
     wanted: Type
@@ -82,6 +100,7 @@ class WireSite:
     levels: tuple[Level, ...] = ()
     extents: tuple[str, ...] = ()
     default: Default = None
+    marks: tuple[str, str] | None = None
 
 
 class WireBinding:
@@ -149,9 +168,13 @@ class WireBinding:
                 self._check_symbols(field, found, path)
                 address = f"{site.address} + {self._offsets[name][found.name]}"
                 made = WireSite(field.type, found.type, address, name, site.address, path)
+                if found.notes.null_bit is not None:
+                    made = self._unless_null(emitter, made, found.notes.null_bit)
                 if not isinstance(field.type, Array):
                     return self._value(emitter, made)
                 made = self._array(emitter, made)
+                if found.notes.null_items is not None and len(made.levels) == 1:
+                    made = replace(made, marks=self._marks(emitter, made, found.notes.null_items))
                 return replace(made, extents=self._extents_seen(emitter, site, made))
             dim = self._counts(site, field.name)
             if isinstance(dim, str):
@@ -175,12 +198,13 @@ class WireBinding:
             (level,) = site.levels
             if self.form.column_major and len(level.extents) > 1:
                 index = self._transposed(emitter, level.extents, index)
-            address = self._place(emitter, level, site.address, index, site.there)
+            there = " and ".join(filter(None, (site.there, _unmarked(site, index))))
+            address = self._place(emitter, level, site.address, index, there)
         made = WireSite(wanted, site.levels[-1].element, address, site.struct, site.home, site.path)
         return self._value(emitter, made)
 
     def elements(self, emitter: Emitter, site: WireSite) -> str | None:
-        if len(site.levels) != 1 or site.extents or not isinstance(site.wanted, Array):
+        if len(site.levels) != 1 or site.extents or site.marks or not isinstance(site.wanted, Array):
             return None
         (level,) = site.levels
         element, wanted = level.element, site.wanted.element
@@ -359,6 +383,7 @@ class WireBinding:
             place = ""
             for d in order:
                 place = f"({place}) * {level.extents[d]} + {here[d]}" if place else here[d]
+            there = " and ".join(filter(None, (there, _unmarked(site, place))))
             address, there = self._place(emitter, level, address, place, there), ""
         return address
 
@@ -375,6 +400,24 @@ class WireBinding:
         for one, extent in zip(reversed(indices), reversed(extents), strict=True):
             place = f"({place}) * {extent} + {one}" if place else one
         return emitter.temp(place)
+
+    # Nulls that other fields say
+
+    def _unless_null(self, emitter: Emitter, site: WireSite, number: int) -> WireSite:
+        """The site of a field; of zeros, where a bit of its structure says that it is null."""
+        assert site.found is not None
+        mask = next(f for f in self._structs[site.struct].fields if f.notes.logical == NULL_BITS)
+        at = self._offsets[site.struct][mask.name] + number // 8
+        there = emitter.temp(f"as_int64(load_uint8({site.home} + {at})) & {1 << number % 8}") + " == 0"
+        address = emitter.temp(f"{site.address} if {there} else {self._nothing(emitter, self._size(site.found))}")
+        return replace(site, address=address, there=there, shown=there)
+
+    def _marks(self, emitter: Emitter, site: WireSite, name: str) -> tuple[str, str]:
+        """Where the bytes are that say which elements of an array are null."""
+        address, (level,) = f"{site.home} + {self._offsets[site.struct][name]}", site.levels
+        if not level.is_dynamic:
+            return emitter.temp(address), ""
+        return self._behind(emitter, address, replace(level, element=UINT8))
 
     # Slots and counts
 
@@ -451,6 +494,15 @@ def _unravelled(emitter: Emitter, index: str, extents: tuple[str, ...]) -> list[
         indices.append(emitter.temp(f"{rest} % {extent}"))
         rest = emitter.temp(f"{rest} // {extent}")
     return [rest, *reversed(indices)]
+
+
+def _unmarked(site: WireSite, place: str) -> str:
+    """The condition that the element at a place in memory is no null; "" if none is."""
+    if site.marks is None:
+        return ""
+    address, there = site.marks
+    unmarked = f"load_uint8({address} + ({place})) == 0"
+    return f"(not ({there}) or {unmarked})" if there else unmarked
 
 
 def _ultimate(type_: Type | None) -> Type | None:

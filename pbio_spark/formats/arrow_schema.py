@@ -23,7 +23,7 @@ from typing import Final, Literal, TypeAlias
 
 import pyarrow as pa
 
-from ecode.types import CHAR, INT32, INT64, STRING, UINT64, Array, Basic, Field, Kind, Pointer, Record, Ref, Type
+from ecode.types import CHAR, INT32, INT64, STRING, UINT64, Array, Basic, Field, Kind, Notes, Pointer, Record, Ref, Type
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.type_string import shorten
 
@@ -155,6 +155,12 @@ def decimal_type(logical: str | None) -> pa.DataType | None:
     return pa.decimal128(int(match[1]), int(match[2]))
 
 
+def is_decimal_in_place(array: Array, notes: Notes) -> bool:
+    """Whether the last dimension of an array that lies in its structure is the 16 bytes of a decimal."""
+    is_decimal = decimal_type(notes.logical) is not None
+    return is_decimal and array.element == CHAR and array.dims[-1] == 16 and not array.is_dynamic
+
+
 def record_to_columns(record: Record, presentation: Presentation = DEFAULT) -> tuple[Column, ...]:
     """The columns of a record type, in the order of its fields, hidden ones left out.
 
@@ -278,7 +284,8 @@ class _Presenter:
         item = self._column("element", field, element, path + "[]", nesting + len(dims))
         if item is None:
             return None
-        item = _part(item)
+        # Null only where the bytes can say so (DESIGN decision 11).
+        item = replace(item, nullable=field.notes.null_items is not None or _has_null(item))
         arrow = pa.list_(item.to_arrow())
         for _ in dims[1:]:
             arrow = pa.list_(pa.field("element", arrow, nullable=False))
@@ -302,7 +309,7 @@ class _Presenter:
             return None
         if len(columns) != 2 or len(array.dims) != 1:
             raise _misfit(field, array, path)
-        key, value = replace(columns[0], nullable=False), _part(columns[1])
+        key, value = replace(columns[0], nullable=False), replace(columns[1], nullable=_can_be_null(columns[1]))
         return pa.map_(key.to_arrow(), value.to_arrow()), How.MAP, (key, value)
 
     def _enter(self, struct: str, path: str, nesting: int) -> tuple[Column, ...] | None:
@@ -323,14 +330,15 @@ class _Presenter:
         return columns
 
 
-def _part(column: Column) -> Column:
-    """The column as an element or a map's value: null only where the bytes can say so (DESIGN decision 11)."""
-    return replace(column, nullable=_may_be_null(column))
+def _can_be_null(column: Column) -> bool:
+    """Whether the bytes of a structure can say that one of its fields is null."""
+    return column.field.notes.null_bit is not None or _has_null(column)
 
 
-def _may_be_null(column: Column) -> bool:
+def _has_null(column: Column) -> bool:
+    """Whether a type has a null of its own."""
     if column.how is How.ITEM:
-        return _may_be_null(column.children[0])
+        return _can_be_null(column.children[0])
     in_place = not isinstance(column.type, Pointer) and not (isinstance(column.type, Array) and column.type.is_dynamic)
     return not in_place or pa.types.is_string(column.arrow) or pa.types.is_binary(column.arrow)
 

@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Never
 
 import pyarrow as pa
 
-from ecode.types import CHAR, INT32, INT64, Array, Field, Notes, Pointer, Record, Ref, Struct, Type
+from ecode.types import CHAR, INT32, INT64, STRING, UINT8, Array, Field, Notes, Pointer, Record, Ref, Struct, Type
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow_schema import BINARY, ITEM, MAP, MAX_NESTING, TABLE
+from pbio_spark.formats.opt_info import NULL_BITS, Nulls
 from pbio_spark.formats.type_string import BASE_TYPES
 
 _WRITTEN = {row.arrow: row for row in TABLE if row.written}
@@ -29,16 +31,33 @@ _SPARK_ONLY = (b"variant", b"geometry", b"geography")
 """Keys in the metadata of a field by which Spark marks structures that are no structures."""
 
 
-def arrow_to_record(schema: pa.Schema, name: str) -> Record:
+def arrow_to_record(schema: pa.Schema, name: str, nulls: Nulls = "none") -> Record:
     """The record type called `name` for the columns of a schema.
 
     An array, map or binary column gets a hidden field with its count before it. Where one lies inside another, the
     inner one becomes a structure, because its count differs from element to element. A column that may be null
-    becomes a pointer if it is a structure; other nulls are the writer's business.
+    becomes a pointer if it is a structure. With `nulls`, so does every other that is not a string, which is a pointer
+    anyhow; or it gets a bit in a hidden field at the end of its structure, and an element of an array a byte in a
+    hidden array beside it (docs/decisions/0011-nulls.md). Without, other nulls are the writer's business.
 
     Raises PBIO_UNSUPPORTED_TYPE and PBIO_BAD_LAYOUT, with the path of the column, before anything is written.
+
+    >>> print(arrow_to_record(pa.schema([("a", pa.int32()), ("v", pa.list_(pa.int8()))]), "p", "pointer"))
+    p {
+      a: *int32
+      v_count: int32
+      v: *(*int8)[v_count]
+    }
+    >>> print(arrow_to_record(pa.schema([("a", pa.int32()), ("v", pa.list_(pa.int8()))]), "m", "mask"))
+    m {
+      a: int32
+      v_count: int32
+      v: int8[v_count]
+      v_nulls: uint8[v_count]
+      nulls: uint8[1]
+    }
     """
-    builder = _Builder(name)
+    builder = _Builder(name, nulls)
     builder.add(name, [(field.name, field) for field in schema], "$", 0)
     return Record(tuple(builder.structs.values()))
 
@@ -46,8 +65,9 @@ def arrow_to_record(schema: pa.Schema, name: str) -> Record:
 class _Builder:
     """The structures made so far, the record first."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, nulls: Nulls) -> None:
         self.structs: dict[str, Struct] = {name: Struct(name, ())}
+        self.nulls = nulls
 
     def add(self, struct: str, columns: Iterable[tuple[str, pa.Field]], path: str, nesting: int) -> None:
         """Fill a structure with one field for each column, and their counts."""
@@ -57,13 +77,29 @@ class _Builder:
         if len(names) < len(columns):
             twice = next(name for i, (name, _) in enumerate(columns) if name in dict(columns[:i]))
             raise PbioError("PBIO_BAD_LAYOUT", "two columns have this name", field=f"{path}.{twice}")
+        bits = 0
         for name, column in columns:
             count = _unused(_plain(name) + "_count", names)
             type_, logical = self._type(f"{struct}_{name}", column, count, f"{path}.{name}", nesting + 1)
             if isinstance(type_, Array) and count in type_.dims:
                 names.add(count)
                 fields.append(Field(count, INT32, Notes(hidden=True)))
-            fields.append(Field(name, type_, Notes(logical=logical)))
+            notes, marks = Notes(logical=logical), None
+            if self.nulls == "mask" and _has_null_elements(column, type_):
+                marks = _unused(f"{_plain(name)}_nulls", names)
+                names.add(marks)
+                notes = replace(notes, null_items=marks)
+            if column.nullable and not _is_null_already(type_):
+                if self.nulls == "pointer":
+                    type_ = Pointer(type_)
+                elif self.nulls == "mask":
+                    notes, bits = replace(notes, null_bit=bits), bits + 1
+            fields.append(Field(name, type_, notes))
+            if marks is not None:
+                fields.append(Field(marks, Array(UINT8, (count,)), Notes(hidden=True)))
+        if bits:
+            notes = Notes(logical=NULL_BITS, hidden=True)
+            fields.append(Field(_unused("nulls", names), Array(UINT8, (-(-bits // 8),)), notes))
         self.structs[struct] = Struct(struct, tuple(fields))
 
     def _type(self, struct: str, column: pa.Field, count: str, path: str, nesting: int) -> tuple[Type, str | None]:
@@ -78,6 +114,8 @@ class _Builder:
             if _has_count(element.type):
                 return Array(self._structure(struct, [("item", element)], path + "[]", nesting), (count,)), ITEM
             type_, logical = self._type(struct, element, count, path + "[]", nesting + 1)
+            if self.nulls == "pointer" and element.nullable and not _is_null_already(type_):
+                return Array(Pointer(type_), (count,)), logical
             if isinstance(type_, Array):  # the 16 chars of a decimal
                 return Array(type_.element, (count, *type_.dims)), logical
             return Array(type_, (count,)), logical
@@ -109,6 +147,18 @@ def _basic(arrow: pa.DataType, path: str) -> tuple[Type, str | None]:
     if row is None:
         _unsupported(arrow, path)
     return row.type, row.logical
+
+
+def _is_null_already(type_: Type) -> bool:
+    """Whether values of the type can be null by themselves."""
+    return isinstance(type_, Pointer) or type_ == STRING
+
+
+def _has_null_elements(column: pa.Field, type_: Type) -> bool:
+    """Whether a column is an array of numbers, some of which may be null."""
+    if not (pa.types.is_list(column.type) and column.type.value_field.nullable and isinstance(type_, Array)):
+        return False
+    return not (_is_null_already(type_.element) or isinstance(type_.element, Ref))
 
 
 def _has_count(arrow: pa.DataType) -> bool:

@@ -226,6 +226,8 @@ def _notes(notes: Notes) -> str:
         None if notes.default is None else f"default {notes.default!r}",
         None if notes.weight is None else f"weight {notes.weight:g}",
         "hidden" if notes.hidden else None,
+        None if notes.null_bit is None else f"null by bit {notes.null_bit}",
+        None if notes.null_items is None else f"elements null by {notes.null_items}",
     ]
     return ", ".join(text for text in texts if text)
 

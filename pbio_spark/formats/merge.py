@@ -20,9 +20,10 @@ from functools import reduce
 from itertools import count
 from typing import TypeAlias, TypeVar
 
-from ecode.types import CHAR, INT64, Array, Basic, Field, Kind, Notes, Pointer, Record, Ref, Struct, Type
+from ecode.types import CHAR, INT64, STRING, Array, Basic, Field, Kind, Notes, Pointer, Record, Ref, Struct, Type
 from morph.convertible import DECIMAL
 from pbio_spark.errors import PbioError
+from pbio_spark.formats.opt_info import null_fields
 from pbio_spark.formats.type_string import shorten
 
 T = TypeVar("T")
@@ -44,9 +45,44 @@ def merge(records: Iterable[Record]) -> Record:
     The values of an enumeration are its names; a later version's name whose number is taken gets the next free one.
     Other later notes win over earlier ones, but units must be the same where both are stated.
 
+    What one version says to be null by a bit is behind a pointer in the union of several.
+
     Raises PBIO_CANNOT_MERGE with the path of the field.
     """
-    return reduce(lambda old, new: _Merger(old, new).merged(), records)
+    first, *others = records
+    if not others:
+        return first
+    return reduce(lambda old, new: _Merger(old, new).merged(), map(_by_pointers, others), _by_pointers(first))
+
+
+def _by_pointers(record: Record) -> Record:
+    """The type with pointers where it has bits and marks for nulls, which are another format's business."""
+    return Record(
+        tuple(
+            Struct(s.name, tuple(_by_pointer(f) for f in s.fields if f.name not in unseen))
+            for s in record.structs
+            for unseen in (null_fields(s),)
+        )
+    )
+
+
+def _by_pointer(field: Field) -> Field:
+    notes, type_ = field.notes, field.type
+    if notes.null_items is not None:
+        type_ = _nullable(type_, is_whole=False)
+    if notes.null_bit is not None:
+        type_ = _nullable(type_, is_whole=True)
+    return Field(field.name, type_, replace(notes, null_bit=None, null_items=None))
+
+
+def _nullable(type_: Type, *, is_whole: bool) -> Type:
+    """A type that may be null as a whole, or an array whose elements may be; 16 chars in a row are one number."""
+    if is_whole:
+        return type_ if isinstance(type_, Pointer) or type_ == STRING else Pointer(type_)
+    assert isinstance(type_, Array)
+    if type_.element == CHAR:
+        return Array(Pointer(Array(CHAR, type_.dims[-1:])), type_.dims[:-1])
+    return Array(_nullable(type_.element, is_whole=True), type_.dims)
 
 
 class _Merger:
@@ -176,7 +212,7 @@ def _union_of_symbols(old: Symbols, new: Symbols) -> Symbols:
 
 def _wider_decimal(old: Field, new: Field, path: str) -> Field | None:
     """The field that holds the decimals of both, or the integers of one, without loss; None if that is not the case."""
-    one, other = _to_digits(old), _to_digits(new)
+    one, other = _to_digits(replace(old, type=_bare(old.type))), _to_digits(replace(new, type=_bare(new.type)))
     if one is None or other is None or old.notes.logical == new.notes.logical:
         return None
     (dims, whole, scale), (others, more, deeper) = one, other
@@ -189,9 +225,34 @@ def _wider_decimal(old: Field, new: Field, path: str) -> Field | None:
     logical = f"{DECIMAL}{precision},{scale})"
     notes = _union_of_notes(replace(old.notes, logical=logical), replace(new.notes, logical=logical), path)
     extents = tuple(_extent(a, b) for a, b in zip(dims, others, strict=True))
+    type_: Type = Array(INT64, extents) if extents else INT64
     if precision > 18:
-        return Field(old.name, Array(CHAR, (*extents, 16)), notes)
-    return Field(old.name, Array(INT64, extents) if extents else INT64, notes)
+        type_ = Array(CHAR, (*extents, 16))
+    if extents and any(isinstance(_elements(of.type), Pointer) for of in (old, new)):
+        type_ = _nullable(type_, is_whole=False)
+    if any(isinstance(of.type, Pointer) for of in (old, new)):
+        type_ = Pointer(type_)
+    return Field(old.name, type_, notes)
+
+
+def _elements(type_: Type) -> Type | None:
+    """The type of an array's elements, also behind a pointer; None of what is no array."""
+    while isinstance(type_, Pointer):
+        type_ = type_.target
+    return type_.element if isinstance(type_, Array) else None
+
+
+def _bare(type_: Type) -> Type:
+    """A number or an array of numbers without what makes them nullable."""
+    while isinstance(type_, Pointer):
+        type_ = type_.target
+    if isinstance(type_, Array) and isinstance(type_.element, Pointer):
+        match _bare(type_.element):
+            case Array(element, dims):
+                return Array(element, (*type_.dims, *dims))
+            case element:
+                return Array(element, type_.dims)
+    return type_
 
 
 def _to_digits(field: Field) -> tuple[tuple[int | str, ...], int, int] | None:

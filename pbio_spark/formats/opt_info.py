@@ -13,9 +13,24 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Never
+from typing import Any, Literal, Never, TypeAlias
 
-from ecode.types import NO_NOTES, Array, Basic, Default, Field, Kind, Notes, Type
+from ecode.types import (
+    CHAR,
+    NO_NOTES,
+    STRING,
+    UINT8,
+    Array,
+    Basic,
+    Default,
+    Field,
+    Kind,
+    Notes,
+    Pointer,
+    Record,
+    Struct,
+    Type,
+)
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.lookup3 import id_length
 from pbio_spark.formats.struct_layout import OptInfo
@@ -23,6 +38,12 @@ from pbio_spark.formats.struct_layout import OptInfo
 NOTES = int.from_bytes(b"NOTE", "big")
 EVOL = int.from_bytes(b"EVOL", "big")
 XML = int.from_bytes(b"XML ", "big")
+
+NULL_BITS = "nulls"
+"""The logical type of the field whose bits say which others of its structure are null (`Notes.null_bit`)."""
+
+Nulls: TypeAlias = Literal["pointer", "mask", "none"]
+"""How a record type says that a value is null where its type cannot: behind a pointer, by a bit, or not at all."""
 
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _KEYS = tuple(f.name for f in fields(Notes))
@@ -105,7 +126,64 @@ def opt_info_to_notes(blocks: Iterable[OptInfo], types: Mapping[str, Type]) -> d
         if not isinstance(values, dict):
             _bad("the notes on a field are not an object", name)
         notes[name] = _from_json(name, types[name], values)
+    _check_nulls(types, notes)
     return notes
+
+
+def _check_nulls(types: Mapping[str, Type], notes: Mapping[str, Notes]) -> None:
+    """What says which values are null must be there, one for each."""
+    masks = [name for name, said in notes.items() if said.logical == NULL_BITS]
+    if not masks and not any(said.null_bit is not None or said.null_items is not None for said in notes.values()):
+        return
+    if len(masks) > 1:
+        _bad("a structure has more than one field of bits for nulls", masks[1])
+    bits = 0
+    for name in masks:
+        match types[name]:
+            case Array(Basic(Kind.UNSIGNED, 1), (int(extent),)) if notes[name].null_bit is None:
+                bits = 8 * extent
+            case _:
+                _bad("the bits for nulls are not an array of bytes in place", name)
+    taken: set[int] = set()
+    for name, said in notes.items():
+        if said.null_bit is not None:
+            if not said.null_bit < bits or said.null_bit in taken:
+                _bad("`null_bit` is no bit of the structure, or another field's", name)
+            taken.add(said.null_bit)
+        if said.null_items is not None and not _are_marks(types.get(said.null_items), types[name], said.logical):
+            _bad("`null_items` is no field of bytes with the extents of the array", name)
+
+
+def _are_marks(marks: Type | None, type_: Type, logical: str | None) -> bool:
+    """Whether a field holds a byte for each number of an array; 16 chars may be one."""
+    if not isinstance(type_, Array) or not isinstance(type_.element, Basic) or type_.element == STRING:
+        return False
+    if type_.element != CHAR:
+        return marks == Array(UINT8, type_.dims)
+    is_decimal = (logical or "").startswith("decimal(") and type_.dims[-1] == 16
+    return is_decimal and marks == Array(UINT8, type_.dims[:-1])
+
+
+def nulls_in(record: Record) -> Nulls:
+    """How a record type says that a number is null."""
+    fields = [field for struct in record.structs for field in struct.fields]
+    if any(field.notes.null_bit is not None or field.notes.null_items is not None for field in fields):
+        return "mask"
+    return "pointer" if any(_points_to_number(field.type) for field in fields) else "none"
+
+
+def _points_to_number(type_: Type) -> bool:
+    is_behind = False
+    while isinstance(type_, Array | Pointer):
+        is_behind = is_behind or isinstance(type_, Pointer)
+        type_ = type_.element if isinstance(type_, Array) else type_.target
+    return is_behind and isinstance(type_, Basic)
+
+
+def null_fields(struct: Struct) -> frozenset[str]:
+    """The names of the fields that only say which values of others are null."""
+    bits = {field.name for field in struct.fields if field.notes.logical == NULL_BITS}
+    return frozenset(bits | {field.notes.null_items for field in struct.fields if field.notes.null_items is not None})
 
 
 def _no_constant(text: str) -> Never:
@@ -121,6 +199,11 @@ def _from_json(name: str, type_: Type, values: dict[str, Any]) -> Notes:
         _bad("`weight` is not a number from 0 to 1e9", name)
     if not isinstance(hidden, bool):
         _bad("`hidden` is not true or false", name)
+    bit, items = values.get("null_bit"), values.get("null_items")
+    if bit is not None and not (isinstance(bit, int) and not isinstance(bit, bool) and bit >= 0):
+        _bad("`null_bit` is not a number from 0", name)
+    if not isinstance(items, str | None):
+        _bad("`null_items` is not a text", name)
     symbols = _symbols(name, type_, values.get("symbols", []))
     return Notes(
         logical=values.get("logical"),
@@ -130,6 +213,8 @@ def _from_json(name: str, type_: Type, values: dict[str, Any]) -> Notes:
         default=_default(name, type_, symbols, values.get("default")),
         weight=None if weight is None else float(weight),
         hidden=hidden,
+        null_bit=bit,
+        null_items=items,
     )
 
 

@@ -32,7 +32,7 @@ from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.source.arrow import with_schema
 from pbio_spark.source.naming import find_format
-from pbio_spark.source.options import Options, machine_of
+from pbio_spark.source.options import Options, machine_of, nulls_of
 from pbio_spark.source.reason_first import says_reason_first
 
 log = logging.getLogger("pbio_spark.source")
@@ -287,7 +287,9 @@ def _tools(space: ChannelSpace, options: Options, schema: pa.Schema, infos: Sequ
         (find_format(target, options, _targets(target, space, infos)), program)
         for _, target, program in options.transforms
     )
-    tools = _Tools(Preparer(space.formats, machine=machine_of(options), transforms=transforms), Deriver(space.formats))
+    nulls = None if options.nulls is None else nulls_of(options)
+    preparer = Preparer(space.formats, machine=machine_of(options), transforms=transforms, nulls=nulls)
+    tools = _Tools(preparer, Deriver(space.formats))
     return _kept(_tools_of, key, tools)
 
 

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from ecode.suggest import did_you_mean
 from ecode.types import Default, Record
+from pbio_spark.columns.null_value import NullValue
 from pbio_spark.formats.lookup3 import id_length
 from pbio_spark.formats.record_json import json_to_record
 from pbio_spark.globs import compile_glob
@@ -119,9 +120,11 @@ def scalars(value: str) -> dict[str, Default]:
     return parsed
 
 
-def number(value: str) -> float:
-    """a number, `0`, `-1.5` or `NaN`"""
-    return int(value) if re.fullmatch(r"-?\d+", value) else float(value)
+def null_replacement(value: str) -> NullValue:
+    """a number for all numbers, `0`, `-1.5` or `NaN`, or a JSON object `{"column": value}`, nested columns with dots"""
+    if not value.lstrip().startswith("{"):
+        return NullValue(int(value) if re.fullmatch(r"-?\d+", value) else float(value))
+    return NullValue(by_column=tuple(scalars(value).items()))
 
 
 def one_of(*words: str) -> Callable[[str], str]:
@@ -189,6 +192,11 @@ def reader_formats(value: str) -> tuple[str | Record, ...]:
     if stripped.startswith("["):
         return tuple(one if isinstance(one, str) else json_to_record(one) for one in json.loads(stripped))
     return (json_to_record(stripped),) if stripped.startswith("{") else names(value)
+
+
+def written_format(value: str) -> str | Record:
+    """a file, `FILE#NAME`, an ID that the store or the folder knows, or a type as JSON `{"name": {"field": "type"}}`"""
+    return json_to_record(value) if value.lstrip().startswith("{") else value
 
 
 def ratio(value: str) -> float:

@@ -9,8 +9,10 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from ecode.types import Default, Record
+from pbio_spark.columns.null_value import NullValue
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.machine import MACHINES, machine_named
+from pbio_spark.formats.opt_info import Nulls
 from pbio_spark.source.option_values import (
     TransformText,
     aliases,
@@ -22,7 +24,7 @@ from pbio_spark.source.option_values import (
     glob,
     instant,
     names,
-    number,
+    null_replacement,
     one_of,
     pattern,
     positive,
@@ -37,6 +39,7 @@ from pbio_spark.source.option_values import (
     transforms,
     weights,
     whole,
+    written_format,
 )
 
 
@@ -381,12 +384,28 @@ class Options:
         Scope.WRITE,
         doc="Whether the small file beside each file has checksums, which reading a batch and `pbio verify` compare.",
     )
-    null_value: float | None = _option(
-        number,
+    write_format: str | Record | None = _option(  # noqa: RUF009 - a field, as the others
+        written_format,
+        None,
+        Scope.WRITE,
+        Scope.TO,
+        doc="The format to write in, exactly: that of a file, with its layout and ID, so that the programs which read "
+        "that file read this one. Columns must be its fields; values that a field does not have are errors.",
+    )
+    nulls: Literal["pointer", "mask", "value", "refuse"] | None = _option(
+        one_of("pointer", "mask", "value", "refuse"),
         None,
         *ENCODES,
-        doc="What a null number becomes, which PBIO cannot leave empty; null arrays then become empty ones. Without "
-        "it, both are refused.",
+        doc="How a column that may be null is written: as a `pointer` to its type, which readers in C understand; "
+        "with a bit in a hidden field, the `mask`, which is smaller and faster; with `nullValue` in place of nulls; or "
+        "not, `refuse`, so that a null is an error. The default is `refuse`, on a channel what its own type does.",
+    )
+    null_value: NullValue | None = _option(  # noqa: RUF009 - a field, as the others
+        null_replacement,
+        None,
+        *ENCODES,
+        doc="What becomes of nulls that the type cannot say: numbers take the number, arrays become empty; dates, "
+        "times and truth values need a value of their own. Reading does not give them back as nulls: see `nulls`.",
     )
 
     @property
@@ -418,6 +437,11 @@ def name_of(options: Options) -> str:
             hint='one name; if it holds commas, as a JSON list, ["a,b"]',
         )
     return options.format_name[0] if options.format_name else DEFAULT_NAME
+
+
+def nulls_of(options: Options) -> Nulls:
+    """How a record type that is made of columns says null."""
+    return options.nulls if options.nulls in ("pointer", "mask") else "none"
 
 
 def machine_of(options: Options) -> str:

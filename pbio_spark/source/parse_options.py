@@ -39,6 +39,7 @@ OF_FILES = frozenset(
     | {"ignore_missing_files", "ignore_corrupt_files", "resync", "truncated_tail", "scan_limit", "schema_inference"}
     | {"max_files_per_trigger", "max_file_age", "merge_schema"}
     | {"format_name", "max_records_per_file", "partition_columns", "partition_overwrite_mode", "index", "checksums"}
+    | {"write_format"}
 )
 """The options that mean something only where channels are read or written, or only where files are."""
 
@@ -78,6 +79,7 @@ def parse_options(given: Mapping[str, str], *scopes: Scope) -> Options:
             parsed[entry.name] = entry.metadata["parse"](value)
         except (*WRONG, PbioError) as error:
             raise _bad_value(option_name(entry.name), value, entry.metadata["parse"].__doc__, error) from None
+    _check_nulls(parsed)
     if set(scopes) <= {*READS, *WRITES}:
         _check_place(parsed, is_read=set(scopes) <= set(READS))
     return Options(**parsed)  # type: ignore[arg-type]
@@ -120,6 +122,20 @@ def _check_place(parsed: Mapping[str, object], *, is_read: bool) -> None:
             )
     if ("txn_app_id" in parsed) != ("txn_version" in parsed):
         raise PbioError("PBIO_BAD_OPTION", "txnAppId and txnVersion name a write together", hint="give both, or none")
+
+
+def _check_nulls(parsed: Mapping[str, object]) -> None:
+    """A null stays one, or becomes something else."""
+    said = parsed.get("nulls")
+    if said == "value" and "null_value" not in parsed:
+        reason, hint = "nulls=value without a value", "say which with nullValue, or keep nulls with nulls=mask"
+        raise PbioError("PBIO_BAD_OPTION", reason, hint=hint)
+    if said not in (None, "value") and "null_value" in parsed:
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            f"option 'nullValue' means nothing to nulls={said}",
+            hint="leave one of them out: nullValue alone is nulls=value",
+        )
 
 
 def _unknown(key: str, scopes: tuple[Scope, ...]) -> PbioError:

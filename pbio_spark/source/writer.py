@@ -21,17 +21,14 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pbio_spark.columns.encoder import Encoder, format_to_encoder
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow_to_record import arrow_to_record
-from pbio_spark.formats.evolve import evolve
-from pbio_spark.formats.layout import record_to_format
 from pbio_spark.paths import find_entry, is_local, locate, move_file, remove_folder, trouble
 from pbio_spark.source.arrow import with_schema
 from pbio_spark.source.folders import FolderColumns
-from pbio_spark.source.naming import find_format
-from pbio_spark.source.options import Options, machine_of, name_of
+from pbio_spark.source.options import Options
 from pbio_spark.source.output import OutputFile, Written
 from pbio_spark.source.overwrite import refuse_other_columns, replaced_files
 from pbio_spark.source.reason_first import says_reason_first
+from pbio_spark.source.write_format import formats_to_write
 from pbio_spark.spaces import space_above
 from pbio_spark.wire.sidecar import Outline, write_sidecar
 
@@ -82,9 +79,8 @@ class PbioWriter(DataSourceArrowWriter):
     def __init__(self, path: str, options: Options, schema: pa.Schema, overwrite: bool) -> None:
         """
         Raises:
-            PbioError: PBIO_CHANNEL_SPACE; PBIO_UNSUPPORTED_TYPE, PBIO_BAD_LAYOUT, PBIO_BAD_OPTION and what
-                `format_to_encoder` raises for a schema that cannot be written; PBIO_UNKNOWN_FORMAT and what `evolve`
-                raises for transforms.
+            PbioError: PBIO_CHANNEL_SPACE; what `formats_to_write` raises; PBIO_BAD_OPTION and what `format_to_encoder`
+                raises for a schema that cannot be written.
         """
         if options.checksums and options.index != "sidecar":
             reason = f"checksums lie in the small file beside each file, which index={options.index} does not write"
@@ -105,15 +101,14 @@ class PbioWriter(DataSourceArrowWriter):
             replaced_files(fs, root)
         else:
             refuse_other_columns(fs, root, self.folders.names)
-        record = arrow_to_record(self.folders.rest, name_of(options))
-        self.format: Format = record_to_format(record, machine_of(options))
-        priors: list[Format] = []
-        for _, target, program in options.transforms:
-            priors.append(find_format(target, options, ()))
-            self.format = evolve(priors[-1], self.format, program)
+        self.format, *priors = formats_to_write(options, self.folders.rest, path)
         self.priors = tuple(priors)
         self.encoder: Encoder = format_to_encoder(
-            self.format, self.folders.rest, null_value=options.null_value, wrap=options.index != "ffs"
+            self.format,
+            self.folders.rest,
+            null_value=options.null_value,
+            wrap=options.index != "ffs",
+            is_complete=options.write_format is not None,
         ).checked()
         self.job = uuid.uuid4().hex
         self.staging = f"_staging-{self.job}"

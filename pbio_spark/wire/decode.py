@@ -45,9 +45,10 @@ def decode(
     """The values of one encoded record, its header included.
 
     Structures become dicts in field order, arrays nested lists with logical indices, NULL of any kind None (so an empty
-    dynamic array is None, and a pointer to a NULL pointer too). A `char` is 0..255, a `boolean` is true if not 0, a
-    float of 16 bytes is its bytes. In recursive structures a target that several pointers share is one Python object,
-    and cycles are cycles.
+    dynamic array is None unless it could be null otherwise, and a pointer to a NULL pointer too). A `char` is 0..255, a
+    `boolean` is true if not 0, a float of 16 bytes is its bytes. In recursive structures a target that several pointers
+    share is one Python object, and cycles are cycles. Where another field says that a value is null, it is None, and
+    the other field is left out.
 
     Args:
         text: the encoding of strings; None leaves them bytes.
@@ -83,12 +84,17 @@ class _Decoder:
         # What is still to be filled in, the next at the end: where the value goes, its type and position, and the
         # structure that its field belongs to. A stack of our own, since lists may have any number of nodes.
         self.todo: list[tuple[Holder, Any, Type, int, StructImage, int, Path]] = []
+        # Structures with arrays of which another one says which elements are null, and what these say.
+        self.marked: list[tuple[StructImage, dict[str, Value], dict[str, Value]]] = []
 
     def decode(self) -> dict[str, Value]:
         values = self.struct(self.images.top, 0, None)
         while self.todo:
             holder, key, type_, at, owner, base, path = self.todo.pop()
             holder[key] = self.value(type_, at, owner, base, path)
+        for image, found, said in self.marked:
+            for name, marks in image.null_items.items():
+                found[name] = without_marked(found[name], said[marks])
         return values
 
     def value(self, type_: Type, at: int, owner: StructImage, base: int, path: Path) -> Value:
@@ -106,7 +112,9 @@ class _Decoder:
             if type_.is_dynamic:
                 size = self.images.size(type_.element)
                 if not (at := self.follow(at, prod(extents) * size, path)):
-                    return None
+                    # What a pointer leads to, or what could be null otherwise, is an array without elements.
+                    is_there = cost or (path is not None and path[1] in owner.null_bits)
+                    return [] if is_there and extents[0] == 0 else None
                 cost += prod(max(extent, 1) for extent in extents) * size
         key = at, type_, tuple(extents)
         if cost and owner.shares and key in self.met:
@@ -130,9 +138,16 @@ class _Decoder:
 
     def struct(self, image: StructImage, at: int, path: Path) -> dict[str, Value]:
         self.charge(VALUE_COST, at, path)
-        values: dict[str, Value] = dict.fromkeys(field.name for field in image.fields)
+        values: dict[str, Value] = dict.fromkeys(f.name for f in image.fields if f.name not in image.unseen)
+        # What is null must be sound too, for columns are looked at as a whole; and so must be what says so.
+        aside: dict[str, Value] = {}
+        if image.null_items:
+            self.marked.append((image, values, aside))
         for field in reversed(image.fields):
-            if isinstance(field.type, Basic) and field.type.kind is not Kind.STRING:
+            byte, bit = image.null_bits.get(field.name, (0, 0))
+            if field.name in image.unseen or self.data[at + byte] & bit:
+                self.todo.append((aside, field.name, field.type, at + field.offset, image, at, (path, field.name)))
+            elif isinstance(field.type, Basic) and field.type.kind is not Kind.STRING:
                 (values[field.name],) = self.images.read_numbers(field.type, self.data, at + field.offset, 1)
             else:
                 self.todo.append((values, field.name, field.type, at + field.offset, image, at, (path, field.name)))
@@ -200,6 +215,13 @@ class _Decoder:
 
     def fail(self, code: str, reason: str, at: int, path: Path) -> NoReturn:
         raise PbioError(code, reason, offset=self.start + at, field=path_to_text(path))
+
+
+def without_marked(value: Value, marks: Value) -> Value:
+    """Nested lists with None where the marks, as many, are not 0."""
+    if isinstance(value, list) and isinstance(marks, list):
+        return [without_marked(part, mark) for part, mark in zip(value, marks, strict=True)]
+    return None if marks else value
 
 
 def nest(flat: list[Value], extents: list[int]) -> list[Value]:

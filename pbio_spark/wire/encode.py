@@ -47,6 +47,7 @@ class _Encoder:
         self.images = images
         self.text = text
         self.out = bytearray()
+        self.kept: list[dict[str, Value]] = []
         self.written: dict[tuple[int, Type, tuple[int, ...]], int] = {}
         # What is still to be written into space that is reserved for it, the next at the end. Taken from the end, it
         # gives the order of 7.4: each target at once, depth first.
@@ -91,18 +92,39 @@ class _Encoder:
     def struct(self, image: StructImage, at: int, value: Value, path: Path) -> None:
         if not isinstance(value, dict):
             fail(f"a {type(value).__name__} cannot be stored as structure {image.name}", path)
-        if len(value) != len(image.fields) or any(field.name not in value for field in image.fields):
-            names = [field.name for field in image.fields]
+        seen = [field for field in image.fields if field.name not in image.unseen]
+        if len(value) != len(seen) or any(field.name not in value for field in seen):
+            names = [field.name for field in seen]
             missing = [name for name in names if name not in value]
             unknown = [name for name in value if name not in names]
             hint = did_you_mean(unknown[0], names) if unknown else None
             fail(f"fields missing: {missing}, unknown: {unknown}", path, hint)
+        value = {**value, **self.said_null(image, at, value, path)} if image.unseen else value
         for field in reversed(image.fields):
-            inner = value[field.name]
+            inner = value.get(field.name)
+            if inner is None and (field.name in image.unseen or field.name in image.null_bits):
+                continue
             if isinstance(field.type, Basic) and field.type.kind is not Kind.STRING:
                 self.number(field.type, at + field.offset, inner, (path, field.name))
             else:
                 self.todo.append((field.type, at + field.offset, inner, image, at, (path, field.name)))
+
+    def said_null(self, image: StructImage, at: int, value: dict[str, Value], path: Path) -> dict[str, Value]:
+        """Sets the bits of fields that are null. What arrays hold with zeros for nulls, and the marks that say so."""
+        for name, (byte, bit) in image.null_bits.items():
+            if value[name] is None:
+                self.out[at + byte] |= bit
+        made: dict[str, Value] = {}
+        for name, marks in image.null_items.items():
+            type_, levels = image.field(name).type, image.field(marks).type
+            assert isinstance(type_, Array)
+            assert isinstance(levels, Array)
+            zero: Value = [0] * 16 if len(type_.dims) > len(levels.dims) else _zero(type_.element)
+            filled, said = split_nulls(value[name], len(levels.dims), zero)
+            if said is not None:
+                made |= {name: filled, marks: said}
+        self.kept.append(made)  # what is told by its id must not make room for another
+        return made
 
     def array(
         self,
@@ -168,6 +190,36 @@ class _Encoder:
         if at >> 8 * size:
             fail(f"the record is too long for pointers of {size} bytes", path)
         self.out[slot : slot + size] = at.to_bytes(size, self.images.byte_order)
+
+
+def split_nulls(value: Value, depth: int, zero: Value) -> tuple[Value, Value]:
+    """Nested lists with `zero` for each None, and others with 1 in these places and 0 elsewhere; None if none is None.
+
+    >>> split_nulls([[1, None], [2, 3]], 2, 0)
+    ([[1, 0], [2, 3]], [[0, 1], [0, 0]])
+    """
+    marks = _marks(value, depth)
+    return (value, None) if not _holds_mark(marks) else (_filled(value, depth, zero), marks)
+
+
+def _zero(type_: Type) -> Value:
+    return False if isinstance(type_, Basic) and type_.kind is Kind.BOOLEAN else 0
+
+
+def _marks(value: Value, depth: int) -> Value:
+    if depth and isinstance(value, list):
+        return [_marks(part, depth - 1) for part in value]
+    return int(value is None and not depth)
+
+
+def _holds_mark(marks: Value) -> bool:
+    return any(map(_holds_mark, marks)) if isinstance(marks, list) else bool(marks)
+
+
+def _filled(value: Value, depth: int, zero: Value) -> Value:
+    if depth and isinstance(value, list):
+        return [_filled(part, depth - 1, zero) for part in value]
+    return zero if value is None and not depth else value
 
 
 def flatten(value: Value, extents: list[int], path: Path) -> list[Value]:

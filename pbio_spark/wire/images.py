@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from ecode.types import Basic, Kind, Struct, Type
 from pbio_spark.formats import Format, StructLayout
+from pbio_spark.formats.opt_info import NULL_BITS, null_fields
 from pbio_spark.formats.slots import slot_size
 
 Value: TypeAlias = "bool | int | float | str | bytes | list[Value] | dict[str, Value] | None"
@@ -38,6 +39,8 @@ class StructImage:
     """A structure in memory: `length` bytes, fields in ascending order of offset.
 
     `shares` says that pointers in its fields may meet again (7.5), in other words that the structure is recursive.
+    `null_bits` has the offset and the value of the bit that says that a field is null, `null_items` the field that says
+    which of an array's elements are; the fields that say so are `unseen`.
     """
 
     name: str
@@ -45,6 +48,9 @@ class StructImage:
     fields: tuple[FieldImage, ...]
     by_name: dict[str, FieldImage]
     shares: bool
+    null_bits: dict[str, tuple[int, int]]
+    null_items: dict[str, str]
+    unseen: frozenset[str]
 
     def field(self, name: str) -> FieldImage:
         return self.by_name[name]
@@ -175,7 +181,19 @@ def _struct_image(layout: StructLayout, struct: Struct, shares: bool) -> StructI
         FieldImage(place.name, field.type, place.offset)
         for place, field in zip(layout.fields, struct.fields, strict=True)
     )
-    return StructImage(layout.name, layout.record_length, fields, {f.name: f for f in fields}, shares)
+    by_name = {f.name: f for f in fields}
+    mask = next((by_name[f.name].offset for f in struct.fields if f.notes.logical == NULL_BITS), 0)
+    bits = {f.name: f.notes.null_bit for f in struct.fields if f.notes.null_bit is not None}
+    return StructImage(
+        layout.name,
+        layout.record_length,
+        fields,
+        by_name,
+        shares,
+        {name: (mask + bit // 8, 1 << bit % 8) for name, bit in bits.items()},
+        {f.name: f.notes.null_items for f in struct.fields if f.notes.null_items is not None},
+        null_fields(struct),
+    )
 
 
 def _code(basic: Basic) -> str:

@@ -39,29 +39,32 @@ BASIC: list[tuple[pa.DataType, Values]] = [
 
 
 @st.composite
-def rows(draw: st.DrawFn) -> tuple[pa.Schema, list[dict[str, Any]]]:
-    """A schema and some rows."""
-    fields = draw(_fields(3))
+def rows(draw: st.DrawFn, *, nulls: bool = False) -> tuple[pa.Schema, list[dict[str, Any]]]:
+    """A schema and some rows; with `nulls`, anything but the keys of maps may be null."""
+    fields = draw(_fields(3, nulls))
     values = st.fixed_dictionaries({field.name: values for field, values in fields})
     return pa.schema([field for field, _ in fields]), draw(st.lists(values, min_size=1, max_size=4))
 
 
-def _fields(depth: int) -> st.SearchStrategy[list[tuple[pa.Field, Values]]]:
+def _fields(depth: int, nulls: bool) -> st.SearchStrategy[list[tuple[pa.Field, Values]]]:
     names = st.lists(st.sampled_from(("a", "b", "a_count", "item", "key", "with blank", "[x]", "é")), unique=True)
-    return names.filter(bool).flatmap(lambda names: st.tuples(*(_field(name, depth) for name in names)).map(list))
+    return names.filter(bool).flatmap(
+        lambda names: st.tuples(*(_field(name, depth, nulls) for name in names)).map(list)
+    )
 
 
 @st.composite
-def _field(draw: st.DrawFn, name: str, depth: int) -> tuple[pa.Field, Values]:
+def _field(draw: st.DrawFn, name: str, depth: int, nulls: bool) -> tuple[pa.Field, Values]:
     """A field that may be null where its values may."""
     kinds: list[Callable[[], tuple[pa.Field, Values]]] = [lambda: _basic(draw, name)] * 3
     if depth:
         kinds += [
-            lambda: _struct(draw, name, depth - 1),
-            lambda: _list(draw, name, depth - 1),
-            lambda: _map(draw, name, depth - 1),
+            lambda: _struct(draw, name, depth - 1, nulls),
+            lambda: _list(draw, name, depth - 1, nulls),
+            lambda: _map(draw, name, depth - 1, nulls),
         ]
-    return draw(st.sampled_from(kinds))()
+    field, values = draw(st.sampled_from(kinds))()
+    return (field.with_nullable(True), st.none() | values) if nulls and draw(st.booleans()) else (field, values)
 
 
 def _basic(draw: st.DrawFn, name: str) -> tuple[pa.Field, Values]:
@@ -69,23 +72,23 @@ def _basic(draw: st.DrawFn, name: str) -> tuple[pa.Field, Values]:
     return pa.field(name, type_, nullable=pa.types.is_string(type_)), values
 
 
-def _struct(draw: st.DrawFn, name: str, depth: int) -> tuple[pa.Field, Values]:
-    fields = draw(_fields(depth))
+def _struct(draw: st.DrawFn, name: str, depth: int, nulls: bool) -> tuple[pa.Field, Values]:
+    fields = draw(_fields(depth, nulls))
     values: Values = st.fixed_dictionaries({field.name: values for field, values in fields})
-    is_nullable = draw(st.booleans())
+    is_nullable = not nulls and draw(st.booleans())
     return (
         pa.field(name, pa.struct([field for field, _ in fields]), is_nullable),
         st.none() | values if is_nullable else values,
     )
 
 
-def _list(draw: st.DrawFn, name: str, depth: int) -> tuple[pa.Field, Values]:
-    element, values = draw(_field("element", depth))
+def _list(draw: st.DrawFn, name: str, depth: int, nulls: bool) -> tuple[pa.Field, Values]:
+    element, values = draw(_field("element", depth, nulls))
     return pa.field(name, pa.list_(element), nullable=False), st.lists(values, max_size=3)
 
 
-def _map(draw: st.DrawFn, name: str, depth: int) -> tuple[pa.Field, Values]:
+def _map(draw: st.DrawFn, name: str, depth: int, nulls: bool) -> tuple[pa.Field, Values]:
     key, keys = draw(st.sampled_from(((pa.string(), TEXTS), (pa.int32(), st.integers(0, 9)))))
-    item, values = draw(_field("value", depth))
+    item, values = draw(_field("value", depth, nulls))
     pairs = st.lists(st.tuples(keys, values), max_size=3, unique_by=lambda pair: pair[0])
     return pa.field(name, pa.map_(pa.field("key", key, nullable=False), item), nullable=False), pairs

@@ -35,7 +35,8 @@ def _value(
             return None
         type_ = type_.target
     extents = [dim if isinstance(dim, int) else owner[dim] for dim in type_.dims] if isinstance(type_, Array) else []
-    if isinstance(type_, Array) and type_.is_dynamic and value is None and 0 in extents:
+    is_said = type_ is column.field.type and column.field.notes.null_bit is not None
+    if isinstance(type_, Array) and type_.is_dynamic and value is None and 0 in extents and not is_said:
         # An empty array and an absent one are told apart by the count.
         is_text = column.how in (How.TEXT, How.BYTES)
         return ("" if pa.types.is_string(column.arrow) else b"") if is_text else []

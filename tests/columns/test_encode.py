@@ -15,6 +15,7 @@ from ecode.native import Kernel
 from pbio_spark.columns.encode_generate import encode_plan_to_text
 from pbio_spark.columns.encode_planner import format_to_encode_plan
 from pbio_spark.columns.encoder import Encoder, format_to_encoder
+from pbio_spark.columns.null_value import NullValue
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
 from pbio_spark.formats.arrow_to_record import arrow_to_record
@@ -49,13 +50,14 @@ MANY = settings(max_examples=5_000 if LONG else 200, suppress_health_check=list(
 
 def encode_rows(form: Format, batch: pa.RecordBatch, null_value: float | None = None, *, checked: bool) -> list[bytes]:
     """The records of a batch; `checked` does not compile the kernel, unless symbols become numbers in other memory."""
-    plan = format_to_encode_plan(form, batch.schema, null_value)
+    null = None if null_value is None else NullValue(null_value)
+    plan = format_to_encode_plan(form, batch.schema, null)
     if checked and not any(column.symbols for column in plan.columns):
         text = encode_plan_to_text(plan, wrap=False)
         memory = [(b.address, b.size) for column in batch.columns for b in column.buffers() if b is not None]
         encoder = Encoder(plan, False, cast(Kernel, CheckedKernel(text.source, memory)), text.constants)
     else:
-        encoder = format_to_encoder(form, batch.schema, null_value=null_value)
+        encoder = format_to_encoder(form, batch.schema, null_value=null)
     with patch.object(pa, "allocate_buffer", dirty_buffer):
         return cast("list[bytes]", encoder.encode(batch).to_array().to_pylist())
 

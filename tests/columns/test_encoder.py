@@ -27,6 +27,7 @@ from ecode.types import (
     UINT8,
     UINT64,
     Array,
+    Default,
     Field,
     Notes,
     Pointer,
@@ -36,6 +37,7 @@ from ecode.types import (
     record,
 )
 from pbio_spark.columns.encoder import format_to_encoder
+from pbio_spark.columns.null_value import NullValue
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import FieldLayout, Format, StructLayout
 from pbio_spark.formats.arrow_to_record import arrow_to_record
@@ -288,7 +290,7 @@ def test_fields_without_a_column_become_their_default_or_null() -> None:
 )
 def test_defaults_that_cannot_be_written_are_refused(type_: Type, default: Any) -> None:
     with pytest.raises(PbioError, match=r"PBIO_BAD_VALUE[^$]*\$\.f"):
-        format_to_encoder(one("f", type_, default=default), pa.schema([]), null_value=0)
+        format_to_encoder(one("f", type_, default=default), pa.schema([]), null_value=NullValue(0))
 
 
 def test_symbols_and_digits() -> None:
@@ -396,7 +398,6 @@ def test_structures_are_written_as_deep_as_they_are_nested() -> None:
         (pa.int32(), 0.5),
         (pa.int32(), math.nan),
         (pa.float64(), 2**53 + 1),
-        (pa.bool_(), -1),
         (pa.list_(pa.int8()), 300),
         (pa.struct([("a", pa.int8())]), 300),
     ],
@@ -404,15 +405,87 @@ def test_structures_are_written_as_deep_as_they_are_nested() -> None:
 )
 def test_a_null_value_that_a_column_cannot_hold_is_refused_before_writing(arrow: pa.DataType, null: float) -> None:
     schema = pa.schema([("f", arrow), ("g", pa.float32())])
-    encoder = format_to_encoder(record_to_format(arrow_to_record(schema, "r")), schema, null_value=null)
+    encoder = format_to_encoder(record_to_format(arrow_to_record(schema, "r")), schema, null_value=NullValue(null))
     with pytest.raises(PbioError, match=r"PBIO_BAD_OPTION[^$]*nullValue[^$]*\$\.f"):
         encoder.checked()
+
+
+TIMES = {
+    "b": pa.bool_(),
+    "t": pa.timestamp("us", "UTC"),
+    "day": pa.date32(),
+    "x": pa.list_(pa.timestamp("us")),
+    "n": pa.int16(),
+}
+
+
+def test_a_number_for_all_nulls_is_no_truth_value_and_no_date() -> None:
+    """It would make 1970 of a date, and false of what nobody knows."""
+    schema = pa.schema(list(TIMES.items()))
+    encoder = format_to_encoder(record_to_format(arrow_to_record(schema, "r")), schema, null_value=NullValue(0))
+    there = {"b": True, "t": 1, "day": 1, "x": [1], "n": None}
+    assert encoder.checked().encode(pa.RecordBatch.from_pylist([there], schema))
+    for name, empty in (("b", None), ("t", None), ("day", None), ("x", [None])):
+        with pytest.raises(PbioError, match=rf"PBIO_CANNOT_BE_NULL[^$]*\$\.{name}(.|\n)*nullValue"):
+            encoder.encode(pa.RecordBatch.from_pylist([{**there, name: empty}], schema))
+
+
+def test_null_values_by_column() -> None:
+    types = {**TIMES, "s": pa.struct([("a", pa.int8()), ("b", pa.int8())]), "d": pa.decimal128(9, 2)}
+    schema = pa.schema(list(types.items()))
+    form = record_to_format(arrow_to_record(schema, "r"))
+    given = {
+        "b": True,
+        "t": "2026-01-01T00:00:00Z",
+        "day": "2026-01-02",
+        "x": 5,
+        "s.a": -1,
+        "s.b": -2,
+        "d": 1.5,
+        "n": 7,
+    }
+    encoder = format_to_encoder(form, schema, null_value=NullValue(by_column=tuple(given.items()))).checked()
+    row = {"x": [None], "s": {"a": None, "b": None}}
+    (data,) = encoder.encode(pa.RecordBatch.from_pylist([row], schema)).to_array().to_pylist()
+    found = decode(form, data)
+    assert {name: found[name] for name in types} == {
+        "b": True,
+        "t": 1767225600000000,
+        "day": 20455,
+        "x": [5],
+        "n": 7,
+        "s": {"a": -1, "b": -2},
+        "d": 150,
+    }
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("dya", 1, "did you mean 'day'"),
+        ("s", 1, "can be null as it is"),
+        ("name", "-", "can be null as it is"),
+        ("day", "soon", "no such value"),
+        ("b", 2, "no such value"),
+        ("n", 2**15, "no such value"),
+        ("s.a", "x", "no such value"),
+        ("n", True, "no such value"),
+    ],
+)
+def test_null_values_that_are_none_of_their_columns_are_refused_before_writing(
+    column: str, value: Default, said: str
+) -> None:
+    types = {**TIMES, "s": pa.struct([("a", pa.int8())]), "name": pa.string()}
+    schema = pa.schema(list(types.items()))
+    form = record_to_format(arrow_to_record(schema, "r"))
+    with pytest.raises(PbioError, match=rf"PBIO_BAD_OPTION(.|\n)*nullValue(.|\n)*{said}"):
+        format_to_encoder(form, schema, null_value=NullValue(by_column=((column, value),))).checked()
 
 
 def test_a_null_value_need_not_fit_where_no_null_can_be() -> None:
     schema = pa.schema([pa.field("f", pa.int8(), nullable=False), pa.field("s", pa.string()), pa.field("n", I32)])
     form = record_to_format(arrow_to_record(schema, "r"))
-    assert format_to_encoder(form, schema, null_value=300).checked()
+    assert format_to_encoder(form, schema, null_value=NullValue(300)).checked()
 
 
 def test_a_double_that_is_no_float_is_refused() -> None:

@@ -1,0 +1,47 @@
+"""What takes the place of nulls where a format cannot say null: one number for all numbers, or a value by column.
+
+>>> NullValue(by_column=(("place.lat", -1),)).of("$.place.lat"), NullValue(0).of("$.readings[]")
+(-1, 0)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ecode.types import Default
+
+
+@dataclass(frozen=True, slots=True)
+class NullValue:
+    """What nulls become.
+
+    Attributes:
+        number: of numbers; a null array becomes an empty one. Dates, times and truth values are no numbers.
+        by_column: by the path of the column, `place.lat`; the elements of an array have the path of the array.
+        is_blank: whatever cannot be null becomes zeros.
+    """
+
+    number: float | None = None
+    by_column: tuple[tuple[str, Default], ...] = ()
+    is_blank: bool = False
+
+    def of(self, path: str) -> Default:
+        """The value for the column at a path as errors show it, `$.place.lat`; None if nulls stay what they are."""
+        return dict(self.by_column).get(plain_path(path), self.number)
+
+    def is_own(self, path: str) -> bool:
+        """Whether the value was given for this column."""
+        return plain_path(path) in dict(self.by_column)
+
+
+BLANK = NullValue(0, is_blank=True)
+"""For the events that programs make: what a program never writes is zero, as it is for the program itself."""
+
+
+def plain_path(path: str) -> str:
+    """A path as users write it in options.
+
+    >>> plain_path("$.samples[].v")
+    'samples.v'
+    """
+    return path.removeprefix("$.").replace("[]", "")

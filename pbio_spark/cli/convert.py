@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
 
     from pbio_spark.columns.read import Wanted
     from pbio_spark.formats import Format
+    from pbio_spark.formats.opt_info import Nulls
+
+
+class NullsWay(StrEnum):
+    """How a type that is made of JSON says null."""
+
+    POINTER = "pointer"
+    MASK = "mask"
+
 
 LikeFile = Annotated[
     str | None, typer.Option("--like", metavar="FILE", help="A file of that type: FILE, FILE#NAME or FILE#ID.")
@@ -35,8 +45,12 @@ def convert(
     depth: Depth = -1,
     type_: TypeText = None,
     like: LikeFile = None,
+    nulls: Annotated[
+        NullsWay | None, typer.Option("--nulls", help="How nulls in JSON are written, so that they come back.")
+    ] = None,
     null_value: Annotated[
-        float | None, typer.Option("--null-value", metavar="NUMBER", help="What a null in JSON becomes, where it must.")
+        str | None,
+        typer.Option("--null-value", metavar="VALUE", help='What they become: a number, or {"column": value}.'),
     ] = None,
 ) -> None:
     """Write the records of all files, of any version and machine, into one file of columns; whole or not at all.
@@ -74,10 +88,11 @@ def convert(
     partial = f"{target}.partial"
     try:
         if kind is Target.PBIO:
-            rows, what = _to_records(paths, partial, target, type_, like, null_value)
+            form, schema = _record_type(paths, target, type_, like, nulls)
+            rows, what = _to_records(paths, partial, form, schema, null_value), form.name
         else:
-            if type_ is not None or like is not None or null_value is not None:
-                raise typer.BadParameter("--type, --like and --null-value are for JSON lines")
+            if any(said is not None for said in (type_, like, nulls, null_value)):
+                raise typer.BadParameter("--type, --like, --nulls and --null-value are for JSON lines")
             rows, what = _to_columns(paths, partial, kind, name, depth)
         os.replace(partial, target)
     finally:
@@ -130,24 +145,35 @@ def _to_columns(paths: list[str], partial: str, kind: Target, name: str | None, 
     return rows, wanted.names[0]
 
 
-def _to_records(
-    paths: Sequence[str], partial: str, target: str, type_: str | None, like: str | None, null_value: float | None
-) -> tuple[int, str]:
-    """Write JSON lines as records. Returns how many, and of what name."""
-    from pbio_spark.cli.from_json import infer, write_pbio
+def _to_records(paths: Sequence[str], partial: str, form: Format, schema: pa.Schema, null_value: str | None) -> int:
+    """Write JSON lines as records. Returns how many."""
+    from pbio_spark.cli.from_json import write_pbio
+    from pbio_spark.columns.null_value import null_replacement
+
+    try:
+        value = None if null_value is None else null_replacement(null_value)
+    except ValueError:
+        raise typer.BadParameter(f"--null-value is {null_replacement.__doc__}") from None
+    return write_pbio(paths, partial, form, schema, value)
+
+
+def _record_type(
+    paths: Sequence[str], target: str, type_: str | None, like: str | None, nulls: NullsWay | None
+) -> tuple[Format, pa.Schema]:
+    """The format for JSON lines, and its columns."""
+    from pbio_spark.cli.from_json import infer
     from pbio_spark.formats.arrow_schema import record_to_arrow
     from pbio_spark.formats.arrow_to_record import arrow_to_record
     from pbio_spark.formats.layout import record_to_format
 
     if type_ is not None and like is not None:
         raise typer.BadParameter("only one of --type and --like")
-    form: Format
-    schema: pa.Schema
+    if nulls is not None and (type_ is not None or like is not None):
+        raise typer.BadParameter("--nulls means nothing beside --type and --like, which say what can be null")
     if type_ is None and like is None:
         schema = infer(paths)
         stem = os.path.splitext(os.path.basename(target))[0]
-        form = record_to_format(arrow_to_record(schema, stem))
-    else:
-        form = one_format(like) if like is not None else record_to_format(said_type(type_ or ""))
-        schema = record_to_arrow(form.record)
-    return write_pbio(paths, partial, form, schema, null_value), form.name
+        way: Nulls = "none" if nulls is None else "mask" if nulls is NullsWay.MASK else "pointer"
+        return record_to_format(arrow_to_record(schema, stem, way)), schema
+    form = one_format(like) if like is not None else record_to_format(said_type(type_ or ""))
+    return form, record_to_arrow(form.record)

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 
 from ecode.types import Default
@@ -36,6 +38,16 @@ class NullValue:
 
 BLANK = NullValue(0, is_blank=True)
 """For the events that programs make: what a program never writes is zero, as it is for the program itself."""
+
+
+def null_replacement(value: str) -> NullValue:
+    """a number for all numbers, `0`, `-1.5` or `NaN`, or a JSON object `{"column": value}`, nested columns with dots"""
+    if not value.lstrip().startswith("{"):
+        return NullValue(int(value) if re.fullmatch(r"-?\d+", value) else float(value))
+    parsed = json.loads(value)
+    if not all(isinstance(one, bool | int | float | str) for one in parsed.values()):
+        raise ValueError("a value is a number, a text, true or false")
+    return NullValue(by_column=tuple(parsed.items()))
 
 
 def plain_path(path: str) -> str:

@@ -15,7 +15,6 @@ from typing import TypeAlias
 
 from ecode.suggest import did_you_mean
 from ecode.types import Default, Record
-from pbio_spark.columns.null_value import NullValue
 from pbio_spark.formats.lookup3 import id_length
 from pbio_spark.formats.record_json import json_to_record
 from pbio_spark.globs import compile_glob
@@ -118,13 +117,6 @@ def scalars(value: str) -> dict[str, Default]:
     if not all(isinstance(default, bool | int | float | str) for default in parsed.values()):
         raise NotAValue("a default is a number, a string, true or false")
     return parsed
-
-
-def null_replacement(value: str) -> NullValue:
-    """a number for all numbers, `0`, `-1.5` or `NaN`, or a JSON object `{"column": value}`, nested columns with dots"""
-    if not value.lstrip().startswith("{"):
-        return NullValue(int(value) if re.fullmatch(r"-?\d+", value) else float(value))
-    return NullValue(by_column=tuple(scalars(value).items()))
 
 
 def one_of(*words: str) -> Callable[[str], str]:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from ecode.types import Default, Record
-from pbio_spark.columns.null_value import NullValue
+from pbio_spark.columns.null_value import NullValue, null_replacement
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.machine import MACHINES, machine_named
 from pbio_spark.formats.opt_info import Nulls
@@ -24,7 +24,6 @@ from pbio_spark.source.option_values import (
     glob,
     instant,
     names,
-    null_replacement,
     one_of,
     pattern,
     positive,

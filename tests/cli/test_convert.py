@@ -146,6 +146,22 @@ def test_a_null_becomes_what_the_user_says(pbio: Callable[..., Ran], tmp_path: P
     assert pbio("cat", tmp_path / "rows.ffs").out == 'rows {"n":1}\nrows {"n":-1}\nrows {"n":-1}\n'
 
 
+def test_nulls_come_back(pbio: Callable[..., Ran], tmp_path: Path) -> None:
+    source, rows, back = tmp_path / "rows.jsonl", tmp_path / "rows.ffs", tmp_path / "back.jsonl"
+    source.write_text('{"n": 1, "b": true, "v": [1, null]}\n{"n": null, "b": null, "v": null}\n')
+    for way in ("mask", "pointer"):
+        assert pbio("convert", source, "-o", rows, "--nulls", way).code == 0
+        assert pbio("convert", rows, "-o", back).code == 0
+        assert back.read_text() == source.read_text()
+    assert pbio("convert", source, "-o", rows, "--null-value", '{"n": -1, "b": false, "v": 0}').code == 0
+    assert pbio("convert", rows, "-o", back).code == 0
+    assert back.read_text() == '{"n": 1, "b": true, "v": [1, 0]}\n{"n": -1, "b": false, "v": []}\n'
+    ran = pbio("convert", source, "-o", rows, "--null-value", "soon")
+    assert ran.code == 2
+    assert "a number for all numbers" in ran.err
+    assert pbio("convert", source, "-o", rows, "--nulls", "mask", "--type", '{"t": {"n": "int"}}').code == 2
+
+
 def test_an_array_of_chars_goes_both_ways(pbio: Callable[..., Ran], tmp_path: Path) -> None:
     path = tmp_path / "c.ffs"
     with FileWriter(path) as writer:

@@ -1,4 +1,7 @@
-"""Files that appear whole, on a local disk that others use too, and what any file system refuses as errors of ours."""
+"""Files that appear whole, on a local disk that others use too, and what any file system refuses as errors of ours.
+
+A write that fails has not been done, unless the error is PBIO_OUTCOME_UNKNOWN.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import errno
 import os
 import stat
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
@@ -24,13 +27,46 @@ def refusals(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if isinstance(error, PermissionError) or error.errno == errno.EROFS:
-            hint = "look at who may read and write there, and whether it is read-only"
-            raise PbioError("PBIO_NO_PERMISSION", f"not permitted: {_said(error)}", file=path, hint=hint) from error
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            hint = "make room, then do it again; in a channel space, `pbio space vacuum` may find some"
-            raise PbioError("PBIO_NO_ROOM", f"no room: {_said(error)}", file=path, hint=hint) from error
+        refused = _refusal(path, error)
+        if refused is not None:
+            raise refused from error
         raise
+
+
+def _refusal(path: str, error: OSError) -> PbioError | None:
+    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+        hint = "look at who may read and write there, and whether it is read-only"
+        return PbioError("PBIO_NO_PERMISSION", f"not permitted: {_said(error)}", file=path, hint=hint)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hint = "make room, then do it again; in a channel space, `pbio space vacuum` may find some"
+        return PbioError("PBIO_NO_ROOM", f"no room: {_said(error)}", file=path, hint=hint)
+    return None
+
+
+UNKNOWN = "PBIO_OUTCOME_UNKNOWN"
+
+
+def uncertain(path: str, error: Exception) -> PbioError:
+    """The error of a write that failed, and may have been done all the same."""
+    said = f"it is not known whether the file was written: {_said(error)}"
+    return PbioError(UNKNOWN, said, file=path, hint="do it again: what was written already is found")
+
+
+@contextmanager
+def definite() -> Iterator[None]:
+    """For files that nobody looks for before another one names them: where writing one fails, nothing has happened.
+
+    Raises PBIO_FILE_SYSTEM in place of PBIO_OUTCOME_UNKNOWN.
+    """
+    try:
+        yield
+    except PbioError as error:
+        if error.code != UNKNOWN:
+            raise
+        cause, where = error.__cause__ or error, error.file or ""
+        refused = _refusal(where, cause) if isinstance(cause, OSError) else None
+        failed = PbioError("PBIO_FILE_SYSTEM", f"the file system fails: {_said(cause)}", file=where)
+        raise refused or failed from cause
 
 
 def open_file(path: str, code: str) -> BinaryIO:
@@ -56,40 +92,80 @@ def open_file(path: str, code: str) -> BinaryIO:
 def create_file(path: str, pieces: Sequence[Any]) -> bool:
     """Create a file of some buffers and bring it to the disk, unless it exists: False then, and nothing has changed.
 
-    It is written under another name, and then linked to its own, which fails if that is taken.
+    It is written under another name, and then linked to its own, which fails if that is taken. Raises OSError and
+    PBIO_OUTCOME_UNKNOWN besides what `refusals` raises.
     """
-    temporary = _write_temporary(path, pieces)
-    try:
-        with refusals(path):
-            os.link(temporary, path)
-    except FileExistsError:
-        return False
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
-    sync_folder(os.path.dirname(path))
+    with _synced_folder(path) as sync:
+        temporary = _write_temporary(path, pieces)
+        try:
+            with refusals(path):
+                os.link(temporary, path)
+        except FileExistsError:
+            return False
+        except (OSError, PbioError):
+            # A file system on a network says so, too, of what it has done.
+            if not _stands(path, os.stat(temporary)):
+                raise
+        finally:
+            _tidy(temporary)
+        sync()
     return True
 
 
 def replace_file(path: str, data: bytes) -> None:
-    """Create a file or replace it as a whole, and bring it to the disk."""
-    temporary = _write_temporary(path, [data])
-    try:
-        with refusals(path):
-            os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    sync_folder(os.path.dirname(path))
+    """Create a file or replace it as a whole, and bring it to the disk. Raises what `create_file` raises."""
+    with _synced_folder(path) as sync:
+        temporary = _write_temporary(path, [data])
+        written = os.stat(temporary)
+        try:
+            with refusals(path):
+                os.replace(temporary, path)
+        except BaseException:
+            if not _stands(path, written):
+                _tidy(temporary)
+                raise
+        sync()
 
 
 def sync_folder(path: str) -> None:
     """A new name is safe only when its folder is on the disk too."""
-    folder = os.open(path, os.O_RDONLY)
+    with _synced_folder(f"{path}/") as sync:
+        sync()
+
+
+@contextmanager
+def _synced_folder(path: str) -> Iterator[Callable[[], None]]:
+    """What brings the folder of a file to the disk. It is opened before anything is written: that may fail."""
+    above = os.path.dirname(path)
+    with refusals(above):
+        folder = os.open(above, os.O_RDONLY)
+
+    def sync() -> None:
+        try:
+            os.fsync(folder)
+        except OSError as error:
+            raise uncertain(path, error) from error
+
     try:
-        os.fsync(folder)
+        yield sync
     finally:
         os.close(folder)
+
+
+def _stands(path: str, written: os.stat_result) -> bool:
+    """Whether a file is at a path. Raises PBIO_OUTCOME_UNKNOWN if that cannot be known."""
+    try:
+        return os.path.samestat(os.lstat(path), written)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise uncertain(path, error) from error
+
+
+def _tidy(temporary: str) -> None:
+    """Remove a file that nobody knows of. One that stays is taken for that of a dead writer, in time."""
+    with suppress(OSError):
+        os.unlink(temporary)
 
 
 def _write_temporary(path: str, pieces: Sequence[Any]) -> str:
@@ -100,11 +176,12 @@ def _write_temporary(path: str, pieces: Sequence[Any]) -> str:
             file.flush()
             os.fsync(file.fileno())
     except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
+        _tidy(temporary)
         raise
     return temporary
 
 
-def _said(error: OSError) -> str:
-    return error.strerror or str(error)
+def _said(error: BaseException) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error) or type(error).__name__
+    return f"{type(error).__name__}: {error}"

@@ -65,6 +65,7 @@ CODES: dict[str, str] = {
     "PBIO_NOT_EMPTY": "A folder is to become a channel space or to be overwritten, and holds other files.",
     "PBIO_NO_PERMISSION": "The file system does not let this program read or write there.",
     "PBIO_NO_ROOM": "No room is left for a file: the disk is full, or a quota is used up.",
+    "PBIO_OUTCOME_UNKNOWN": "A write failed, and nobody knows whether it was done; the hint says how to do it again.",
     "PBIO_NO_SPACE": "The folder is not a channel space.",
     "PBIO_UNKNOWN_CHANNEL": "There is no channel of that name, or it has been dropped.",
     # source

@@ -159,7 +159,13 @@ def trouble(fs: AbstractFileSystem, path: str) -> Iterator[None]:
     Raises:
         PbioError: PBIO_NO_PERMISSION, PBIO_NO_ROOM; PBIO_PATH_NOT_FOUND for a path that cannot be; PBIO_FILE_SYSTEM.
     """
-    where = full_path(fs, path)
+    with trouble_at(full_path(fs, path)):
+        yield
+
+
+@contextmanager
+def trouble_at(where: str) -> Iterator[None]:
+    """The same for a path as messages name it."""
     try:
         with refusals(where):
             yield

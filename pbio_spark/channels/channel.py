@@ -83,8 +83,8 @@ class Channel:
             NotDeliveredError: PBIO_NOT_DELIVERED; the events are published.
             PbioError: nothing is published. PBIO_REJECTED if the events lack fields of the channel's type;
                 PBIO_UNKNOWN_COLUMN, PBIO_CANNOT_BE_NULL, PBIO_BAD_VALUE for values; PBIO_UNKNOWN_CHANNEL if the channel
-                is gone.
-            OSError: it is not known whether they are; see `publish`.
+                is gone; PBIO_NO_PERMISSION, PBIO_NO_ROOM, PBIO_FILE_SYSTEM. Only with PBIO_OUTCOME_UNKNOWN it is not
+                known whether they are: to submit them again with the same producer and sequence numbers is safe.
         """
         rows: Rows = [events] if isinstance(events, Mapping) else events
         submission = Submission(self.name, rows, format, producer, sequence, event_time, columns)

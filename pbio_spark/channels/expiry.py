@@ -65,6 +65,6 @@ def _missed_since(folder: Folder, subscriber: Subscriber) -> int | None:
 def _note(folder: Folder, subscriber: Subscriber, now: int) -> None:
     try:
         folder.replace(note_path(subscriber), json.dumps({"seen": subscriber.seen, "since": now}).encode())
-    except (OSError, PbioError) as error:
+    except PbioError as error:
         # It expires later than it might; what the caller is about is not in danger.
         log.warning("the subscriber %r is missing, which could not be noted: %s", subscriber.name, error)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fsspec.implementations.local import LocalFileSystem
 
-from pbio_spark.disk import create_file, open_file, refusals, replace_file, sync_folder
+from pbio_spark.disk import create_file, definite, open_file, refusals, replace_file, sync_folder, uncertain
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import locate, trouble
 from pbio_spark.spaces import space_above
@@ -43,9 +43,9 @@ class Folder:
     """A folder on some file system; all paths below are relative to it.
 
     Raises PBIO_CANNOT_CREATE for a file system that cannot create exclusively. All methods raise PBIO_NO_PERMISSION and
-    PBIO_NO_ROOM for what has not been done because the file system refuses it. Those that read raise PBIO_FILE_SYSTEM
-    for whatever else it was; those that write an OSError, which leaves open whether a file was written, as a lost reply
-    does. On a local disk, those that read raise PBIO_BAD_LOG for what is no file.
+    PBIO_NO_ROOM for what the file system refuses, and PBIO_FILE_SYSTEM for whatever else keeps something from being
+    done. Those that write raise PBIO_OUTCOME_UNKNOWN where it may have been done all the same, as where a reply was
+    lost; if the space is gone, PBIO_NO_SPACE. On a local disk, those that read raise PBIO_BAD_LOG for what is no file.
     """
 
     def __init__(self, root: str, **storage_options: Any) -> None:
@@ -84,13 +84,12 @@ class Folder:
         """Make folders, where the file system has such a thing."""
         for name in names:
             try:
-                with refusals(self.path(name)):
+                with self._asking(name), definite():
                     self._fs.makedirs(self.path(name), exist_ok=True)
-            except (FileExistsError, NotADirectoryError):
-                reason = "a file stands where a folder should"
-                raise PbioError("PBIO_PATH_NOT_FOUND", reason, file=self.path(name)) from None
-            if self.is_local:
-                sync_folder(self._path)
+                    if self.is_local:
+                        sync_folder(self._path)
+            except FileNotFoundError:
+                raise PbioError("PBIO_PATH_NOT_FOUND", "there is no such folder", file=self.path(name)) from None
 
     def read(self, name: str, most: int | None = None) -> bytes | None:
         """The bytes of a file, at most `most` and one more; None if there is no such file."""
@@ -131,7 +130,8 @@ class Folder:
     def now(self) -> float:
         """The time that a file written now has: the store's own, which need not be that of this machine's clock."""
         name = f"_log/.{uuid.uuid4().hex}.tmp"
-        self.replace(name, b"")
+        with definite():
+            self.replace(name, b"")
         try:
             return self.modified(name)
         finally:
@@ -161,12 +161,17 @@ class Folder:
         pieces: Sequence[Any] = [data] if isinstance(data, bytes) else data
         if not self.is_local:
             try:
-                with refusals(path), _doing():
+                with self._sending(path):
                     self._fs.pipe_file(path, b"".join(pieces), mode="create")
             except FileExistsError:
                 return False
             return True
         return self._written(name, lambda: create_file(path, pieces))
+
+    def add(self, name: str, data: bytes | Sequence[Any]) -> None:
+        """Create a file that nobody looks for before another one names it: if that fails, nothing has happened."""
+        with definite():
+            self.create(name, data)
 
     def replace(self, name: str, data: bytes) -> None:
         """Create a file or replace it as a whole."""
@@ -174,12 +179,12 @@ class Folder:
         if self.is_local:
             self._written(name, lambda: replace_file(path, data))
             return
-        with refusals(path), _doing():
+        with self._sending(path):
             self._fs.pipe_file(path, data)
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
-        with suppress(FileNotFoundError), refusals(self.path(name)), _doing():
+        with suppress(FileNotFoundError), self._asking(name):
             self._fs.rm_file(self.path(name))
 
     def _asking(self, name: str) -> AbstractContextManager[None]:
@@ -188,21 +193,26 @@ class Folder:
 
     def _written(self, name: str, write: Callable[[], T]) -> T:
         """What comes of writing a file. Who copies a space may lose the folders that hold no file yet."""
-        try:
+        with suppress(FileNotFoundError), self._asking(name):
             return write()
-        except FileNotFoundError:
-            if not os.path.isdir(self._path):
-                raise PbioError("PBIO_NO_SPACE", "the space is gone", file=self.root) from None
+        if os.path.isdir(self._path):
             self.make(os.path.dirname(name))
-            return write()
+            with suppress(FileNotFoundError), self._asking(name):
+                return write()
+        raise self._gone()
 
+    @contextmanager
+    def _sending(self, path: str) -> Iterator[None]:
+        """A request that writes may have been done whatever its library raises, unless the store refused it."""
+        try:
+            with refusals(path):
+                yield
+        except (PbioError, FileExistsError):
+            raise
+        except FileNotFoundError:
+            raise self._gone() from None
+        except Exception as error:
+            raise uncertain(path, error) from error
 
-@contextmanager
-def _doing() -> Iterator[None]:
-    """Turn what the library of a store raises into an OSError, which leaves open whether it has been done."""
-    try:
-        yield
-    except (OSError, PbioError):
-        raise
-    except Exception as error:
-        raise OSError(f"{type(error).__name__}: {error}") from error
+    def _gone(self) -> PbioError:
+        return PbioError("PBIO_NO_SPACE", "the space is gone", file=self.root)

@@ -343,7 +343,7 @@ class History:
         """Keep the state as it is, for who starts later."""
         try:
             self._log.checkpoint(self.state.version, state_to_json(self.state))
-        except (OSError, PbioError) as error:
+        except PbioError as error:
             # The commit stands; only those who start later have more to read.
             log.warning("no checkpoint of version %d: %s", self.state.version, error)
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from pbio_spark.channels.files import Folder
 from pbio_spark.channels.groups import Int64s
+from pbio_spark.disk import UNKNOWN
 from pbio_spark.errors import PbioError
 
 LONGEST_ENTRY = 32 << 20
@@ -89,23 +90,34 @@ class FolderLog:
         if len(entry) > LONGEST_ENTRY:
             raise PbioError("PBIO_BAD_VALUE", f"a commit of {len(entry)} bytes", hint="publish fewer events at once")
         # A reply that was lost is not a race that was lost: what stands there may be ours.
+        name = entry_name(version)
         try:
-            return self._folder.create(entry_name(version), entry) or self._standing(version) == entry
-        except OSError:
+            if self._folder.create(name, entry):
+                return True
+            failure = None
+        except PbioError as error:
             # A store says so, too, where two asked at once (S3: ConditionalRequestConflict). What stands there is there
             # for good; on a disk it might not be, if bringing it there failed.
-            if self._folder.is_local or (standing := self._standing(version)) is None:
+            if error.code != UNKNOWN:
                 raise
-            return standing == entry
-
-    def _standing(self, version: int) -> bytes | None:
-        """The entry of a version, whose own fate is open if that cannot be read."""
-        try:
-            return self.read(version)
-        except PbioError as error:
-            if error.code != "PBIO_FILE_SYSTEM":
-                raise
-            raise OSError(f"it is not known whether the commit {version} was made: {error.reason}") from error
+            failure = error
+        if failure is None or not self._folder.is_local:
+            try:
+                standing = self.read(version)
+            except PbioError as error:
+                if error.code == "PBIO_BAD_LOG":
+                    raise  # whatever it is, it is not ours
+                standing, failure = None, failure or error
+            if standing is not None:
+                return standing == entry
+        cause = None if failure is None else failure.__cause__ or failure
+        raise PbioError(
+            UNKNOWN,
+            f"it is not known whether the commit {version} was made: {cause or 'it is not there any more'}",
+            file=self._folder.path(name),
+            hint="to publish the events again with the same producer and sequence numbers, or the same transaction, is "
+            "safe: what was published is left out",
+        ) from cause
 
     def read(self, version: int) -> bytes | None:
         return self._checked(entry_name(version))
@@ -117,7 +129,7 @@ class FolderLog:
         return int(self._folder.modified(entry_name(version)) * 1e6)
 
     def attach_numbers(self, name: str, values: Sequence[Int64s]) -> None:
-        self._folder.create(name, [memoryview(own.astype("<i8", copy=False).tobytes()) for own in values])
+        self._folder.add(name, [memoryview(own.astype("<i8", copy=False).tobytes()) for own in values])
 
     def numbers(self, name: str, first: int, count: int) -> Int64s | None:
         try:
@@ -129,7 +141,7 @@ class FolderLog:
     def attach(self, name: str, data: bytes) -> None:
         if len(data) > LONGEST_ATTACHMENT:
             raise PbioError("PBIO_BAD_VALUE", f"a directory of {len(data)} bytes", hint="publish fewer events at once")
-        self._folder.create(name, data)
+        self._folder.add(name, data)
 
     def attachment(self, name: str) -> bytes | None:
         return self._folder.read(name, LONGEST_ATTACHMENT)

@@ -17,6 +17,7 @@ import logging
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -97,7 +98,7 @@ def pack(folder: Folder, deriver: Deriver, events: Sequence[Prepared], state: St
         size += one.encoded.buffer.size
         ordinal += len(one.encoded.offsets) - 1
     path = f"data/{uuid.uuid4().hex}.pbio"
-    folder.create(path, pieces)
+    folder.add(path, pieces)
     own, made = (Groups.together(part) for part in (placed[: len(events)], placed[len(events) :]))
     return Packed(DataFile(path, size), own, made, refused, state.descendants(own.rows["channel"].tolist()))
 
@@ -165,9 +166,10 @@ class _Parcel:
         return self.packed
 
     def discard(self, folder: Folder) -> None:
-        """Remove the data file: nobody knows of it."""
+        """Remove the data file: nobody knows of it, and if it stays, `vacuum` takes it for that of a dead writer."""
         if self.packed is not None:
-            folder.remove(self.packed.file.path)
+            with suppress(PbioError):
+                folder.remove(self.packed.file.path)
         self.packed = None
 
 
@@ -193,9 +195,9 @@ def publish(
 
     Raises:
         PbioError: PBIO_UNKNOWN_CHANNEL if a channel has been dropped in the meantime; PBIO_OUT_OF_ORDER if a producer's
-            events come in another order than their numbers say; PBIO_OTHER_BATCH.
-        OSError: the file system failed, and it is not known whether the events are published. To publish them again
-            with the same producer and sequence numbers, or the same transaction, is safe.
+            events come in another order than their numbers say; PBIO_OTHER_BATCH; PBIO_FILE_SYSTEM and the like.
+            PBIO_OUTCOME_UNKNOWN, where the file system failed in a way that leaves open whether the events are
+            published: to publish them again with the same numbers, or the same transaction, is safe.
     """
     parcels = [_Parcel(one, has_number=transaction is not None) for one in events]
     batch = _Batch(history, folder, deriver, formats, parcels, transaction, fail_on_loss, is_gapless)

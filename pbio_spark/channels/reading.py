@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
@@ -25,6 +25,7 @@ from pbio_spark.columns.chunks import Chunk, Chunker
 from pbio_spark.columns.read import METADATA_TYPE, BatchMaker, Part, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.paths import trouble_at
 
 _TIME = pa.timestamp("us", tz="UTC")
 
@@ -141,7 +142,8 @@ def read_stretch(
     """
     runs = stretch.runs
     part = Part(name, int(runs["start"][0]) + further, int(runs["end"][-1]) + further)
-    size = source.seek(0, os.SEEK_END)
+    with _failing(name):
+        size = source.seek(0, os.SEEK_END)
     if part.start >= size:
         reason = f"the file has {size} bytes, and the log says that events begin at byte {part.start}"
         raise PbioError("PBIO_BAD_LOG", reason, file=name)
@@ -172,11 +174,22 @@ class _AstrayError(Exception):
 
 def _chunks(chunker: Chunker, part: Part, groups: int) -> Iterator[Chunk]:
     try:
-        yield from chunker.chunks(part.start, part.end, 0)
+        with _failing(part.name):
+            yield from chunker.chunks(part.start, part.end, 0)
     except PbioError as error:
         if groups > 1:
             raise _AstrayError from error
         raise
+
+
+@contextmanager
+def _failing(name: str) -> Iterator[None]:
+    """Turn what the file system raises for an open file into errors of ours."""
+    try:
+        with trouble_at(name):
+            yield
+    except FileNotFoundError:
+        raise PbioError("PBIO_FILE_SYSTEM", "the file was removed while it was read", file=name) from None
 
 
 class EventMaker(BatchMaker):

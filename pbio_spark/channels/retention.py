@@ -137,7 +137,7 @@ def _put_together(history: History, folder: Folder, files: Sequence[tuple[int, D
         parts.append((file.path, len(data) - len(MAGIC)))
         data += old[len(MAGIC) :]
     path = f"data/{uuid4().hex}.pbio"
-    folder.create(path, bytes(data))
+    folder.add(path, bytes(data))
     change = Compact(files[0][0], files[-1][0], DataFile(path, len(data)), tuple(parts))
 
     def put(_: State) -> Compact | None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from fsspec.implementations.local import LocalFileSystem
 
-from pbio_spark.disk import create_file, open_file, sync_folder
+from pbio_spark.disk import create_file, definite, open_file, sync_folder
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.body import MAX_BODY
 from pbio_spark.formats.format import Format
@@ -124,7 +124,8 @@ class FolderStore:
         return open_file(path, "PBIO_BAD_BODY") if self._is_local else self._fs.open(path, "rb")
 
     def _create(self, path: str, body: bytes) -> None:
-        with trouble(self._fs, path):
+        # Whoever puts a format looks for it first: one whose fate is open is put again.
+        with trouble(self._fs, path), definite():
             self._fs.makedirs(self._folder, exist_ok=True)
             if not self._is_local:
                 temporary = f"{self._folder}/.{uuid.uuid4().hex}.tmp"

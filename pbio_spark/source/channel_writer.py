@@ -212,7 +212,7 @@ class _Writer:
 
     def _remove(self, packed: Iterable[Packed]) -> None:
         for one in packed:
-            with suppress(OSError):
+            with suppress(PbioError):
                 self._folder.remove(one.file.path)
 
 

@@ -9,32 +9,30 @@ from typing import Any
 
 from pbio_spark.channels import ChannelSpace, Submission
 from pbio_spark.channels.files import Folder
+from pbio_spark.errors import PbioError
 
 STEPS = ("create", "read", "replace")
 """The calls by which a commit touches a store of any kind."""
 
 
-class BrokenError(OSError):
-    pass
-
-
 def break_steps(failures: int, chance: random.Random) -> None:
     """Let so many of 10,000 steps fail, before they are done, or when they are done and nobody is told."""
 
-    def breaking(original: Callable[..., Any]) -> Callable[..., Any]:
+    def breaking(original: Callable[..., Any], code: str) -> Callable[..., Any]:
         def call(*args: Any) -> Any:
             fails = chance.randrange(10_000) < failures
             if fails and chance.randrange(2):
-                raise BrokenError
+                raise PbioError(code, "broken")
             result = original(*args)
             if fails:
-                raise BrokenError
+                raise PbioError(code, "broken")
             return result
 
         return call
 
     for name in STEPS:
-        setattr(Folder, name, breaking(getattr(Folder, name)))
+        code = "PBIO_FILE_SYSTEM" if name == "read" else "PBIO_OUTCOME_UNKNOWN"
+        setattr(Folder, name, breaking(getattr(Folder, name), code))
 
 
 def main(root: str, producer: str, first: int, last: int, size: int, failures: int) -> None:
@@ -56,7 +54,9 @@ def main(root: str, producer: str, first: int, last: int, size: int, failures: i
 def is_published(space: ChannelSpace, submission: Submission) -> bool:
     try:
         space.publish([submission])
-    except BrokenError:
+    except PbioError as error:
+        if not error.reason.endswith("broken"):
+            raise
         return False
     return True
 

@@ -116,7 +116,7 @@ def test_what_cannot_be_noted_is_told_and_expires_nobody(
     folder: Folder, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def replace(self: Folder, name: str, data: bytes) -> None:
-        raise OSError("no")
+        raise PbioError("PBIO_FILE_SYSTEM", "no")
 
     come(folder, "a")
     monkeypatch.setattr(Folder, "replace", replace)

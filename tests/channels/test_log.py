@@ -139,7 +139,7 @@ def test_a_checkpoint_that_cannot_be_written_does_not_fail_the_commit(
     space: ChannelSpace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(self: FolderLog, version: int, state: bytes) -> None:
-        raise OSError("no room")
+        raise PbioError("PBIO_NO_ROOM", "no room")
 
     monkeypatch.setattr(history, "CHECKPOINT_EVERY", 1)
     monkeypatch.setattr(FolderLog, "checkpoint", refuse)

@@ -19,7 +19,7 @@ from pbio_spark.channels.entries import Data
 from pbio_spark.channels.groups import Groups, bound, set_aside
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, again, everything
-from tests.channels.test_failures import BrokenError, failing
+from tests.channels.test_failures import failing
 from tests.source.channel_query import Query
 from tests.source.local import load
 
@@ -144,7 +144,7 @@ def test_a_commit_with_numbers_that_fails_anywhere_can_be_repeated(
         publish(fresh(), 0)
     for number in range(len(calls)):
         space = fresh()
-        with failing(number, after=after), suppress(BrokenError):
+        with failing(number, after=after), suppress(PbioError):
             publish(space, 0)
         assert said(again(space)) in ([], expected(0))
         for one in (space, again(space)):

@@ -19,7 +19,7 @@ from pbio_spark.channels.history import History
 from pbio_spark.channels.log import FolderLog
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, NEW, OLD, READING, again, everything, reading, values
-from tests.channels.test_failures import BrokenError, failing
+from tests.channels.test_failures import failing
 
 NOW = timedelta(0)
 
@@ -94,7 +94,7 @@ def test_a_compaction_that_fails_anywhere_does_no_harm(tmp_path_factory: pytest.
         space.create_channel("counts", COUNT)
         space.create_channel("readings", READING)
         fill(space, 0, 3)
-        with failing(number, after=after) as calls, suppress(BrokenError):
+        with failing(number, after=after) as calls, suppress(PbioError):
             space.compact()
         for one in (space, again(space)):
             one.compact()

@@ -368,10 +368,10 @@ def test_an_abort_behind_a_commit_whose_end_is_unknown_removes_nothing(
 
     def publish_and_fail(*arguments: Any, **options: Any) -> None:
         real(*arguments, **options)
-        raise OSError("the reply was lost")
+        raise PbioError("PBIO_OUTCOME_UNKNOWN", "the reply was lost")
 
     monkeypatch.setattr(channel_writer, "publish", publish_and_fail)
-    with pytest.raises(OSError, match="lost"):
+    with pytest.raises(PbioError, match="lost"):
         made.commit(messages, 0)
     made.abort(messages, 0)
     assert prices(stocks) == [0.0]

@@ -7,6 +7,8 @@
     entries       what a commit says, and its JSON
     groups        where the events of a commit lie, as columns
     state         what all commits up to one add up to; checkpoints of it
+    folds         old commits in blocks, as files
+    blocks        a fold -> where the events of its commits lie
     history       the log with its meaning: followed, and added to
     position      where an event stands in a space
     submission    a producer's events, as it hands them over
@@ -21,7 +23,10 @@
     expiry        which of them are still there
     delivery      a publication -> the moment when they have it
     reading       groups of a data file -> batches, with what the log says of each event
+    ahead         many small groups, read in one go
+    delivered     what subscribers are given
     subscription  commits -> events of the type that a subscriber wants
+    folding       old commits -> folds
     retention     what need not be kept, and small files made into larger ones
     root          what makes a folder a channel space, and why another one is none
     channel       `Channel`: submit, subscribe
@@ -43,12 +48,13 @@ Nothing here knows Spark.
 """
 
 from pbio_spark.channels.channel import Channel
+from pbio_spark.channels.delivered import Delivery, Event
 from pbio_spark.channels.delivery import NotDeliveredError
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.space import ChannelSpace
 from pbio_spark.channels.submission import Columns, Submission
 from pbio_spark.channels.subscribers import Subscriber
-from pbio_spark.channels.subscription import Delivery, Event, Subscription
+from pbio_spark.channels.subscription import Subscription
 
 __all__ = [
     "ChannelSpace",

@@ -46,7 +46,7 @@ def problems(space: ChannelSpace) -> Iterator[PbioError]:
         yield error.at(file=entry_name(state.version + 1))
     else:
         is_whole = True
-        lost = [found for found in FolderLog(space.folder).versions() if found > state.version]
+        lost = [first for first, _ in FolderLog(space.folder).spans() if first > state.version]
         if lost:
             yield PbioError("PBIO_BAD_LOG", f"the commit {state.version + 1} is missing, but there is {lost[0]}")
         for version in checkpoints:

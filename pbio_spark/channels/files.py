@@ -32,7 +32,7 @@ of one process."""
 
 _OWN = {
     "data": re.compile(r"[0-9a-f]{32}\.pbio"),
-    "_log": re.compile(r"\d{20}\.(json|checkpoint)|[0-9a-f]{32}\.(groups|numbers)|_newest"),
+    "_log": re.compile(r"\d{20}(\.json|\.checkpoint|-\d{20}\.fold)|[0-9a-f]{32}\.(groups|numbers)|_newest"),
     "_formats": re.compile(r"([0-9a-f]{2}){8,12}"),
     "_subscribers": re.compile(r"\d+-[0-9a-f]{32}\.(json|missing)"),
 }

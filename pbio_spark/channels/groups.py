@@ -354,7 +354,7 @@ def json_to_groups(said: Any, sizes: Sequence[int], version: int) -> Groups:
         if column is not None:
             filled = [absent if value is None else value for value in a_list(column, count)]
             rows[name] = _numbers(filled, count, least=absent)
-    _check(rows, formats, producers, np.array(sizes, np.int64), version)
+    check_rows(rows, formats, producers, np.array(sizes, np.int64), version)
     sequences = _of_events(made.get("sequences", []), rows, "sequence")
     times = _of_events(made.get("event_times", []), rows, "event_time")
     return Groups(rows, formats, producers, sequences, times)
@@ -365,9 +365,15 @@ def are_dates(times: Int64s) -> npt.NDArray[np.bool_]:
     return (times >= EARLIEST) & (times <= LATEST)
 
 
-def _check(
-    rows: npt.NDArray[np.void], formats: Sequence[str], producers: Sequence[str], sizes: Int64s, version: int
+def check_rows(
+    rows: npt.NDArray[np.void], formats: Sequence[str], producers: Sequence[str], sizes: Int64s, version: int | Int64s
 ) -> None:
+    """Raise PBIO_BAD_LOG if groups of a commit cannot be, or of several, each of which has files of its own.
+
+    Args:
+        sizes: of the files.
+        version: of the commit, or of each group's.
+    """
     if any((rows[name] > LARGEST).any() for name in _PLACES):
         bad("a group is where nothing can be")
     count, file = rows["count"], rows["file"]

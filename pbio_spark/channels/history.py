@@ -11,6 +11,7 @@ from collections.abc import Callable, Container
 from dataclasses import replace
 from threading import RLock
 
+from pbio_spark.channels.blocks import Block, fold_to_block
 from pbio_spark.channels.chain import Chain, digest_of
 from pbio_spark.channels.checked import MOST, bad, parse
 from pbio_spark.channels.entries import (
@@ -23,10 +24,12 @@ from pbio_spark.channels.entries import (
     json_to_entry,
     sizes_of,
 )
+from pbio_spark.channels.folds import Fold, prior_of
 from pbio_spark.channels.groups import Group, Groups, Int64s, bound, groups_to_json, json_to_groups, set_aside
-from pbio_spark.channels.log import Log, entry_name
+from pbio_spark.channels.log import AGAIN, Log, entry_name
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.state import State, json_to_state, state_to_json
+from pbio_spark.disk import UNKNOWN
 from pbio_spark.errors import PbioError
 
 log = logging.getLogger("pbio_spark.channels")
@@ -80,8 +83,13 @@ class History:
         self._directory: tuple[str, Groups] = "", Groups()
         self._compacted: dict[int, dict[str, tuple[str, int]]] = {}
         self._chain = Chain()
+        self._joined: Fold | None = None
+        """The fold that was read last, and found to be a part of the chain."""
+        self._block: tuple[Fold | None, Block | None] = None, None
         self._seen = 0
         """The last version that is known to be there, or to have been."""
+        self._look_back_at = 0.0
+        """When to look again whether commits have been folded, where that costs a request."""
         self._list_at: float | None = None
         """When to list the log again; None before it was listed at all."""
         self._waiting = 0, 0.0
@@ -91,17 +99,82 @@ class History:
     def entry(self, version: int) -> Entry | None:
         """A commit; None if there is none of that version yet. Raises PBIO_BAD_LOG, also for one that was lost."""
         try:
-            data = self._log.read(version)
-            if data is None:
-                later = max(self._seen, self.state.version)
-                if version <= later:
-                    raise _lost(version, later)
-                return None
-            entry = self._parsed(version, data)
-            self._chain.join(version, entry.digest, entry.prior)
+            return self._entry(version)
         except PbioError as error:
+            if error.code == "PBIO_BAD_LOG" and self._log.fold(version) is None:
+                self._log.spans()
+                if self._log.fold(version) is not None:
+                    return self.entry(version)
             raise error.at(file=entry_name(version)) from None
+
+    def _entry(self, version: int) -> Entry | None:
+        data = self.text(version)
+        if data is None:
+            return None
+        entry = self._parsed(version, data)
+        self._chain.join(version, entry.digest, entry.prior)
         return entry
+
+    def text(self, version: int) -> bytes | None:
+        """A commit as it was written; None if there is none of that version yet. Raises PBIO_BAD_LOG."""
+        data = self._text(version)
+        later = max(self._seen, self.state.version)
+        if data is None and version <= later:
+            data = self._folded_text(version)
+            if data is None:
+                raise _lost(version, later)
+        return data
+
+    def _text(self, version: int) -> bytes | None:
+        # Where there are both, the commit's own file is that of a writer that slept, see `_is_kept`.
+        fold = self.fold(version)
+        return self._log.read(version) if fold is None else fold[version]
+
+    def _folded_text(self, version: int) -> bytes | None:
+        """A commit that is not there, if it has been folded since the log was listed."""
+        self._log.spans()
+        return self._text(version)
+
+    def fold(self, version: int) -> Fold | None:
+        """The fold that has a commit, as far as it is known to have been folded. Raises PBIO_BAD_LOG.
+
+        It is the one that is meant: the commit after it names its last one.
+        """
+        fold = self._log.fold(version)
+        if fold is not None and fold is not self._joined:
+            self.check_fold(fold)
+            self._joined = fold
+        return fold
+
+    def check_fold(self, fold: Fold) -> None:
+        """Raise PBIO_BAD_LOG if a fold is no part of this log's chain, or the commit after it is missing."""
+        self._join(fold.first, fold.texts[0])
+        self._join(fold.last, fold.texts[-1])
+        version = fold.last + 1
+        following = self._first_text(version)
+        if following is None:
+            self._log.spans()
+            following = self._first_text(version) or bad(f"the commit {version} is missing, which follows on a fold")
+        self._join(version, following)
+
+    def _first_text(self, version: int) -> bytes | None:
+        """A commit that comes after a fold, perhaps as the first one of another, which is not looked into further."""
+        fold = self._log.fold(version)
+        return self._log.read(version) if fold is None else fold[version]
+
+    def _join(self, version: int, text: bytes) -> None:
+        self._chain.join(version, digest_of(text), prior_of(text, version))
+
+    def block(self, version: int) -> Block | None:
+        """What the fold says that has a commit, with the commits beside it; None if it has to be looked at alone.
+
+        Raises PBIO_BAD_LOG.
+        """
+        fold = self.fold(version)
+        with self.lock:
+            if fold is not None and self._block[0] is not fold:
+                self._block = fold, fold_to_block(fold, self._space)
+            return None if fold is None else self._block[1]
 
     def _parsed(self, version: int, data: bytes) -> Entry:
         entry = json_to_entry(data, version)
@@ -168,43 +241,67 @@ class History:
         with self.lock:
             if self._list_at is None:
                 self._list(1)
-            while (entry := self.entry(self.state.version + 1)) is not None:
+            while (entry := self.entry(self.state.version + 1)) is not None or self._is_folded():
+                if entry is None:
+                    continue
                 try:
                     self.state.apply(self.filled(entry))
                 except PbioError as error:
                     raise error.at(file=entry_name(self.state.version + 1)) from None
             return self.state
 
-    def check_end(self, version: int, *, now: bool = False) -> None:
+    def check_end(self, version: int, *, now: bool = False) -> bool:
         """Raise PBIO_BAD_LOG if a commit that was not there has been lost: if there are later ones.
 
         This lists the log at times, and does nothing in between, so that whoever waits may call it every time.
 
         Args:
-            now: ask at least for the next one.
+            now: ask at least for the next one, and for the one before.
+
+        Returns:
+            Whether the commit is there after all.
         """
-        if now and self._log.read(version + 1) is not None:
-            self._check_lost(version, version + 1)
+        if now:
+            if self._log.read(version + 1) is not None:
+                self._check_lost(version, version + 1)
+            self._is_passed(version)
         if self._list_at is None or time.monotonic() >= self._list_at:
             self._list(version)
+        return self._seen >= version
+
+    def _is_folded(self) -> bool:
+        """Whether a commit that is not there has been folded, and is not only yet to come; asked for at times."""
+        if not self._log.is_near and time.monotonic() < self._look_back_at:
+            return False
+        self._look_back_at = time.monotonic() + LISTING_PAUSE[self._log.is_near]
+        return self._is_passed(self.state.version + 1)
+
+    def _is_passed(self, version: int) -> bool:
+        """Whether there are commits from a version on that were folded, with the one before, since the last listing.
+
+        The last commit of a log is never folded: if the one before stands, there is nothing to be found.
+        """
+        if version > 1 and not self._log.stands(version - 1):
+            self._seen = max(self._seen, *(last for _, last in self._log.spans()), 0)
+        return self._seen >= version
 
     def _list(self, first: int) -> None:
         """Look which commits there are from a version on. Raises PBIO_BAD_LOG if one is missing among them."""
         begun, known = time.monotonic(), max(self._seen, self.state.version)
         expected = min(first, known or first)
-        found = [version for version in self._log.versions() if version >= expected]
-        ended = time.monotonic()
-        for version in [*found, known + 1]:
-            for missing in range(expected, version):
+        spans = self._log.spans()
+        ended, last = time.monotonic(), max(known, *(last for _, last in spans), 0)
+        for begin, end in [*spans, (known + 1, known + 1)]:
+            for missing in range(expected, begin):
                 # What came to be while they were listed may have been passed over.
-                self._check_lost(missing, min(version, max(known, *found, 0)))
-            expected = max(expected, version + 1)
-        self._seen = max(known, *found, 0)
+                self._check_lost(missing, min(begin, last))
+            expected = max(expected, end + 1)
+        self._seen = last
         self._list_at = ended + max(LISTING_PAUSE[self._log.is_near], LISTING_SHARE * (ended - begun))
 
     def _check_lost(self, version: int, later: int) -> None:
         self._seen = max(self._seen, later)
-        if self._log.read(version) is None:
+        if self._text(version) is None and self._folded_text(version) is None:
             raise _lost(version, later)
 
     def first_since(self, time: int, first: int) -> int:
@@ -290,9 +387,12 @@ class History:
             if self._is_turn_of_another(holder):
                 return None
             version = self.state.version + 1
+            prior = self._check_standing()
+            if prior is None:
+                return None
             # Clocks jump; the log does not.
             now = max(self._now(), self.state.time)
-            entry = Entry(self._space, uuid.uuid4().hex, now, change, self._check_standing())
+            entry = Entry(self._space, uuid.uuid4().hex, now, change, prior)
             self.state.check(entry)
             said = entry_to_json(entry, version)
             try:
@@ -301,7 +401,7 @@ class History:
                 # It would be the last commit that anyone can read.
                 raise PbioError("PBIO_BAD_VALUE", f"no reader would accept the commit: {error.reason}") from None
             self.check_end(version, now=True)
-            if not self._log.append(version, said):
+            if not (self._log.append(version, said) and self._is_kept(version, said)):
                 return None
             self.state.apply(replace(entry, digest=digest))
             self._chain.join(version, digest, entry.prior)
@@ -325,14 +425,38 @@ class History:
             return there
         return now
 
-    def _check_standing(self) -> str:
-        """The digest of the last commit.
+    def _is_kept(self, version: int, said: bytes) -> bool:
+        """Whether a commit that was just appended is the one of its version.
+
+        The writer may have slept, and the commit of that version may have been folded, and its own file removed. These
+        go one after the other, and the last one stays: if the one before still stands, this one never stood before.
+
+        Raises PBIO_OUTCOME_UNKNOWN if that cannot be found out.
+        """
+        try:
+            if version == 1 or self._log.stands(version - 1):
+                return True
+            self._log.spans()
+            fold = self.fold(version)
+        except PbioError as error:
+            reason = f"it is not known whether the commit {version} was made: {error.reason}"
+            raise PbioError(UNKNOWN, reason, file=error.file, hint=AGAIN) from error
+        if fold is None or fold[version] == said:
+            return True
+        self._log.withdraw(version)
+        self._seen = max(self._seen, fold.last)
+        return False
+
+    def _check_standing(self) -> str | None:
+        """The digest of the last commit; None if it is not the last one any more.
 
         Raises PBIO_BAD_LOG if it is another one by now: the space was made anew, or is an older copy, and what is
         appended to it would not follow on what is there.
         """
         version = self.state.version
         last = self._log.read(version) if version else b""
+        if last is None and self._is_passed(version + 1):
+            return None
         if last is None or (version and digest_of(last) != self.state.digest):
             if last is not None:
                 self._parsed(version, last)
@@ -352,7 +476,7 @@ class History:
         for version, data in self._log.checkpoints():
             try:
                 state = json_to_state(data, self._space, version)
-                entry = json_to_entry(self._log.read(version) or b"", version)
+                entry = json_to_entry(self._text(version) or self._folded_text(version) or b"", version)
                 if entry.commit != state.commit or state.digest not in ("", entry.digest):
                     bad("the checkpoint is of another commit than the log has")
                 state.digest = entry.digest

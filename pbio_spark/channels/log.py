@@ -2,6 +2,7 @@
 
 _log/00000000000000000012.json         one commit
 _log/00000000000000000100.checkpoint   the state after a commit
+_log/<first>-<last>.fold               many old commits in one file; see `folds`
 _log/<ID>.numbers                      sequence numbers and times of single events, if they are many: int64
 _log/<ID>.groups                       where the events of a commit lie, if that is long
 _log/_newest                           the number of some late checkpoint: a hint, which may be old or missing
@@ -11,11 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import numpy as np
 
+from pbio_spark.channels import folds
 from pbio_spark.channels.files import Folder
+from pbio_spark.channels.folds import Fold, Folds, fold_name
 from pbio_spark.channels.groups import Int64s
 from pbio_spark.disk import UNKNOWN
 from pbio_spark.errors import PbioError
@@ -26,10 +30,16 @@ LONGEST_ENTRY = 32 << 20
 LONGEST_CHECKPOINT = 1 << 30
 """The most bytes that a checkpoint may have: it names every producer that counts its events, some 50 bytes for each."""
 
+AGAIN = (
+    "to publish the events again with the same producer and sequence numbers, or the same transaction, is safe: what "
+    "was published is left out"
+)
+
 LONGEST_ATTACHMENT = 256 << 20
 
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint")
 _COMMIT = re.compile(r"(\d{20})\.json")
+_FOLD = re.compile(r"(\d{20})-(\d{20})\.fold")
 
 
 class Log(Protocol):
@@ -46,10 +56,22 @@ class Log(Protocol):
         """Make an entry the one of its version, durably; False, with nothing changed, if another has that version."""
 
     def read(self, version: int) -> bytes | None:
-        """The entry of a version; None if there is none yet."""
+        """The entry of a version; None if there is none yet, or if it has been folded."""
 
-    def versions(self) -> list[int]:
-        """All versions that have entries, ascending. It may be slow: not for every look at the log."""
+    def stands(self, version: int) -> bool:
+        """Whether there is an entry of a version that has not been folded. The last one never is."""
+
+    def fold(self, version: int) -> Fold | None:
+        """The fold that has a version, as far as the last listing knew of folds."""
+
+    def withdraw(self, version: int) -> None:
+        """Remove the entry of a version that another one in a fold has. No error is raised if that fails."""
+
+    def spans(self) -> list[tuple[int, int]]:
+        """The first and the last of versions that follow on each other, for all that have entries, ascending.
+
+        It may be slow: not for every look at the log.
+        """
 
     def attach_numbers(self, name: str, values: Sequence[Int64s]) -> None:
         """Keep, durably, the numbers that an entry is about to name."""
@@ -81,6 +103,9 @@ class FolderLog:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
+        self._folds = Folds(folder)
+        self._folded = 0
+        """The last version that is known to be in a fold."""
 
     @property
     def is_near(self) -> bool:
@@ -115,8 +140,7 @@ class FolderLog:
             UNKNOWN,
             f"it is not known whether the commit {version} was made: {cause or 'it is not there any more'}",
             file=self._folder.path(name),
-            hint="to publish the events again with the same producer and sequence numbers, or the same transaction, is "
-            "safe: what was published is left out",
+            hint=AGAIN,
         ) from cause
 
     def read(self, version: int) -> bytes | None:
@@ -125,8 +149,22 @@ class FolderLog:
     def now(self) -> int:
         return int(self._folder.now() * 1e6)
 
+    def stands(self, version: int) -> bool:
+        return self._folder.size(entry_name(version)) is not None
+
+    def fold(self, version: int) -> Fold | None:
+        return self._folds.find(version) if version <= self._folded else None
+
+    def withdraw(self, version: int) -> None:
+        with suppress(PbioError):
+            self._folder.remove(entry_name(version))
+
     def modified(self, version: int) -> int:
-        return int(self._folder.modified(entry_name(version)) * 1e6)
+        names = [entry_name(version), *(fold_name((version - 1) // size * size + 1, size) for size in folds.SIZES)]
+        for name in names:
+            with suppress(FileNotFoundError):
+                return int(self._folder.modified(name) * 1e6)
+        raise PbioError("PBIO_BAD_LOG", f"the commit {version} is missing", file=self._folder.path(names[0]))
 
     def attach_numbers(self, name: str, values: Sequence[Int64s]) -> None:
         self._folder.add(name, [memoryview(own.astype("<i8", copy=False).tobytes()) for own in values])
@@ -146,8 +184,18 @@ class FolderLog:
     def attachment(self, name: str) -> bytes | None:
         return self._folder.read(name, LONGEST_ATTACHMENT)
 
-    def versions(self) -> list[int]:
-        return self._numbers(_COMMIT)
+    def spans(self) -> list[tuple[int, int]]:
+        names = self._folder.names("_log")
+        folded = [(int(found[1]), int(found[2])) for name in names if (found := _FOLD.fullmatch(name))]
+        commits = [int(found[1]) for name in names if (found := _COMMIT.fullmatch(name))]
+        spans: list[tuple[int, int]] = []
+        for first, last in sorted([*folded, *((version, version) for version in commits)]):
+            if spans and first <= spans[-1][1] + 1:
+                spans[-1] = spans[-1][0], max(spans[-1][1], last)
+            else:
+                spans.append((first, last))
+        self._folded = max([self._folded, *(last for _, last in folded)])
+        return spans
 
     def checkpoint(self, version: int, state: bytes) -> None:
         if len(state) > LONGEST_CHECKPOINT:

@@ -309,6 +309,7 @@ class EventMaker(BatchMaker):
         return {
             **super().facts(chunk, kept),
             "ordinal": lambda: pa.array(ordinals),
+            "run": lambda: pa.array(run),
             "position": position,
             "channel": channel,
             "producer": lambda: named(stretch.producers, runs["producer"][run]),

@@ -18,6 +18,7 @@ from pbio_spark.channels.checked import bad
 from pbio_spark.channels.entries import Compact, Data, DataFile, Drop, Entry, Trim, Trims
 from pbio_spark.channels.expiry import expired
 from pbio_spark.channels.files import Folder
+from pbio_spark.channels.folding import folded_files, make_folds
 from pbio_spark.channels.history import History
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.state import ChannelInfo, State
@@ -49,14 +50,14 @@ class Removed:
 
 
 def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta) -> Removed:
-    """Forget subscribers that have expired, let go of events as channels' `keep` says, then remove files that hold none
-    that are kept.
+    """Forget subscribers that have expired, let go of events as channels' `keep` says, fold old commits, then remove
+    files that hold no events that are kept, and what was folded.
 
     Args:
         grace: files that no commit names stay as long, because a writer may be about to commit them: no commit may take
             longer.
-        linger: files whose events are elsewhere, or not kept, stay as long, because a reader may be reading them. On a
-            local disk it does not matter to that.
+        linger: files whose events are elsewhere, or not kept, stay as long, because a reader may be reading them (on a
+            local disk it does not matter to that), and so do those of commits that were folded.
     """
     state = history.catch_up()
     everyone = subscribers.read_all(folder)
@@ -71,7 +72,8 @@ def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta
         if end is not None:
             trims.append(Trim(info.id, before, end))
     trimmed = _trim(history, trims)
-    old = _unneeded(history, folder, grace, linger)
+    make_folds(history, folder)
+    old = _unneeded(history, folder, grace, linger) + folded_files(history, folder, linger)
     removed = [size for path in old if (size := folder.size(path)) is not None]
     for path in old:
         folder.remove(path)
@@ -102,7 +104,8 @@ def _unneeded(history: History, folder: Folder, grace: timedelta, linger: timede
 def compact(history: History, folder: Folder, small: int, target: int) -> int:
     """Put data files of less than `small` bytes together in files of about `target` bytes; how many there were.
 
-    The old files stay until the next vacuum. Files that were put together before stay as they are.
+    The old files stay until the next vacuum. Files that were put together before stay as they are. Old commits are
+    folded as well, so that they are read in one go.
     """
     batch: list[tuple[int, DataFile]] = []
     size = count = 0
@@ -122,7 +125,9 @@ def compact(history: History, folder: Folder, small: int, target: int) -> int:
         if size >= target:
             count += _put_together(history, folder, batch)
             batch, size = [], 0
-    return count + _put_together(history, folder, batch)
+    count += _put_together(history, folder, batch)
+    make_folds(history, folder)
+    return count
 
 
 def _put_together(history: History, folder: Folder, files: Sequence[tuple[int, DataFile]]) -> int:

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
-import pyarrow as pa
+import numpy as np
 
 from ecode.types import Record
 from morph import Policy, Rejection
 from pbio_spark.channels import subscribers
+from pbio_spark.channels.ahead import MOST_BYTES, MOST_PIECES, read_together
+from pbio_spark.channels.blocks import Block, Placed
 from pbio_spark.channels.checked import check_word
+from pbio_spark.channels.delivered import Delivery, Event
 from pbio_spark.channels.entries import Create, Data, Drop, Entry
 from pbio_spark.channels.files import Folder
-from pbio_spark.channels.groups import Group, Int64s
 from pbio_spark.channels.history import History, has_events
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.reading import Piece, Stretch, find_moved, loss_to_error, read_stretch
 from pbio_spark.channels.state import ChannelInfo, dropped_to_error
 from pbio_spark.channels.submission import channel_format, stored_format, to_datetime, to_microseconds
-from pbio_spark.channels.wanted import PLACE, format_to_wanted, split_place
+from pbio_spark.channels.wanted import PLACES, format_to_wanted, split_place
 from pbio_spark.columns.read import Wanted
 from pbio_spark.columns.ways import Request, find_way, records_to_targets, rejection_to_error
 from pbio_spark.errors import PbioError
@@ -43,65 +46,6 @@ NEAREST = Policy(same_name=False)
 _PAUSE = 0.001
 _LONGEST_PAUSE = {True: 0.005, False: 0.5}
 """The longest wait of an idle subscriber between two looks for the next commit: on a local disk, and elsewhere."""
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One event.
-
-    Attributes:
-        position: its identity in the space.
-        values: of its fields.
-        type: the name of the subscriber's type that it reached; None for the rest, which have their own type.
-        producer, sequence, event_time: what the producer said.
-        published: when it was committed.
-    """
-
-    position: Position
-    values: dict[str, Any]
-    type: str | None
-    producer: str | None
-    sequence: int | None
-    event_time: datetime | None
-    published: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """Some events of one producer and one format, as columns.
-
-    Attributes:
-        batch: their fields.
-        type: as of an `Event`.
-        version: of their commit.
-        ordinals: int64, of the events among all records of their file.
-        group: what the commit says of them.
-        published: when they were committed.
-    """
-
-    batch: pa.RecordBatch
-    type: str | None
-    version: int
-    ordinals: Int64s
-    group: Group
-    published: datetime
-
-    def events(self) -> Iterator[Event]:
-        """The same, one by one."""
-        group, count = self.group, len(self.ordinals)
-        sequences, times = group.sequence_of(self.ordinals), group.event_times_of(self.ordinals)
-        numbers = [None] * count if sequences is None else sequences.tolist()
-        instants = [None] * count if times is None else [to_datetime(time) for time in times.tolist()]
-        for ordinal, values, number, instant in zip(
-            self.ordinals.tolist(), self.batch.to_pylist(), numbers, instants, strict=True
-        ):
-            position = Position(self.version, group.file, ordinal)
-            yield Event(position, values, self.type, group.producer, number, instant, self.published)
-
-    @property
-    def end(self) -> Position:
-        """The position behind the last event."""
-        return Position(self.version, self.group.file, int(self.ordinals[-1])).next
 
 
 class Subscription:
@@ -171,6 +115,12 @@ class Subscription:
         pause, waited = _PAUSE, 0.0
         while True:
             self._stay()
+            block = self._history.block(self.position.version)
+            if block is not None:
+                pause, waited = _PAUSE, 0.0
+                yield from self._deliver_block(block)
+                self.position = Position(block.last + 1)
+                continue
             entry = self._history.entry(self.position.version)
             if entry is not None:
                 pause, waited = _PAUSE, 0.0
@@ -179,7 +129,8 @@ class Subscription:
             else:
                 self._pass_over()
                 is_over = timeout is not None and waited >= timeout
-                self._history.check_end(self.position.version, now=is_over)
+                if self._history.check_end(self.position.version, now=is_over):
+                    continue
                 self._check_dropped()
                 if is_over:
                     self._history.entry(self.position.version - 1)  # it is there still, and the same
@@ -336,6 +287,72 @@ class Subscription:
                 yield from self._read(Piece(group, version, entry.time, path, 0, first, end.ordinal), *answer)
             self._passed = end
 
+    def _deliver_block(self, block: Block) -> Iterator[Delivery]:
+        """The events of commits that were folded, as far as they are still to come."""
+        waiting: list[Piece] = []
+        size = 0
+        for one in block.walk({self.channel.id}, self.position.version):
+            piece = None if isinstance(one, int) else self._placed_to_piece(one)
+            if piece is None or (waiting and piece.group.format != waiting[0].group.format):
+                yield from self._deliver_pieces(waiting)
+                waiting, size = [], 0
+            if isinstance(one, int):
+                entry = self._history.entry(one)
+                if entry is not None:
+                    yield from self._deliver(entry, one)
+            elif piece is not None and piece.events > 0:
+                waiting.append(piece)
+                size += piece.end - piece.start
+            if size >= MOST_BYTES or len(waiting) >= MOST_PIECES:
+                yield from self._deliver_pieces(waiting)
+                waiting, size = [], 0
+        yield from self._deliver_pieces(waiting)
+
+    def _placed_to_piece(self, placed: Placed) -> Piece:
+        """What is still to come of a group."""
+        group, version, published, path = placed
+        end, at = group.end_in(version), self.position
+        if end <= at:
+            first = end.ordinal
+        elif (at.version, at.file) == (version, group.file):
+            first = max(group.ordinal, at.ordinal)
+        else:
+            first = group.ordinal
+        return Piece(group, version, published, path, 0, first, end.ordinal)
+
+    def _moved(self, piece: Piece) -> Piece:
+        """The same where it lies as far as is known."""
+        located = self._history.located(piece.version, piece.path)
+        return piece if located is None else replace(piece, path=located[0], further=located[1])
+
+    def _deliver_pieces(self, pieces: Sequence[Piece]) -> Iterator[Delivery]:
+        """The events of groups of one format."""
+        self._stay()
+        answer = self._wanted_of(pieces[0].group.format) if pieces else None
+        if answer is None:
+            self._passed = max([self._passed, *(piece.group.end_in(piece.version) for piece in pieces)])
+            return
+        wanted, type_ = answer
+        together = None
+        if len(pieces) > 1 and self._mode == "FAILFAST":
+            moved = [self._moved(piece) for piece in pieces]
+            together = read_together(self._folder, wanted, moved, {self.channel.id: self.channel.name})
+        if together is None:
+            for piece in pieces:
+                yield from self._read(piece, wanted, type_)
+                self._passed = piece.group.end_in(piece.version)
+            return
+        for batch, runs in together:
+            data, ordinals = split_place(batch)
+            bounds = [0, *(np.flatnonzero(np.diff(runs)) + 1).tolist(), len(runs)]
+            for start, end in pairwise(bounds):
+                piece = pieces[runs[start]]
+                own, published = ordinals[start:end], to_datetime(piece.published)
+                delivery = Delivery(data.slice(start, end - start), type_, piece.version, own, piece.group, published)
+                self.position = self._given = delivery.end
+                yield delivery
+        self._passed = pieces[-1].group.end_in(pieces[-1].version)
+
     def _read(self, piece: Piece, wanted: Wanted, type_: str | None) -> Iterator[Delivery]:
         opened = self._open(piece)
         if opened is None:
@@ -380,5 +397,5 @@ class Subscription:
             if self._on_reject == "drop":
                 return None
             raise rejection_to_error(way)
-        schema = record_to_arrow(record).append(PLACE)
+        schema = record_to_arrow(record).append(PLACES)
         return format_to_wanted(form, schema, self._formats, request, mode=self._mode), type_

@@ -18,6 +18,9 @@ from pbio_spark.formats.store import FormatStore
 PLACE = pa.field("\0place", pa.struct([("ordinal", pa.int64())]))
 """The last column of batches that say which event each row was."""
 
+PLACES = pa.field(PLACE.name, pa.struct([*PLACE.type, ("run", pa.int64())]))
+"""The same for events of a stretch: also which of its groups each one is of, by number."""
+
 
 def format_to_wanted(
     form: Format,

@@ -14,6 +14,7 @@ from itertools import repeat
 
 from ecode.suggest import did_you_mean
 from pbio_spark.channels import ChannelSpace, Position
+from pbio_spark.channels.blocks import Block, Placed
 from pbio_spark.channels.entries import Create, Data, Drop, Entry
 from pbio_spark.channels.reading import Piece, gone_to_error
 from pbio_spark.channels.state import ChannelInfo
@@ -207,15 +208,17 @@ class ChannelLog:
 
         Raises PBIO_BAD_LOG, and PBIO_EVENTS_GONE.
         """
-        if version not in self._pieces:
+        if version not in self._pieces and (block := self.space.history.block(version)) is not None:
+            self._read_block(block, version, start)
+        elif version not in self._pieces:
             if version >= self.version or self.space.folder.is_local:
                 self._read(version, start)
             else:
                 with ThreadPoolExecutor(READERS) as pool:
                     ahead = range(version, min(version + READ_AHEAD, self.version + 1))
                     list(pool.map(self._read, ahead, repeat(start)))
-        if version not in self._pieces:
-            self.space.history.check_end(version)
+        if version not in self._pieces and self.space.history.check_end(version):
+            self._read(version, start)
         return self._pieces.get(version)
 
     def _read(self, version: int, start: Place) -> None:
@@ -223,6 +226,24 @@ class ChannelLog:
         if entry is not None:
             self._follow(version, entry)
             self._pieces[version] = list(self._entry_to_pieces(version, entry, start))
+
+    def _read_block(self, block: Block, version: int, start: Place) -> None:
+        """Look at commits from a version on that lie in a block."""
+        end = min(block.last + 1, version + READ_AHEAD)
+        found: dict[int, list[Piece]] = {one: [] for one in range(version, end)}
+        for one in block.walk(self.ids | self._gone.keys(), version, end):
+            if isinstance(one, int):
+                before = set(self.ids)
+                self._read(one, start)
+                del found[one]
+                if self.ids != before:  # what follows has to be looked at anew
+                    end = one + 1
+                    found = {version: pieces for version, pieces in found.items() if version < end}
+                    break
+            else:
+                found[one.version] += self._group_to_pieces(one, start)
+        self._pieces |= found
+        self.version = max(self.version, end - 1)
 
     def _follow(self, version: int, entry: Entry) -> None:
         """Take note of channels that come and go."""
@@ -244,22 +265,24 @@ class ChannelLog:
         if not isinstance(entry.change, Data):
             return
         for group in self.space.history.groups(entry.change, self.ids | self._gone.keys()):
-            end = group.end_in(version)
-            if group.channel in self._gone:
-                name, first = self._gone[group.channel], start.start(group.channel)
-                if end > first:
-                    self._miss(group.channel, f"{name!r} was dropped before its events from {first} on were read")
-                continue
-            info = self.infos[group.channel]
-            if version < info.first:
-                if end > start.start(info.id):
-                    self._lose(info)
-                continue
-            path, further = entry.change.files[group.file].path, 0
-            moved = self.space.history.located(version, path)
-            if moved is not None:
-                path, further = moved
-            yield Piece(group, version, entry.time, path, further, group.ordinal, end.ordinal)
+            placed = Placed(group, version, entry.time, entry.change.files[group.file].path)
+            yield from self._group_to_pieces(placed, start)
+
+    def _group_to_pieces(self, placed: Placed, start: Place) -> Iterator[Piece]:
+        group, version, published, path = placed
+        end = group.end_in(version)
+        if group.channel in self._gone:
+            name, first = self._gone[group.channel], start.start(group.channel)
+            if end > first:
+                self._miss(group.channel, f"{name!r} was dropped before its events from {first} on were read")
+            return
+        info = self.infos[group.channel]
+        if version < info.first:
+            if end > start.start(info.id):
+                self._lose(info)
+            return
+        path, further = self.space.history.located(version, path) or (path, 0)
+        yield Piece(group, version, published, path, further, group.ordinal, end.ordinal)
 
     def _lose(self, info: ChannelInfo) -> None:
         if self._options.fail_on_data_loss:

@@ -38,7 +38,7 @@ def test_an_entry_is_made_once_and_never_changes(log: FolderLog) -> None:
     assert log.append(1, b"first")
     assert not log.append(1, b"second")
     assert log.read(1) == b"first"
-    assert log.versions() == [1]
+    assert log.spans() == [(1, 1)]
 
 
 def test_an_entry_that_stands_there_already_is_a_reply_that_was_lost(log: FolderLog) -> None:

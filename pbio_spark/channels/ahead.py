@@ -51,14 +51,16 @@ def read_together(
         else:
             with ThreadPoolExecutor(_READERS) as pool:
                 data = list(pool.map(lambda part: _read(folder, part), parts))
-        moved = []
-        size = len(MAGIC)
-        for part, piece_data in zip(parts, data, strict=True):
-            further = size - part[0].start
-            moved += [replace(piece, path="", further=piece.further + further) for piece in part]
-            size += len(piece_data)
+        # Without what lies between the groups, such as descriptions of formats, which would end each batch.
+        events, moved, size = [MAGIC], [], len(MAGIC)
+        for part, part_data in zip(parts, data, strict=True):
+            for piece in part:
+                start = piece.start - part[0].start
+                events.append(part_data[start : start + piece.end - piece.start])
+                moved.append(replace(piece, path="", further=size - piece.group.start))
+                size += piece.end - piece.start
         stretch = Stretch.of(moved, names)
-        return [_split(batch) for batch in read_stretch(wanted, stretch, io.BytesIO(b"".join([MAGIC, *data])), "")]
+        return [_split(batch) for batch in read_stretch(wanted, stretch, io.BytesIO(b"".join(events)), "")]
     except (PbioError, FileNotFoundError):
         return None
 

@@ -37,12 +37,19 @@ _BLOCK = "parameter_block"
 """The name of the type of parameter blocks."""
 
 
+_LEAST_KEPT = 256
+_FORMATS_KEPT = 4
+"""How many programs stay compiled: for each derived channel, those for so many formats of its parent's events."""
+
+
 class Deriver:
     """Makes the events of derived channels; remembers what it compiled."""
 
     def __init__(self, formats: FormatStore) -> None:
         self._formats = formats
         self._ways: dict[_Key, tuple[Wanted, Encoder | None]] = {}
+        """What was compiled, that which was used last at the end."""
+        self._most = _LEAST_KEPT
 
     def derive(self, events: Sequence[Prepared], state: State) -> tuple[list[Prepared], tuple[tuple[int, str], ...]]:
         """The events of all channels that are derived from these, and which could not be made, with the reasons.
@@ -52,6 +59,7 @@ class Deriver:
         made: list[Prepared] = []
         refused: dict[int, str] = {}
         parents = state.parents
+        self._make_room(state)
         waiting = list(events)
         for one in waiting:  # grows while it is walked
             shared: dict[tuple[bytes, str], _Shared] = {}
@@ -74,6 +82,7 @@ class Deriver:
 
     def warm(self, channel: int, form: Format, state: State) -> None:
         """Compile what events of a channel and a format become. What cannot be made of them is told by `derive`."""
+        self._make_room(state)
         waiting = [(state.channels[channel], form)]
         for parent, met in waiting:  # grows while it is walked
             for child in state.children(parent.id):
@@ -135,9 +144,11 @@ class Deriver:
         """What reads events as a derivation's program wants them, and what writes those that its transform makes."""
         block = parameters_to_record(how.parameters) if how.parameters else None
         key = parent.id.hex(), own.id.hex(), how.filter, how.transform, block, how.max_cost, form
-        if key not in self._ways:
-            self._ways[key] = self._compiled(parent, own, how, block, form)
-        wanted, encoder = self._ways[key]
+        way = self._ways.pop(key, None) or self._compiled(parent, own, how, block, form)
+        self._ways[key] = way
+        while len(self._ways) > self._most:
+            self._ways.pop(next(iter(self._ways)), None)
+        wanted, encoder = way
         if not how.parameters:
             return wanted, encoder
         values = dict(how.parameters)
@@ -146,6 +157,11 @@ class Deriver:
             for known, found in wanted.converters.items()
         }
         return replace(wanted, converters=converters), encoder
+
+    def _make_room(self, state: State) -> None:
+        """Keep what all channels need at once, each for a few formats: with less, everything is compiled each time."""
+        derived = sum(info.derivation is not None for info in state.channels.values())
+        self._most = max(_LEAST_KEPT, _FORMATS_KEPT * derived)
 
     def _compiled(
         self, parent: Format, own: Format, how: Derivation, block: Record | None, form: Format

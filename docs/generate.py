@@ -193,7 +193,8 @@ def types() -> str:
     lines += [_read_line(*shape) for shape in SHAPES]
     lines += [
         "",
-        "Columns are nullable. Elements of arrays may be null only where the bytes can say so: strings and pointers.",
+        "Columns are nullable. Elements of arrays may be null only where the bytes can say so: strings, pointers, and",
+        "where the format says which are ([nulls](#nulls)).",
         "A `float` of 16 bytes is refused, since machines disagree on what it is.",
         "",
         *LOSSLESS.splitlines(),
@@ -213,9 +214,37 @@ def types() -> str:
         "Notes travel in the format's opt-info, where FFS's own tools leave them alone; hidden fields are not shown to",
         "readers. Other Spark types (intervals, variant) are refused by name before anything is written.",
         "",
+        *NULLS.splitlines(),
+        "",
         *_names(),
     ]
     return "\n".join(lines) + "\n"
+
+
+NULLS = """\
+## Nulls
+
+Strings and structures are null as they are. The option `nulls` says what becomes of other columns that may be null,
+and of their elements; reading gives their nulls back exactly.
+
+| `nulls` | `x DOUBLE` | `x ARRAY<INT>` with null elements | |
+| --- | --- | --- | --- |
+| `pointer` | `x: *float` 8 | `x: *(*integer)[x_count]` 4 | readers in C see the null |
+| `mask` | `x: float` 8, a bit of `nulls: unsigned integer[1]` 1 | `x: integer[x_count]` 4, `x_nulls: unsigned \
+integer[x_count]` 1, a bit of `nulls` | smaller and faster; other readers see zeros and a field more |
+| `value` | `x: float` 8 | `x: integer[x_count]` 4 | `nullValue` instead; it does not come back as null |
+| `refuse` | `x: float` 8 | `x: integer[x_count]` 4 | a null is an error with its column and row |
+
+Plain files and `to_pbio` refuse nulls unless told otherwise. A channel that was made from a schema has masks, so that
+a DataFrame with nulls can be published as it is; one made from a record type or a file says null as that does. In
+E-code a null reads as zero, and `present(input.x)` tells. [Why](decisions/0011-nulls.md).
+
+## Writing what is there
+
+`writeFormat` takes the format of a file instead of making one: `writeFormat=old/part-0.ffs#reading`. Fixed arrays,
+`char[n]` and counts stay what they are, and so does the ID, so that the program which reads that file reads the new
+ones. Counts without a column are the lengths of their arrays; with one they are compared. A column that no field has,
+a field that no column fills and a value that its field does not have are errors."""
 
 
 NAMES = """\

@@ -23,6 +23,7 @@ From the smallest question to the largest:
     ffs_rule      what the FFS library would choose
     explain       an answer in a few lines
     edits         how one record type becomes another
+    renames       fields that may only have changed their names
     lineages      which format can become which
     score_matrix  all against all
     as_json       values to JSON and back

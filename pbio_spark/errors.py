@@ -84,6 +84,7 @@ CODES: dict[str, str] = {
     "PBIO_ROWS_GONE": "Rows that a stream was about to read are gone: the file was removed, cut off or written over.",
     "PBIO_SEVERAL_FORMATS": "The files hold formats of several names, and nothing says which are wanted.",
     "PBIO_UNEXPECTED_NULL": "A column that the user's schema calls NOT NULL has no value in some record.",
+    "PBIO_UNFILLED": "A column that no record can fill, a name that matches nothing, or a program that none needs.",
     "PBIO_UNKNOWN_OPTION": "There is no option of that name.",
     "PBIO_USE_A_CHANNEL": "A stream is not written to a plain folder, where a retried batch would be there twice.",
 }

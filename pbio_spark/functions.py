@@ -32,6 +32,7 @@ from pbio_spark.source.options import Options, Scope
 from pbio_spark.source.parse_options import parse_options
 from pbio_spark.source.reason_first import reason_first
 from pbio_spark.source.schema import check_names, infer_schema, is_wanted, several_formats
+from pbio_spark.source.unfilled import Unfilled
 from pbio_spark.source.wanted import options_to_wanted, with_converters, with_request
 from pbio_spark.source.write_format import formats_to_write
 
@@ -76,7 +77,10 @@ def from_pbio(
     known = _known(formats, parsed)
     coming = _wanted(known, parsed)
     wanted = with_request(replace(wanted, formats=known), parsed, coming, is_projection=True)
-    reader = ValueReader(with_converters(wanted, coming, 0))
+    wanted = with_converters(wanted, coming, 0)
+    unfilled = Unfilled(parsed, is_projection=True, is_open=parsed.format_store is not None)
+    unfilled.check([(wanted, form) for form in coming], [wanted])
+    reader = ValueReader(wanted)
 
     def decode(values: pa.Array) -> pa.Array:
         with reason_first():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -12,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from ecode.errors import valid_text
 from ecode.types import Record
 from morph import Policy, Rejection
 from pbio_spark.channels import subscribers
@@ -28,11 +30,14 @@ from pbio_spark.channels.state import ChannelInfo, dropped_to_error
 from pbio_spark.channels.submission import channel_format, stored_format, to_datetime, to_microseconds
 from pbio_spark.channels.wanted import PLACES, format_to_wanted, split_place
 from pbio_spark.columns.read import Wanted
+from pbio_spark.columns.unfilled import converter_to_unfilled
 from pbio_spark.columns.ways import Request, find_way, records_to_targets, rejection_to_error
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_schema import record_to_arrow
 from pbio_spark.formats.store import FormatStore
+
+log = logging.getLogger("pbio_spark.channels")
 
 Start: TypeAlias = "str | Position | datetime"
 """`earliest`, `latest`, a position, as itself or such as `12.0.7`, or a time of publication."""
@@ -398,4 +403,13 @@ class Subscription:
                 return None
             raise rejection_to_error(way)
         schema = record_to_arrow(record).append(PLACES)
-        return format_to_wanted(form, schema, self._formats, request, mode=self._mode), type_
+        wanted = format_to_wanted(form, schema, self._formats, request, mode=self._mode)
+        converter = wanted.converters[form.id]
+        lacking = sorted(() if isinstance(converter, Rejection) else converter_to_unfilled(converter))
+        if lacking and type_ is not None:
+            log.warning(
+                "channel %s: events of the format %s (%s) lack %s of the type %s, which is null for them",
+                self.channel.name,
+                *map(valid_text, (form.name, form.id.hex(), ", ".join(lacking), type_)),
+            )
+        return wanted, type_

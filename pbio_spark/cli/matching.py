@@ -17,6 +17,7 @@ from ecode.suggest import did_you_mean
 from morph import FFS, Policy, Resolution, Resolver, compare, edit_script
 from morph import lineage as graph_to_lineage
 from morph.explain import describe
+from morph.renames import suspected_renames
 from morph.transforms import record_to_meaning
 from pbio_spark.cli.console import Files, each_file, printable, printable_lines, table
 from pbio_spark.cli.formats import Contents
@@ -84,6 +85,11 @@ def match(
             for answer in answers
         ]
         print(table(("name", "incoming", "reaches", "transforms", "how"), rows, right="transforms"))
+    for answer in answers:
+        if answer.considered:
+            best = answer.considered[0]
+            for new, old in suspected_renames(graph.known(best.reached), types[best.wanted]).items():
+                print(printable(f"{labels[answer.incoming]}: {new} may be called {old} there; fieldAliases can say so"))
     if not all(isinstance(answer, Resolution) for answer in answers):
         raise typer.Exit(1)
 

@@ -12,6 +12,7 @@ From files to batches:
     read            all of this together: parts of files -> batches of one schema, bad records by mode
     names           columns under other names, and those that a schema lacks
     explain         why a record is bad
+    unfilled        columns that a format can never fill
     values          records that travel as binary values, both ways
 
 Where a reader wants more than the fields of records:

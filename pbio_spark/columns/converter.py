@@ -86,6 +86,7 @@ def format_to_converter(
     aliases: Mapping[str, str],
     defaults: Mapping[str, Default],
     symbols: Mapping[str, tuple[tuple[str, int], ...]],
+    counts: Mapping[str, tuple[str, int]],
     *,
     target: str | None,
     fused: bool,
@@ -94,7 +95,9 @@ def format_to_converter(
 
     Raises what `format_to_plan` raises.
     """
-    plan = format_to_plan(form, schema, presentation, aliases=aliases, defaults=defaults, symbols=symbols)
+    plan = format_to_plan(
+        form, schema, presentation, aliases=aliases, defaults=defaults, symbols=symbols, counts=counts
+    )
     return replace(plan_to_converter(plan, fused=fused or is_ready(plan, fused=True)), target=target)
 
 

@@ -16,7 +16,22 @@ import pyarrow as pa
 
 from ecode.columns import Column
 from ecode.columns.column import ITEMS, TARGET
-from ecode.types import CHAR, Array, Basic, Default, Field, Kind, Notes, Pointer, Record, Ref, Type, flat
+from ecode.types import (
+    CHAR,
+    INT64,
+    NO_NOTES,
+    Array,
+    Basic,
+    Default,
+    Field,
+    Kind,
+    Notes,
+    Pointer,
+    Record,
+    Ref,
+    Type,
+    flat,
+)
 from pbio_spark.columns.assemble import bitmap, nested_lists
 from pbio_spark.columns.numbers import INT128, Conversion, field_to_conversion
 from pbio_spark.columns.planner import NOTHING, absent, find_field, path_to_text
@@ -37,7 +52,10 @@ class MadeColumns:
     Args:
         record: the type of the output.
         schema: the columns wanted.
-        presentation, aliases, defaults: see `format_to_plan`.
+        presentation, aliases, defaults, counts: see `format_to_plan`.
+
+    Attributes:
+        unfilled: the paths of columns that the program never fills, known once there was a batch.
     """
 
     def __init__(
@@ -47,9 +65,11 @@ class MadeColumns:
         presentation: Presentation = DEFAULT,
         aliases: Mapping[str, str] = NOTHING,
         defaults: Mapping[str, Default] = NOTHING,
+        counts: Mapping[str, tuple[str, int]] = NOTHING,
     ) -> None:
         self.record, self.schema, self.choice = record, schema, presentation
-        self.aliases, self.defaults = aliases, defaults
+        self.aliases, self.defaults, self.counts = aliases, defaults, counts
+        self.unfilled: set[str] = set()
         self._structs = {struct.name: struct for struct in self.record.structs}
         self._bad: list[npt.NDArray[np.int64]] = []
         self._found: dict[Path, Field | None] = {}
@@ -74,11 +94,31 @@ class MadeColumns:
                 self._found[here] = find_field(self._structs[struct], want.name, self.aliases, here)
             field = self._found[here]
             made = None if field is None else column.children.get(field.name)
-            if field is None or made is None:
-                arrays.append(_constant(absent(want, self.defaults, here).value, want.type, column.length))
+            count = self._count(struct, here, column) if field is None else None
+            if count is not None:
+                arrays.append(self._number(INT64, NO_NOTES, want.type, count, present, rows, here))
+            elif field is None or made is None:
+                value = absent(want, self.defaults, here).value
+                if value is None:
+                    self.unfilled.add(".".join(here))
+                arrays.append(_constant(value, want.type, column.length))
             else:
                 arrays.append(self._value(field.type, field.notes, want.type, made, column, present, rows, here))
         return arrays
+
+    def _count(self, struct: str, path: Path, column: Column) -> npt.NDArray[np.int64] | None:
+        """The lengths of an array of a structure, where that is what a column asks for."""
+        name, axis = self.counts.get(".".join(path), ("", 0))
+        array = find_field(self._structs[struct], name, self.aliases, (*path[:-1], name)) if name else None
+        made = None if array is None else column.children.get(array.name)
+        if array is None or made is None or not isinstance(whole := flat(array.type), Array):
+            return None
+        inner = array.type
+        while isinstance(inner, Pointer):
+            inner = inner.target
+        assert isinstance(inner, Array)
+        extents = _extents(inner, whole, made, column)
+        return extents[axis] if axis < len(extents) else None
 
     def _value(
         self,

@@ -62,10 +62,10 @@ def way_to_converter(
         inner: Converter | MorphConverter
         if way.is_direct:
             inner = format_to_converter(
-                form, schema, presentation, aliases, defaults, symbols, target=way.target, fused=fused
+                form, schema, presentation, aliases, defaults, symbols, way.counts, target=way.target, fused=fused
             )
         else:
-            made = MadeColumns(_output(steps[-1][1]), schema, presentation, aliases, defaults)
+            made = MadeColumns(_output(steps[-1][1]), schema, presentation, aliases, defaults, way.counts)
             programs = _programs(form, steps, len(way.transforms), aliases)
             inner = MorphConverter(programs, made, way.text, way.target)
             # Columns that can never be are found here, by a batch of nothing.

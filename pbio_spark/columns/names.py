@@ -20,19 +20,24 @@ def renamed(schema: pa.Schema, aliases: Mapping[str, str]) -> pa.Schema:
     """Columns under the names that aliases give them."""
     new = {(*path.split(".")[:-1], field): path.split(".")[-1] for path, field in aliases.items()}
 
-    def rename(field: pa.Field, path: tuple[str, ...]) -> pa.Field:
-        name = new.get((*path, field.name), field.name)
-        return pa.field(name, inside(field.type, (*path, name)), field.nullable)
+    def rename(fields: list[pa.Field], path: tuple[str, ...]) -> Iterator[pa.Field]:
+        for field in fields:
+            name = new.get((*path, field.name), field.name)
+            # A column that is there under its own name takes the values of the other one.
+            if not any(other.name.lower() == name.lower() for other in fields if other is not field):
+                yield pa.field(name, inside(field.type, (*path, name)), field.nullable)
+            elif name == field.name:
+                yield field
 
     def inside(arrow: pa.DataType, path: tuple[str, ...]) -> pa.DataType:
         if pa.types.is_list(arrow):
             element = arrow.value_field
             return pa.list_(element.with_type(inside(element.type, path)))
         if pa.types.is_struct(arrow):
-            return pa.struct([rename(child, path) for child in arrow])
+            return pa.struct(list(rename(list(arrow), path)))
         return arrow
 
-    return pa.schema([rename(field, ()) for field in schema]) if new else schema
+    return pa.schema(list(rename(list(schema), ()))) if new else schema
 
 
 def tell_of_new_columns(

@@ -18,7 +18,23 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from ecode.types import CHAR, Array, Basic, Default, Field, Kind, Notes, Pointer, Ref, Struct, Type
+from ecode.types import (
+    CHAR,
+    NO_NOTES,
+    Array,
+    Basic,
+    Default,
+    Field,
+    Kind,
+    Notes,
+    Pointer,
+    Record,
+    Ref,
+    Struct,
+    Type,
+    flat,
+    references,
+)
 from pbio_spark.columns.lossless import exactly, text_to_number
 from pbio_spark.columns.numbers import INT128, Conversion, field_to_conversion
 from pbio_spark.columns.plan import (
@@ -59,20 +75,22 @@ def format_to_plan(
     aliases: Mapping[str, str] = NOTHING,
     defaults: Mapping[str, Default] = NOTHING,
     symbols: Mapping[str, tuple[tuple[str, int], ...]] = NOTHING,
+    counts: Mapping[str, tuple[str, int]] = NOTHING,
 ) -> Plan:
     """The plan that turns records of a format into batches of a schema.
 
     Args:
         schema: the columns wanted, in order; types must be as Spark's `to_arrow_schema` makes them.
         presentation: what PBIO leaves open: encoding, unsigned longs, texts in char arrays.
-        aliases: wanted path (`a.b`) -> the name of the field that holds it.
+        aliases: wanted path (`a.b`) -> another name of the field that holds it.
         defaults: wanted path -> the value where a format has no such field.
         symbols: wanted path -> the names of an enumeration's values, for a format that has none (see `symbols`).
+        counts: of the wanted type: see `record_to_counts`.
 
     Raises:
         PbioError: PBIO_INCOMPATIBLE_TYPE or PBIO_AMBIGUOUS_NAME, with the wanted path.
     """
-    planner = _Planner(format, presentation, aliases, defaults, symbols)
+    planner = _Planner(format, presentation, aliases, defaults, symbols, counts)
     try:
         nodes = planner.fields(format.name, list(schema), 0, ())
         return Plan(format, schema, nodes, planner.parts(Ref(format.name)))
@@ -103,7 +121,9 @@ class _Planner:
         aliases: Mapping[str, str],
         defaults: Mapping[str, Default],
         symbols: Mapping[str, tuple[tuple[str, int], ...]],
+        counts: Mapping[str, tuple[str, int]],
     ) -> None:
+        self.counts = counts
         self.format = format_
         self.choice = choice
         self.aliases = aliases
@@ -125,7 +145,7 @@ class _Planner:
             here = (*path, want.name)
             field = find_field(struct, want.name, self.aliases, here)
             if field is None:
-                nodes.append(absent(want, self.defaults, here))
+                nodes.append(self._count(struct_name, want, offset, here) or absent(want, self.defaults, here))
             else:
                 nodes.append(self.field(struct, field, want.type, offset, here, flags))
         return tuple(nodes)
@@ -165,6 +185,21 @@ class _Planner:
         extents = tuple(dim if isinstance(dim, int) else self._control(dim, place) for dim in array.dims)
         item = Scalar(next(self.numbers), pa.uint8(), Load(0, "uint8"), _BYTE)
         return Items(next(self.numbers), pa.list_(pa.uint8()), where, extents, 1, self.format.column_major, item)
+
+    def _count(self, struct_name: str, want: pa.Field, offset: int, path: tuple[str, ...]) -> Node | None:
+        """The node of a length that the format has under another name, or in the type of the array."""
+        name, axis = self.counts.get(".".join(path), ("", 0))
+        struct = self.structs[struct_name]
+        array = find_field(struct, name, self.aliases, (*path[:-1], name)) if name else None
+        dims = () if array is None else dims_of(array.type)
+        if axis >= len(dims):
+            return None
+        dim = dims[axis]
+        if isinstance(dim, int):
+            return Absent(want.type, exact_default(dim, want.type))
+        control = next(f for f in struct.fields if f.name == dim)
+        place = _Place(offset + self.offsets[struct_name][dim], struct, offset)
+        return self.value(control.type, NO_NOTES, want.type, place, path)
 
     def value(self, type_: Type, notes: Notes, want: pa.DataType, place: _Place, path: tuple[str, ...]) -> Node:
         """The node of a field's value, or of a part of it, as the wanted type."""
@@ -326,13 +361,16 @@ def _depth(type_: pa.DataType) -> int:
 
 
 def find_field(struct: Struct, wanted: str, aliases: Mapping[str, str], path: tuple[str, ...]) -> Field | None:
-    """The field of a structure for a wanted name: exactly, else without regard to case (DESIGN decision 12). Whoever
-    looks for a field looks here: columns, the programs of readers, and what programs made.
+    """The field of a structure for a wanted name: exactly, else without regard to case (DESIGN decision 12). An alias
+    is one more name, which counts where the own one finds nothing or too much. Whoever looks for a field looks here:
+    columns, the programs of readers, and what programs made.
 
     Raises PBIO_AMBIGUOUS_NAME.
     """
-    name = aliases.get(".".join(path), wanted)
-    near = struct.like(name) or tuple(f for f in struct.fields if shown(f.name) == name)
+    name, alias = wanted, aliases.get(".".join(path))
+    near = _called(struct, name)
+    if alias is not None and len(near) != 1 and (other := _called(struct, alias)):
+        name, near = alias, other
     if len(near) > 1:
         raise PbioError(
             "PBIO_AMBIGUOUS_NAME",
@@ -341,6 +379,38 @@ def find_field(struct: Struct, wanted: str, aliases: Mapping[str, str], path: tu
             hint="write the name exactly, or say which with the option fieldAliases",
         )
     return near[0] if near else None
+
+
+def _called(struct: Struct, name: str) -> tuple[Field, ...]:
+    return struct.like(name) or tuple(f for f in struct.fields if shown(f.name) == name)
+
+
+def record_to_counts(record: Record) -> dict[str, tuple[str, int]]:
+    """The fields of a wanted type that say how long an array is: path -> the array beside it, and which dimension.
+
+    >>> from ecode.types import FLOAT64, INT32, record
+    >>> record_to_counts(record("r", [Field("n", INT32), Field("v", Array(FLOAT64, ("n",)))]))
+    {'n': ('v', 0)}
+    """
+    found: dict[str, tuple[str, int]] = {}
+
+    def walk(struct: str, path: str, inside: tuple[str, ...]) -> None:
+        for f in record.struct(struct).fields:
+            for axis, dim in enumerate(dims_of(f.type)):
+                if isinstance(dim, str):
+                    found.setdefault(path + dim, (f.name, axis))
+            for name in references(f.type):
+                if name not in inside:
+                    walk(name, f"{path}{f.name}.", (*inside, name))
+
+    walk(record.name, "", (record.name,))
+    return found
+
+
+def dims_of(type_: Type) -> tuple[int | str, ...]:
+    """The dimensions of an array, wherever it lies."""
+    whole = flat(type_)
+    return whole.dims if isinstance(whole, Array) else ()
 
 
 def absent(want: pa.Field, defaults: Mapping[str, Default], path: tuple[str, ...]) -> Absent:

@@ -144,7 +144,7 @@ class Wanted:
                 return self._way_to_converter(form, way, fused=fused)
             except ecode.NotCompilable as error:
                 last = way.route[-1] if way.route else None
-                if last is None or last in unusable:
+                if last is None or last in unusable or last.is_own:
                     raise PbioError(
                         "PBIO_BAD_PROGRAM",
                         f"the way {way.text} cannot be compiled: {error.message}",
@@ -159,11 +159,18 @@ class Wanted:
         columns = (self.data_schema, self.presentation, self.aliases)
         if way.is_direct and way.keep is None:
             defaults = {**way.defaults, **self.defaults}
-            return format_to_converter(form, *columns, defaults, self.symbols, target=way.target, fused=fused)
+            return format_to_converter(
+                form, *columns, defaults, self.symbols, way.counts, target=way.target, fused=fused
+            )
         # Imported here: what compiles programs takes a process longer to load than all the rest of reading.
         from pbio_spark.columns.morpher import way_to_converter
 
         return way_to_converter(form, way, *columns, self.defaults, self.symbols, fused=fused)
+
+    def route(self, form: Format) -> tuple[Transform, ...]:
+        """The transforms of formats that records of one go through; none if they reach nothing."""
+        way = self._way(form, {})
+        return () if isinstance(way, Rejection) else way.route
 
     def _way(self, form: Format, unusable: Mapping[Transform, Problem]) -> Way | Rejection:
         if self.request is None:

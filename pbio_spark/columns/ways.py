@@ -18,7 +18,7 @@ from ecode.types import Default, Record, Ref
 from morph import PAPER, Criterion, Policy, Problem, Rejection, Resolution, Resolver, Transform, TransformGraph
 from morph.resolver import NO_PROBLEMS
 from morph.transforms import Route
-from pbio_spark.columns.planner import NOTHING
+from pbio_spark.columns.planner import NOTHING, record_to_counts
 from pbio_spark.columns.seen import in_place, record_to_seen
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -92,6 +92,7 @@ class Way:
         keeps_first: whether `keep` comes before the transforms instead.
         seen: the record type that `keep` and `make` see.
         defaults: of the fields that may be missing at the end, by path.
+        counts: fields of the wanted type that say how long an array is (see `record_to_counts`).
     """
 
     text: str = "direct"
@@ -103,6 +104,7 @@ class Way:
     seen: Record | None = None
     defaults: Mapping[str, Default] = field(default_factory=dict)
     route: Route = ()
+    counts: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
     @property
     def is_direct(self) -> bool:
@@ -175,7 +177,8 @@ def find_way(
                 format=form.name,
                 hint="keep state in Spark",
             )
-    return Way(text, target, programs, keep, make, as_it_came, seen, filling, route)
+    counts = record_to_counts(wanted) if target is not None and wanted is not None and make is None else {}
+    return Way(text, target, programs, keep, make, as_it_came, seen, filling, route, counts)
 
 
 def _resolved(

@@ -14,8 +14,10 @@ reading a batch:
     schema         formats -> those that are wanted, and their columns
     planning       files -> splits and schema
     arrow          Spark's schemas -> Arrow's
+    naming         what options call a record type -> a format that has it
     request        options -> what is asked of MaxMatch
     wanted         all of these -> `Wanted`, which is all that reading needs to know
+    unfilled       what nothing fills, and names and programs that do nothing
     reader         what the driver makes ready, and what a task does with it
     dispatch       rows to the reader that they match best
     reason_first   errors whose text begins with the reason, also through Spark

@@ -12,11 +12,13 @@ from pbio_spark.channels.state import ChannelInfo
 from pbio_spark.channels.submission import channel_format, stored_format
 from pbio_spark.columns.read import Wanted
 from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
 from pbio_spark.source.channel_log import ChannelLog, channels_hint
 from pbio_spark.source.options import Options
 from pbio_spark.source.planning import OPEN_COST, with_special_columns
 from pbio_spark.source.request import options_to_request
 from pbio_spark.source.schema import announce, infer_schema, new_format
+from pbio_spark.source.unfilled import Unfilled
 from pbio_spark.source.wanted import options_to_wanted, with_converters
 
 NEAR = 64 << 10
@@ -55,6 +57,7 @@ class ChannelPlanner:
         self._options = replace(options, format_store=log.space.root)
         self._is_projection = is_projection
         self._base = replace(options_to_wanted(self._options, schema, (), EVENT_TYPE), store=log.space.formats)
+        self._unfilled = Unfilled(self._options, is_projection)
         self._met: set[str] = set()
         self._numbers: dict[str, int] = {}
         """By the format of a channel, the number of what is wanted of its events."""
@@ -82,6 +85,7 @@ class ChannelPlanner:
     def _learn(self, pieces: Sequence[Piece], met: frozenset[str] | None) -> None:
         """Compile what the events need that has not been met before."""
         formats: dict[int, dict[str, int]] = {}
+        pairs: list[tuple[Wanted, Format]] = []
         for piece in pieces:
             sizes = formats.setdefault(self._number(self._log.infos[piece.group.channel]), {})
             sizes[piece.group.format] = sizes.get(piece.group.format, 0) + piece.bytes
@@ -97,6 +101,9 @@ class ChannelPlanner:
             if any(form.id not in wanted.converters for form in known):
                 wanted = replace(wanted, formats=tuple(dict.fromkeys((*wanted.formats, *known))))
                 self.wanted[number] = with_converters(wanted, known, sum(sizes.values()))
+            pairs += [(self.wanted[number], form) for form in known]
+        self._unfilled.is_open = met is not None or not pairs
+        self._unfilled.check(pairs, self.wanted)
         self._met |= {format_id for sizes in formats.values() for format_id in sizes}
 
     def _number(self, info: ChannelInfo) -> int:

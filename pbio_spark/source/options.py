@@ -187,7 +187,7 @@ class Options:
         doc="The encoding of strings; `binary` leaves them bytes.",
     )
     field_aliases: Mapping[str, str] = _option(
-        aliases, dict, *DECODES, doc="Which field a column takes its values from, where the names differ."
+        aliases, dict, *DECODES, doc="One more name of a column's field, beside its own, which comes first."
     )
     defaults: Mapping[str, Default] = _option(
         scalars, dict, *DECODES, doc="The value of a column where a format lacks it."
@@ -222,6 +222,16 @@ class Options:
         "fail",
         *DECODES,
         doc="What records do that reach no wanted type: fail the query, be left out and counted, or be bad records.",
+    )
+    on_unfilled: Literal["fail", "warn", "ignore"] | None = _option(
+        one_of("fail", "warn", "ignore"),
+        None,
+        *DECODES,
+        doc="What a column of `.schema()` or `readerFormat` does that no record, transform or default can fill, a name "
+        "in `defaults` or `fieldAliases` that matches nothing, and one of `transforms` that no record needs: `fail` "
+        "(the default where all formats are known) or `warn` (the default in streams, beyond `scanLimit`, and with a "
+        "`formatStore` in `from_pbio`). Both warn, once for a query, of columns that only some formats lack; `ignore` "
+        "says nothing.",
     )
     filter: str | None = _option(
         text,

@@ -5,8 +5,9 @@ A plan holds places and formats, never records: however large the files, it stay
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -100,6 +101,25 @@ class Scan:
     def described(self) -> tuple[Format, ...]:
         """All formats that were found, wanted or not, with records or without."""
         return tuple(dict.fromkeys(form for outline in self.outlines for form in outline.formats))
+
+    def walked(self) -> Scan:
+        """The same files looked at as far as `scanLimit` allows, for all formats in them."""
+        outlines = outline_files(self.files, self.options, all_formats=True)
+        return replace(self, outlines=tuple(outlines), formats=tuple(wanted_formats(outlines, self.options)))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no other formats can come: all files were looked at to their ends."""
+        return all(outline.is_whole for outline in self.outlines)
+
+    @property
+    def counts(self) -> dict[bytes, int]:
+        """How many records each format has, by its ID, as far as the files were looked at."""
+        counts = Counter[bytes]()
+        for outline in self.outlines:
+            for form, count in zip(outline.formats, outline.counts, strict=True):
+                counts[form.id] += count
+        return counts
 
 
 def scan_files(paths: Sequence[str], options: Options, *, all_formats: bool) -> Scan:

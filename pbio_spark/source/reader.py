@@ -23,6 +23,7 @@ from pbio_spark.source.options import Options
 from pbio_spark.source.partitions import partition_value
 from pbio_spark.source.planning import Scan, Split, plan_partitions
 from pbio_spark.source.reason_first import says_reason_first
+from pbio_spark.source.unfilled import Unfilled
 from pbio_spark.source.wanted import options_to_wanted, with_converters, with_request
 
 log = logging.getLogger("pbio_spark.source")
@@ -58,13 +59,14 @@ class PbioReader(DataSourceReader):
         Raises PBIO_INCOMPATIBLE_TYPE, PBIO_AMBIGUOUS_NAME and PBIO_NAME_COLLISION for columns that cannot be, and what
         `with_request` and `with_converters` raise.
         """
-        folders = [name for name, _ in scan.files[0].partition] if scan.files else []
-        wanted = replace(options_to_wanted(scan.options, schema, folders), formats=scan.described)
-        wanted = with_request(wanted, scan.options, scan.formats, is_projection=is_projection)
-        if not (is_projection or scan.options.reader_format) and scan.options.merge_schema:
-            wanted = replace(wanted, query=uuid4().hex)
         self._options = scan.options
-        self._wanted = with_converters(wanted, scan.formats, sum(file.size for file in scan.files))
+        try:
+            self._wanted = _scan_to_wanted(scan, schema, is_projection=is_projection)
+        except PbioError as error:
+            if error.code != "PBIO_UNFILLED" or scan.is_whole:
+                raise
+            scan = scan.walked()  # which is dear, and may find what fills it after all
+            self._wanted = _scan_to_wanted(scan, schema, is_projection=is_projection, is_open=not scan.is_whole)
         self._partitions = plan_partitions(scan.files, scan.outlines, scan.options)
 
     def __getstate__(self) -> dict[str, object]:
@@ -76,6 +78,23 @@ class PbioReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         splits = partition.splits if isinstance(partition, PbioPartition) else ()
         return read_splits(self._wanted, splits, self._options)
+
+
+def _scan_to_wanted(scan: Scan, schema: pa.Schema, *, is_projection: bool, is_open: bool = False) -> Wanted:
+    """What is wanted of files, compiled and checked.
+
+    Args:
+        is_open: other formats may come than those of the scan.
+    """
+    folders = [name for name, _ in scan.files[0].partition] if scan.files else []
+    wanted = replace(options_to_wanted(scan.options, schema, folders), formats=scan.described)
+    wanted = with_request(wanted, scan.options, scan.formats, is_projection=is_projection)
+    if not (is_projection or scan.options.reader_format) and scan.options.merge_schema:
+        wanted = replace(wanted, query=uuid4().hex)
+    wanted = with_converters(wanted, scan.formats, sum(file.size for file in scan.files))
+    unfilled = Unfilled(scan.options, is_projection, is_open)
+    unfilled.check([(wanted, form) for form in scan.formats], [wanted], scan.counts if scan.is_whole else None)
+    return wanted
 
 
 def open_split(split: Split) -> AbstractContextManager[BinaryIO]:

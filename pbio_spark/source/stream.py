@@ -28,6 +28,7 @@ from pbio_spark.source.reader import read_splits
 from pbio_spark.source.reason_first import says_reason_first
 from pbio_spark.source.schema import is_wanted
 from pbio_spark.source.sight import Sight, look, look_at, open_sight
+from pbio_spark.source.unfilled import Unfilled
 from pbio_spark.source.wanted import options_to_wanted, with_converters, with_request
 
 ATTEMPTS = 5
@@ -70,6 +71,7 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._paths = paths
         self._follower = Follower(paths, options)
+        self._unfilled = Unfilled(options, is_projection=True, is_open=True)
         self._latest: dict[str, Any] | None = None
         """The offset that this reader planned last."""
 
@@ -136,6 +138,7 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         wanted = with_request(wanted, self._options, formats, is_projection=True, is_stream=True)
         size = sum(split.end - split.start for split in splits)
         wanted = with_converters(wanted, tuple(formats), size)
+        self._unfilled.check([(wanted, form) for form in formats], [wanted])
         is_one = progress.names and wanted.request is None
         return replace(wanted, only_name=progress.names[0]) if is_one else wanted
 

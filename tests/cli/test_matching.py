@@ -94,6 +94,16 @@ def test_formats_of_one_record_type_are_one(pbio: Pbio, tmp_path: Path) -> None:
     assert "did you mean 'r@2'" in pbio("diff", f"{path}#r@1", f"{path}#r@22").err
 
 
+def test_match_shows_what_may_only_have_changed_its_name(pbio: Pbio, tmp_path: Path) -> None:
+    old = record("r", [Field("id", INT32), Field("temp", INT32)])
+    new = record("r", [Field("id", INT32), Field("temperature", INT32)])
+    path = written(tmp_path / "all.ffs", record_to_format(old), record_to_format(new))
+    for options in ((), ("--explain",)):
+        ran = pbio("match", *options, f"{path}#r@1", f"{path}#r@2")
+        assert ran.out.splitlines()[-1] == "r@1: temperature may be called temp there; fieldAliases can say so"
+    assert "may be called" not in pbio("match", f"{path}#r@1", f"{path}#r@1").out
+
+
 def test_match_explains(pbio: Pbio, monitors: tuple[Path, Path]) -> None:
     old, new = monitors
     assert pbio("match", "--explain", new, old).out.splitlines() == [

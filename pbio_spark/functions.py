@@ -65,6 +65,9 @@ def from_pbio(
 
     Raises PBIO_UNKNOWN_OPTION, PBIO_BAD_OPTION, PBIO_SEVERAL_FORMATS, PBIO_INCOMPATIBLE_TYPE, PBIO_AMBIGUOUS_NAME.
     """
+    if isinstance(formats, Mapping):
+        hint = "write from_pbio(data, schema, options={...})"
+        raise PbioError("PBIO_BAD_OPTION", "the third argument of from_pbio is the formats", hint=hint)
     parsed = parse_options(options, Scope.FROM)
     if parsed.mode == "DROPMALFORMED":
         raise PbioError(

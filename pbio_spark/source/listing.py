@@ -10,9 +10,11 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ecode.suggest import did_you_mean
 from pbio_spark.errors import PbioError
 from pbio_spark.globs import compile_glob, expand, is_glob, is_hidden, is_literal, unescape
 from pbio_spark.paths import Entry, find_entry, folder_entries, full_path, locate
@@ -118,10 +120,21 @@ class _Lister:
         self.wanted = None if glob is None else compile_glob(glob, hidden=True)
         self.roots = [self.path] if find_entry(self.fs, self.path) is not None else self._matches()
 
+    def _near(self) -> str | None:
+        """What helps with a path that is not there: a name beside it, or that its folder is missing too."""
+        folder, _, name = self.path.rstrip("/").rpartition("/")
+        with suppress(PbioError, OSError):
+            if not folder:
+                return None
+            if find_entry(self.fs, folder) is None:
+                return f"its folder is not there either: {full_path(self.fs, folder)}"
+            return did_you_mean(name, (n for n in folder_entries(self.fs, folder) if not is_hidden(n))) or None
+        return None
+
     def _matches(self) -> list[str]:
         """The paths that the given one stands for, as a glob."""
         if not is_glob(self.path):
-            hint = None
+            hint = self._near()
             if "%" in self.path and find_entry(self.fs, unescape_name(self.path)) is not None:
                 hint = f"a % stands for itself in a path; there is {unescape_name(self.path)}"
             raise PbioError("PBIO_PATH_NOT_FOUND", "there is no such file or folder", file=self.given, hint=hint)

@@ -213,3 +213,16 @@ def test_a_value_is_that_of_the_wanted_type(text: str, type_: pa.DataType, value
 def test_folders_that_do_not_agree(tmp_path: Path) -> None:
     with pytest.raises(PbioError, match=r"\[PBIO_BAD_PARTITIONS\]"):
         names(hive(tmp_path, "a=1", "b=1"), "")
+
+
+def test_a_path_that_is_not_there_is_answered_with_what_is(tmp_path: Path) -> None:
+    (tmp_path / "readings").mkdir()
+    (tmp_path / "_readinks").mkdir()
+    for path, hint in (
+        ("readinks", "did you mean 'readings'?"),
+        ("else/readings/a.ffs", f"its folder is not there either: {tmp_path}/else/readings"),
+        ("xyzzy", None),
+    ):
+        with pytest.raises(PbioError, match="PBIO_PATH_NOT_FOUND") as caught:
+            list_files([str(tmp_path / path)], Options())
+        assert caught.value.hint == hint

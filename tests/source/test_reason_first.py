@@ -169,3 +169,8 @@ def test_spark_tells_the_reason_first(spark: SparkSession, files: Path, tmp_path
     assert sum("hint:" in line for line in lines) <= 1
     assert "Traceback" not in str(raised.value)
     assert len(lines[: lines.index("=== Streaming Query ===")] if "=== Streaming Query ===" in lines else lines) <= 9
+
+
+def test_options_in_the_place_of_formats_are_told_where_they_go() -> None:
+    with pytest.raises(PbioError, match=r"(?s)PBIO_BAD_OPTION.*options=\{"):
+        from_pbio("b", "n int", {"mode": "PERMISSIVE"})  # type: ignore[arg-type]

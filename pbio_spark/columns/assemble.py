@@ -181,7 +181,8 @@ def _is_utf8(value: bytes) -> bool:
 def nested_lists(
     type_: pa.DataType, extents: Sequence[npt.NDArray[np.integer[Any]]], valid: Mask | None, items: pa.Array
 ) -> pa.Array:
-    """Lists in lists: `extents[d]` has the length of dimension d of each array, 0 in all for an empty one."""
+    """Lists in lists: `extents[d]` has the length of dimension d of each array, 0 for an absent one. What follows
+    a 0 has no lists, so that it may be any number."""
     levels = []
     counts = np.ones(len(extents[0]), np.int64)
     for lengths in extents:

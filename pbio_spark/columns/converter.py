@@ -114,11 +114,13 @@ class Output:
         buffers: Arrow memory by entry name: `values`, `offsets`, `data`.
         arrays: numpy arrays by entry name: `valid`, `addresses`, `rows`, `extents0` ...
         used: the number of elements (or bytes of text) written.
+        lists: the number of lists in arrays without elements.
     """
 
     buffers: dict[str, pa.Buffer] = field(default_factory=dict)
     arrays: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     used: int = 0
+    lists: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +195,12 @@ class Decoder:
             table = Table([*header, *(_entry(e, filled, capacities) for e in text.entries)])
             kernel(count, table)
             for i, entry in enumerate(text.entries, len(HEADER)):
-                if isinstance(entry, tuple) and entry[1] == "used":
-                    filled[entry[0]].used = table[i]
+                if isinstance(entry, tuple) and entry[1] in ("used", "lists"):
+                    setattr(filled[entry[0]], entry[1], table[i])
             short = {number: filled[number].used for number, room in capacities.items() if filled[number].used > room}
-            made = sum(_bytes_of(node, count, filled[node.number].used) for node in text.nodes)
+            made = sum(
+                _bytes_of(node, count, filled[node.number].used) + 20 * filled[node.number].lists for node in text.nodes
+            )
             if made > self._room or max(short.values(), default=0) > _MAX_TEXT:
                 raise OverflowError("these records make more than a batch should hold")
             if not short:
@@ -277,7 +281,7 @@ def _entry(entry: tuple[int, str] | int, filled: Mapping[int, Output], capacitie
     number, name = entry
     output = filled[number]
     match name:
-        case "used":
+        case "used" | "lists":
             return 0
         case "capacity":
             return capacities[number]

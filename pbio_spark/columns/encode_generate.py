@@ -246,10 +246,11 @@ class _Generator(Writer):
         size = self.let("size", " * ".join(extents))
         is_empty = " or ".join(f"{extent} == 0" for extent in (*extents, stride))
         with body.block(f"if {columns[0].is_valid(index)}:"):
-            with body.block(f"if {is_empty}:"):
-                self._check_empty(columns, index)
-            with body.block("else:"):
-                first = self._check_lists(columns, extents, index)
+            first = self._check_lists(columns, extents, index)
+            if node.stride is not None:
+                with body.block(f"if {stride} == 0:"):
+                    self._check_empty(node, size, first)
+            with body.block(f"if not ({is_empty}):"):
                 if isinstance(node.place, int):
                     where = self.let("where", self.place(image, node.place))
                 else:
@@ -259,12 +260,14 @@ class _Generator(Writer):
                 self._elements(node, extents, size, stride, first, where)
         self.refuse_absent(node, columns[0], index, is_empty)
 
-    def _check_empty(self, columns: list[At], index: str) -> None:
-        """Refuse lists that hold anything. An array that is empty in any dimension reads as an empty list."""
-        first, last = self.bounds(columns[0], index)
-        for column in columns[1:]:
-            first, last = self.bounds(column, first, last)
-        self.refuse_if(f"{first} != {last}", columns[0], index, Reason.LENGTH)
+    def _check_empty(self, node: Items, size: str, first: str) -> None:
+        """Refuse texts that hold anything, or are null, where their common size is 0."""
+        assert isinstance(node.item, Chars)
+        column, element = self.at(node.item.column), self.variable("element")
+        with self.body.block(f"for {element} in range({first}, {first} + {size}):"):
+            begin, end = self.bounds(column, element)
+            self.refuse_if(f"{begin} != {end}", column, element, Reason.LENGTH)
+            self.refuse_if(f"not {column.is_valid(element)}", column, element, Reason.NULL)
 
     def _check_lists(self, columns: list[At], extents: list[str], index: str) -> str:
         """Refuse lists whose lengths are not the extents; a variable with the first element of the innermost column."""
@@ -278,7 +281,7 @@ class _Generator(Writer):
                 self.refuse_if(f"not {column.is_valid(element)}", column, element, Reason.NULL)
                 begin, end = self.bounds(column, element)
                 self.refuse_if(f"{end} - {begin} != {extent}", column, element, Reason.RAGGED)
-            first, _ = self.bounds(column, first)
+            first, _ = self.bounds(column, first, first)
         return first
 
     def _elements(self, node: Items, extents: list[str], size: str, stride: str, first: str, where: str) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import singledispatchmethod
 
@@ -34,6 +35,8 @@ EXPANDS = 1 << 30
 """Set in the status of a record that decodes to more than `room_of` its length."""
 _FAR = 1 << 40
 """More than any record may decode to."""
+_MANY = 1 << 31
+"""More bytes than any record has."""
 
 STORED_SIZE = {"bool": 1, "decimal": 16, "binary": 8}
 
@@ -110,12 +113,12 @@ class _Generator:
         self.entries.append((node.number, name))
         return f"{name}_{k}"
 
-    def used(self, node: Filled, k: str) -> str:
+    def count(self, node: Filled, k: str, name: str) -> str:
         """A running count that the table holds afterwards."""
-        self.head.append(f"used_{k} = 0")
-        self.tail.append(f"store_int64(table + {self._next_entry()}, used_{k})")
-        self.entries.append((node.number, "used"))
-        return f"used_{k}"
+        self.head.append(f"{name}_{k} = 0")
+        self.tail.append(f"store_int64(table + {self._next_entry()}, {name}_{k})")
+        self.entries.append((node.number, name))
+        return f"{name}_{k}"
 
     def constant(self, value: int) -> str:
         """A number of the format: itself, or a variable with its entry of the table."""
@@ -210,7 +213,7 @@ class _Generator:
 
     def _copy_text(self, node: Text | Chars, k: str, step: str = "j") -> None:
         """Append `size` bytes at `where` to the node's text."""
-        body, used = self.body, self.used(node, k)
+        body, used = self.body, self.count(node, k, "used")
         data, capacity = self.entry(node, k, "data"), self.entry(node, k, "capacity")
         if node.is_latin:
             with body.block(f"if {used} + 2 * size <= {capacity}:"), body.block("for j in range(size):"):
@@ -251,8 +254,8 @@ class _Generator:
             else:
                 body.line(f"extent_{d} = as_int64({self.load(extent, 'home')})")
                 # A count that no record can hold; its exact size no longer matters.
-                with body.block(f"if extent_{d} < 0 or extent_{d} > length:"):
-                    body.line(f"extent_{d} = length + 1")
+                with body.block(f"if extent_{d} < 0 or extent_{d} > {_MANY}:"):
+                    body.line(f"extent_{d} = {_MANY}")
         if isinstance(node.place, int):
             body.line(f"where = at + {self.constant(node.place)}")
             body.line("size = " + " * ".join(f"extent_{d}" for d in range(len(node.extents))))
@@ -260,21 +263,33 @@ class _Generator:
         else:
             body.line("size = extent_0")
             for d in range(1, len(node.extents)):
-                body.line(f"size = min(size * extent_{d}, length + 1)")
+                body.line(f"size = min(size * extent_{d}, {_MANY})")
             body.line("where = 0", "valid = 1")
             step = "step"
             if isinstance(stride, int):
                 body.line(f"step = {self.constant(stride)}")
             else:
                 body.line(f"step = as_int64({self.load(stride, 'home')})")
-                with body.block("if step <= 0 or step > length:"):
-                    # Rows without a byte are an empty array; rows longer than the record cannot lie in it.
-                    body.line("size, step = (0, 1) if step == 0 else (size, length + 1)")
+                with body.block("if step < 0 or step > length:"):
+                    body.line("step = length + 1")  # such rows cannot lie in the record
             body.line(f"slot = as_int64({self.load(node.place)})")
-            with body.block("if slot == 0:"):
-                # Null stands for an empty array too, which has no bytes to point to.
-                body.line("valid = 1 if size == 0 else 0", "size = 0")
-            with body.block(f"elif slot < minimum_ or slot >= length or size > (length - slot) // {step}:"):
+            with body.block("if slot != 0 and (slot < minimum_ or slot >= length):"):
+                self.bad(node, "size = 0", "valid = 0")
+            with body.block("elif size == 0 or step == 0:"):
+                # Null stands for an array without a byte, too. Its lists are those that its extents say.
+                body.line("where = start", "lists = 0")
+                if has_empty_lists(node):
+                    with ExitStack() as inside:
+                        for d in range(len(node.extents)):
+                            inside.enter_context(body.block(f"if extent_{d} != 0:"))
+                            body.line(f"lists = {f'min(lists * extent_{d}, {_MANY})' if d else 'extent_0'}")
+                cost = f"{VALUE_COST} * lists + ({VALUE_COST} if slot != 0 else 0)"
+                self.visit(node, cost, "size = 0", "valid = 0", "lists = 0")
+                if has_empty_lists(node):
+                    body.line(f"{self.count(node, k, 'lists')} += lists")
+            with body.block("elif slot == 0:"):
+                body.line("size = 0", "valid = 0")
+            with body.block(f"elif size > (length - slot) // {step}:"):
                 self.bad(node, "size = 0", "valid = 0")
             with body.block("else:"):
                 body.line("where = start + slot")
@@ -286,7 +301,7 @@ class _Generator:
     def _(self, node: Items, k: str) -> None:
         body = self.body
         self._find_items(node, k, node.stride)
-        used, capacity = self.used(node, k), self.entry(node, k, "capacity")
+        used, capacity = self.count(node, k, "used"), self.entry(node, k, "capacity")
         if is_contiguous(node):
             self._copy_numbers(node, k, used, capacity)
         else:
@@ -301,7 +316,7 @@ class _Generator:
         if len(node.extents) > 1:
             for d in range(len(node.extents)):
                 extents = self.entry(node, k, f"extents{d}")
-                body.line(f"store_int32({extents} + 4 * i, extent_{d} if size != 0 else 0)")
+                body.line(f"store_int32({extents} + 4 * i, extent_{d} if valid != 0 else 0)")
                 self.absent.line(f"store_int32({extents} + 4 * i, 0)")
         self._end_item(node, k)
 
@@ -357,3 +372,9 @@ class _Generator:
 def has_validity(node: Filled) -> bool:
     """Whether a node can be null of its own accord, not only because its place is empty."""
     return isinstance(node, Text) or (isinstance(node, Chars | Items) and not isinstance(node.place, int))
+
+
+def has_empty_lists(node: Filled) -> bool:
+    """Whether a node's arrays may hold lists, or texts, without a byte: they cost memory that no element tells of."""
+    dynamic = isinstance(node, Items) and not isinstance(node.place, int)
+    return dynamic and (len(node.extents) > 1 or isinstance(node.stride, Load))

@@ -43,6 +43,9 @@ Rows: TypeAlias = Callable[[], npt.NDArray[np.int64]]
 """The rows that values belong to, which matter only where a value does not fit."""
 Path: TypeAlias = tuple[str, ...]
 
+_MOST_LISTS = 1 << 22
+"""How many lists of a batch may belong to arrays without elements: no element bounds them."""
+
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -75,7 +78,10 @@ class MadeColumns:
         self._found: dict[Path, Field | None] = {}
 
     def to_batch(self, column: Column) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
-        """The batch of an output, and the rows whose values do not fit their columns."""
+        """The batch of an output, and the rows whose values do not fit their columns.
+
+        Raises OverflowError if it is more than one batch should hold.
+        """
         self._bad = []
         arrays = self._fields(
             self.record.name, list(self.schema), column, None, lambda: np.arange(column.length, dtype=np.int64), ()
@@ -238,6 +244,8 @@ class MadeColumns:
         path: Path,
     ) -> pa.Array:
         items = made.children[ITEMS]
+        if _empty_lists(extents) > _MOST_LISTS:
+            raise OverflowError("arrays without elements make more lists than a batch should hold")
         if array.element == CHAR and not pa.types.is_list(want):
             return self._chars(array, notes, want, items, extents, present, rows, path)
         sizes = np.prod(extents, axis=0)
@@ -312,7 +320,7 @@ def _constant(value: Default | Decimal, type_: pa.DataType, count: int) -> pa.Ar
 
 
 def _extents(array: Array, whole: Array, made: Column, owner: Column) -> list[npt.NDArray[np.int64]]:
-    """The extents of every array, dimension by dimension; all 0 for an empty one.
+    """The extents of every array, dimension by dimension.
 
     Args:
         array, whole: the type, and the same with one array where arrays lie in arrays.
@@ -328,12 +336,20 @@ def _extents(array: Array, whole: Array, made: Column, owner: Column) -> list[np
             data = None if size is None else size.data
             known = int(dim) if isinstance(dim, int) else 0
             own.append(np.full(made.length, known, np.int64) if data is None else data.astype(np.int64))
-        is_empty = np.prod(own, axis=0) == 0
-        extents += [np.where(is_empty, 0, extent) for extent in own]
+        extents += own
         inner = inner.element
         while isinstance(inner, Pointer) and isinstance(flat(inner), Array):
             inner = inner.target
     return extents
+
+
+def _empty_lists(extents: list[npt.NDArray[np.int64]]) -> float:
+    """How many lists arrays without elements consist of. Sizes may be of 64 bits without a sign."""
+    lists, whole = np.zeros(len(extents[0])), np.ones(len(extents[0]))
+    for extent in extents:
+        whole = whole * np.where(extent < 0, 2.0**63, extent)
+        lists = np.where(whole > 0, whole, lists)
+    return float(lists[whole == 0].sum())
 
 
 def _depth(type_: pa.DataType) -> int:

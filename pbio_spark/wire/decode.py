@@ -110,12 +110,14 @@ class _Decoder:
         if isinstance(type_, Array):
             extents = self.images.extents(type_.dims, owner, self.data, base)
             if type_.is_dynamic:
-                size = self.images.size(type_.element)
-                if not (at := self.follow(at, prod(extents) * size, path)):
+                size = prod(extents) * self.images.size(type_.element)
+                if not size:
+                    self.charge(VALUE_COST * empty_lists(extents), at, path)
+                if not (at := self.follow(at, size, path)):
                     # What a pointer leads to, or what could be null otherwise, is an array without elements.
                     is_there = cost or (path is not None and path[1] in owner.null_bits)
-                    return [] if is_there and extents[0] == 0 else None
-                cost += prod(max(extent, 1) for extent in extents) * size
+                    return nest([], extents) if is_there and not size else None
+                cost += size
         key = at, type_, tuple(extents)
         if cost and owner.shares and key in self.met:
             return self.met[key]
@@ -234,6 +236,15 @@ def nest(flat: list[Value], extents: list[int]) -> list[Value]:
         extent = extents[level]
         flat = [flat[i * extent : (i + 1) * extent] for i in range(prod(extents[:level]))]
     return flat
+
+
+def empty_lists(extents: list[int]) -> int:
+    """How many lists an array without elements consists of, beside the outermost.
+
+    >>> [empty_lists(extents) for extents in ([0], [0, 3], [3, 0], [3, 2, 0], [3, 0, 2])]
+    [0, 0, 3, 6, 3]
+    """
+    return 0 if not extents[0] else prod(extents[: extents.index(0)])
 
 
 def path_to_element(path: Path, rank: int, extents: list[int]) -> Path:

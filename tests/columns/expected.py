@@ -10,6 +10,7 @@ import pyarrow as pa
 from ecode.types import Array, Pointer, Record
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_schema import Column, How, Presentation, record_to_columns
+from pbio_spark.wire.decode import nest
 
 EXACT = Context(prec=40)
 
@@ -37,9 +38,8 @@ def _value(
     extents = [dim if isinstance(dim, int) else owner[dim] for dim in type_.dims] if isinstance(type_, Array) else []
     is_said = type_ is column.field.type and column.field.notes.null_bit is not None
     if isinstance(type_, Array) and type_.is_dynamic and value is None and 0 in extents and not is_said:
-        # An empty array and an absent one are told apart by the count.
-        is_text = column.how in (How.TEXT, How.BYTES)
-        return ("" if pa.types.is_string(column.arrow) else b"") if is_text else []
+        # An empty array and an absent one are told apart by the counts.
+        value = nest([], extents)
     if value is None:
         return None
     match column.how:

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import FieldLayout, Format, StructLayout
 from pbio_spark.formats.arrow_schema import DEFAULT, Presentation, record_to_arrow
-from pbio_spark.wire import decode, encode
+from pbio_spark.wire import VALUE_COST, decode, encode, room_of
 from tests import strategies
 from tests.columns.expected import NotPresentableError, record_to_row
 from tests.columns.records import decode_records, same
+from tests.columns.test_encode import encode_rows
 
 PRESENTATIONS = st.builds(
     Presentation,
@@ -117,3 +118,77 @@ def test_texts_in_arrays_of_arrays_lie_together_whatever_the_order_of_indices(fu
     (found,) = decode_records(form, [record], fused=fused).batch.to_pylist()
     assert found == {"rows": ["abc", "d"], "line": ["", "e"], "table": [["fg", "h"], ["", "jk"]]}
     assert same(found, record_to_row(form, decode(form, record, text=None), DEFAULT))
+
+
+CUBES = Format.from_structs(
+    [
+        StructLayout(
+            "cubes",
+            (
+                FieldLayout("c", "integer", 4, 0),
+                FieldLayout("m", "integer", 4, 4),
+                FieldLayout("k", "integer", 4, 8),
+                FieldLayout("v", "float[c][m][k]", 8, 16),
+                FieldLayout("s", "string[c][m][k]", 8, 24),
+                FieldLayout("t", "char[c][m][k]", 1, 32),
+                FieldLayout("w", "integer[3][m]", 4, 40),
+            ),
+            48,
+        )
+    ]
+)
+
+
+def cubes(*extents: int, is_null: bool) -> bytes:
+    """A record of arrays without elements, behind null or behind slots that lead somewhere."""
+    c, m, k = extents
+    lists = [[[]] * m if k == 0 else []] * c
+    if is_null:
+        values = {"c": c, "m": m, "k": k, "v": lists, "s": lists, "t": lists, "w": [[7] * m] * 3}
+        return encode(CUBES, values)
+    values = {"c": 1, "m": 1, "k": 1, "v": [[[1.0]]], "s": [[["a"]]], "t": [[[65]]], "w": [[7]] * 3}
+    record = encode(CUBES, values)
+    start = CUBES.header_size
+    return record[:start] + b"".join(extent.to_bytes(4, "little") for extent in extents) + record[start + 12 :]
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("is_null", [False, True])
+def test_arrays_without_elements_keep_their_lists(fused: bool, is_null: bool) -> None:
+    given = {
+        (2, 0, 1): ([[], []], [[], []], [[], [], []]),
+        (2, 0, 0): ([[], []], [[], []], [[], [], []]),
+        (0, 1, 7): ([], [], [[7], [7], [7]]),
+        (2, 1, 0): ([[[]], [[]]], [[""], [""]], [[7], [7], [7]]),
+        (1, 0, 2**31 - 1): ([[]], [[]], [[], [], []]),
+        (0, 0, 2**31 - 1): ([], [], [[], [], []]),
+    }
+    records = [cubes(*extents, is_null=is_null) for extents in given]
+    decoded = decode_records(CUBES, records, fused=fused)
+    assert not decoded.status.any()
+    decoded.batch.validate(full=True)
+    for record, row, (lists, texts, grid) in zip(records, decoded.batch.to_pylist(), given.values(), strict=True):
+        assert (row["v"], row["s"], row["t"], row["w"]) == (lists, lists, texts, grid)
+        values = decode(CUBES, record, text=None)
+        assert same(row, record_to_row(CUBES, values, DEFAULT))
+        if not is_null:
+            assert values["v"] == lists
+    assert [encode_rows(CUBES, decoded.batch.slice(i, 1), checked=True) for i in range(len(given))] == [
+        [cubes(*extents, is_null=True)] for extents in given
+    ]
+
+
+@pytest.mark.parametrize("is_null", [False, True])
+def test_lists_without_elements_are_bounded(is_null: bool) -> None:
+    """They cost memory, although no byte of the record stands for them."""
+    most = room_of(0) // VALUE_COST
+    for extents in ((most + 1, 0, 1), (most // 2 + 1, 2, 0), (2**31 - 1, 0, 2**31 - 1), (2**31 - 1, 2**31 - 1, 0)):
+        record = bytearray(cubes(0, 1, 1, is_null=is_null))
+        start = CUBES.header_size
+        record[start : start + 12] = b"".join(extent.to_bytes(4, "little") for extent in extents)
+        with pytest.raises(PbioError, match="PBIO_RECORD_EXPANDS"):
+            decode(CUBES, bytes(record))
+        assert decode_records(CUBES, [bytes(record)], checked=True).status.all()
+    many = [cubes(most // 4, 0, 0, is_null=is_null)] * 100
+    with pytest.raises(OverflowError):
+        decode_records(CUBES, many, checked=True)

@@ -15,11 +15,27 @@ from hypothesis import strategies as st
 import ecode
 from ecode.columns import Column
 from ecode.columns.column import ITEMS
-from ecode.types import Array, Basic, Kind, Notes, Pointer, Record, Ref, Struct, Type, flat
+from ecode.types import (
+    CHAR,
+    FLOAT64,
+    INT64,
+    Array,
+    Basic,
+    Field,
+    Kind,
+    Notes,
+    Pointer,
+    Record,
+    Ref,
+    Struct,
+    Type,
+    flat,
+    record,
+)
 from pbio_spark.columns.made import MadeColumns
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
+from pbio_spark.formats.arrow_schema import DEFAULT, Presentation, record_to_arrow
 from pbio_spark.formats.arrow_to_record import arrow_to_record
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import decode, encode
@@ -157,3 +173,25 @@ def test_long_decimals_become_numbers_that_have_their_digits() -> None:
         assert MadeColumns(record, pa.schema([("d", narrow)])).to_batch(output)[1].tolist() == beyond
     with pytest.raises(PbioError, match="PBIO_INCOMPATIBLE_TYPE"):
         MadeColumns(record, pa.schema([("d", pa.string())])).to_batch(output)
+
+
+def test_arrays_without_elements_keep_their_lists_and_are_bounded() -> None:
+    fields = (
+        Field("c", INT64),
+        Field("m", INT64),
+        Field("w", Array(FLOAT64, ("c", "m"))),
+        Field("t", Array(CHAR, ("c", "m"))),
+    )
+    form = record_to_format(record("r", fields))
+    schema = record_to_arrow(form.record, DEFAULT)
+
+    def made(*sizes: tuple[int, int]) -> list[Any]:
+        records = [encode(form, {"c": c, "m": m, "w": None, "t": None}) for c, m in sizes]
+        found = made_of(form, records, DEFAULT, schema)
+        assert found is not None
+        return [(row["w"], row["t"]) for row in found[0].to_pylist()]
+
+    assert made((2, 0), (0, 2), (0, 0)) == [([[], []], ["", ""]), ([], []), ([], [])]
+    for sizes in (((2**23, 0),), ((2**20, 0),) * 5):
+        with pytest.raises(OverflowError):
+            made(*sizes)

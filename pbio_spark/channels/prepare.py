@@ -27,11 +27,11 @@ from pbio_spark.columns.ways import Request, find_way
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow_schema import record_to_arrow
-from pbio_spark.formats.arrow_to_record import arrow_to_record
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.opt_info import Nulls, nulls_in
 from pbio_spark.formats.store import FormatStore
+from pbio_spark.formats.written import columns_to_record
 
 Find: TypeAlias = "Callable[[str], ChannelInfo]"
 """The channel of a name. Raises PBIO_UNKNOWN_CHANNEL."""
@@ -165,7 +165,7 @@ class Preparer:
             way = nulls_in(own.record)
             nulls = self._nulls or way
             is_own = {field.name for field in fields} == set(names) and not self._transforms and nulls == way
-            record = own.record if is_own else arrow_to_record(pa.schema(fields), own.name, nulls)
+            record = own.record if is_own else columns_to_record(pa.schema(fields), own.name, nulls)
             form = own if is_own and self._machine == "native" else record_to_format(record, self._machine)
             for prior, program in self._transforms:
                 form = evolve(prior, form, program)

@@ -15,10 +15,10 @@ from pbio_spark.channels.checked import EARLIEST, LATEST
 from pbio_spark.channels.state import ChannelInfo
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow_to_record import arrow_to_record
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.spark_json_to_arrow import spark_json_to_arrow
 from pbio_spark.formats.store import FormatStore
+from pbio_spark.formats.written import columns_to_record, writable
 
 
 class SparkSchema(Protocol):
@@ -107,21 +107,21 @@ def type_to_format(type_: AnyType) -> Format:
 
     A schema says what may be null: so does the format, in hidden fields, which leave the others as they are.
 
-    Raises what `record_to_format` and `arrow_to_record` raise; PBIO_UNSUPPORTED_TYPE; PBIO_BAD_OPTION for no type.
+    Raises what `record_to_format` and `columns_to_record` raise; PBIO_UNSUPPORTED_TYPE; PBIO_BAD_OPTION for no type.
     """
     if isinstance(type_, Format):
         return type_
     if isinstance(type_, Record):
-        return record_to_format(type_)
+        return record_to_format(writable(type_))
     if isinstance(type_, pa.Schema):
-        return record_to_format(arrow_to_record(type_, "event", "mask"))
+        return record_to_format(columns_to_record(type_, "event", "mask"))
     if not hasattr(type_, "jsonValue"):
         raise PbioError(
             "PBIO_BAD_OPTION",
             f"{str(type_)[:80]!r} is not a type of events",
             hint="a Record, such as record('stock', [Field('price', FLOAT64)]), a Format, an Arrow or a Spark schema",
         )
-    return record_to_format(arrow_to_record(spark_json_to_arrow(type_.jsonValue()), "event", "mask"))
+    return record_to_format(columns_to_record(spark_json_to_arrow(type_.jsonValue()), "event", "mask"))
 
 
 def to_microseconds(when: datetime) -> int:

@@ -376,5 +376,6 @@ def has_validity(node: Filled) -> bool:
 
 def has_empty_lists(node: Filled) -> bool:
     """Whether a node's arrays may hold lists, or texts, without a byte: they cost memory that no element tells of."""
-    dynamic = isinstance(node, Items) and not isinstance(node.place, int)
-    return dynamic and (len(node.extents) > 1 or isinstance(node.stride, Load))
+    if not isinstance(node, Items) or isinstance(node.place, int):
+        return False
+    return len(node.extents) > 1 or isinstance(node.stride, Load)

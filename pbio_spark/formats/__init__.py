@@ -15,6 +15,7 @@ In the order of the way from bytes to columns:
     store                format stores: memory, a folder
     arrow_schema         record type -> columns and Arrow schema: the table of types
     arrow_to_record      Arrow schema -> record type, by the same table
+    written              the same for what is written, under names that FFS programs can read
     arrow_to_ddl         Arrow schema -> Spark's DDL and JSON
     spark_json_to_arrow  Spark schema, as its JSON -> Arrow's
     merge                the union of versions of a record type

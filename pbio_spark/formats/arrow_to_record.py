@@ -167,8 +167,12 @@ def _has_count(arrow: pa.DataType) -> bool:
 
 
 def _plain(name: str) -> str:
-    """A name that type strings can mention: they are read by their brackets and parentheses."""
-    return re.sub(r"[][()*\s]", "_", name)
+    """A name that type strings can mention: they are read by their brackets and parentheses, and have an end.
+
+    The FFS library takes a dimension that begins like a number for one.
+    """
+    plain = re.sub(r"[][()*\s]", "_", name)[:1000]
+    return f"_{plain}" if plain[:1] in set("+-0123456789") else plain
 
 
 def _unused(name: str, taken: Iterable[str]) -> str:

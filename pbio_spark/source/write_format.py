@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from ecode.types import Record
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow_to_record import arrow_to_record
 from pbio_spark.formats.chosen import chosen_format, split_choice
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.store import FolderStore
+from pbio_spark.formats.written import columns_to_record
 from pbio_spark.paths import find_entry, locate
 from pbio_spark.source.listing import list_files
 from pbio_spark.source.naming import find_format
@@ -38,7 +38,7 @@ def formats_to_write(options: Options, schema: pa.Schema, target: str | None) ->
     """
     if options.write_format is not None:
         return _given(options, options.write_format, target)
-    form = record_to_format(arrow_to_record(schema, name_of(options), nulls_of(options)), machine_of(options))
+    form = record_to_format(columns_to_record(schema, name_of(options), nulls_of(options)), machine_of(options))
     priors: list[Format] = []
     for _, prior, program in options.transforms:
         priors.append(find_format(prior, options, ()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Context, Decimal
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -19,9 +20,12 @@ class NotPresentableError(Exception):
     """A value that its column cannot hold: the record is bad (a symbol without a name, an unsigned long too long)."""
 
 
+_columns = lru_cache(maxsize=16)(record_to_columns)
+
+
 def record_to_row(form: Format, values: dict[str, Any], presentation: Presentation) -> dict[str, Any]:
     """The row of a record that `decode(..., text=None)` gave."""
-    columns = record_to_columns(form.record, presentation)
+    columns = _columns(form.record, presentation)
     return {c.name: _value(c, c.type, values[c.field.name], values, form.record, presentation) for c in columns}
 
 

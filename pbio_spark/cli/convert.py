@@ -163,8 +163,8 @@ def _record_type(
     """The format for JSON lines, and its columns."""
     from pbio_spark.cli.from_json import infer
     from pbio_spark.formats.arrow_schema import record_to_arrow
-    from pbio_spark.formats.arrow_to_record import arrow_to_record
     from pbio_spark.formats.layout import record_to_format
+    from pbio_spark.formats.written import columns_to_record, writable
 
     if type_ is not None and like is not None:
         raise typer.BadParameter("only one of --type and --like")
@@ -174,6 +174,6 @@ def _record_type(
         schema = infer(paths)
         stem = os.path.splitext(os.path.basename(target))[0]
         way: Nulls = "none" if nulls is None else "mask" if nulls is NullsWay.MASK else "pointer"
-        return record_to_format(arrow_to_record(schema, stem, way)), schema
-    form = one_format(like) if like is not None else record_to_format(said_type(type_ or ""))
+        return record_to_format(columns_to_record(schema, stem, way)), schema
+    form = one_format(like) if like is not None else record_to_format(writable(said_type(type_ or "")))
     return form, record_to_arrow(form.record)

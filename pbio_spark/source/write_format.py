@@ -12,7 +12,7 @@ from pbio_spark.formats.chosen import chosen_format, split_choice
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.store import FolderStore
-from pbio_spark.formats.written import columns_to_record
+from pbio_spark.formats.written import columns_to_record, writable
 from pbio_spark.paths import find_entry, locate
 from pbio_spark.source.listing import list_files
 from pbio_spark.source.naming import find_format
@@ -61,7 +61,7 @@ def _given(options: Options, said: str | Record, target: str | None) -> tuple[Fo
                 hint="leave one of them out",
             )
     if isinstance(said, Record):
-        return (record_to_format(said, machine_of(options)),)
+        return (record_to_format(writable(said), machine_of(options)),)
     form, known = _find(options, said, target)
     priors = {transform.prior for transform in form.transforms}
     return (form, *(one for one in known if one.id in priors))

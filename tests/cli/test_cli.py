@@ -395,3 +395,13 @@ def test_what_is_no_file_of_records_is_named(pbio: Pbio, tmp_path: Path, reading
         assert ran.err.startswith("[PBIO_NOT_FFS] ")
         assert said in ran.err.splitlines()[0]
         assert ran.err.count("hint:") == 1
+
+
+def test_json_lines_become_no_file_that_other_programs_cannot_read(pbio: Pbio, tmp_path: Path) -> None:
+    lines, made = tmp_path / "a.jsonl", tmp_path / "made.ffs"
+    lines.write_text('{"sum(x)": 1}\n')
+    for more in ([], ["--type", '{"t": {"sum(x)": "int32"}}']):
+        ran = pbio("convert", lines, *more, "-o", made)
+        assert ran.code == 1
+        assert "PBIO_BAD_NAME" in ran.err
+    assert not made.exists()

@@ -63,6 +63,7 @@ CODES: dict[str, str] = {
     "PBIO_OTHER_PYTHON": "Spark starts another Python than the one that runs the program.",
     "PBIO_OTHER_BATCH": "A batch has the number of one that is published, and other events.",
     "PBIO_NOT_DELIVERED": "Events are published, but not all who should have them acknowledged them in time.",
+    "PBIO_OVERWRITES_ITSELF": "A query overwrites files that it reads itself.",
     "PBIO_NOT_EMPTY": "A folder is to become a channel space or to be overwritten, and holds other files.",
     "PBIO_NO_PERMISSION": "The file system does not let this program read or write there.",
     "PBIO_NO_ROOM": "No room is left for a file: the disk is full, or a quota is used up.",

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pbio_spark.columns.read import Part, Wanted, read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import opened
+from pbio_spark.source.being_read import note_files
 from pbio_spark.source.options import Options
 from pbio_spark.source.partitions import partition_value
 from pbio_spark.source.planning import Scan, Split, plan_partitions
@@ -77,6 +78,7 @@ class PbioReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         splits = partition.splits if isinstance(partition, PbioPartition) else ()
+        note_files(split.file.path for split in splits)
         return read_splits(self._wanted, splits, self._options)
 
 

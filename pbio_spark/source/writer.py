@@ -21,8 +21,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pbio_spark.columns.encoder import Encoder, format_to_encoder
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.paths import find_entry, is_local, locate, move_file, remove_folder, trouble
+from pbio_spark.paths import find_entry, full_path, is_local, locate, move_file, remove_folder, trouble
 from pbio_spark.source.arrow import with_schema
+from pbio_spark.source.being_read import files_read, refuse_read_files
 from pbio_spark.source.folders import FolderColumns
 from pbio_spark.source.options import Options
 from pbio_spark.source.output import OutputFile, Written
@@ -47,10 +48,12 @@ class TaskOutput(WriterCommitMessage):
     Attributes:
         files: with their paths below the staging folder, which are also their places in the target.
         overwrites: what the session says of `partitionOverwriteMode`, which only tasks are told.
+        read: what the same query reads in the folder (see `being_read`).
     """
 
     files: tuple[Written, ...]
     overwrites: str | None = None
+    read: tuple[str, ...] = ()
 
 
 def refuse_space(path: str) -> None:
@@ -125,7 +128,8 @@ class PbioWriter(DataSourceArrowWriter):
         try:
             for batch in iterator:
                 task.add(batch)
-            return TaskOutput(task.close(), context.getLocalProperty(OVERWRITES))
+            read = files_read(self.path) if self.overwrite else ()
+            return TaskOutput(task.close(), context.getLocalProperty(OVERWRITES), read)
         except BaseException:
             task.discard()
             raise
@@ -141,6 +145,8 @@ class PbioWriter(DataSourceArrowWriter):
         written = [file for message in messages for file in message.files]
         _refuse_spaces(fs, root, *dict.fromkeys(f"{root}/{file.path}".rpartition("/")[0] for file in written))
         replaced = self._replaced(fs, root, messages) if self.overwrite else []
+        read = [path for message in messages for path in message.read]
+        refuse_read_files(self.path, (full_path(fs, path) for path in replaced), read)
         fs.makedirs(root, exist_ok=True)
         if not written:
             written = [self._empty(fs, root)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 import uuid
 from datetime import timedelta
 from pathlib import Path
@@ -474,7 +476,13 @@ def test_spaces_elsewhere_are_read_ahead_and_left_alone_when_idle(monkeypatch: p
         publish(space, n)
     monkeypatch.setattr(channel_log, "READ_AHEAD", 7)
     pauses: list[float] = []
-    monkeypatch.setattr("time.sleep", pauses.append)
+    here, sleep = threading.get_ident(), time.sleep
+
+    def pause(seconds: float) -> None:
+        """Pauses of this thread only: a Spark session of an earlier test has threads of its own, which sleep too."""
+        pauses.append(seconds) if threading.get_ident() == here else sleep(seconds)
+
+    monkeypatch.setattr("time.sleep", pause)
     query = Query(space, channel="counts", maxRecordsPerTrigger=15, **EARLIEST)
     assert [len(batch) for batch in query.numbers()] == [15, 15, 10]
     for _ in range(10):

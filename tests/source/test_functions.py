@@ -67,12 +67,19 @@ def test_bad_and_unknown_records_follow_the_mode(spark: SparkSession) -> None:
 def test_records_of_other_formats_can_be_left_out(spark: SparkSession) -> None:
     frame = binaries(spark, value(OTHER, 1), value(OLD, 2), value(OTHER, 3))
     formats = [formatted(OTHER), formatted(OLD)]
-    assert decoded(frame, SCHEMA, formats, {"formatName": "reading"}) == [None, (2, None), None]
+    assert decoded(frame, "n bigint", formats, {"formatName": "reading"}) == [None, (2,), None]
 
 
 def test_nothing_but_nulls_and_no_rows(spark: SparkSession) -> None:
-    assert decoded(binaries(spark, None, None), SCHEMA, [formatted(OLD)]) == [None, None]
-    assert decoded(binaries(spark, None).limit(0), SCHEMA, [formatted(OLD)]) == []
+    assert decoded(binaries(spark, None, None), SCHEMA, [formatted(NEW)]) == [None, None]
+    assert decoded(binaries(spark, None).limit(0), SCHEMA, [formatted(NEW)]) == []
+
+
+def test_a_column_that_no_format_has_is_an_error(spark: SparkSession) -> None:
+    frame, formats = binaries(spark, value(OLD, 2)), [formatted(OLD)]
+    with pytest.raises(PbioError, match=r"\[PBIO_UNFILLED\].*'unit'"):
+        decoded(frame, SCHEMA, formats)
+    assert decoded(frame, SCHEMA, formats, {"onUnfilled": "ignore"}) == [(2, None)]
 
 
 def test_options_and_types_are_checked_at_once(spark: SparkSession) -> None:

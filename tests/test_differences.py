@@ -38,7 +38,10 @@ def test_unknown_options_and_words(spark: SparkSession, readings: str, tmp_path:
 
 
 def test_a_schema_projects(spark: SparkSession, readings: str) -> None:
-    frame = spark.read.format("pbio").schema("unit STRING, absent INT, n BIGINT").load(readings)
+    frame = spark.read.format("pbio").schema("unit STRING, absent INT, n BIGINT")
+    with pytest.raises(AnalysisException, match=r"PBIO_UNFILLED.*'absent'"):
+        frame.load(readings).count()
+    frame = frame.option("onUnfilled", "ignore").load(readings)
     assert [tuple(row) for row in frame.collect()] == [("kPa", None, n) for n in range(3)]
 
 
@@ -78,7 +81,7 @@ def test_sql(spark: SparkSession, readings: str) -> None:
         spark.sql(made)
         kept = spark.read.format("pbio").load(readings)
         counts = [(spark.table("fresh").count(), spark.table("some_readings").count(), kept.count())]
-        spark.sql(f"INSERT INTO readings_table WITH (`path` = '{readings}') VALUES (9, 4.5D, 'kPa')")
+        spark.sql(f"INSERT INTO readings_table WITH (`path` = '{readings}', formatName = 'reading') VALUES (9, 4.5D, 'kPa')")
         counts += [(spark.table("fresh").count(), spark.table("some_readings").count(), kept.count())]
         assert counts == [(3, 3, 3), (4, 3, 3)]
     finally:
@@ -113,10 +116,11 @@ def test_a_thread_writes_once_the_session_is_active_there(spark: SparkSession, r
     assert spark.read.format("pbio").load(str(tmp_path / "out")).count() == 3
 
 
-def test_what_is_read_can_be_overwritten(spark: SparkSession, readings: str) -> None:
+def test_what_is_read_cannot_be_overwritten(spark: SparkSession, readings: str) -> None:
     frame = spark.read.format("pbio").load(readings)
-    frame.where("n > 0").write.format("pbio").mode("overwrite").save(readings)
-    assert sorted(row["n"] for row in spark.read.format("pbio").load(readings).collect()) == [1, 2]
+    with pytest.raises(PySparkException, match="PBIO_OVERWRITES_ITSELF"):
+        frame.where("n > 0").write.format("pbio").mode("overwrite").save(readings)
+    assert sorted(row["n"] for row in spark.read.format("pbio").load(readings).collect()) == [0, 1, 2]
 
 
 def test_hidden_files_are_read_when_they_are_named(spark: SparkSession, readings: str, tmp_path: Path) -> None:

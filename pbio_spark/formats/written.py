@@ -1,7 +1,7 @@
 r"""From columns to a record type that is written, under names that every FFS program can read.
 
 >>> import pyarrow as pa
->>> columns_to_record(pa.schema([("sum(x)", pa.int64())]), "totals")
+>>> columns_to_record(pa.schema([("sum(x)", pa.int64())]), "totals")  # doctest: +ELLIPSIS
 Traceback (most recent call last):
     ...
 pbio_spark.errors.PbioError: [PBIO_BAD_NAME] a field called 'sum(x)' ends FFS programs that read it: '(' begins ...

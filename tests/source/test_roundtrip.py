@@ -37,7 +37,7 @@ STRUCTS = """select * from values
     as t(st, structs, deep, cube)"""
 
 ODD_NAMES = (
-    """select 1 as `integer field`, 'x' as `größe`, array(1, 2) as `a[1]`, array(3) as `(b) `, map('k', 1) as `*`"""
+    """select 1 as `integer field`, 'x' as `größe`, array(1, 2) as `a[1]`, array(3) as `b) `, map('k', 1) as `*`"""
 )
 
 

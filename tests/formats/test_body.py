@@ -246,7 +246,7 @@ def wide(entry: Callable[[int], tuple[int, int, int, int]], strings: bytes, name
 NAMES = b"".join(b"%05d\0" % i for i in range(60_000))
 BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
     # Every field's name begins one byte later in one long text.
-    "overlapping names": (lambda: wide(lambda i: (i, 0, 4, 4 * i), b"x" * 60_000 + b"\0"), "texts .* overlap"),
+    "overlapping names": (lambda: wide(lambda i: (i, 0, 4, 4 * i), b"x" * 60_000 + b"\0"), "strings .* overlap"),
     # Every field has the same type string, which takes long to parse and whose size is always another.
     "one long type": (
         lambda: wide(lambda i: (6 * i, len(NAMES), i, 8 * i), NAMES + b"*" + b"P" * 500_000 + b"\0", len(NAMES) + 1),

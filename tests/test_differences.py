@@ -81,7 +81,8 @@ def test_sql(spark: SparkSession, readings: str) -> None:
         spark.sql(made)
         kept = spark.read.format("pbio").load(readings)
         counts = [(spark.table("fresh").count(), spark.table("some_readings").count(), kept.count())]
-        spark.sql(f"INSERT INTO readings_table WITH (`path` = '{readings}', formatName = 'reading') VALUES (9, 4.5D, 'kPa')")
+        target = f"readings_table WITH (`path` = '{readings}', formatName = 'reading')"
+        spark.sql(f"INSERT INTO {target} VALUES (9, 4.5D, 'kPa')")
         counts += [(spark.table("fresh").count(), spark.table("some_readings").count(), kept.count())]
         assert counts == [(3, 3, 3), (4, 3, 3)]
     finally:

@@ -13,7 +13,7 @@ import logging
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +24,7 @@ import numpy as np
 from ecode.native.cache import folder
 from pbio_spark.columns.chunks import Chunker
 from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
 from pbio_spark.formats.store import FolderStore, FormatStore
 from pbio_spark.paths import locate, opened
 from pbio_spark.source.listing import DataFile
@@ -89,6 +90,11 @@ def outline_files(files: Sequence[DataFile], options: Options, *, all_formats: b
 
     with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as pool:
         return list(pool.map(outline, files))
+
+
+def outlines_to_formats(outlines: Iterable[Outline]) -> tuple[Format, ...]:
+    """The formats that files describe, wanted or not, with records or without, in the order in which they were met."""
+    return tuple(dict.fromkeys(form for outline in outlines for form in outline.formats))
 
 
 def _outline(

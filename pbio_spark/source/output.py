@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -101,12 +100,11 @@ class OutputFile:
         view = memoryview(data)  # type: ignore[arg-type]
         self._file.write(view)
         if self._summed:
-            places = (0, *ends, view.nbytes)
-            for start, end in pairwise(places):
-                self._sum = crc32(view[start:end], self._sum)
-                if end in ends:
-                    self._sums.append(self._sum)
-                    self._sum = 0
+            start = 0
+            for end in ends:
+                self._sums.append(crc32(view[start:end], self._sum))
+                self._sum, start = 0, end
+            self._sum = crc32(view[start:], self._sum)
         self._size += view.nbytes
 
     def close(self) -> Written:

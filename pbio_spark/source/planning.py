@@ -15,7 +15,7 @@ from pbio_spark.columns.read import CORRUPT_TYPE, METADATA_TYPE
 from pbio_spark.formats import Format
 from pbio_spark.source.listing import DataFile, list_files, refuse_folder_of_spaces
 from pbio_spark.source.options import Options
-from pbio_spark.source.outlines import PARTITION_BYTES, cuts, outline_files
+from pbio_spark.source.outlines import PARTITION_BYTES, cuts, outline_files, outlines_to_formats
 from pbio_spark.source.partitions import partition_schema
 from pbio_spark.source.schema import check_names, infer_schema, wanted_formats
 from pbio_spark.wire.sidecar import Block, Outline, Point
@@ -100,7 +100,7 @@ class Scan:
     @property
     def described(self) -> tuple[Format, ...]:
         """All formats that were found, wanted or not, with records or without."""
-        return tuple(dict.fromkeys(form for outline in self.outlines for form in outline.formats))
+        return outlines_to_formats(self.outlines)
 
     def walked(self) -> Scan:
         """The same files looked at as far as `scanLimit` allows, for all formats in them."""

@@ -17,7 +17,7 @@ from pbio_spark.paths import find_entry, locate
 from pbio_spark.source.listing import list_files
 from pbio_spark.source.naming import find_format
 from pbio_spark.source.options import Options, machine_of, name_of, nulls_of, option_name
-from pbio_spark.source.outlines import outline_files
+from pbio_spark.source.outlines import outline_files, outlines_to_formats
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,8 +85,7 @@ def _find(options: Options, said: str, target: str | None) -> tuple[Format, tupl
 
 def _described(path: str) -> tuple[Format, ...]:
     """The formats that the files at a path describe, in the order in which they were met."""
-    outlines = outline_files(list_files((path,), Options()), Options(), all_formats=True)
-    return tuple(dict.fromkeys(form for outline in outlines for form in outline.formats))
+    return outlines_to_formats(outline_files(list_files((path,), Options()), Options(), all_formats=True))
 
 
 def _is_there(path: str) -> bool:

@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import fsspec
+import pyarrow as pa
 import pytest
 
 from ecode.types import FLOAT64, INT64, Array, Field, record
@@ -17,8 +19,9 @@ from pbio_spark.source.options import Options
 from pbio_spark.source.outlines import outline_files
 from pbio_spark.source.planning import plan_partitions, scan_files, scan_to_schema
 from pbio_spark.source.reader import read_splits
+from pbio_spark.source.writer import PbioWriter
 from pbio_spark.wire import FileWriter, Scanner
-from pbio_spark.wire.sidecar import STEP
+from pbio_spark.wire.sidecar import STEP, Outline
 from tests.cli.conftest import Ran
 
 Pbio = Callable[..., Ran]
@@ -90,3 +93,16 @@ def test_a_file_that_was_written_anew_has_no_checksums(path: Path, pbio: Pbio) -
     os.utime(path)
     assert read(path) == list(range(COUNT))
     assert pbio("verify", path).code == 0
+
+
+def test_a_writer_makes_the_checksums_that_a_look_at_the_file_makes(tmp_path: Path) -> None:
+    schema = pa.schema([("n", pa.int64()), ("text", pa.string())])
+    writer = PbioWriter(str(tmp_path / "out"), Options(checksums=True), schema, overwrite=False)
+    file = writer.output(fsspec.filesystem("file"), str(tmp_path), "a.ffs")
+    for _ in range(5):
+        file.add(writer.encoder.encode(pa.record_batch([range(3000), ["x" * 1000] * 3000], schema=schema)))
+    done = file.close()
+    assert len(done.points) == 3
+    outline = Outline(done.size, 0.0, (), (), done.points, True)
+    with (tmp_path / "a.ffs").open("rb") as source:
+        assert done.sums == outline.with_sums(source).sums

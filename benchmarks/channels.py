@@ -25,9 +25,9 @@ from benchmarks import Row, side_by_side
 from benchmarks.spark_scan import session
 from ecode.types import FLOAT64, INT32, INT64, STRING, Field, record
 from pbio_spark.channels import ChannelSpace, Columns, Position, Submission
-from pbio_spark.channels.entries import Data, DataFile, Entry, entry_to_json
-from pbio_spark.channels.groups import Group, Groups
-from pbio_spark.channels.log import entry_name
+from pbio_spark.channels.commits.entries import Data, DataFile, Entry, entry_to_json
+from pbio_spark.channels.commits.groups import Group, Groups
+from pbio_spark.channels.log.log import entry_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from benchmarks import Row
 from ecode.native import compile as compiler
 from ecode.types import FLOAT64, INT32, INT64, STRING, Array, Field, Record, record
-from pbio_spark.columns.converter import Converter
-from pbio_spark.columns.read import Wanted
-from pbio_spark.formats.arrow_schema import record_to_arrow
+from pbio_spark.columns.decode.converter import Converter
+from pbio_spark.columns.files.read import Wanted
+from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.layout import record_to_format
 
 FRESH = """
 import pickle, sys, time
-import numpy, pyarrow, pbio_spark.columns.converter as columns, llvmlite.binding
+import numpy, pyarrow, pbio_spark.columns.decode.converter as columns, llvmlite.binding
 shipped = sys.stdin.buffer.read()
 start = time.perf_counter()
 converter, record, header = pickle.loads(shipped)

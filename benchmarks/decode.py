@@ -11,9 +11,9 @@ import numpy as np
 
 from benchmarks import Row
 from benchmarks.ffs_rates import SIZES, Sample, decode_seconds, read_seconds, sample
-from pbio_spark.columns.converter import Decoder
-from pbio_spark.columns.read import Part, Wanted, read_batches
-from pbio_spark.formats.arrow_schema import record_to_arrow
+from pbio_spark.columns.decode.converter import Decoder
+from pbio_spark.columns.files.read import Part, Wanted, read_batches
+from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.wire import FileWriter
 
 BATCH = 32768

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from benchmarks import Row, side_by_side
 from benchmarks.ffs_rates import SIZES, encode_seconds, event, sample
-from pbio_spark.columns.encoder import Encoder, format_to_encoder
-from pbio_spark.formats.arrow_schema import record_to_arrow
+from pbio_spark.columns.encode.encoder import Encoder, format_to_encoder
+from pbio_spark.formats.arrow.schema import record_to_arrow
 
 BYTES = 48 << 20
 BATCH_BYTES = 4 << 20

@@ -19,9 +19,9 @@ from benchmarks import Row, side_by_side
 from benchmarks.readings import reading, readings, save
 from benchmarks.spark_scan import scan, session
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.source.listing import list_files
-from pbio_spark.source.options import Options
-from pbio_spark.source.outlines import file_to_outline
+from pbio_spark.source.files.listing import list_files
+from pbio_spark.source.files.outlines import file_to_outline
+from pbio_spark.source.options.options import Options
 from pbio_spark.wire.sidecar import write_sidecar
 
 SIZE = int(float(os.environ.get("PBIO_BENCH_GB", "2")) * 1e9)

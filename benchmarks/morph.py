@@ -23,13 +23,13 @@ from ecode.columns import BatchProgram, Column
 from ecode.columns.column import ITEMS
 from ecode.types import Record
 from morph import Rejection, compile_transform
-from pbio_spark.columns.encoder import format_to_encoder
-from pbio_spark.columns.made import MadeColumns
-from pbio_spark.columns.morpher import AnyConverter
-from pbio_spark.columns.read import Wanted
-from pbio_spark.columns.ways import Request
+from pbio_spark.columns.encode.encoder import format_to_encoder
+from pbio_spark.columns.files.read import Wanted
+from pbio_spark.columns.programs.converter import AnyConverter
+from pbio_spark.columns.programs.output import MadeColumns
+from pbio_spark.columns.programs.routes import Request
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow_schema import record_to_arrow
+from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.record_json import record_to_json

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from ecode.types import FLOAT64, INT32, STRING, Array, Field, Record, record
-from pbio_spark.columns.encoder import format_to_encoder
+from pbio_spark.columns.encode.encoder import format_to_encoder
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow_schema import record_to_arrow
+from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.wire import FileWriter
 
 FIXED = 72

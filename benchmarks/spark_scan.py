@@ -19,8 +19,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from benchmarks import Row, side_by_side
-from pbio_spark.columns.read import Part, Wanted, read_batches
-from pbio_spark.formats.arrow_schema import record_to_arrow
+from pbio_spark.columns.files.read import Part, Wanted, read_batches
+from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.wire import Scanner
 
 if TYPE_CHECKING:

@@ -34,17 +34,17 @@ from ecode.types import (
     Struct,
     Type,
 )
-from morph.convertible import INT128
+from morph.comparison.convertible import INT128
 from morph.errors import CODES as MORPH_CODES
 from pbio_spark.columns.numbers import field_to_conversion
 from pbio_spark.errors import CODES as PBIO_CODES
-from pbio_spark.formats.arrow_schema import DEFAULT, TABLE, Presentation, record_to_arrow
-from pbio_spark.formats.arrow_to_ddl import arrow_to_ddl
-from pbio_spark.formats.arrow_to_record import arrow_to_record
+from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_ddl
+from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
+from pbio_spark.formats.arrow.schema import DEFAULT, TABLE, Presentation, record_to_arrow
+from pbio_spark.formats.body.type_string import type_to_type_string
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.spark_names import BINARY, SPARK_NAMES
-from pbio_spark.formats.type_string import type_to_type_string
-from pbio_spark.source.options import Options, Scope, option_name
+from pbio_spark.source.options.options import Options, Scope, option_name
 
 DOCS = Path(__file__).parent
 

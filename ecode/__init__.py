@@ -11,23 +11,19 @@ The way of a program, in order:
 
     types            record types: what parameters look like
     environment      what a host hands to a program: parameters, functions, constants
-    description      the same, from JSON
     library          what programs have besides: mathematics, strings, attribute lists
-    lexer            text -> tokens
-    text_to_syntax   tokens -> syntax tree (`syntax`, made by `syntax_builder`), by the grammar `ecode.lark`
+    syntax           text -> syntax tree
     syntax_to_typed  syntax tree -> typed tree (`typed`)
     passes           checks and rewrites of the typed tree
-    analysis         what is known before a program runs; its costs are a `polynomial`
+    analysis         what is known before a program runs: whether it ends, what it costs
     interpreter      runs the typed tree: the oracle
-    typed_to_numba   typed tree -> the text of a kernel, reading and writing through `bindings`
+    typed_to_numba   typed tree -> the text of a kernel
     native           text -> machine code
     columns          programs over batches of columns
     program          `compile` and `Program`, which hold all of this together
     cli              the `ecode` command
 
-and what all of it uses: `arithmetic` (what C does to numbers), `layout` (sizes and offsets), `values` (plain Python
-values), `outcome` (what a call leaves behind), `printf`, `work` (what steps cost), `limits`, `errors`, `show` (trees as
-text), `suggest`.
+and what all of it uses: `semantics` (what C does), `outcome` (what a call leaves), `limits`, `errors`, `suggest`.
 """
 
 from __future__ import annotations

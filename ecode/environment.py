@@ -90,7 +90,7 @@ class Function:
         is_pure: the result depends on the arguments only, and nothing else happens.
         is_logged: name and arguments are appended to the call's log.
         needs_strings: an absent string as an argument ends the event (`index_out_of_range`).
-        cost: in units of work (`ecode.work`), whatever the arguments are.
+        cost: in units of work (`ecode.analysis.work`), whatever the arguments are.
         charge: what a call costs beyond that.
     """
 

@@ -29,7 +29,7 @@ class Limits:
         mistakes: diagnostics after which checking stops.
         local_bytes: memory of all local and static variables together, and of one record parameter without its
             dynamic arrays.
-        budget: work of one call, in the units of `ecode.work`: about one operation, or eight bytes copied.
+        budget: work of one call, in the units of `ecode.analysis.work`: about one operation, or eight bytes copied.
         kernel_lines, kernel_blocks: lines of generated text, and blocks in it (branches, loops, checks), that are
             compiled; what takes more is left to the interpreter.
         output_bytes: memory that one call may allocate: dynamic arrays, attribute lists, the log, static strings.

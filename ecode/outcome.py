@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from ecode.semantics.values import zero
 from ecode.typed import (
     Assign,
     CopyRecord,
@@ -22,7 +23,6 @@ from ecode.typed import (
     walk,
 )
 from ecode.types import STRING, Array, Ref
-from ecode.values import zero
 
 # The values of a program's static variables by name, as plain values. A dict: copy, save and restore it at will.
 Statics: TypeAlias = dict[str, Any]

@@ -13,13 +13,13 @@ from ecode.interpreter import Interpreter
 from ecode.limits import Limits
 from ecode.outcome import Keep, Outcome, Statics, initial_statics
 from ecode.passes import CHECKS, REWRITES
+from ecode.syntax.text_to_syntax import text_to_syntax
 from ecode.syntax_to_typed import syntax_to_typed
-from ecode.text_to_syntax import text_to_syntax
 from ecode.typed import TypedProgram
 from ecode.types import INT32, Basic, Record
 
 if TYPE_CHECKING:
-    from ecode.analysis import Analysis
+    from ecode.analysis.analyse import Analysis
     from ecode.columns import BatchProgram
 
 
@@ -113,7 +113,7 @@ class Program:
     @cached_property
     def analysis(self) -> Analysis:
         """What is known of the program before it runs."""
-        from ecode.analysis import analysed
+        from ecode.analysis.analyse import analysed
 
         return analysed(self.typed)
 
@@ -135,8 +135,8 @@ class Program:
         """Runs the program once, in the interpreter.
 
         Args:
-            inputs: a plain value for each parameter that is not an output (see `ecode.values`); a record may leave
-                fields out.
+            inputs: a plain value for each parameter that is not an output (see `ecode.semantics.values`); a record may
+                leave fields out.
             statics: the state, from `statics`; it is updated in place unless the call traps. None starts afresh.
             budget: units of work allowed.
 

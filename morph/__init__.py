@@ -11,23 +11,17 @@
 
 From the smallest question to the largest:
 
-    convertible   which field may become which
-    profile       a record type made ready for comparing
-    differences   Algorithm 1: diff, weight, mismatch ratio
-    policy        thresholds, weights, limits; the paper's and FFS's own
-    matcher       MaxMatch: of two sets of record types, the pair that fits best
-    transforms    E-code between formats, as a graph
-    field_map     which field fills which, defaults, what is dropped
-    resolver      Algorithm 2: the way of a format to a wanted type
-    resolution    its answer, as a value
-    ffs_rule      what the FFS library would choose
-    explain       an answer in a few lines
-    edits         how one record type becomes another
-    renames       fields that may only have changed their names
-    lineages      which format can become which
-    score_matrix  all against all
-    as_json       values to JSON and back
-    errors        errors and problems
+    comparison  how well one record type stands for another: Algorithm 1
+    policy      thresholds, weights, limits; the paper's and FFS's own
+    matcher     MaxMatch: of two sets of record types, the pair that fits best
+    transforms  E-code between formats, as a graph
+    field_map   which field fills which, defaults, what is dropped
+    resolver    Algorithm 2: the route from a format to a wanted type
+    resolution  its answer, as a value
+    explain     an answer in a few lines
+    evolution   how record types change: edits, renames, lineages, scores
+    as_json     values to JSON and back
+    errors      errors and problems
 
 It knows record types and E-code: no bytes, no Arrow, no Spark. What this module exports is imported when it is first
 used, and networkx when there is a graph: policies and answers alone must stay light.
@@ -39,16 +33,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from morph.differences import Comparison, compare, diff, mismatch_ratio, weight
-    from morph.edits import EditScript, edit_script
+    from morph.comparison.differences import Comparison, compare, diff, mismatch_ratio, weight
     from morph.errors import MorphError, Problem
+    from morph.evolution.edits import EditScript, edit_script
+    from morph.evolution.lineages import Lineage, lineage
+    from morph.evolution.score_matrix import Scores, scores
     from morph.field_map import FieldSource, StructMap, map_fields
-    from morph.lineages import Lineage, lineage
     from morph.matcher import maxmatch
     from morph.policy import FFS, PAPER, Criterion, Policy, Rule, policy_named
     from morph.resolution import Candidate, Rejection, Resolution, answer_from_json
     from morph.resolver import Resolver, resolve
-    from morph.score_matrix import Scores, scores
     from morph.transforms import Key, Route, Transform, TransformGraph, compile_transform
 
 __all__ = [
@@ -89,16 +83,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "differences": ("Comparison", "compare", "diff", "mismatch_ratio", "weight"),
-    "edits": ("EditScript", "edit_script"),
+    "comparison.differences": ("Comparison", "compare", "diff", "mismatch_ratio", "weight"),
+    "evolution.edits": ("EditScript", "edit_script"),
     "errors": ("MorphError", "Problem"),
     "field_map": ("FieldSource", "StructMap", "map_fields"),
-    "lineages": ("Lineage", "lineage"),
+    "evolution.lineages": ("Lineage", "lineage"),
     "matcher": ("maxmatch",),
     "policy": ("FFS", "PAPER", "Criterion", "Policy", "Rule", "policy_named"),
     "resolution": ("Candidate", "Rejection", "Resolution", "answer_from_json"),
     "resolver": ("Resolver", "resolve"),
-    "score_matrix": ("Scores", "scores"),
+    "evolution.score_matrix": ("Scores", "scores"),
     "transforms": ("Key", "Route", "Transform", "TransformGraph", "compile_transform"),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 
-from morph.differences import Comparison
+from morph.comparison.differences import Comparison
 from morph.field_map import StructMap
 from morph.resolution import Candidate, Rejection, Resolution, Verdict
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ecode.types import Basic, Default, Field, Record
-from morph.convertible import CONVERTIBLE, Conversions, extents_fit, field_fits, shape
+from morph.comparison.convertible import CONVERTIBLE, Conversions, extents_fit, field_fits, shape
 from morph.errors import check_pairs
 
 

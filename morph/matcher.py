@@ -14,9 +14,9 @@ from heapq import nsmallest
 from typing import Any
 
 from ecode.types import Record
-from morph.differences import Comparison, compare_profiles, profile_weight
+from morph.comparison.differences import Comparison, compare_profiles, profile_weight
+from morph.comparison.profile import Node, record_to_profile
 from morph.policy import PAPER, Criterion, Policy
-from morph.profile import Node, record_to_profile
 from morph.resolution import Candidate, Verdict
 from morph.transforms import Key
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ecode.suggest import did_you_mean
-from morph.convertible import CONVERTIBLE, SAME_KIND, Conversions
+from morph.comparison.convertible import CONVERTIBLE, SAME_KIND, Conversions
 from morph.errors import MorphError
 
 NOMINAL_SIZE = 100

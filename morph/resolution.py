@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Self, cast
 
 from morph.as_json import from_json, to_json
-from morph.differences import Comparison
+from morph.comparison.differences import Comparison
 from morph.errors import Problem
 from morph.field_map import StructMap
 from morph.transforms import Key, Route

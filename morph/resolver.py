@@ -20,9 +20,9 @@ from types import MappingProxyType
 
 from ecode.suggest import did_you_mean
 from ecode.types import Record
+from morph.comparison.ffs_rule import ffs_match
 from morph.errors import MorphError, Problem
 from morph.explain import describe
-from morph.ffs_rule import ffs_match
 from morph.field_map import StructMap, map_fields
 from morph.matcher import Matcher
 from morph.policy import PAPER, Policy, Rule

@@ -21,20 +21,20 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pyspark.sql.functions import arrow_udf
 from pyspark.sql.types import StructType
 
-from pbio_spark.columns.encoder import format_to_encoder
+from pbio_spark.columns.encode.encoder import format_to_encoder
 from pbio_spark.columns.values import ValueReader, structs_to_values
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow_to_ddl import arrow_to_spark_json
+from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_spark_json
 from pbio_spark.formats.store import FolderStore
 from pbio_spark.source.arrow import spark_to_arrow
-from pbio_spark.source.options import Options, Scope
-from pbio_spark.source.parse_options import parse_options
+from pbio_spark.source.options.options import Options, Scope
+from pbio_spark.source.options.parse import parse_options
+from pbio_spark.source.query.schema import check_names, infer_schema, is_wanted, several_formats
+from pbio_spark.source.query.unfilled import Unfilled
+from pbio_spark.source.query.wanted import options_to_wanted, with_converters, with_request
 from pbio_spark.source.reason_first import reason_first
-from pbio_spark.source.schema import check_names, infer_schema, is_wanted, several_formats
-from pbio_spark.source.unfilled import Unfilled
-from pbio_spark.source.wanted import options_to_wanted, with_converters, with_request
-from pbio_spark.source.write_format import formats_to_write
+from pbio_spark.source.write.write_format import formats_to_write
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

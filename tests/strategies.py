@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from ecode.types import Array, Basic, Field, Kind, Pointer, Record, Ref, Struct, Type, references
 from pbio_spark.formats import Format, StructLayout
-from pbio_spark.formats.body import layouts_to_body
+from pbio_spark.formats.body.layouts import layouts_to_body
+from pbio_spark.formats.body.type_string import SIZES
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.machine import MACHINES
-from pbio_spark.formats.type_string import SIZES
 
 NAMES = st.text(st.sampled_from("abcxyzABC_ 019é"), min_size=1, max_size=6).filter(
     lambda name: name == name.strip() and not name.isdecimal()

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ecode.bindings import Binding, Sink
 from ecode.columns.binding import ColumnBinding, Source
 from ecode.columns.column import TARGET, Column, set_lengths
 from ecode.columns.column import Buffer as Array
@@ -26,6 +25,7 @@ from ecode.outcome import Statics
 from ecode.program import Program
 from ecode.typed import Structs, ValueType
 from ecode.typed_to_numba import EventKernel, Keep, typed_to_numba
+from ecode.typed_to_numba.bindings import Binding, Sink
 from ecode.typed_to_numba.event import Shared
 from ecode.typed_to_numba.stages import Find, StageSink, exact
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ecode.arithmetic import plain
 from ecode.errors import ParameterError
 from ecode.interpreter.convert import nest
+from ecode.semantics.arithmetic import plain
+from ecode.semantics.values import zero
 from ecode.typed import Structs, ValueType
 from ecode.types import STRING, Array, Basic, Pointer, Ref
-from ecode.values import zero
 
 Buffer = npt.NDArray[Any]
 
@@ -61,7 +61,7 @@ def static_count(array: Array) -> int:
 
 
 def columns_of(values: Sequence[Any], type_: ValueType, structs: Structs) -> Column:
-    """Plain Python values (see `ecode.values`) as a column.
+    """Plain Python values (see `ecode.semantics.values`) as a column.
 
     Raises:
         ParameterError: a value does not fit the type.

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ecode.arithmetic import plain
 from ecode.columns.binding import Source
 from ecode.columns.column import ITEMS, Buffer, Column, dtype_of, static_count
 from ecode.errors import ParameterError
+from ecode.semantics.arithmetic import plain
 from ecode.typed import Structs, ValueType
 from ecode.types import STRING, Array, Basic, Pointer, Ref
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ecode.arithmetic import plain
-from ecode.bindings import Reader, Site, Written
 from ecode.columns.column import ITEMS, TARGET, static_count
 from ecode.errors import NotCompilable, TrapKind
+from ecode.semantics.arithmetic import plain
 from ecode.typed import ValueType
+from ecode.typed_to_numba.bindings import Reader, Site, Written
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.typed_to_numba.event import MOST_COPIES
 from ecode.typed_to_numba.stored import extent_of, load_name, total

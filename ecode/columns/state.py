@@ -6,11 +6,11 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ecode import printf
-from ecode.arithmetic import plain
-from ecode.layout import MEMORY_LAYOUT
+from ecode.semantics import printf
+from ecode.semantics.arithmetic import plain
+from ecode.semantics.layout import MEMORY_LAYOUT
 from ecode.typed import Structs, ValueType
-from ecode.typed_to_numba.calls import LOG_ABSENT, LOG_FLOAT, LOG_TEXT, LOG_UNSIGNED
+from ecode.typed_to_numba.nodes.calls import LOG_ABSENT, LOG_FLOAT, LOG_TEXT, LOG_UNSIGNED
 from ecode.types import STRING, Array, Basic, Ref
 
 _FORMATS = {

@@ -1,4 +1,4 @@
-"""Plain Python values to the interpreter's memory and back (see `ecode.values` for what is plain)."""
+"""Plain Python values to the interpreter's memory and back (see `ecode.semantics.values` for what is plain)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ecode.arithmetic import limits, plain, round_single
 from ecode.errors import ParameterError, TrapKind
 from ecode.interpreter.memory import PointerValue, RecordValue, Text, Trapped, fresh
+from ecode.semantics.arithmetic import limits, plain, round_single
 from ecode.typed import Structs, ValueType
 from ecode.types import FLOAT32, Array, Basic, Field, Kind, Pointer, Ref
 

@@ -6,8 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from ecode import printf
-from ecode.arithmetic import compute, convert, is_floating, limits, round_single, wrap
+from ecode.analysis.work import BYTES, Work, shortest_text
 from ecode.environment import Function
 from ecode.errors import TrapKind, index_detail
 from ecode.interpreter.memory import (
@@ -24,7 +23,9 @@ from ecode.interpreter.memory import (
     total,
 )
 from ecode.interpreter.places import address, character, location, position, value_at
-from ecode.layout import align
+from ecode.semantics import printf
+from ecode.semantics.arithmetic import compute, convert, is_floating, limits, round_single, wrap
+from ecode.semantics.layout import align
 from ecode.typed import (
     AddressOf,
     Arithmetic,
@@ -58,7 +59,6 @@ from ecode.typed import (
     value_text,
 )
 from ecode.types import FLOAT64, STRING, Array, Basic, Kind, Pointer, Ref
-from ecode.work import BYTES, Work, shortest_text
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,

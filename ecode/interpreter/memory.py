@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ecode.errors import TrapKind
-from ecode.layout import MEMORY_LAYOUT, align
+from ecode.semantics.layout import MEMORY_LAYOUT, align
 from ecode.typed import Structs, ValueType
 from ecode.types import Array, Basic, Kind, Ref
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ecode.analysis.work import BYTES
 from ecode.environment import Mode
 from ecode.errors import ParameterError, Trap, trap_at
 from ecode.interpreter.convert import to_memory, to_plain
@@ -15,7 +16,6 @@ from ecode.limits import Limits
 from ecode.outcome import Outcome, Statics, static_names, stores_texts, text_bytes
 from ecode.typed import TypedProgram
 from ecode.types import STRING, Record
-from ecode.work import BYTES
 
 
 class Interpreter:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 
-from ecode.arithmetic import limits
 from ecode.interpreter.expressions import Expressions
 from ecode.interpreter.memory import Code, Frame, clear, spend
+from ecode.semantics.arithmetic import limits
 from ecode.typed import Block, Break, Continue, Counted, Declare, Evaluate, If, Jump, Loop, Machine, Return, Statement
 from ecode.types import Basic
 

@@ -1,11 +1,11 @@
-"""Says what each loop, each jump back and the program itself cost by their text (`ecode.work`)."""
+"""Says what each loop, each jump back and the program itself cost by their text (`ecode.analysis.work`)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from ecode.analysis.work import Work, fixed_work
 from ecode.typed import Block, If, Jump, Loop, Machine, Statement, TypedProgram, walk
-from ecode.work import Work, fixed_work
 
 FREE = 10_000
 """A program without loops, and without anything whose cost the event decides, is not charged for less than this."""

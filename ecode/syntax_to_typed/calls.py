@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ecode import printf
-from ecode.arithmetic import promote
 from ecode.environment import Function
+from ecode.semantics import printf
+from ecode.semantics.arithmetic import promote
 from ecode.syntax_to_typed.context import Context
 from ecode.syntax_to_typed.conversions import assignable, called, number_type, to_number
 from ecode.typed import ATTR_LIST, Call, Constant, Expression, ValueType

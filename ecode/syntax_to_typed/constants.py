@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ecode import syntax
-from ecode.arithmetic import Number, compare, compute, convert, wrap
+from ecode.semantics.arithmetic import Number, compare, compute, convert, wrap
+from ecode.syntax import tree as syntax
 from ecode.syntax_to_typed.context import Context
 from ecode.typed import Arithmetic, Choice, Compare, Constant, Convert, Expression, Invert, Logical, Negate, Not
 

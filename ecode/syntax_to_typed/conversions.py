@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ecode.arithmetic import convert, plain
+from ecode.semantics.arithmetic import convert, plain
 from ecode.syntax_to_typed.context import Context
 from ecode.typed import Constant, Convert, Expression, StringPointer, ValueType
 from ecode.types import CHAR, INT64, STRING, Basic, Kind, Pointer, Ref

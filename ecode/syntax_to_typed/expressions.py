@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ecode import syntax
-from ecode.arithmetic import limits, promote, usual
 from ecode.environment import Function, Mode, Param
-from ecode.layout import C_LAYOUT
+from ecode.semantics.arithmetic import limits, promote, usual
+from ecode.semantics.layout import C_LAYOUT
 from ecode.suggest import did_you_mean
+from ecode.syntax import tree as syntax
 from ecode.syntax_to_typed import operators
 from ecode.syntax_to_typed.calls import call
 from ecode.syntax_to_typed.context import Context

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ecode import syntax
+from ecode.syntax import tree as syntax
 from ecode.syntax_to_typed import constants
 from ecode.syntax_to_typed.context import Context
 from ecode.syntax_to_typed.expressions import assign, copy_record, field, place, resolve, value

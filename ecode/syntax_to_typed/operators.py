@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ecode.arithmetic import is_floating, promote, usual
+from ecode.semantics.arithmetic import is_floating, promote, usual
 from ecode.syntax_to_typed.context import Context
 from ecode.syntax_to_typed.conversions import called, is_integer, is_null, number_type, to_index, to_number
 from ecode.typed import (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ecode.errors import ParameterError
-from ecode.layout import C_LAYOUT, MEMORY_LAYOUT
 from ecode.limits import Limits
+from ecode.semantics.layout import C_LAYOUT, MEMORY_LAYOUT
 from ecode.syntax_to_typed.context import Context
 from ecode.types import Array, Basic, Field, Kind, Pointer, Record, Ref, Struct, Type, references
 

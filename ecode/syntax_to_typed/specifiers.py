@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from ecode import syntax
 from ecode.errors import Category
-from ecode.layout import MEMORY_LAYOUT
+from ecode.semantics.layout import MEMORY_LAYOUT
+from ecode.syntax import tree as syntax
 from ecode.syntax_to_typed import constants
 from ecode.syntax_to_typed.context import Context, Mistake
 from ecode.typed import Constant, Opaque, ValueType

@@ -7,11 +7,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ecode import syntax
-from ecode.arithmetic import limits as limits_of
 from ecode.environment import Function, Mode, Param
 from ecode.errors import Diagnostic, ParameterError
 from ecode.limits import Limits
+from ecode.semantics.arithmetic import limits as limits_of
+from ecode.semantics.values import zero
+from ecode.syntax import tree as syntax
 from ecode.syntax_to_typed import constants, operators
 from ecode.syntax_to_typed.context import Context, Mistake, Poisoned
 from ecode.syntax_to_typed.conversions import assignable, number_type
@@ -45,7 +46,6 @@ from ecode.typed import (
     Variable,
 )
 from ecode.types import INT32, INT64, STRING, UINT64, Array, Basic, Record, Ref
-from ecode.values import zero
 
 
 def syntax_to_typed(

@@ -1,17 +1,15 @@
 """Typed tree to the text of a kernel for numba.
 
-emitter.py      lines, temporaries, traps, names
-numbers.py      arithmetic as text
-stored.py       the program's own storage: Python variables where possible, memory elsewhere
-code.py         what is known while a program is written; operands in order
-places.py       places, and the checks on the way to them
-copying.py      deep copies
-calls.py        functions, the log, attribute lists
-expressions.py  expressions
-statements.py   statements
-statics.py      static variables
-prelude.py      helper functions
-event.py        all of it, and the loop over events around it; the entry
+event     all of it, and the loop over events around it; the entry
+stages    several programs, one after another, as one kernel
+bindings  where the fields of a parameter live, as text
+code      what is known while a program is written; operands in order
+emitter   lines, temporaries, traps, names
+numbers   arithmetic as text; `fitting` is which numbers fit where
+stored    the program's own storage: Python variables where possible, memory elsewhere
+statics   static variables
+nodes     nodes of the typed tree -> text
+prelude   helper functions
 """
 
 from ecode.outcome import Keep

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from ecode.bindings import Reader, Site
+from ecode.analysis.work import Work
 from ecode.errors import TrapKind
 from ecode.typed import Convert, Expression, FieldOf, Local, Parameter, Place, Read, TypedProgram, Variable
+from ecode.typed_to_numba.bindings import Reader, Site
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.typed_to_numba.stored import Memory, Stored, StoredSite, plus
 from ecode.types import INT64, Field
-from ecode.work import Work
 
 # The value of an expression: one text for a number or handle, two for a string, three for a pointer.
 Parts = tuple[str, ...]

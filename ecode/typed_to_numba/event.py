@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ecode.arithmetic import plain
-from ecode.bindings import Binding, Sink, Written
 from ecode.environment import Mode
 from ecode.limits import Limits
 from ecode.outcome import Keep
 from ecode.passes.written_fields import written_fields
+from ecode.semantics.arithmetic import plain
 from ecode.typed import (
     AddressOf,
     Block,
@@ -40,11 +39,12 @@ from ecode.typed import (
     root,
     walk,
 )
+from ecode.typed_to_numba.bindings import Binding, Sink, Written
 from ecode.typed_to_numba.code import Code, Literals, Parts, static_path
-from ecode.typed_to_numba.copying import copy_value
 from ecode.typed_to_numba.emitter import DROPPED, FIRST_TRAP, PASSED, Emitter, TrapSite
+from ecode.typed_to_numba.nodes.copying import copy_value
+from ecode.typed_to_numba.nodes.statements import write
 from ecode.typed_to_numba.prelude import helpers
-from ecode.typed_to_numba.statements import write
 from ecode.typed_to_numba.statics import StaticsText
 from ecode.typed_to_numba.stored import Memory, Scattered, Stored, cast
 from ecode.types import STRING, Array, Basic, Pointer, Record

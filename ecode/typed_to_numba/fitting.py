@@ -6,8 +6,8 @@ may pass: a value that the other type does not have ends the event as a bad reco
 
 from __future__ import annotations
 
-from ecode.arithmetic import is_floating, is_signed, limits
 from ecode.errors import TrapKind
+from ecode.semantics.arithmetic import is_floating, is_signed, limits
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.types import Basic
 

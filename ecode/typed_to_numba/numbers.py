@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ecode.arithmetic import is_floating, is_signed, limits
+from ecode.semantics.arithmetic import is_floating, is_signed, limits
 from ecode.types import FLOAT32, UINT64, Basic
 
 _BITS = (1 << 64) - 1

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from ecode.arithmetic import plain
-from ecode.bindings import Binding, Reader, Sink, Site, Written
 from ecode.environment import Mode
 from ecode.errors import NotCompilable, ParameterError
 from ecode.limits import Limits
 from ecode.outcome import Keep
+from ecode.semantics.arithmetic import plain
 from ecode.typed import Structs, TypedProgram, ValueType
 from ecode.typed_to_numba import numbers
+from ecode.typed_to_numba.bindings import Binding, Reader, Sink, Site, Written
 from ecode.typed_to_numba.code import Literals
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.typed_to_numba.event import Event, Shared

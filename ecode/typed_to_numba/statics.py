@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ecode.layout import MEMORY_LAYOUT
 from ecode.outcome import holds_texts, static_names, stores_texts
+from ecode.semantics.layout import MEMORY_LAYOUT
 from ecode.typed import ValueType, Variable
 from ecode.typed_to_numba.code import Code
 from ecode.typed_to_numba.stored import InMemory, Memory, Scattered

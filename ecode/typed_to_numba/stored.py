@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ecode.arithmetic import plain
 from ecode.errors import TrapKind
-from ecode.layout import MEMORY_LAYOUT, align
+from ecode.semantics.arithmetic import plain
+from ecode.semantics.layout import MEMORY_LAYOUT, align
 from ecode.typed import Structs, ValueType
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.types import FLOAT32, FLOAT64, STRING, Array, Basic, Field, Kind, Pointer, Ref

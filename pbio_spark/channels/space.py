@@ -14,23 +14,23 @@ from datetime import timedelta
 from typing import Any, Literal, Self
 
 from ecode.limits import SOURCE_WORK
-from pbio_spark.channels import subscribers
 from pbio_spark.channels.channel import Channel
-from pbio_spark.channels.checked import check_name, check_transaction, keep_to_value
-from pbio_spark.channels.delivery import SYNC_TIMEOUT, seconds_to_wait, wait_for_subscribers
-from pbio_spark.channels.derivation import Deriver, check_parameters
-from pbio_spark.channels.entries import Change, Create, Data, Derivation, Drop
-from pbio_spark.channels.files import Folder
-from pbio_spark.channels.history import History
-from pbio_spark.channels.log import FolderLog
+from pbio_spark.channels.commits.checked import check_name, check_transaction, keep_to_value
+from pbio_spark.channels.commits.entries import Change, Create, Data, Derivation, Drop
+from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.log.history import History
+from pbio_spark.channels.log.log import FolderLog
+from pbio_spark.channels.log.root import make_root, no_space_to_error, read_id
+from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.position import Position
-from pbio_spark.channels.prepare import Find, Preparer
-from pbio_spark.channels.publishing import Published, publish
-from pbio_spark.channels.retention import Removed, compact, vacuum
-from pbio_spark.channels.root import make_root, no_space_to_error, read_id
-from pbio_spark.channels.state import ChannelInfo, State
-from pbio_spark.channels.submission import AnyType, Submission, type_to_format
-from pbio_spark.channels.subscribers import Subscriber
+from pbio_spark.channels.publish.commit import Published, publish
+from pbio_spark.channels.publish.delivery import SYNC_TIMEOUT, seconds_to_wait, wait_for_subscribers
+from pbio_spark.channels.publish.derivation import Deriver, check_parameters
+from pbio_spark.channels.publish.prepare import Find, Preparer
+from pbio_spark.channels.publish.submission import AnyType, Submission, type_to_format
+from pbio_spark.channels.subscribe import subscribers
+from pbio_spark.channels.subscribe.subscribers import Subscriber
+from pbio_spark.channels.upkeep.retention import Removed, compact, vacuum
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FolderStore

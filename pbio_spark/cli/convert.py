@@ -20,9 +20,9 @@ from pbio_spark.paths import is_local, locate
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pbio_spark.columns.read import Wanted
+    from pbio_spark.columns.files.read import Wanted
     from pbio_spark.formats import Format
-    from pbio_spark.formats.opt_info import Nulls
+    from pbio_spark.formats.body.opt_info import Nulls
 
 
 class NullsWay(StrEnum):
@@ -103,7 +103,7 @@ def convert(
 
 def rows_of_records(paths: list[str]) -> Iterator[dict[str, Any]]:
     """The records of files, which have one name, as rows."""
-    from pbio_spark.columns.read import Part, read_batches
+    from pbio_spark.columns.files.read import Part, read_batches
 
     wanted = _wanted(paths, None, -1)
     for path in paths:
@@ -114,8 +114,8 @@ def rows_of_records(paths: list[str]) -> Iterator[dict[str, Any]]:
 
 def _wanted(paths: list[str], name: str | None, depth: int) -> Wanted:
     """The columns of the records of one name. Raises PBIO_SEVERAL_FORMATS."""
-    from pbio_spark.columns.read import Wanted
-    from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
+    from pbio_spark.columns.files.read import Wanted
+    from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 
     found = Contents()
     each_file(paths, found.add)
@@ -130,7 +130,7 @@ def _wanted(paths: list[str], name: str | None, depth: int) -> Wanted:
 
 def _to_columns(paths: list[str], partial: str, kind: Target, name: str | None, depth: int) -> tuple[int, str]:
     """Write the records of one name as columns. Returns how many, and of what name."""
-    from pbio_spark.columns.read import Part, read_batches
+    from pbio_spark.columns.files.read import Part, read_batches
 
     wanted = _wanted(paths, name, depth)
     rows = 0
@@ -148,7 +148,7 @@ def _to_columns(paths: list[str], partial: str, kind: Target, name: str | None, 
 def _to_records(paths: Sequence[str], partial: str, form: Format, schema: pa.Schema, null_value: str | None) -> int:
     """Write JSON lines as records. Returns how many."""
     from pbio_spark.cli.from_json import write_pbio
-    from pbio_spark.columns.null_value import null_replacement
+    from pbio_spark.columns.encode.null_value import null_replacement
 
     try:
         value = None if null_value is None else null_replacement(null_value)
@@ -162,9 +162,9 @@ def _record_type(
 ) -> tuple[Format, pa.Schema]:
     """The format for JSON lines, and its columns."""
     from pbio_spark.cli.from_json import infer
-    from pbio_spark.formats.arrow_schema import record_to_arrow
+    from pbio_spark.formats.arrow.schema import record_to_arrow
+    from pbio_spark.formats.arrow.written import columns_to_record, writable
     from pbio_spark.formats.layout import record_to_format
-    from pbio_spark.formats.written import columns_to_record, writable
 
     if type_ is not None and like is not None:
         raise typer.BadParameter("only one of --type and --like")

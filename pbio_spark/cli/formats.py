@@ -162,8 +162,8 @@ def _said(notes: Notes) -> Iterator[str]:
 def _to_text(record: Record, depth: int, spark: bool, arrow: bool, json: bool) -> str:
     if not (spark or arrow or json):
         return printable_lines("\n".join(_struct_to_text(struct) for struct in record.structs))
-    from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
-    from pbio_spark.formats.arrow_to_ddl import arrow_to_ddl, arrow_to_spark_json
+    from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_ddl, arrow_to_spark_json
+    from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 
     columns = record_to_arrow(record, Presentation(recursive_depth=depth))
     if arrow:

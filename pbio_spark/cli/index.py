@@ -25,9 +25,9 @@ def index(
       pbio index readings.ffs
     """
     from pbio_spark.paths import locate, opened
-    from pbio_spark.source.listing import list_files
-    from pbio_spark.source.options import Options
-    from pbio_spark.source.outlines import file_to_outline
+    from pbio_spark.source.files.listing import list_files
+    from pbio_spark.source.files.outlines import file_to_outline
+    from pbio_spark.source.options.options import Options
     from pbio_spark.wire.sidecar import write_sidecar
 
     failed = False

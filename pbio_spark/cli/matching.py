@@ -16,8 +16,8 @@ import typer
 from ecode.suggest import did_you_mean
 from morph import FFS, Policy, Resolution, Resolver, compare, edit_script
 from morph import lineage as graph_to_lineage
+from morph.evolution.renames import suspected_renames
 from morph.explain import describe
-from morph.renames import suspected_renames
 from morph.transforms import record_to_meaning
 from pbio_spark.cli.console import Files, each_file, printable, printable_lines, table
 from pbio_spark.cli.formats import Contents

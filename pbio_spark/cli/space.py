@@ -15,7 +15,7 @@ from pbio_spark.cli.matching import one_format
 
 if TYPE_CHECKING:
     from pbio_spark.channels import ChannelSpace, Event
-    from pbio_spark.channels.subscription import Start
+    from pbio_spark.channels.subscribe.subscription import Start
 
 app = typer.Typer(help="Channel spaces: named, typed streams of events in a folder.", no_args_is_help=True)
 
@@ -117,7 +117,7 @@ def publish(
     """
     from pbio_spark.cli.convert import rows_of_records
     from pbio_spark.cli.from_json import is_lines, json_to_batch, rows_of
-    from pbio_spark.formats.arrow_schema import record_to_arrow
+    from pbio_spark.formats.arrow.schema import record_to_arrow
 
     channel = _open(root).channel(name)
     schema = record_to_arrow(channel.format.record)
@@ -177,8 +177,8 @@ def describe(root: Root, name: Name) -> None:
     Example:
       pbio space describe space readings
     """
-    from pbio_spark.channels.expiry import expired
-    from pbio_spark.channels.submission import to_datetime
+    from pbio_spark.channels.publish.submission import to_datetime
+    from pbio_spark.channels.upkeep.expiry import expired
 
     space = _open(root)
     channel = space.channel(name)
@@ -286,7 +286,7 @@ def verify(root: Root) -> None:
     Example:
       pbio space verify space
     """
-    from pbio_spark.channels.check import leftovers, problems
+    from pbio_spark.channels.upkeep.check import leftovers, problems
 
     space = _open(root)
     found = 0

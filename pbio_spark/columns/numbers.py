@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from ecode.types import UINT64, Basic, Kind, Notes
-from morph.convertible import INT128, Meaning, meaning_fits
+from morph.comparison.convertible import INT128, Meaning, meaning_fits
 from pbio_spark.columns.lossless import Mask, Numbers, beyond_precision, numbers_to_array
-from pbio_spark.formats.arrow_schema import decimal_type, is_known
+from pbio_spark.formats.arrow.schema import decimal_type, is_known
 
 __all__ = ["INT128", "Conversion", "field_to_conversion"]
 

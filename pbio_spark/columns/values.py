@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pbio_spark.columns.chunks import Chunker
-from pbio_spark.columns.encoder import Encoder
-from pbio_spark.columns.read import BatchMaker, Part, Wanted
+from pbio_spark.columns.encode.encoder import Encoder
+from pbio_spark.columns.files.chunks import Chunker
+from pbio_spark.columns.files.read import BatchMaker, Part, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.wire import MAGIC, Kind
 

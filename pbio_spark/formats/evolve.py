@@ -15,9 +15,9 @@ from dataclasses import replace
 
 from morph import MorphError, compile_transform
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.body import layouts_to_body
+from pbio_spark.formats.body.layouts import layouts_to_body
+from pbio_spark.formats.body.opt_info import EVOL, Transform, transform_to_opt_info
 from pbio_spark.formats.format import Format
-from pbio_spark.formats.opt_info import EVOL, Transform, transform_to_opt_info
 
 
 def evolve(old: Format, new: Format, ecode: str) -> Format:

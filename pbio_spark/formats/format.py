@@ -21,13 +21,13 @@ from typing import Any, Self
 from ecode.errors import valid_text
 from ecode.types import Notes, Record
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.body import Layouts, body_to_layouts, layouts_to_body
-from pbio_spark.formats.layouts_to_record import layouts_to_record, recursive_structs, variant_structs
-from pbio_spark.formats.lookup3 import format_id, id_length
+from pbio_spark.formats.body.layouts import Layouts, body_to_layouts, layouts_to_body
+from pbio_spark.formats.body.layouts_to_record import layouts_to_record, recursive_structs, variant_structs
+from pbio_spark.formats.body.lookup3 import format_id, id_length
+from pbio_spark.formats.body.opt_info import Transform, opt_info_to_transforms
+from pbio_spark.formats.body.registration import register
+from pbio_spark.formats.body.struct_layout import FieldLayout, OptInfo, StructLayout
 from pbio_spark.formats.machine import ByteOrder, machine_named
-from pbio_spark.formats.opt_info import Transform, opt_info_to_transforms
-from pbio_spark.formats.registration import register
-from pbio_spark.formats.struct_layout import FieldLayout, OptInfo, StructLayout
 
 __all__ = ["FieldLayout", "Format", "OptInfo", "StructLayout"]
 

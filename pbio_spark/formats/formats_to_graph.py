@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from morph import Problem, Transform, TransformGraph, lineage
-from morph.lineages import Relative
+from morph.evolution.lineages import Relative
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.format import Format
 from pbio_spark.formats.store import FormatStore

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping
 
 from ecode.types import STRING, Array, Field, Pointer, Record, Ref, Struct, Type
 from pbio_spark.errors import PbioError
+from pbio_spark.formats.body.opt_info import notes_to_opt_info
+from pbio_spark.formats.body.slots import innermost_first, slot_alignment, slot_size
+from pbio_spark.formats.body.struct_layout import FieldLayout, OptInfo, StructLayout
+from pbio_spark.formats.body.type_string import shorten, type_string_to_type, type_to_type_string
 from pbio_spark.formats.format import Format
 from pbio_spark.formats.machine import machine_named
-from pbio_spark.formats.opt_info import notes_to_opt_info
-from pbio_spark.formats.slots import innermost_first, slot_alignment, slot_size
-from pbio_spark.formats.struct_layout import FieldLayout, OptInfo, StructLayout
-from pbio_spark.formats.type_string import shorten, type_string_to_type, type_to_type_string
 
 
 def record_to_format(

@@ -21,10 +21,10 @@ from itertools import count
 from typing import TypeAlias, TypeVar
 
 from ecode.types import CHAR, INT64, STRING, Array, Basic, Field, Kind, Notes, Pointer, Record, Ref, Struct, Type
-from morph.convertible import DECIMAL
+from morph.comparison.convertible import DECIMAL
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.opt_info import null_fields
-from pbio_spark.formats.type_string import shorten
+from pbio_spark.formats.body.opt_info import null_fields
+from pbio_spark.formats.body.type_string import shorten
 
 T = TypeVar("T")
 Symbols: TypeAlias = tuple[tuple[str, int], ...]

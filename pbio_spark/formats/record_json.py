@@ -33,9 +33,9 @@ from typing import Any, NoReturn
 from ecode.suggest import did_you_mean
 from ecode.types import CHAR, INT32, STRING, Array, Basic, Field, Kind, Notes, Pointer, Record, Ref, Struct, Type
 from pbio_spark.errors import PbioError
+from pbio_spark.formats.body.type_string import SIZES
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.spark_names import BINARY, SPARK_NAMES, spark_type
-from pbio_spark.formats.type_string import SIZES
 
 BASICS: dict[str, Basic] = {
     str(basic): basic for kind, sizes in SIZES.items() for basic in (Basic(kind, size) for size in sizes)

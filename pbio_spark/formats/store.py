@@ -11,7 +11,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from pbio_spark.disk import create_file, definite, open_file, sync_folder
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.body import MAX_BODY
+from pbio_spark.formats.body.layouts import MAX_BODY
 from pbio_spark.formats.format import Format
 from pbio_spark.paths import locate, move_file, trouble
 

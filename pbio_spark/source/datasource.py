@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
 from pbio_spark.errors import PbioError
-from pbio_spark.source.options import Scope
-from pbio_spark.source.parse_options import parse_options, paths_of, space_of
+from pbio_spark.source.options.options import Scope
+from pbio_spark.source.options.parse import parse_options, paths_of, space_of
 from pbio_spark.source.reason_first import RefusedStream, in_worker, says_reason_first
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from pbio_spark.source.channel_reader import ChannelReader
-    from pbio_spark.source.channel_stream import ChannelStreamReader
-    from pbio_spark.source.channel_writer import ChannelStreamWriter, ChannelWriter
-    from pbio_spark.source.planning import Scan
-    from pbio_spark.source.reader import PbioReader
-    from pbio_spark.source.stream import PbioStreamReader
-    from pbio_spark.source.writer import PbioWriter
+    from pbio_spark.source.channels.reader import ChannelReader
+    from pbio_spark.source.channels.stream import ChannelStreamReader
+    from pbio_spark.source.channels.writer import ChannelStreamWriter, ChannelWriter
+    from pbio_spark.source.files.planning import Scan
+    from pbio_spark.source.files.reader import PbioReader
+    from pbio_spark.source.follow.stream import PbioStreamReader
+    from pbio_spark.source.write.writer import PbioWriter
 
 
 @says_reason_first
@@ -48,14 +48,14 @@ class PbioDataSource(DataSource):
         """The columns of the files, where the user gave none. Raises what `scan_files` and `scan_to_schema` raise."""
         from pyspark.sql.types import StructType
 
-        from pbio_spark.formats.arrow_to_ddl import arrow_to_spark_json
-        from pbio_spark.source.planning import scan_files, scan_to_schema
+        from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_spark_json
+        from pbio_spark.source.files.planning import scan_files, scan_to_schema
 
         options = parse_options(self.options, Scope.READ, Scope.STREAM)
         self._is_inferred = True
         if options.reads_channels:
-            from pbio_spark.source.channel_log import ChannelLog
-            from pbio_spark.source.channel_plan import channels_to_schema
+            from pbio_spark.source.channels.log import ChannelLog
+            from pbio_spark.source.channels.plan import channels_to_schema
 
             columns = channels_to_schema(ChannelLog(space_of(self.options), options), options)
         else:
@@ -65,13 +65,13 @@ class PbioDataSource(DataSource):
 
     def reader(self, schema: StructType) -> PbioReader | ChannelReader:
         from pbio_spark.source.arrow import spark_to_arrow
-        from pbio_spark.source.planning import scan_files
-        from pbio_spark.source.reader import PbioReader
-        from pbio_spark.source.request import is_request
+        from pbio_spark.source.files.planning import scan_files
+        from pbio_spark.source.files.reader import PbioReader
+        from pbio_spark.source.query.request import is_request
 
         options = parse_options(self.options, Scope.READ)
         if options.reads_channels:
-            from pbio_spark.source.channel_reader import ChannelReader
+            from pbio_spark.source.channels.reader import ChannelReader
 
             return ChannelReader(
                 space_of(self.options), options, spark_to_arrow(schema), is_projection=not self._is_inferred
@@ -89,11 +89,11 @@ class PbioDataSource(DataSource):
 
     def _stream_reader(self, schema: StructType) -> PbioStreamReader | ChannelStreamReader:
         from pbio_spark.source.arrow import spark_to_arrow
-        from pbio_spark.source.stream import PbioStreamReader
+        from pbio_spark.source.follow.stream import PbioStreamReader
 
         options = parse_options(self.options, Scope.STREAM)
         if options.reads_channels:
-            from pbio_spark.source.channel_stream import ChannelStreamReader
+            from pbio_spark.source.channels.stream import ChannelStreamReader
 
             return ChannelStreamReader(
                 space_of(self.options), options, spark_to_arrow(schema), is_projection=not self._is_inferred
@@ -108,12 +108,12 @@ class PbioDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> PbioWriter | ChannelWriter:
         from pbio_spark.source.arrow import spark_to_arrow
-        from pbio_spark.source.writer import PbioWriter
+        from pbio_spark.source.write.writer import PbioWriter
 
         (path,) = paths_of(self.options)
         options = parse_options(self.options, Scope.WRITE)
         if options.writes_channels:
-            from pbio_spark.source.channel_writer import ChannelWriter
+            from pbio_spark.source.channels.writer import ChannelWriter
 
             return ChannelWriter(path, options, spark_to_arrow(schema), overwrite)
         return PbioWriter(path, options, spark_to_arrow(schema), overwrite)
@@ -124,7 +124,7 @@ class PbioDataSource(DataSource):
         (path,) = paths_of(self.options)
         options = parse_options(self.options, Scope.WRITE_STREAM)
         if not options.writes_channels:
-            from pbio_spark.source.writer import refuse_space
+            from pbio_spark.source.write.writer import refuse_space
 
             refuse_space(path)
             raise PbioError(
@@ -134,6 +134,6 @@ class PbioDataSource(DataSource):
                 hint="write to a channel space, whose log makes each batch exact, with the option channel or "
                 "channelColumn; `pbio space init` makes one",
             )
-        from pbio_spark.source.channel_writer import ChannelStreamWriter
+        from pbio_spark.source.channels.writer import ChannelStreamWriter
 
         return ChannelStreamWriter(path, options, spark_to_arrow(schema), overwrite)

@@ -86,7 +86,7 @@ def _each(values: Iterator[Any]) -> Iterator[Any]:
 
 
 def _lines(trace: TracebackType | None) -> str:
-    """The innermost lines of these packages, e.g. `pbio_spark.formats.merge:31, pbio_spark.source.schema:12`."""
+    """The innermost lines of these packages, e.g. `pbio_spark.formats.merge:31, pbio_spark.source.query.schema:12`."""
     places: dict[str, None] = {}
     for frame, number in reversed(list(traceback.walk_tb(trace))):
         module = str(frame.f_globals.get("__name__", ""))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn, TypeAlias
 
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.lookup3 import atom
+from pbio_spark.formats.body.lookup3 import atom
 
 AttributeType: TypeAlias = Literal["int4", "int8", "string", "opaque", "atom", "float8"]
 CODES: Mapping[AttributeType, int] = {"int4": 1, "int8": 2, "string": 3, "opaque": 4, "atom": 5, "float8": 8}

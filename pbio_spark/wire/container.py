@@ -23,7 +23,7 @@ from typing import BinaryIO, NoReturn
 
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.lookup3 import id_length
+from pbio_spark.formats.body.lookup3 import id_length
 from pbio_spark.wire.window import CHUNK, Source, Window
 
 MAGIC = b"\x43\x56\xff\xa9"

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from ecode.types import Basic, Kind, Struct, Type
 from pbio_spark.formats import Format, StructLayout
-from pbio_spark.formats.opt_info import NULL_BITS, null_fields
-from pbio_spark.formats.slots import slot_size
+from pbio_spark.formats.body.opt_info import NULL_BITS, null_fields
+from pbio_spark.formats.body.slots import slot_size
 
 Value: TypeAlias = "bool | int | float | str | bytes | list[Value] | dict[str, Value] | None"
 """A decoded value: structures are dicts in field order, arrays are lists (one level per dimension), NULL is None."""

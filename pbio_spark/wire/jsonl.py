@@ -22,7 +22,7 @@ from typing import TypeAlias
 from ecode.types import Array, Basic, Kind, Pointer, Ref, Type
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format, StructLayout
-from pbio_spark.formats.opt_info import null_fields
+from pbio_spark.formats.body.opt_info import null_fields
 from pbio_spark.wire.attributes import Attribute, attributes_from_bytes
 from pbio_spark.wire.container import Item, Scanner
 from pbio_spark.wire.container import Kind as ItemKind

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pbio_spark.channels import ChannelSpace, Submission
-from pbio_spark.channels.files import Folder
+from pbio_spark.channels.log.files import Folder
 from pbio_spark.errors import PbioError
 
 STEPS = ("create", "read", "replace")

@@ -11,10 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pbio_spark.channels import ChannelSpace, Event, Position, Submission, folding, folds, subscription
-from pbio_spark.channels.blocks import Block, fold_to_block
-from pbio_spark.channels.groups import Groups
-from pbio_spark.channels.history import History
+from pbio_spark.channels import ChannelSpace, Event, Position, Submission
+from pbio_spark.channels.commits.groups import Groups
+from pbio_spark.channels.log import folds
+from pbio_spark.channels.log.blocks import Block, fold_to_block
+from pbio_spark.channels.log.history import History
+from pbio_spark.channels.subscribe import subscription
+from pbio_spark.channels.upkeep import folding
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, again
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from pbio_spark.channels import ChannelSpace, Event, history
-from pbio_spark.channels.chain import digest_of
-from pbio_spark.channels.check import problems
-from pbio_spark.channels.log import FolderLog, entry_name
+from pbio_spark.channels import ChannelSpace, Event
+from pbio_spark.channels.commits.chain import digest_of
+from pbio_spark.channels.log import history
+from pbio_spark.channels.log.log import FolderLog, entry_name
+from pbio_spark.channels.upkeep.check import problems
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, again, everything, values
 

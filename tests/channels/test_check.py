@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pbio_spark.channels import ChannelSpace, Submission, history
-from pbio_spark.channels.check import leftovers, problems
+from pbio_spark.channels import ChannelSpace, Submission
+from pbio_spark.channels.log import history
+from pbio_spark.channels.upkeep.check import leftovers, problems
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, READING, again, reading
 

@@ -16,11 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecode.types import INT32, Field, record
-from pbio_spark.channels import ChannelSpace, Columns, Submission, history
-from pbio_spark.channels.check import problems
-from pbio_spark.channels.derivation import Deriver
-from pbio_spark.channels.prepare import Preparer
-from pbio_spark.channels.publishing import pack, publish
+from pbio_spark.channels import ChannelSpace, Columns, Submission
+from pbio_spark.channels.log import history
+from pbio_spark.channels.publish.commit import pack, publish
+from pbio_spark.channels.publish.derivation import Deriver
+from pbio_spark.channels.publish.prepare import Preparer
+from pbio_spark.channels.upkeep.check import problems
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, again, everything
 

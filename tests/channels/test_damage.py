@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from pbio_spark.channels import ChannelSpace, Submission, history
-from pbio_spark.channels.check import leftovers, problems
-from pbio_spark.channels.expiry import expired
+from pbio_spark.channels import ChannelSpace, Submission
+from pbio_spark.channels.log import history
+from pbio_spark.channels.upkeep.check import leftovers, problems
+from pbio_spark.channels.upkeep.expiry import expired
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, READING, everything, reading
 

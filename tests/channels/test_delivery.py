@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from pbio_spark.channels import Channel, ChannelSpace, Position, Submission, subscribers
-from pbio_spark.channels.delivery import NotDeliveredError
+from pbio_spark.channels import Channel, ChannelSpace, Position, Submission
+from pbio_spark.channels.publish.delivery import NotDeliveredError
+from pbio_spark.channels.subscribe import subscribers
 from pbio_spark.errors import PbioError
 from tests.channels.clock import Clock
 from tests.channels.spaces import COUNT, again, values

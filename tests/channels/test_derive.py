@@ -10,8 +10,8 @@ import pytest
 
 from ecode.types import FLOAT64, INT32, INT64, STRING, Array, Field, record
 from pbio_spark.channels import Channel, ChannelSpace, Submission
-from pbio_spark.channels.derivation import Deriver
-from pbio_spark.channels.state import json_to_state, state_to_json
+from pbio_spark.channels.log.state import json_to_state, state_to_json
+from pbio_spark.channels.publish.derivation import Deriver
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from tests.channels.spaces import again, everything, values

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbio_spark.channels import ChannelSpace, Position
-from pbio_spark.channels.checked import EARLIEST, LATEST
-from pbio_spark.channels.contents import DIGESTS, Contents
-from pbio_spark.channels.entries import (
+from pbio_spark.channels.commits.checked import EARLIEST, LATEST
+from pbio_spark.channels.commits.contents import DIGESTS, Contents
+from pbio_spark.channels.commits.entries import (
     Change,
     Compact,
     Create,
@@ -30,7 +30,7 @@ from pbio_spark.channels.entries import (
     entry_to_json,
     json_to_entry,
 )
-from pbio_spark.channels.groups import Group, Groups
+from pbio_spark.channels.commits.groups import Group, Groups
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, again, everything
 

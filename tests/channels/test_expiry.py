@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from pbio_spark.channels import Channel, ChannelSpace, Position, subscribers
-from pbio_spark.channels.expiry import expired
-from pbio_spark.channels.files import Folder
+from pbio_spark.channels import Channel, ChannelSpace, Position
+from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.subscribe import subscribers
+from pbio_spark.channels.upkeep.expiry import expired
 from pbio_spark.errors import PbioError
 from tests.channels.clock import DAY, Clock
 from tests.channels.spaces import COUNT, again

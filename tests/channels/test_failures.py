@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from pbio_spark import disk
-from pbio_spark.channels import ChannelSpace, Submission, history
-from pbio_spark.channels.check import problems
-from pbio_spark.channels.log import FolderLog
+from pbio_spark.channels import ChannelSpace, Submission
+from pbio_spark.channels.log import history
+from pbio_spark.channels.log.log import FolderLog
+from pbio_spark.channels.upkeep.check import problems
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, READING, again, everything
 

@@ -16,11 +16,13 @@ from typing import Any
 
 import pytest
 
-from pbio_spark.channels import ChannelSpace, folding, folds, history
-from pbio_spark.channels.check import problems
-from pbio_spark.channels.folding import make_folds
-from pbio_spark.channels.folds import Fold, bytes_to_fold, fold_to_bytes
-from pbio_spark.channels.log import FolderLog, entry_name
+from pbio_spark.channels import ChannelSpace
+from pbio_spark.channels.log import folds, history
+from pbio_spark.channels.log.folds import Fold, bytes_to_fold, fold_to_bytes
+from pbio_spark.channels.log.log import FolderLog, entry_name
+from pbio_spark.channels.upkeep import folding
+from pbio_spark.channels.upkeep.check import problems
+from pbio_spark.channels.upkeep.folding import make_folds
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, again, everything, values
 from tests.channels.test_failures import failing

@@ -17,8 +17,8 @@ import pytest
 
 from ecode.types import FLOAT64, INT32, Array, Field, Ref, Struct, record
 from pbio_spark.channels import Channel, ChannelSpace, Columns, Position, Submission
-from pbio_spark.channels.check import problems
-from pbio_spark.channels.log import entry_name
+from pbio_spark.channels.log.log import entry_name
+from pbio_spark.channels.upkeep.check import problems
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, again, everything, values
 

@@ -12,11 +12,12 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from pbio_spark.channels import ChannelSpace, history
-from pbio_spark.channels import log as log_module
-from pbio_spark.channels.files import Folder
-from pbio_spark.channels.log import FolderLog
-from pbio_spark.channels.state import state_to_json
+from pbio_spark.channels import ChannelSpace
+from pbio_spark.channels.log import history
+from pbio_spark.channels.log import log as log_module
+from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.log.log import FolderLog
+from pbio_spark.channels.log.state import state_to_json
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, again, values
 

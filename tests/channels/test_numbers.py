@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pbio_spark.channels import ChannelSpace, Columns, Submission, history
-from pbio_spark.channels.check import problems
-from pbio_spark.channels.entries import Data
-from pbio_spark.channels.groups import Groups, bound, set_aside
+from pbio_spark.channels import ChannelSpace, Columns, Submission
+from pbio_spark.channels.commits.entries import Data
+from pbio_spark.channels.commits.groups import Groups, bound, set_aside
+from pbio_spark.channels.log import history
+from pbio_spark.channels.upkeep.check import problems
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, again, everything
 from tests.channels.test_failures import failing
@@ -89,7 +90,7 @@ def test_numbers_that_lie_beside_the_log_are_those_that_were_published(full: Cha
 def test_whoever_does_not_read_the_events_does_not_read_their_numbers(
     full: ChannelSpace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pbio_spark.channels.files.Folder.read_part", lambda *_: pytest.fail("it reads them"))
+    monkeypatch.setattr("pbio_spark.channels.log.files.Folder.read_part", lambda *_: pytest.fail("it reads them"))
     other = again(full)
     other.create_channel("others", COUNT).submit({"n": 1})
     assert [event.values["n"] for event in everything(again(full).channel("others"))] == [1]

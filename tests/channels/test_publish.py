@@ -15,7 +15,7 @@ from ecode.types import FLOAT64, INT32, INT64, STRING, Field, Ref, Struct, recor
 from pbio_spark.channels import Channel, ChannelSpace, Submission
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow_schema import record_to_arrow
+from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import Kind, Scanner

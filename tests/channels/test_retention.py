@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from pbio_spark.channels import ChannelSpace, Submission, history
-from pbio_spark.channels.check import problems
-from pbio_spark.channels.entries import Compact, Data
-from pbio_spark.channels.history import History
-from pbio_spark.channels.log import FolderLog
+from pbio_spark.channels import ChannelSpace, Submission
+from pbio_spark.channels.commits.entries import Compact, Data
+from pbio_spark.channels.log import history
+from pbio_spark.channels.log.history import History
+from pbio_spark.channels.log.log import FolderLog
+from pbio_spark.channels.upkeep.check import problems
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, NEW, OLD, READING, again, everything, reading, values
 from tests.channels.test_failures import failing

@@ -7,8 +7,8 @@ from datetime import timedelta
 import fsspec
 
 from pbio_spark.channels import ChannelSpace
-from pbio_spark.channels.check import problems
-from pbio_spark.channels.files import Folder
+from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.upkeep.check import problems
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.store import FolderStore
 from tests.channels.spaces import COUNT, READING, again, everything, values

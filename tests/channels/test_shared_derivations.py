@@ -11,7 +11,7 @@ import pytest
 from ecode.native import compile as native
 from ecode.types import FLOAT64, INT64, STRING, Field, record
 from pbio_spark.channels import ChannelSpace, Columns, Submission
-from pbio_spark.channels.check import problems
+from pbio_spark.channels.upkeep.check import problems
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format

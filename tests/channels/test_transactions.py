@@ -14,14 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbio_spark.channels import ChannelSpace, Columns, Submission, history
-from pbio_spark.channels.contents import Contents, contents_of
-from pbio_spark.channels.groups import Group, Groups
-from pbio_spark.channels.prepare import Preparer
-from pbio_spark.channels.publishing import contents_of_all
-from pbio_spark.columns.encoder import Encoded
+from pbio_spark.channels import ChannelSpace, Columns, Submission
+from pbio_spark.channels.commits.contents import Contents, contents_of
+from pbio_spark.channels.commits.groups import Group, Groups
+from pbio_spark.channels.log import history
+from pbio_spark.channels.publish.commit import contents_of_all
+from pbio_spark.channels.publish.prepare import Preparer
+from pbio_spark.columns.encode.encoder import Encoded
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.arrow_schema import record_to_arrow
+from pbio_spark.formats.arrow.schema import record_to_arrow
 from tests.channels.spaces import COUNT, READING, again, reading, values
 
 

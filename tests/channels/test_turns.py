@@ -9,9 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from ecode.types import FLOAT64, Field, record
-from pbio_spark.channels import ChannelSpace, publishing
-from pbio_spark.channels.entries import Turn
-from pbio_spark.channels.history import History
+from pbio_spark.channels import ChannelSpace
+from pbio_spark.channels.commits.entries import Turn
+from pbio_spark.channels.log.history import History
+from pbio_spark.channels.publish import commit as publishing
 from tests.channels.spaces import again, values
 
 POINT = record("point", [Field("x", FLOAT64)])

@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 
 from ecode.types import FLOAT64, INT64, Array, Field, record
-from pbio_spark.columns.read import Wanted
+from pbio_spark.columns.files.read import Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.source.listing import list_files
-from pbio_spark.source.options import Options
-from pbio_spark.source.outlines import outline_files
-from pbio_spark.source.planning import plan_partitions, scan_files, scan_to_schema
-from pbio_spark.source.reader import read_splits
-from pbio_spark.source.writer import PbioWriter
+from pbio_spark.source.files.listing import list_files
+from pbio_spark.source.files.outlines import outline_files
+from pbio_spark.source.files.planning import plan_partitions, scan_files, scan_to_schema
+from pbio_spark.source.files.reader import read_splits
+from pbio_spark.source.options.options import Options
+from pbio_spark.source.write.writer import PbioWriter
 from pbio_spark.wire import FileWriter, Scanner
 from pbio_spark.wire.sidecar import STEP, Outline
 from tests.cli.conftest import Ran

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ecode.types import Array, Pointer, Record
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow_schema import Column, How, Presentation, record_to_columns
+from pbio_spark.formats.arrow.schema import Column, How, Presentation, record_to_columns
 from pbio_spark.wire.decode import nest
 
 EXACT = Context(prec=40)

@@ -35,12 +35,12 @@ from ecode.types import (
     Struct,
     record,
 )
-from pbio_spark.columns.converter import Decoder, plan_to_converter
-from pbio_spark.columns.planner import format_to_plan
-from pbio_spark.columns.wire_binding import WireBinding
+from pbio_spark.columns.decode.converter import Decoder, plan_to_converter
+from pbio_spark.columns.decode.planner import format_to_plan
+from pbio_spark.columns.programs.binding import WireBinding
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import FieldLayout, Format, StructLayout
-from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
+from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import decode, encode
 from tests.columns.expected import NotPresentableError, record_to_row

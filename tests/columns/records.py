@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from ecode.native import Kernel
-from pbio_spark.columns.converter import CompiledLevel, Converter, Decoded, Decoder, plan_to_converter
-from pbio_spark.columns.generate import level_to_texts
-from pbio_spark.columns.plan import levels_of
-from pbio_spark.columns.planner import format_to_plan
+from pbio_spark.columns.decode.converter import CompiledLevel, Converter, Decoded, Decoder, plan_to_converter
+from pbio_spark.columns.decode.generate import level_to_texts
+from pbio_spark.columns.decode.plan import levels_of
+from pbio_spark.columns.decode.planner import format_to_plan
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow_schema import DEFAULT, Presentation, record_to_arrow
+from pbio_spark.formats.arrow.schema import DEFAULT, Presentation, record_to_arrow
 from tests.columns.checked import CheckedKernel
 
 

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 
 from ecode.native.table import address_of
-from pbio_spark.columns.chunks import DAMAGE, FIRST_WINDOW, MOST_BYTES, UNKNOWN, Chunker
-from pbio_spark.columns.converter import BATCH_ROOM
-from pbio_spark.columns.read import CORRUPT_TYPE, METADATA_TYPE, Part, Wanted, read_batches
+from pbio_spark.columns.decode.converter import BATCH_ROOM
+from pbio_spark.columns.files.chunks import DAMAGE, FIRST_WINDOW, MOST_BYTES, UNKNOWN, Chunker
+from pbio_spark.columns.files.read import CORRUPT_TYPE, METADATA_TYPE, Part, Wanted, read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import FieldLayout, Format, StructLayout
-from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
+from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 from pbio_spark.wire import MAGIC, FileWriter, Kind, Scanner, TruncatedError, decode, encode
 from pbio_spark.wire.writer import format_to_item
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import FieldLayout, Format, StructLayout
-from pbio_spark.formats.arrow_schema import DEFAULT, Presentation, record_to_arrow
+from pbio_spark.formats.arrow.schema import DEFAULT, Presentation, record_to_arrow
 from pbio_spark.wire import VALUE_COST, decode, encode, room_of
 from tests import strategies
 from tests.columns.expected import NotPresentableError, record_to_row

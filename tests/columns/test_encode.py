@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ecode.native import Kernel
-from pbio_spark.columns.encode_generate import encode_plan_to_text
-from pbio_spark.columns.encode_planner import format_to_encode_plan
-from pbio_spark.columns.encoder import Encoder, format_to_encoder
-from pbio_spark.columns.null_value import NullValue
+from pbio_spark.columns.encode.encoder import Encoder, format_to_encoder
+from pbio_spark.columns.encode.generate import encode_plan_to_text
+from pbio_spark.columns.encode.null_value import NullValue
+from pbio_spark.columns.encode.planner import format_to_encode_plan
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
-from pbio_spark.formats.arrow_to_record import arrow_to_record
+from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
+from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import decode, encode
 from tests import strategies

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
+from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 from pbio_spark.wire import Kind, Scanner, decode, encode
 from tests.columns.expected import record_to_row
 from tests.columns.records import same

@@ -36,11 +36,11 @@ from ecode.types import (
     Type,
     record,
 )
-from pbio_spark.columns.encoder import format_to_encoder
-from pbio_spark.columns.null_value import NullValue
+from pbio_spark.columns.encode.encoder import format_to_encoder
+from pbio_spark.columns.encode.null_value import NullValue
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import FieldLayout, Format, StructLayout
-from pbio_spark.formats.arrow_to_record import arrow_to_record
+from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import MAGIC, Scanner, decode
 from pbio_spark.wire.container import Kind

@@ -37,12 +37,12 @@ from ecode.types import (
     Type,
     record,
 )
-from morph.convertible import CONVERTIBLE, field_fits
-from pbio_spark.columns.made import MadeColumns
-from pbio_spark.columns.planner import format_to_plan
+from morph.comparison.convertible import CONVERTIBLE, field_fits
+from pbio_spark.columns.decode.planner import format_to_plan
+from pbio_spark.columns.programs.output import MadeColumns
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.arrow_schema import decimal_type, record_to_arrow
-from pbio_spark.formats.arrow_to_record import arrow_to_record
+from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
+from pbio_spark.formats.arrow.schema import decimal_type, record_to_arrow
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import decode, encode
 from tests.columns.records import decode_records, same

@@ -32,11 +32,11 @@ from ecode.types import (
     flat,
     record,
 )
-from pbio_spark.columns.made import MadeColumns
+from pbio_spark.columns.programs.output import MadeColumns
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow_schema import DEFAULT, Presentation, record_to_arrow
-from pbio_spark.formats.arrow_to_record import arrow_to_record
+from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
+from pbio_spark.formats.arrow.schema import DEFAULT, Presentation, record_to_arrow
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import decode, encode
 from tests import strategies

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecode.types import BOOLEAN, CHAR, FLOAT64, INT32, INT64, STRING, UINT8, Array, Field, Notes, Pointer, record
-from pbio_spark.columns.encoder import format_to_encoder
-from pbio_spark.columns.read import Wanted
+from pbio_spark.columns.encode.encoder import format_to_encoder
+from pbio_spark.columns.files.read import Wanted
+from pbio_spark.columns.programs.routes import Request
 from pbio_spark.columns.values import ValueReader
-from pbio_spark.columns.ways import Request
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow_schema import record_to_arrow
-from pbio_spark.formats.arrow_to_record import arrow_to_record
+from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
+from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.merge import merge
 from pbio_spark.wire import decode, encode

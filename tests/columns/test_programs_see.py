@@ -34,12 +34,12 @@ from ecode.types import (
     Type,
     record,
 )
-from pbio_spark.columns.read import Part, Wanted, read_batches
-from pbio_spark.columns.seen import record_to_seen
-from pbio_spark.columns.ways import Request
+from pbio_spark.columns.files.read import Part, Wanted, read_batches
+from pbio_spark.columns.programs.routes import Request
+from pbio_spark.columns.programs.seen import record_to_seen
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow_schema import record_to_arrow
+from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.merge import merge

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from ecode.types import FLOAT64, INT32, INT64, STRING, Array, Field, record
-from pbio_spark.columns.read import CORRUPT_TYPE, METADATA_TYPE, Part, Wanted, read_batches
+from pbio_spark.columns.files.read import CORRUPT_TYPE, METADATA_TYPE, Part, Wanted, read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
+from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.merge import merge
 from pbio_spark.formats.store import MemoryStore

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pbio_spark.columns.walk import Stop, Walker
+from pbio_spark.columns.files.walk import Stop, Walker
 from pbio_spark.wire import Kind, Scanner
 from tests.corpus import ffs_files
 

@@ -12,12 +12,12 @@ import pytest
 from ecode.columns import batch as batches_of_programs
 from ecode.types import FLOAT64, INT32, INT64, STRING, Array, Field, Notes, Record, record
 from morph import Policy, Transform
-from pbio_spark.columns.read import CORRUPT_TYPE, METADATA_TYPE, Part, Wanted, read_batches
-from pbio_spark.columns.ways import Request
+from pbio_spark.columns.files.read import CORRUPT_TYPE, METADATA_TYPE, Part, Wanted, read_batches
+from pbio_spark.columns.programs.routes import Request
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow_schema import record_to_arrow
-from pbio_spark.formats.arrow_to_record import arrow_to_record
+from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
+from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.merge import merge

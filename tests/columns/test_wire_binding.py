@@ -34,7 +34,7 @@ from ecode.types import (
     flat,
     record,
 )
-from pbio_spark.columns.wire_binding import WireBinding
+from pbio_spark.columns.programs.binding import WireBinding
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.layout import record_to_format

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import ecode
+from ecode.cli.description import described
 from ecode.columns import columns_of, values_of
-from ecode.description import described
 from ecode.types import FLOAT32, FLOAT64, Array, Pointer, Record, Ref, Struct, Type
 
 FUNCTIONS = {

@@ -102,7 +102,7 @@ class Extreme(programs.Maker):
     def number(self, type_: Basic) -> Any:
         if type_ in (FLOAT32, FLOAT64) or self.random.random() < 0.4:
             return super().number(type_)
-        low, high = ecode.arithmetic.limits(type_)
+        low, high = ecode.semantics.arithmetic.limits(type_)
         by = self.random.randrange(4)
         return self.random.choice([low + by, high - by, by])
 

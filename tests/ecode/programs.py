@@ -342,6 +342,6 @@ class Maker:
         if self.is_floating(type_):
             extremes = [0.0, -0.0, 1.0, -2.5, 1e30, -1e30, 3e9, 1e19, math.inf, -math.inf, math.nan, 0.1]
             value = self.random.choice([*extremes, self.random.uniform(-100, 100)])
-            return ecode.arithmetic.round_single(value) if type_ == FLOAT32 else value
-        low, high = ecode.arithmetic.limits(type_)
+            return ecode.semantics.arithmetic.round_single(value) if type_ == FLOAT32 else value
+        low, high = ecode.semantics.arithmetic.limits(type_)
         return self.random.choice([0, 1, low, high, high - 1, low + 1, 3, self.random.randint(low, high)])

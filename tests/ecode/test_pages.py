@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import ecode
+from ecode.cli.description import Description, described
 from ecode.columns import columns_of, values_of
-from ecode.description import Description, described
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("e-code.md", "safe-filters.md")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import ecode
+from ecode.cli.description import described
 from ecode.columns import columns_of, values_of
-from ecode.description import described
 from ecode.types import INT32, STRING, Array, Field, Pointer, Ref, Struct, record
 
 INPUT = record("input", [Field("a", INT32), Field("s", STRING)])

@@ -33,8 +33,8 @@ from ecode.types import (
     Struct,
 )
 from pbio_spark.formats import Format
+from pbio_spark.formats.body.opt_info import Transform, transform_to_opt_info
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.formats.opt_info import Transform, transform_to_opt_info
 from pbio_spark.wire import FileWriter, Scanner, attribute, encode, items_to_json, open_file, record_to_json
 from tests.ffs.native import NativeField, NativeStruct
 from tests.ffs.strategies import Nested, records

@@ -34,7 +34,9 @@ from ecode.types import (
     record,
 )
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.arrow_schema import (
+from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_ddl, arrow_to_spark_json
+from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
+from pbio_spark.formats.arrow.schema import (
     TABLE,
     Column,
     How,
@@ -44,10 +46,8 @@ from pbio_spark.formats.arrow_schema import (
     record_to_arrow,
     record_to_columns,
 )
-from pbio_spark.formats.arrow_to_ddl import arrow_to_ddl, arrow_to_spark_json
-from pbio_spark.formats.arrow_to_record import arrow_to_record
+from pbio_spark.formats.arrow.spark_json_to_arrow import spark_json_to_arrow
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.formats.spark_json_to_arrow import spark_json_to_arrow
 from tests.strategies import Limits, record_types
 
 P = Struct("p", (Field("x", FLOAT64), Field("s", STRING), Field("n", INT32, Notes(hidden=True))))

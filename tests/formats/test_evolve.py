@@ -10,12 +10,12 @@ from ecode.types import INT32, Field, Notes, record
 from morph import MorphError, Resolution, resolve
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.formats.body.opt_info import EVOL, NOTES
+from pbio_spark.formats.body.struct_layout import OptInfo
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.formats_to_graph import formats_to_graph
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.formats.opt_info import EVOL, NOTES
 from pbio_spark.formats.store import MemoryStore
-from pbio_spark.formats.struct_layout import OptInfo
 from tests.morph.samples import NEW, OLD, TO_OLD, flat
 from tests.strategies import MACHINE_NAMES, formats
 

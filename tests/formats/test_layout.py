@@ -38,9 +38,9 @@ from ecode.types import (
 )
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.formats.body.opt_info import Transform, transform_to_opt_info
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.machine import MACHINES
-from pbio_spark.formats.opt_info import Transform, transform_to_opt_info
 from tests.corpus import ffs_json
 from tests.strategies import record_types
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.lookup3 import format_id, hashlittle2, id_length
+from pbio_spark.formats.body.lookup3 import format_id, hashlittle2, id_length
 
 MASK = 0xFFFFFFFF
 

@@ -33,7 +33,7 @@ from ecode.types import (
     record,
 )
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.arrow_schema import Presentation, record_to_arrow
+from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.merge import Symbols, merge
 from tests.strategies import Limits, record_types

@@ -32,8 +32,8 @@ from ecode.types import (
 )
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format, OptInfo
+from pbio_spark.formats.body.opt_info import EVOL, NOTES, XML, Transform, opt_info_to_transforms, opt_info_to_xml
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.formats.opt_info import EVOL, NOTES, XML, Transform, opt_info_to_transforms, opt_info_to_xml
 from tests.corpus import ffs_json
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

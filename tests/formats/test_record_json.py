@@ -9,8 +9,8 @@ import pytest
 
 from ecode.types import STRING
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.arrow_to_ddl import arrow_to_ddl
-from pbio_spark.formats.arrow_to_record import arrow_to_record
+from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_ddl
+from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
 from pbio_spark.formats.record_json import json_to_record
 from pbio_spark.formats.spark_names import SPARK_NAMES, spark_type
 

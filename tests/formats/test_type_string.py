@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ecode.types import BOOLEAN, CHAR, FLOAT32, INT32, STRING, UINT32, Array, Pointer, Ref, Type
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.type_string import type_string_to_type, type_to_type_string
+from pbio_spark.formats.body.type_string import type_string_to_type, type_to_type_string
 
 P = Ref("P")
 STRUCTS = {"P", "my point", "trailing ", "int"}

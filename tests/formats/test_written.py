@@ -10,9 +10,9 @@ import pytest
 from ecode.types import INT32, STRING, Field, Record, Ref, Struct, record
 from pbio_spark.channels import ChannelSpace, Submission
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.arrow_schema import record_to_arrow
+from pbio_spark.formats.arrow.schema import record_to_arrow
+from pbio_spark.formats.arrow.written import columns_to_record
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.formats.written import columns_to_record
 from pbio_spark.wire import FileWriter, decode
 from tests.columns.test_encode import encode_rows
 from tests.ffs_library import read_file

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ecode.types import Basic, Record
-from morph.convertible import CONVERTIBLE, extents_fit, field_fits, shape
+from morph.comparison.convertible import CONVERTIBLE, extents_fit, field_fits, shape
 
 
 def by_the_paper(f1: Record, name1: str, f2: Record, name2: str, is_source: bool) -> int:

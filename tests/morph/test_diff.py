@@ -28,7 +28,7 @@ from ecode.types import (
     record,
 )
 from morph import MorphError, Policy, compare, diff, edit_script, map_fields, mismatch_ratio, weight
-from morph.convertible import SAME_KIND, field_fits
+from morph.comparison.convertible import SAME_KIND, field_fits
 from tests.morph.paper import by_the_paper
 from tests.morph.samples import NEW, OLD, flat, version_pairs
 from tests.strategies import Limits, record_types

@@ -7,7 +7,7 @@ import re
 
 from ecode.types import Kind
 from morph import PAPER
-from morph.convertible import CONVERTIBLE
+from morph.comparison.convertible import CONVERTIBLE
 from tests.test_layers import ROOT
 
 PAGE = ROOT / "docs" / "matching.md"

@@ -6,7 +6,7 @@ from hypothesis import given
 
 from ecode.types import FLOAT32, FLOAT64, INT32, STRING, Array, Field, Notes, Pointer, Record, Ref, Struct, record
 from morph import Transform, TransformGraph, edit_script, lineage
-from morph.edits import Insert, Keep, Move, Remove, Update
+from morph.evolution.edits import Insert, Keep, Move, Remove, Update
 from tests.morph.samples import flat, version_pairs
 
 POINT = Struct("point", (Field("x", FLOAT64), Field("y", FLOAT64)))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from ecode.types import CHAR, FLOAT64, INT32, INT64, STRING, Array, Field, Notes, Record, Ref, Struct, record
-from morph.renames import suspected_renames
+from morph.evolution.renames import suspected_renames
 from tests.morph.samples import version_pairs
 
 

@@ -13,8 +13,8 @@ from pyspark import TaskContext
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pbio_spark.channels import ChannelSpace
-from pbio_spark.source.channel_writer import ChannelStreamWriter, ChannelWriter, TaskEvents
-from pbio_spark.source.writer import PbioWriter
+from pbio_spark.source.channels.writer import ChannelStreamWriter, ChannelWriter, TaskEvents
+from pbio_spark.source.write.writer import PbioWriter
 from tests.source.local import source
 
 Writer: TypeAlias = "ChannelWriter | ChannelStreamWriter | PbioWriter"

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from pbio_spark.channels import ChannelSpace
-from pbio_spark.formats.arrow_to_ddl import arrow_to_spark_json
-from pbio_spark.source.channel_stream import ChannelStreamReader
+from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_spark_json
+from pbio_spark.source.channels.stream import ChannelStreamReader
 from tests.source.local import source
 
 

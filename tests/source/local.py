@@ -11,7 +11,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import StructType
 
 from pbio_spark.source.datasource import PbioDataSource
-from pbio_spark.source.reader import PbioReader
+from pbio_spark.source.files.reader import PbioReader
 
 
 def source(*paths: Path | str, **options: Any) -> PbioDataSource:

@@ -11,7 +11,7 @@ import pytest
 from pyspark import TaskContext
 
 from pbio_spark.errors import PbioError
-from pbio_spark.source.being_read import EXECUTION, FOLDERS
+from pbio_spark.source.files.being_read import EXECUTION, FOLDERS
 from tests.source.by_hand import Context, save
 from tests.source.local import load
 

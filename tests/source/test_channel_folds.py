@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from pbio_spark.channels import ChannelSpace, Submission, folding, folds, history
+from pbio_spark.channels import ChannelSpace, Submission
+from pbio_spark.channels.log import folds, history
+from pbio_spark.channels.upkeep import folding
 from tests.channels.spaces import COUNT
 from tests.source.channel_query import Query
 from tests.source.local import load

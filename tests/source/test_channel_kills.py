@@ -18,7 +18,7 @@ import pytest
 
 from ecode.types import INT64, Field, record
 from pbio_spark.channels import ChannelSpace, Position
-from pbio_spark.channels.check import problems
+from pbio_spark.channels.upkeep.check import problems
 from tests.channels.spaces import everything
 from tests.conftest import ROOT
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ecode.types import FLOAT64, INT32, Field, record
 from pbio_spark.channels import ChannelSpace, Event
-from pbio_spark.channels.check import problems
+from pbio_spark.channels.upkeep.check import problems
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.record_json import record_to_json

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ecode.types import INT32, Field, record
 from pbio_spark.channels import ChannelSpace, Submission
-from pbio_spark.channels.submission import Columns
+from pbio_spark.channels.publish.submission import Columns
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from tests.channels.spaces import COUNT, NEW, OLD, READING, everything, reading

@@ -16,10 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecode.types import FLOAT64, INT32, Field, record
-from pbio_spark.channels import ChannelSpace, Position, Submission, history, subscribers
+from pbio_spark.channels import ChannelSpace, Position, Submission
+from pbio_spark.channels.log import history
+from pbio_spark.channels.subscribe import subscribers
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.source import channel_log
+from pbio_spark.source.channels import log as channel_log
 from tests.channels.spaces import COUNT
 from tests.source.channel_query import Query, columns
 from tests.source.local import batches, load, plan
@@ -121,9 +123,9 @@ def test_an_idle_stream_asks_for_one_commit(space: ChannelSpace, monkeypatch: py
     query = Query(space, channel="counts")
     query.batch()
     asked: list[Any] = []
-    monkeypatch.setattr("pbio_spark.channels.files.Folder.read", lambda _, name, *more: asked.append(name))
+    monkeypatch.setattr("pbio_spark.channels.log.files.Folder.read", lambda _, name, *more: asked.append(name))
     for listing in ("names", "size"):
-        monkeypatch.setattr(f"pbio_spark.channels.files.Folder.{listing}", lambda *_, **__: pytest.fail("it lists"))
+        monkeypatch.setattr(f"pbio_spark.channels.log.files.Folder.{listing}", lambda *_, **__: pytest.fail("it lists"))
     for _ in range(3):
         assert query.batch() is None
     assert asked == ["_log/00000000000000000002.json"] * 3

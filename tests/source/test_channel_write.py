@@ -14,10 +14,10 @@ import pytest
 from ecode.native import compile as compiler
 from ecode.types import FLOAT64, INT32, INT64, STRING, Field, record
 from pbio_spark.channels import Channel, ChannelSpace
-from pbio_spark.channels.check import leftovers, problems
+from pbio_spark.channels.upkeep.check import leftovers, problems
 from pbio_spark.errors import PbioError
-from pbio_spark.source import channel_writer
-from pbio_spark.source.channel_writer import TaskEvents
+from pbio_spark.source.channels import writer as channel_writer
+from pbio_spark.source.channels.writer import TaskEvents
 from tests.channels.spaces import everything, values
 from tests.source.by_hand import run_task, stream_writer, write, write_stream, writer
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pbio_spark.errors import PbioError
-from pbio_spark.source.digest import BLOCK, Digest, Mark, read_marks
-from pbio_spark.source.progress import FileProgress, Progress, progress_from_json, progress_to_json
+from pbio_spark.source.follow.digest import BLOCK, Digest, Mark, read_marks
+from pbio_spark.source.follow.progress import FileProgress, Progress, progress_from_json, progress_to_json
 from pbio_spark.wire import FileWriter, Scanner
 from tests.source.samples import MIDDLE, OLD, formatted, reading, write_readings
 from tests.source.test_follow import Stream, write
@@ -177,7 +177,7 @@ def test_a_half_record_that_is_left_is_told_of(stream: Stream, caplog: pytest.Lo
     old = stream.folder / "a.1"
     changed = old.stat().st_ctime
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pbio_spark.source.sight.time.time", lambda: changed + 60)
+        patch.setattr("pbio_spark.source.follow.sight.time.time", lambda: changed + 60)
         for _ in range(3):
             assert stream.batch() == []
     assert caplog.text.count("ends inside a record") == 1
@@ -187,7 +187,7 @@ def test_a_half_record_that_is_left_is_told_of(stream: Stream, caplog: pytest.Lo
 
 
 def test_a_digest_depends_on_records_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pbio_spark.source.digest.BLOCK", 300)
+    monkeypatch.setattr("pbio_spark.source.follow.digest.BLOCK", 300)
     path = values(tmp_path / "a", *range(40))
     with path.open("rb") as source:
         ends = read_marks(source, "a", [path.stat().st_size]).found

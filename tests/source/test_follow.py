@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from pbio_spark.errors import PbioError
-from pbio_spark.source.follow import Follower
-from pbio_spark.source.options import Options
-from pbio_spark.source.progress import Progress, progress_from_json, progress_to_json
+from pbio_spark.source.follow.follower import Follower
+from pbio_spark.source.follow.progress import Progress, progress_from_json, progress_to_json
+from pbio_spark.source.options.options import Options
 from pbio_spark.wire import FileWriter, Kind, Scanner, decode
 from tests.source.samples import MIDDLE, OLD, OTHER, formatted, reading, write_readings
 
@@ -234,7 +234,7 @@ def test_an_offset_of_someone_else() -> None:
 
 def test_an_idle_stream_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr("pbio_spark.source.follow.time.sleep", slept.append)
+    monkeypatch.setattr("pbio_spark.source.follow.follower.time.sleep", slept.append)
     stream = Stream(tmp_path)
     stream.batch()
     stream.batch()

@@ -19,7 +19,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from pbio_spark.errors import PbioError
 from pbio_spark.source.datasource import PbioDataSource
-from pbio_spark.source.stream import PbioStreamReader
+from pbio_spark.source.follow.stream import PbioStreamReader
 from pbio_spark.wire import FileWriter
 from tests.source.samples import MIDDLE, formatted, reading
 

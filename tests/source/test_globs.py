@@ -11,8 +11,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from pbio_spark.errors import PbioError
-from pbio_spark.source.listing import list_files
-from pbio_spark.source.options import Options
+from pbio_spark.source.files.listing import list_files
+from pbio_spark.source.options.options import Options
 
 pytestmark = pytest.mark.spark
 

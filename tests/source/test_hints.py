@@ -22,15 +22,15 @@ from fsspec.implementations.local import LocalFileSystem
 
 from ecode.types import INT32, STRING, Field, record
 from pbio_spark.cli.verify import problems
-from pbio_spark.columns.read import METADATA_TYPE, Part, Wanted, read_batches
+from pbio_spark.columns.files.read import METADATA_TYPE, Part, Wanted, read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.source import outlines
-from pbio_spark.source.listing import DataFile, list_files
-from pbio_spark.source.options import Options
-from pbio_spark.source.outlines import file_to_outline, outline_files
-from pbio_spark.source.planning import plan_partitions
-from pbio_spark.source.reader import read_splits
+from pbio_spark.source.files import outlines
+from pbio_spark.source.files.listing import DataFile, list_files
+from pbio_spark.source.files.outlines import file_to_outline, outline_files
+from pbio_spark.source.files.planning import plan_partitions
+from pbio_spark.source.files.reader import read_splits
+from pbio_spark.source.options.options import Options
 from pbio_spark.wire import FileWriter, Kind, Scanner, attribute, items_to_json
 from pbio_spark.wire.sidecar import _digest, outline_to_json, read_sidecar, sidecar_path, write_sidecar
 
@@ -87,7 +87,7 @@ class Sample:
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of some kilobytes are split like those of gigabytes."""
     monkeypatch.setattr(outlines, "STEP", 1_000)
-    monkeypatch.setattr("pbio_spark.source.planning.OPEN_COST", 0)
+    monkeypatch.setattr("pbio_spark.source.files.planning.OPEN_COST", 0)
 
 
 @pytest.fixture(scope="module")

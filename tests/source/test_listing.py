@@ -12,10 +12,10 @@ import pytest
 
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.errors import PbioError
-from pbio_spark.source.listing import list_files
-from pbio_spark.source.options import Options
-from pbio_spark.source.partitions import partition_schema, partition_value
-from pbio_spark.source.planning import scan_files
+from pbio_spark.source.files.listing import list_files
+from pbio_spark.source.files.partitions import partition_schema, partition_value
+from pbio_spark.source.files.planning import scan_files
+from pbio_spark.source.options.options import Options
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 from docs.generate import PAGES
 from pbio_spark.errors import PbioError
-from pbio_spark.source.options import Options, Scope, option_name
-from pbio_spark.source.parse_options import OF_KAFKA, parse_options, paths_of
+from pbio_spark.source.options.options import Options, Scope, option_name
+from pbio_spark.source.options.parse import OF_KAFKA, parse_options, paths_of
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from pbio_spark.errors import PbioError
-from pbio_spark.source.folders import FolderColumns
-from pbio_spark.source.listing import list_files
-from pbio_spark.source.options import Options
-from pbio_spark.source.overwrite import replaced_files
-from pbio_spark.source.writer import OVERWRITES, PbioWriter
+from pbio_spark.source.files.listing import list_files
+from pbio_spark.source.options.options import Options
+from pbio_spark.source.write.folders import FolderColumns
+from pbio_spark.source.write.overwrite import replaced_files
+from pbio_spark.source.write.writer import OVERWRITES, PbioWriter
 from tests.source.by_hand import save
 from tests.source.local import load
 from tests.source.samples import OLD, write_readings

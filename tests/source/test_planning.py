@@ -16,11 +16,11 @@ from ecode.types import INT32, STRING, Field, record
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.paths import opened
-from pbio_spark.source import outlines
-from pbio_spark.source.listing import list_files
-from pbio_spark.source.options import Options
-from pbio_spark.source.outlines import file_to_outline, outline_files
-from pbio_spark.source.planning import plan_partitions
+from pbio_spark.source.files import outlines
+from pbio_spark.source.files.listing import list_files
+from pbio_spark.source.files.outlines import file_to_outline, outline_files
+from pbio_spark.source.files.planning import plan_partitions
+from pbio_spark.source.options.options import Options
 from pbio_spark.wire import FileWriter
 from pbio_spark.wire.sidecar import (
     STEP,

@@ -55,7 +55,7 @@ def test_a_worker_tells_the_reason_first(worker: None) -> None:
     lines = told(raised.value).splitlines()
     assert lines[0] == "pbio_spark.errors.PbioError: " + str(raised.value).splitlines()[0]
     assert lines[1].startswith("  hint: ")
-    assert lines[2].startswith("  raised at: pbio_spark.source.parse_options:")
+    assert lines[2].startswith("  raised at: pbio_spark.source.options.parse:")
     assert len(lines) == 3
 
 

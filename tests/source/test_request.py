@@ -8,9 +8,9 @@ import pytest
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.record_json import json_to_record
-from pbio_spark.source.options import Scope
-from pbio_spark.source.parse_options import parse_options
-from pbio_spark.source.request import options_to_request
+from pbio_spark.source.options.options import Scope
+from pbio_spark.source.options.parse import parse_options
+from pbio_spark.source.query.request import options_to_request
 
 TEXT = '{"M": {"a": "int32"}}'
 FORMAT = record_to_format(json_to_record(TEXT))

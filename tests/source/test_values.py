@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql.types import StructType
 
 from ecode.types import CHAR, ENUMERATION, FLOAT64, INT32, INT64, STRING, Array, Field, Notes, Ref, Struct, record
-from pbio_spark.columns.nulls import unexpected_nulls
-from pbio_spark.columns.planner import absent
+from pbio_spark.columns.decode.planner import absent
+from pbio_spark.columns.files.null_check import unexpected_nulls
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.layout import record_to_format

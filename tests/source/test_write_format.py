@@ -9,17 +9,17 @@ import pyarrow as pa
 import pytest
 
 from ecode.types import CHAR, FLOAT32, FLOAT64, INT32, UINT8, UINT32, Array, Field, Pointer, Ref, Struct, record
-from pbio_spark.columns.encoder import format_to_encoder
-from pbio_spark.columns.read import Part, Wanted, read_batches
+from pbio_spark.columns.encode.encoder import format_to_encoder
+from pbio_spark.columns.files.read import Part, Wanted, read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow_schema import record_to_arrow
+from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.store import FolderStore
-from pbio_spark.source.options import Scope
-from pbio_spark.source.parse_options import parse_options
-from pbio_spark.source.write_format import formats_to_write
+from pbio_spark.source.options.options import Scope
+from pbio_spark.source.options.parse import parse_options
+from pbio_spark.source.write.write_format import formats_to_write
 from pbio_spark.wire import FileWriter, encode
 
 POINT = Struct("point", (Field("x", FLOAT32), Field("tag", Array(CHAR, (4,)))))

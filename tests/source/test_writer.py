@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.errors import PbioError
-from pbio_spark.source.folders import FolderColumns
-from pbio_spark.source.options import Options
-from pbio_spark.source.writer import PbioWriter, TaskOutput
+from pbio_spark.source.options.options import Options
+from pbio_spark.source.write.folders import FolderColumns
+from pbio_spark.source.write.writer import PbioWriter, TaskOutput
 from pbio_spark.wire import Kind, Scanner, decode, read_index
 from pbio_spark.wire.sidecar import outline_from_json, sidecar_path
 from tests.channels.spaces import COUNT, again, values

@@ -1,0 +1,6 @@
+"""What is known of a program before it runs.
+
+analyse     whether it ends, what it costs, which fields it reads and writes
+polynomial  costs, in named sizes
+work        what each step costs
+"""

@@ -1,0 +1,121 @@
+"""The `ecode` command: check programs, look at what becomes of them, run them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ecode.cli.description import described
+from ecode.errors import EcodeError, Trap
+from ecode.library import PRINTF
+from ecode.program import Program
+from ecode.program import compile as compile_program
+
+app = typer.Typer(
+    name="ecode",
+    help="E-code: check programs, look at what becomes of them, run them. PROGRAM is a file, or - for standard input.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Stage(StrEnum):
+    """What `show` can show."""
+
+    AST = "ast"
+    TYPED = "typed"
+    PYTHON = "python"
+    ANALYSIS = "analysis"
+
+
+Text = Annotated[Path, typer.Argument(metavar="PROGRAM", help="The program text.")]
+Types = Annotated[
+    Path | None, typer.Option("--params", help="Its parameters, described in JSON (see ecode/cli/description.py).")
+]
+
+
+@app.command()
+def check(program: Text, params: Types = None) -> None:
+    """Report every mistake of a program, and its warnings."""
+    compiled = _compiled(program, params)
+    for warning in compiled.analysis.warnings:
+        typer.echo(f"{warning.line}:{warning.column}: warning: {warning.message}")
+    typer.echo("no mistakes")
+
+
+@app.command()
+def show(program: Text, params: Types = None, stage: Stage = Stage.ANALYSIS) -> None:
+    """Show what becomes of a program: syntax tree, typed tree, the Python that numba compiles, or the analysis."""
+    compiled = _compiled(program, params)
+    match stage:
+        case Stage.AST:
+            from ecode.cli.show import show_tree
+            from ecode.syntax.text_to_syntax import text_to_syntax
+
+            typer.echo(show_tree(text_to_syntax(compiled.source, compiled.type_names).body))
+        case Stage.TYPED:
+            from ecode.cli.show import show_tree
+
+            typer.echo(show_tree(compiled.typed.body))
+        case Stage.PYTHON:
+            typer.echo(compiled.kernel().kernel.source)
+        case Stage.ANALYSIS:
+            typer.echo(str(compiled.analysis))
+
+
+@app.command()
+def run(
+    program: Text,
+    values: Annotated[Path, typer.Option("--input", help="JSON: the parameters' values, or a list of such for calls.")],
+    params: Types = None,
+) -> None:
+    """Run a program in the interpreter, once or for each of a list of calls; prints one line of JSON for each."""
+    compiled = _compiled(program, params)
+    given = json.loads(_read(values))
+    statics = compiled.statics
+    for call in given if isinstance(given, list) else [given]:
+        try:
+            outcome = compiled.run(call, statics)
+        except Trap as trap:
+            typer.echo(json.dumps({"trap": str(trap)}))
+            continue
+        result = {"returned": outcome.returned, "outputs": outcome.outputs, "log": outcome.log}
+        typer.echo(json.dumps(result, default=_text))
+
+
+def _text(value: Any) -> str:
+    """Strings are bytes; JSON has only text."""
+    assert isinstance(value, bytes)
+    return value.decode("utf-8", "backslashreplace")
+
+
+def _compiled(program: Path, params: Path | None) -> Program:
+    source = _read(program)
+    if params is None:
+        return compile_program(source, functions=[PRINTF])
+    description = described(json.loads(_read(params)))
+    return compile_program(
+        source, description.params, description.returns, functions=[PRINTF], records=description.records
+    )
+
+
+def _read(path: Path) -> str:
+    if str(path) == "-":
+        return sys.stdin.read()
+    return path.read_text("utf-8", "surrogateescape")
+
+
+def main() -> None:
+    """Run the command line in `sys.argv`. Exit code 0: done; 1: an error, told on standard error; 2: misused."""
+    try:
+        app()
+    except (EcodeError, OSError, json.JSONDecodeError) as error:
+        typer.echo(str(error), err=True)
+        sys.exit(1)

@@ -1,0 +1,205 @@
+"""Statements as text."""
+
+from __future__ import annotations
+
+from ecode.errors import NotCompilable, TrapKind
+from ecode.semantics.arithmetic import limits
+from ecode.typed import (
+    Block,
+    Break,
+    Constant,
+    Continue,
+    Counted,
+    Declare,
+    Evaluate,
+    Expression,
+    If,
+    Jump,
+    Loop,
+    Machine,
+    Return,
+    Statement,
+)
+from ecode.typed_to_numba.code import Code, LoopText, Range
+from ecode.typed_to_numba.nodes.expressions import condition, evaluate, single, value
+from ecode.typed_to_numba.stored import Scattered
+from ecode.types import Basic
+
+# CPython compiles twenty loops inside each other; the kernel around the event takes one.
+_MOST_LOOPS = 18
+
+
+def write(code: Code, node: Statement) -> None:
+    """Writes the lines of a statement."""
+    emitter = code.emitter
+    if not isinstance(node, Block | Machine):
+        code.show_line(node.at)
+    match node:
+        case Evaluate():
+            evaluate(code, node.expression)
+        case Declare():
+            _declare(code, node)
+        case Block():
+            for statement in node.statements:
+                write(code, statement)
+                if isinstance(statement, Return | Break | Continue | Jump):
+                    break
+        case If():
+            _if(code, node)
+        case Loop():
+            _loop(code, node)
+        case Break():
+            emitter.line("break")
+        case Continue():
+            code.loops[-1].end_round()
+            emitter.line("continue")
+        case Return():
+            code.finish(None if node.value is None else value(code, node.value))
+        case Jump():
+            if node.work:
+                code.spend(str(node.work), node.at)
+            emitter.line(f"state = {node.state}", "continue")
+        case Machine():
+            _machine(code, node)
+
+
+def _declare(code: Code, node: Declare) -> None:
+    site = code.variables[node.variable]
+    # A number whose first value follows at once needs no zero before it.
+    if not (isinstance(site, Scattered) and len(site.names) in (1, 2) and len(node.values) == 1 and not site.of):
+        code.stored.clear(code.emitter, site)
+    for assignment in node.values:
+        evaluate(code, assignment)
+
+
+def _if(code: Code, node: If) -> None:
+    emitter = code.emitter
+    word, rest = "if", node
+    while True:
+        test = condition(code, rest.condition)
+        with emitter.block(f"{word} {test}:"):
+            write(code, rest.then)
+        otherwise = rest.otherwise
+        if otherwise is None:
+            return
+        if not isinstance(otherwise, If) or _needs_lines(code, otherwise.condition):
+            with emitter.block("else:"):
+                write(code, otherwise)
+            return
+        word, rest = "elif", otherwise
+
+
+def _needs_lines(code: Code, test: Expression) -> bool:
+    """Whether a condition cannot stand in an `elif`."""
+    with code.emitter.captured() as lines:
+        condition(code, test)
+    return bool(lines)
+
+
+def _loop(code: Code, node: Loop) -> None:
+    emitter = code.emitter
+    if len(code.loops) >= _MOST_LOOPS:
+        raise NotCompilable(f"more than {_MOST_LOOPS} loops inside each other")
+    known = _range(code, node)
+    if node.counted is not None and node.is_charged_before:
+        _charge(code, node.counted, node.work, node.at)
+    with emitter.captured() as test_lines:
+        test = "True" if node.condition is None else condition(code, node.condition)
+    is_simple = node.tests_first and not test_lines
+
+    def end_round() -> None:
+        if node.step is not None:
+            _step(code, node, node.step)
+        if not node.is_charged_before:
+            code.spend(str(node.work), node.at)
+        if not node.tests_first:
+            leave_unless_true()
+
+    def leave_unless_true() -> None:
+        emitter.replay(test_lines)
+        if test != "True":
+            emitter.line(f"if not {test}:", "    break")
+
+    with emitter.block(f"while {test}:" if is_simple else "while True:"):
+        if node.tests_first and not is_simple:
+            leave_unless_true()
+        code.loops.append(LoopText(end_round))
+        if known is not None:
+            code.ranges[known.variable] = known
+        write(code, node.body)
+        if known is not None:
+            del code.ranges[known.variable]
+        code.loops.pop()
+        end_round()
+
+
+def _step(code: Code, node: Loop, step: Expression) -> None:
+    """The step of a loop. That of a counted one needs no narrowing where it cannot leave its type: LLVM then knows what
+    the loop does to addresses."""
+    if node.counted is None or _may_wrap(node, node.counted):
+        evaluate(code, step)
+        return
+    site = code.variables[node.counted.variable]
+    assert isinstance(site, Scattered)
+    (name,) = site.names
+    code.emitter.line(f"{name} = {name} {'+' if node.counted.step > 0 else '-'} 1")
+
+
+def _may_wrap(node: Loop, counted: Counted) -> bool:
+    """Whether the variable of a counted loop may pass the end of its type. One that is charged before it begins has
+    been checked then; one that may leave early goes on as far as its condition lets it."""
+    if node.is_charged_before:
+        return False
+    assert isinstance(counted.variable.type, Basic)
+    low, high = limits(counted.variable.type)
+    bound = counted.bound.value if isinstance(counted.bound, Constant) else None
+    if isinstance(bound, int):
+        return bound >= high + (counted.op == "<") or bound <= low - (counted.op == ">")
+    return counted.op in ("<=", ">=") or counted.bound.type != counted.variable.type
+
+
+def _range(code: Code, node: Loop) -> Range | None:
+    """What the condition of a counted loop says of its variable in the body."""
+    counted = node.counted
+    if counted is None or counted.op != "<" or counted.variable in code.ranges:
+        return None
+    with code.emitter.captured() as lines:
+        bound = single(code, counted.bound)
+    if lines or not (bound.isidentifier() or bound.isdigit()):
+        return None
+    start = counted.start
+    is_positive = isinstance(start, Constant) and isinstance(start.value, int) and start.value >= 0
+    return Range(counted.variable, bound, is_positive and not _may_wrap(node, counted))
+
+
+def _charge(code: Code, counted: Counted, work: int, at: int) -> None:
+    """Charges all rounds of a counted loop; one that would run past the variable's range never ends."""
+    emitter = code.emitter
+    site = code.variables[counted.variable]
+    assert isinstance(site, Scattered)
+    assert isinstance(counted.variable.type, Basic)
+    start, bound = site.names[0], emitter.named(single(code, counted.bound))
+    is_up = counted.step > 0
+    with emitter.block(f"if {start} {counted.op} {bound}:"):
+        low, high = limits(counted.variable.type)
+        last = f"{bound} {'+' if is_up else '-'} 1" if counted.op in ("<=", ">=") else bound
+        rounds = emitter.temp(f"{last} - {start}" if is_up else f"{start} - ({last})")
+        # The difference of two int64 may wrap around; it is then negative, and larger than any budget.
+        endless = [f"{rounds} < 0", f"{rounds} > quotient_int64(budget, {work})" if work > 1 else f"{rounds} > budget"]
+        if counted.op in ("<=", ">="):
+            endless.append(f"{bound} == {high if is_up else f'({low + 1} - 1)'}")
+        if counted.variable.type.size < 8:
+            endless.append(f"{bound} > {high}" if is_up else f"{bound} < {low}")
+        emitter.trap(" or ".join(endless), TrapKind.BUDGET_EXCEEDED, at)
+        emitter.line(f"budget -= {rounds} * {work}" if work > 1 else f"budget -= {rounds}")
+
+
+def _machine(code: Code, node: Machine) -> None:
+    emitter = code.emitter
+    emitter.line("state = 0")
+    with emitter.block("while True:"):
+        for number, state in enumerate(node.states):
+            with emitter.block(f"if state <= {number}:"):
+                for statement in state:
+                    write(code, statement)
+        emitter.line("break")

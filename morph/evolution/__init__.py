@@ -1,0 +1,7 @@
+"""How record types change over time.
+
+edits         how one record type becomes another
+renames       fields that may only have changed their names
+lineages      which format can become which
+score_matrix  all against all
+"""

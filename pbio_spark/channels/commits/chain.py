@@ -1,0 +1,47 @@
+"""Each commit names the one before it by digest, so that a commit in the place of another is noticed."""
+
+from __future__ import annotations
+
+import hashlib
+
+from pbio_spark.channels.commits.checked import bad
+
+_KEPT = 4096
+"""Of how many commits digests are remembered: whoever reads on needs the last one."""
+
+
+def digest_of(entry: bytes) -> str:
+    """The digest by which the next commit names this one."""
+    return hashlib.sha256(entry).hexdigest()
+
+
+class Chain:
+    """The digests of commits that were read lately, as they are and as the next ones name them.
+
+    Threads may share one.
+    """
+
+    def __init__(self) -> None:
+        self._digests: dict[int, str] = {}
+
+    def join(self, version: int, digest: str, prior: str | None) -> None:
+        """Take note of a commit that was read.
+
+        Args:
+            prior: the digest of the one before, as this one names it; None for one of a form that does not.
+
+        Raises PBIO_BAD_LOG, with nothing noted, if it does not fit those that were read before, in whichever order.
+        """
+        if self._digests.get(version, digest) != digest:
+            bad(f"the commit {version} is not the one on which the next one was made, or that was here before")
+        if prior is not None and self._digests.get(version - 1, prior) != prior:
+            bad(f"the commit {version} was not made on the commit {version - 1} that is here: one of them was replaced")
+        self._note(version, digest)
+        if prior is not None:
+            self._note(version - 1, prior)
+
+    def _note(self, version: int, digest: str) -> None:
+        self._digests.pop(version, None)
+        self._digests[version] = digest
+        while len(self._digests) > _KEPT:
+            self._digests.pop(next(iter(self._digests)), None)

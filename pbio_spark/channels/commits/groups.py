@@ -1,0 +1,443 @@
+"""Where the events of a commit lie, and whose they are: as columns, because one may reach thousands of channels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pbio_spark.channels.commits.checked import (
+    EARLIEST,
+    LARGEST,
+    LATEST,
+    MOST,
+    a_format,
+    a_list,
+    a_number,
+    a_text,
+    an_object,
+    bad,
+)
+from pbio_spark.channels.position import Position
+
+Int64s: TypeAlias = npt.NDArray[np.int64]
+
+Load: TypeAlias = "Callable[[int, int], Int64s]"
+"""What reads whole numbers from a file beside the log: so many from one on."""
+
+NO_NUMBER = -1
+NO_TIME = -(2**63)
+_PLACES = ("channel", "file", "start", "end", "ordinal", "count")
+_ABSENT = {"producer": NO_NUMBER, "sequence": NO_NUMBER, "event_time": NO_TIME}
+"""What stands in the columns that need not have a value."""
+
+ROW = np.dtype([(name, np.int64) for name in (*_PLACES, "format", *_ABSENT)])
+"""A group as a row: its format and its producer by their numbers among those of the commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside(Mapping[int, Int64s]):
+    """Values of single events that lie in a file of their own, and are read when somebody asks for them.
+
+    Attributes:
+        places: by the index of a group, the number of its first value in the file, and its last value.
+        rows: the groups.
+        name: of the column that has the first event's value.
+        load: reads the file; None before that is known.
+    """
+
+    places: Mapping[int, tuple[int, int]]
+    rows: npt.NDArray[np.void]
+    name: str
+    load: Load | None = None
+
+    def __getitem__(self, index: int) -> Int64s:
+        first, last = self.places[index]
+        row = self.rows[index]
+        if self.load is None:
+            bad("values of events lie in a file that the commit does not name")
+        values = self.load(first, int(row["count"]))
+        if values[-1] != last:
+            bad(f"the {self.name} of events is not what the commit says")
+        return _checked(values, self.name, row)
+
+    def __contains__(self, index: object) -> bool:
+        return index in self.places
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Events of one channel from one producer, all of one format, one after the other in a data file.
+
+    Attributes:
+        channel: its ID.
+        file: which of the commit's files.
+        start, end: byte offsets of item boundaries.
+        ordinal: of the first event among all records of the file.
+        count: of events.
+        format: the ID of their format, in hexadecimal.
+        producer: who made them; None if nobody said.
+        sequence: the first event's number of its producer's; the others follow it, if there are no `sequences`.
+        event_time: of the first event, microseconds since 1970 UTC, and of the others, if there are no `event_times`.
+        sequences, event_times: int64, of each event; or what reads them, see `resolved`.
+    """
+
+    channel: int
+    file: int
+    start: int
+    end: int
+    ordinal: int
+    count: int
+    format: str
+    producer: str | None = None
+    sequence: int | None = None
+    event_time: int | None = None
+    sequences: Int64s | Callable[[], Int64s] | None = field(default=None, compare=False)
+    event_times: Int64s | Callable[[], Int64s] | None = field(default=None, compare=False)
+
+    def resolved(self) -> Self:
+        """The same with what its events say of themselves, read from where it lies. Raises PBIO_BAD_LOG."""
+        if not (callable(self.sequences) or callable(self.event_times)):
+            return self
+        return replace(self, sequences=_read(self.sequences), event_times=_read(self.event_times))
+
+    def end_in(self, version: int) -> Position:
+        """The position behind the last of them, in the commit of a version."""
+        return Position(version, self.file, self.ordinal + self.count)
+
+    def sequence_of(self, ordinals: Int64s) -> Int64s | None:
+        """The sequence numbers of events, by their ordinals; None if they have none."""
+        if self.sequence is None:
+            return None
+        known = _read(self.sequences)
+        return ordinals - self.ordinal + self.sequence if known is None else known[ordinals - self.ordinal]
+
+    def event_times_of(self, ordinals: Int64s) -> Int64s | None:
+        """The event times of events, by their ordinals; None if they have none."""
+        if self.event_time is None:
+            return None
+        known = _read(self.event_times)
+        return np.full(len(ordinals), self.event_time) if known is None else known[ordinals - self.ordinal]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """The groups of a commit, in the order of their positions; `Group` says what the columns mean.
+
+    Attributes:
+        rows: of ROW.
+        formats, producers: what the numbers in the rows mean.
+        sequences, event_times: of each event, by the index of the group.
+    """
+
+    rows: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, ROW))
+    formats: tuple[str, ...] = ()
+    producers: tuple[str, ...] = ()
+    sequences: Mapping[int, Int64s] = field(default_factory=dict)
+    event_times: Mapping[int, Int64s] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, groups: Iterable[Group]) -> Self:
+        """Some groups, as they are."""
+        made = list(groups)
+        formats, producers = _Numbers(), _Numbers()
+        rows = [
+            (
+                *(getattr(one, name) for name in _PLACES),
+                formats.number(one.format),
+                NO_NUMBER if one.producer is None else producers.number(one.producer),
+                NO_NUMBER if one.sequence is None else one.sequence,
+                NO_TIME if one.event_time is None else one.event_time,
+            )
+            for one in made
+        ]
+        sequences = {i: own for i, one in enumerate(made) if (own := _read(one.sequences)) is not None}
+        times = {i: own for i, one in enumerate(made) if (own := _read(one.event_times)) is not None}
+        return cls(np.array(rows, ROW), formats.names, producers.names, sequences, times)
+
+    @classmethod
+    def together(cls, parts: Iterable[Groups]) -> Self:
+        """The groups of several, one after the other."""
+        formats, producers = _Numbers(), _Numbers()
+        rows = []
+        sequences: dict[int, Int64s] = {}
+        times: dict[int, Int64s] = {}
+        first = 0
+        for part in parts:
+            own = part.rows.copy()
+            own["format"] = formats.translate(part.formats)[own["format"]]
+            # The last one is the number of nobody.
+            own["producer"] = np.append(producers.translate(part.producers), NO_NUMBER)[own["producer"]]
+            sequences |= {first + i: known for i, known in part.sequences.items()}
+            times |= {first + i: known for i, known in part.event_times.items()}
+            rows.append(own)
+            first += len(own)
+        return cls(np.concatenate([np.empty(0, ROW), *rows]), formats.names, producers.names, sequences, times)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Group]:
+        return map(self.group, range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Groups) and groups_to_json(self) == groups_to_json(other)
+
+    def group(self, index: int) -> Group:
+        """One of them."""
+        channel, file, start, end, ordinal, count, form, producer, sequence, event_time = self.rows[index].tolist()
+        return Group(
+            channel,
+            file,
+            start,
+            end,
+            ordinal,
+            count,
+            self.formats[form],
+            None if producer == NO_NUMBER else self.producers[producer],
+            None if sequence == NO_NUMBER else sequence,
+            None if event_time == NO_TIME else event_time,
+            _own(self.sequences, index),
+            _own(self.event_times, index),
+        )
+
+    def having(self, channels: Container[int]) -> list[Group]:
+        """Those of some channels."""
+        return [self.group(i) for i, one in enumerate(self.rows["channel"].tolist()) if one in channels]
+
+    def take(self, indexes: Int64s) -> Groups:
+        """Some of them, by index."""
+        at = list(enumerate(indexes.tolist()))
+        sequences = {new: self.sequences[old] for new, old in at if old in self.sequences}
+        times = {new: self.event_times[old] for new, old in at if old in self.event_times}
+        return Groups(self.rows[indexes], self.formats, self.producers, sequences, times)
+
+    def shared(self, channels: Sequence[int]) -> Groups:
+        """The same events as those of other channels, all of which have them."""
+        made = self.take(np.repeat(np.arange(len(self)), len(channels)))
+        made.rows["channel"] = np.tile(np.array(channels, np.int64), len(self))
+        return made
+
+    def moved(self, file: int, further: int, ordinals: int) -> Groups:
+        """The same as those of another file, in which they are so many bytes and records further on."""
+        rows = self.rows.copy()
+        rows["file"] = file
+        rows["start"] += further
+        rows["end"] += further
+        rows["ordinal"] += ordinals
+        return Groups(rows, self.formats, self.producers, self.sequences, self.event_times)
+
+    def channels(self, file: int) -> set[int]:
+        """The channels of the events in one of the commit's files."""
+        return set(self.rows["channel"][self.rows["file"] == file].tolist())
+
+    @property
+    def events(self) -> int:
+        """How many events there are."""
+        return int(self.rows["count"].sum())
+
+    def numbered(self) -> Iterator[tuple[int, int, str, int, int]]:
+        """Of the groups whose events have sequence numbers: index, channel, producer, the first number and the last."""
+        for i in np.flatnonzero(self.rows["sequence"] != NO_NUMBER).tolist():
+            row = self.rows[i]
+            first = int(row["sequence"])
+            last = first + int(row["count"]) - 1
+            if i in self.sequences:
+                own = self.sequences
+                last = own.places[i][1] if isinstance(own, Beside) else int(own[i][-1])
+            yield i, int(row["channel"]), self.producers[row["producer"]], first, last
+
+    def numbers(self, index: int) -> Int64s:
+        """The sequence numbers of the events of one group, which has some."""
+        row = self.rows[index]
+        return self.sequences[index] if index in self.sequences else np.arange(row["count"]) + row["sequence"]
+
+
+def _read(values: Int64s | Callable[[], Int64s] | None) -> Int64s | None:
+    return values() if callable(values) else values
+
+
+def _own(known: Mapping[int, Int64s], index: int) -> Int64s | Callable[[], Int64s] | None:
+    """The values of a group's events, or what reads them."""
+    if isinstance(known, Beside):
+        return partial(known.__getitem__, index) if index in known.places else None
+    return known.get(index)
+
+
+class _Numbers:
+    """Names by number, each once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, name: str) -> int:
+        return self._numbers.setdefault(name, len(self._numbers))
+
+    def translate(self, names: Sequence[str]) -> Int64s:
+        return np.array([self.number(name) for name in names], np.int64)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._numbers)
+
+
+def groups_to_json(groups: Groups) -> dict[str, Any]:
+    """Groups as what JSON holds: a list for each column, and none for one that has no values.
+
+    >>> groups_to_json(Groups.of([Group(1, 0, 32, 64, 0, 2, "02" * 12, "p", 7)]))["sequence"]
+    [7]
+    """
+    made: dict[str, Any] = {name: groups.rows[name].tolist() for name in (*_PLACES, "format")}
+    made["formats"] = list(groups.formats)
+    for name, absent in _ABSENT.items():
+        if (groups.rows[name] != absent).any():
+            made[name] = [None if value == absent else value for value in groups.rows[name].tolist()]
+    if groups.producers:
+        made["producers"] = list(groups.producers)
+    for name, known in (("sequences", groups.sequences), ("event_times", groups.event_times)):
+        if isinstance(known, Beside):
+            made[name] = [[i, first, last] for i, (first, last) in known.places.items()]
+        elif known:
+            made[name] = [[i, values.tolist()] for i, values in known.items()]
+    return made
+
+
+def set_aside(groups: Groups) -> tuple[Groups, list[Int64s]]:
+    """Groups whose values of single events are to lie in a file, and these values as that file has them."""
+    values: list[Int64s] = []
+    count = 0
+
+    def aside(known: Mapping[int, Int64s], name: str) -> Mapping[int, Int64s]:
+        nonlocal count
+        places = {}
+        for i, own in known.items():
+            places[i] = count, int(own[-1])
+            values.append(own)
+            count += len(own)
+        return Beside(places, groups.rows, name) if places else {}
+
+    sequences, times = aside(groups.sequences, "sequence"), aside(groups.event_times, "event_time")
+    return replace(groups, sequences=sequences, event_times=times), values
+
+
+def bound(groups: Groups, load: Load) -> Groups:
+    """The same groups, where it is known how to read what lies beside them."""
+
+    def of(known: Mapping[int, Int64s]) -> Mapping[int, Int64s]:
+        return replace(known, load=load) if isinstance(known, Beside) else known
+
+    return replace(groups, sequences=of(groups.sequences), event_times=of(groups.event_times))
+
+
+def json_to_groups(said: Any, sizes: Sequence[int], version: int) -> Groups:
+    """The groups of a commit at a version, whose files have these sizes. Raises PBIO_BAD_LOG."""
+    made = an_object(said)
+    formats = tuple(a_format(one) for one in a_list(made.get("formats")))
+    producers = tuple(a_text(one) for one in a_list(made.get("producers", [])))
+    count = len(a_list(made.get("count")))
+    rows = np.empty(count, ROW)
+    for name in (*_PLACES, "format"):
+        rows[name] = _numbers(made.get(name), count)
+    for name, absent in _ABSENT.items():
+        column = made.get(name)
+        rows[name] = absent
+        if column is not None:
+            filled = [absent if value is None else value for value in a_list(column, count)]
+            rows[name] = _numbers(filled, count, least=absent)
+    check_rows(rows, formats, producers, np.array(sizes, np.int64), version)
+    sequences = _of_events(made.get("sequences", []), rows, "sequence")
+    times = _of_events(made.get("event_times", []), rows, "event_time")
+    return Groups(rows, formats, producers, sequences, times)
+
+
+def are_dates(times: Int64s) -> npt.NDArray[np.bool_]:
+    """Which of some times have a date."""
+    return (times >= EARLIEST) & (times <= LATEST)
+
+
+def check_rows(
+    rows: npt.NDArray[np.void], formats: Sequence[str], producers: Sequence[str], sizes: Int64s, version: int | Int64s
+) -> None:
+    """Raise PBIO_BAD_LOG if groups of a commit cannot be, or of several, each of which has files of its own.
+
+    Args:
+        sizes: of the files.
+        version: of the commit, or of each group's.
+    """
+    if any((rows[name] > LARGEST).any() for name in _PLACES):
+        bad("a group is where nothing can be")
+    count, file = rows["count"], rows["file"]
+    if (rows["format"] >= len(formats)).any() or (rows["producer"] >= len(producers)).any():
+        bad("a group is of a format or a producer that the commit does not name")
+    if (rows["channel"] > version).any():
+        bad("a group is of a channel of the future")
+    if (file >= len(sizes)).any() or (np.diff(file) < 0).any():
+        bad("the groups of a file are not together, or there is no such file")
+    is_first = np.diff(file, prepend=-1) > 0
+    # Channels that are derived alike share their events.
+    places = [name for name in (*_PLACES, "format") if name != "channel"]
+    is_shared = np.logical_and.reduce([np.diff(rows[name], prepend=-1) == 0 for name in places])
+    is_shared &= np.diff(rows["channel"], prepend=-1) > 0
+    # What lies between the groups of a file are descriptions of formats, and events that were given up.
+    free = np.where(is_first, 4, np.roll(rows["end"], 1))
+    if not (is_shared | (free <= rows["start"]) & (rows["start"] < rows["end"]) & (rows["end"] <= sizes[file])).all():
+        bad("the bytes of a group are not free for its events")
+    ordinals = np.where(is_first, 0, np.roll(rows["ordinal"] + count, 1))
+    is_counted = (is_shared | (rows["ordinal"] >= ordinals)) & (count > 0) & (count <= rows["end"] - rows["start"])
+    if not (is_counted & (rows["ordinal"] <= rows["end"])).all():
+        bad("the events of a group contradict their numbers")
+    has_numbers = rows["sequence"] != NO_NUMBER
+    times = rows["event_time"]
+    if ((times != NO_TIME) & ~are_dates(times)).any():
+        bad("events are of a time that has no date")
+    if (has_numbers & ((rows["producer"] == NO_NUMBER) | (rows["sequence"] >= MOST - count))).any():
+        bad("events have sequence numbers that nobody can have given them")
+
+
+def _of_events(said: Any, rows: npt.NDArray[np.void], name: str) -> Mapping[int, Int64s]:
+    """Values of single events, the first of which the group has: all in the commit, or all beside it."""
+    made: dict[int, Int64s] = {}
+    places: dict[int, tuple[int, int]] = {}
+    for one in a_list(said):
+        index = one[0] if isinstance(one, list) and len(one) in (2, 3) else None
+        if type(index) is not int or not 0 <= index < len(rows) or index in made or index in places:
+            bad("values of events belong to no group")
+        row = rows[index]
+        if len(one) == 2:
+            made[index] = _checked(_numbers(one[1], int(row["count"]), least=_ABSENT[name]), name, row)
+            continue
+        first, last = a_number(one[1], most=LARGEST), a_number(one[2], least=_ABSENT[name] + 1)
+        if row[name] == _ABSENT[name] or (name == "sequence" and last - row[name] < row["count"] - 1):
+            bad(f"the {name} of events contradicts their group's")
+        places[index] = first, last
+    if made and places:
+        bad("values of events are in the commit, and beside it")
+    return Beside(places, rows, name) if places else made
+
+
+def _checked(values: Int64s, name: str, row: np.void) -> Int64s:
+    """Values of the events of a group, if they can be."""
+    is_right = (np.diff(values) > 0).all() if name == "sequence" else are_dates(values).all()
+    if values[0] != row[name] or values[0] == _ABSENT[name] or not is_right:
+        bad(f"the {name} of events contradicts their group's")
+    return values
+
+
+def _numbers(said: Any, length: int, least: int = 0) -> Int64s:
+    """A list of whole numbers."""
+    listed = a_list(said, length)
+    # Of anything else, one long text for instance, an array might not fit into memory.
+    is_right = {int}.issuperset(map(type, listed))
+    if not is_right or min(listed, default=least) < least or max(listed, default=0) > MOST:
+        bad("a value that should be a list of whole numbers is something else")
+    return np.array(listed, np.int64)

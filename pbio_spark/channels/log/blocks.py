@@ -1,0 +1,214 @@
+"""A fold -> where the events of its commits lie, as columns over all of them.
+
+Who reads a channel's events from long ago does not look at each commit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pbio_spark.channels.commits.checked import LARGEST, LATEST, a_format, a_path, a_text
+from pbio_spark.channels.commits.groups import NO_NUMBER, NO_TIME, ROW, Group, Int64s, check_rows
+from pbio_spark.channels.log.folds import Fold
+from pbio_spark.errors import PbioError
+
+_COLUMNS = ("channel", "file", "start", "end", "ordinal", "count", "format")
+_ABSENT = {"producer": NO_NUMBER, "sequence": NO_NUMBER, "event_time": NO_TIME}
+_PLAIN = {"control", "files", "groups", "transaction", "refused"}
+"""What a commit of events may say to be looked at together with others. Who knows more, reads it alone."""
+_PLAIN_GROUPS = {*_COLUMNS, *_ABSENT, "formats", "producers"}
+
+
+class Placed(NamedTuple):
+    """Events of one group.
+
+    Attributes:
+        group: that they are.
+        version: of its commit.
+        published: when that was, in microseconds since 1970 UTC.
+        path: of the data file, as the commit names it.
+    """
+
+    group: Group
+    version: int
+    published: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What the commits of a fold say of events.
+
+    Attributes:
+        first, last: their versions.
+        rows: the groups, in order; formats, producers and files by their numbers in the lists.
+        versions, times: of the groups' commits.
+        first_files: the number of the first file of each group's commit.
+        formats, producers, paths: of all commits, one after the other.
+        alone: the versions of commits that have to be looked at one by one, ascending.
+    """
+
+    first: int
+    last: int
+    rows: npt.NDArray[np.void]
+    versions: Int64s
+    times: Int64s
+    first_files: Int64s
+    formats: Sequence[str]
+    producers: Sequence[str]
+    paths: Sequence[str]
+    alone: Sequence[int] = field(default=())
+
+    def walk(self, channels: Collection[int], start: int, end: int | None = None) -> Iterator[Placed | int]:
+        """The groups of some channels in commits from one version to before another, in order.
+
+        In their places come the versions of commits that have to be looked at one by one.
+        """
+        end = self.last + 1 if end is None else end
+        chosen = (self.versions >= start) & (self.versions < end)
+        chosen &= np.isin(self.rows["channel"], np.fromiter(channels, np.int64))
+        at = np.flatnonzero(chosen)
+        alone = iter([version for version in self.alone if start <= version < end])
+        next_alone = next(alone, None)
+        columns = (
+            self.rows[at].tolist(),
+            self.versions[at].tolist(),
+            self.times[at].tolist(),
+            self.first_files[at].tolist(),
+        )
+        for row, version, published, first_file in zip(*columns, strict=True):
+            while next_alone is not None and next_alone < version:
+                yield next_alone
+                next_alone = next(alone, None)
+            channel, file, first, last, ordinal, count, form, producer, sequence, event_time = row
+            group = Group(
+                channel,
+                file - first_file,
+                first,
+                last,
+                ordinal,
+                count,
+                self.formats[form],
+                None if producer == NO_NUMBER else self.producers[producer],
+                None if sequence == NO_NUMBER else sequence,
+                None if event_time == NO_TIME else event_time,
+            )
+            yield Placed(group, version, published, self.paths[file])
+        while next_alone is not None:
+            yield next_alone
+            next_alone = next(alone, None)
+
+
+def fold_to_block(fold: Fold, space: str) -> Block | None:
+    """The block of a fold; None if something in it is wrong, which is told by who looks at the commits one by one."""
+    try:
+        return _Maker(space).make(fold)
+    except (PbioError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return None
+
+
+class _Maker:
+    def __init__(self, space: str) -> None:
+        self._space = space
+        self._columns: dict[str, list[Any]] = {name: [] for name in (*_COLUMNS, *_ABSENT)}
+        self._counts: list[int] = []
+        """Of the groups of each commit that is put together with others."""
+        self._versions: list[int] = []
+        self._times: list[int] = []
+        self._formats: list[str] = []
+        self._producers: list[str] = []
+        self._paths: list[str] = []
+        self._sizes: list[int] = []
+        self._bases: list[tuple[int, int, int]] = []
+        """How many formats, producers and files there were before each commit's."""
+        self._limits: list[tuple[int, int, int]] = []
+        """How many there are with each commit's."""
+        self._alone: list[int] = []
+
+    def make(self, fold: Fold) -> Block:
+        for version, text in enumerate(fold.texts, fold.first):
+            made = json.loads(text)
+            if made["space"] != self._space:
+                raise ValueError(version)
+            data = made.get("data")
+            if data is None:
+                # Of the others only these matter to who reads events.
+                if not made.keys().isdisjoint({"create", "drop"}):
+                    self._alone.append(version)
+            elif data.keys() <= _PLAIN and data["groups"].keys() <= _PLAIN_GROUPS:
+                self._add(version, made["time"], data)
+            else:
+                self._alone.append(version)
+        return self._block(fold)
+
+    def _add(self, version: int, time: int, data: dict[str, Any]) -> None:
+        groups = data["groups"]
+        count = len(groups["count"])
+        for name in _COLUMNS:
+            self._take(name, groups[name], count)
+        for name, absent in _ABSENT.items():
+            said = groups.get(name)
+            values = [absent] * count if said is None else [absent if value is None else value for value in said]
+            self._take(name, values, count)
+        self._counts.append(count)
+        self._versions.append(version)
+        self._times.append(time)
+        self._bases.append((len(self._formats), len(self._producers), len(self._paths)))
+        self._formats += map(a_format, groups["formats"])
+        self._producers += map(a_text, groups.get("producers", ()))
+        for path, size in data["files"]:
+            self._paths.append(a_path(path))
+            self._sizes.append(size)
+        self._limits.append((len(self._formats), len(self._producers), len(self._paths)))
+
+    def _take(self, name: str, values: list[Any], count: int) -> None:
+        if type(values) is not list or len(values) != count:
+            raise ValueError(name)
+        self._columns[name] += values
+
+    def _block(self, fold: Fold) -> Block:
+        rows = np.empty(sum(self._counts), ROW)
+        for name, values in self._columns.items():
+            rows[name] = _whole(values)
+        if any((rows[name] < 0).any() for name in _COLUMNS) or any(
+            (rows[name] < least).any() for name, least in _ABSENT.items()
+        ):
+            raise ValueError
+        times, sizes = _whole(self._times), _whole(self._sizes)
+        if (times < 0).any() or (times > LATEST).any() or (sizes < 0).any() or (sizes > LARGEST).any():
+            raise ValueError
+        bases = np.repeat(np.array(self._bases, np.int64).reshape(-1, 3), self._counts, axis=0)
+        limits = np.repeat(np.array(self._limits, np.int64).reshape(-1, 3), self._counts, axis=0)
+        for place, name in enumerate(("format", "producer", "file")):
+            is_named = rows[name] != _ABSENT.get(name, -1)
+            rows[name] += np.where(is_named, bases[:, place], 0)
+            if (is_named & (rows[name] >= limits[:, place])).any():
+                raise ValueError(name)
+        versions = np.repeat(np.array(self._versions, np.int64), self._counts)
+        if len(rows):
+            check_rows(rows, self._formats, self._producers, sizes, versions)
+        return Block(
+            fold.first,
+            fold.last,
+            rows,
+            versions,
+            np.repeat(times, self._counts),
+            bases[:, 2],
+            self._formats,
+            self._producers,
+            self._paths,
+            self._alone,
+        )
+
+
+def _whole(values: list[Any]) -> Int64s:
+    """Values that are whole numbers, all of them."""
+    if not {int}.issuperset(map(type, values)):
+        raise ValueError
+    return np.array(values, np.int64)

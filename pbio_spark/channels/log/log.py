@@ -1,0 +1,233 @@
+"""The log: commits by number, each appended once, and checkpoints of what they add up to.
+
+_log/00000000000000000012.json         one commit
+_log/00000000000000000100.checkpoint   the state after a commit
+_log/<first>-<last>.fold               many old commits in one file; see `folds`
+_log/<ID>.numbers                      sequence numbers and times of single events, if they are many: int64
+_log/<ID>.groups                       where the events of a commit lie, if that is long
+_log/_newest                           the number of some late checkpoint: a hint, which may be old or missing
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+import numpy as np
+
+from pbio_spark.channels.commits.groups import Int64s
+from pbio_spark.channels.log import folds
+from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.log.folds import Fold, Folds, fold_name
+from pbio_spark.disk import UNKNOWN
+from pbio_spark.errors import PbioError
+
+LONGEST_ENTRY = 32 << 20
+"""The most bytes that a commit may have: one request, even where larger files take several."""
+
+LONGEST_CHECKPOINT = 1 << 30
+"""The most bytes that a checkpoint may have: it names every producer that counts its events, some 50 bytes for each."""
+
+AGAIN = (
+    "to publish the events again with the same producer and sequence numbers, or the same transaction, is safe: what "
+    "was published is left out"
+)
+
+LONGEST_ATTACHMENT = 256 << 20
+
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint")
+_COMMIT = re.compile(r"(\d{20})\.json")
+_FOLD = re.compile(r"(\d{20})-(\d{20})\.fold")
+
+
+class Log(Protocol):
+    """What a channel space needs of its log. Versions are counted from 1 without gaps.
+
+    Attributes:
+        is_near: whether asking costs no request to a server.
+    """
+
+    @property
+    def is_near(self) -> bool: ...
+
+    def append(self, version: int, entry: bytes) -> bool:
+        """Make an entry the one of its version, durably; False, with nothing changed, if another has that version."""
+
+    def read(self, version: int) -> bytes | None:
+        """The entry of a version; None if there is none yet, or if it has been folded."""
+
+    def stands(self, version: int) -> bool:
+        """Whether there is an entry of a version that has not been folded. The last one never is."""
+
+    def fold(self, version: int) -> Fold | None:
+        """The fold that has a version, as far as the last listing knew of folds."""
+
+    def withdraw(self, version: int) -> None:
+        """Remove the entry of a version that another one in a fold has. No error is raised if that fails."""
+
+    def spans(self) -> list[tuple[int, int]]:
+        """The first and the last of versions that follow on each other, for all that have entries, ascending.
+
+        It may be slow: not for every look at the log.
+        """
+
+    def attach_numbers(self, name: str, values: Sequence[Int64s]) -> None:
+        """Keep, durably, the numbers that an entry is about to name."""
+
+    def numbers(self, name: str, first: int, count: int) -> Int64s | None:
+        """So many of the numbers that were kept under a name; None if they are not there."""
+
+    def attach(self, name: str, data: bytes) -> None:
+        """Keep, durably, what is too long for an entry that is about to name it."""
+
+    def attachment(self, name: str) -> bytes | None:
+        """What was kept under a name; None if there is nothing."""
+
+    def checkpoint(self, version: int, state: bytes) -> None:
+        """Keep the state after a version, to start from."""
+
+    def now(self) -> int:
+        """The time by the clock of what keeps the log, in microseconds since 1970 UTC. It may be slow."""
+
+    def modified(self, version: int) -> int:
+        """When an entry was appended, by that clock."""
+
+    def checkpoints(self) -> Iterator[tuple[int, bytes]]:
+        """States to start from, the best first."""
+
+
+class FolderLog:
+    """A log in the folder `_log` of a channel space."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._folds = Folds(folder)
+        self._folded = 0
+        """The last version that is known to be in a fold."""
+
+    @property
+    def is_near(self) -> bool:
+        return self._folder.is_local
+
+    def append(self, version: int, entry: bytes) -> bool:
+        if len(entry) > LONGEST_ENTRY:
+            raise PbioError("PBIO_BAD_VALUE", f"a commit of {len(entry)} bytes", hint="publish fewer events at once")
+        # A reply that was lost is not a race that was lost: what stands there may be ours.
+        name = entry_name(version)
+        try:
+            if self._folder.create(name, entry):
+                return True
+            failure = None
+        except PbioError as error:
+            # A store says so, too, where two asked at once (S3: ConditionalRequestConflict). What stands there is there
+            # for good; on a disk it might not be, if bringing it there failed.
+            if error.code != UNKNOWN:
+                raise
+            failure = error
+        if failure is None or not self._folder.is_local:
+            try:
+                standing = self.read(version)
+            except PbioError as error:
+                if error.code == "PBIO_BAD_LOG":
+                    raise  # whatever it is, it is not ours
+                standing, failure = None, failure or error
+            if standing is not None:
+                return standing == entry
+        cause = None if failure is None else failure.__cause__ or failure
+        raise PbioError(
+            UNKNOWN,
+            f"it is not known whether the commit {version} was made: {cause or 'it is not there any more'}",
+            file=self._folder.path(name),
+            hint=AGAIN,
+        ) from cause
+
+    def read(self, version: int) -> bytes | None:
+        return self._checked(entry_name(version))
+
+    def now(self) -> int:
+        return int(self._folder.now() * 1e6)
+
+    def stands(self, version: int) -> bool:
+        return self._folder.size(entry_name(version)) is not None
+
+    def fold(self, version: int) -> Fold | None:
+        return self._folds.find(version) if version <= self._folded else None
+
+    def withdraw(self, version: int) -> None:
+        with suppress(PbioError):
+            self._folder.remove(entry_name(version))
+
+    def modified(self, version: int) -> int:
+        names = [entry_name(version), *(fold_name((version - 1) // size * size + 1, size) for size in folds.SIZES)]
+        for name in names:
+            with suppress(FileNotFoundError):
+                return int(self._folder.modified(name) * 1e6)
+        raise PbioError("PBIO_BAD_LOG", f"the commit {version} is missing", file=self._folder.path(names[0]))
+
+    def attach_numbers(self, name: str, values: Sequence[Int64s]) -> None:
+        self._folder.add(name, [memoryview(own.astype("<i8", copy=False).tobytes()) for own in values])
+
+    def numbers(self, name: str, first: int, count: int) -> Int64s | None:
+        try:
+            data = self._folder.read_part(name, 8 * first, 8 * count)
+        except FileNotFoundError:
+            return None
+        return np.frombuffer(data, "<i8").astype(np.int64, copy=False) if len(data) == 8 * count else None
+
+    def attach(self, name: str, data: bytes) -> None:
+        if len(data) > LONGEST_ATTACHMENT:
+            raise PbioError("PBIO_BAD_VALUE", f"a directory of {len(data)} bytes", hint="publish fewer events at once")
+        self._folder.add(name, data)
+
+    def attachment(self, name: str) -> bytes | None:
+        return self._folder.read(name, LONGEST_ATTACHMENT)
+
+    def spans(self) -> list[tuple[int, int]]:
+        names = self._folder.names("_log")
+        folded = [(int(found[1]), int(found[2])) for name in names if (found := _FOLD.fullmatch(name))]
+        commits = [int(found[1]) for name in names if (found := _COMMIT.fullmatch(name))]
+        spans: list[tuple[int, int]] = []
+        for first, last in sorted([*folded, *((version, version) for version in commits)]):
+            if spans and first <= spans[-1][1] + 1:
+                spans[-1] = spans[-1][0], max(spans[-1][1], last)
+            else:
+                spans.append((first, last))
+        self._folded = max([self._folded, *(last for _, last in folded)])
+        return spans
+
+    def checkpoint(self, version: int, state: bytes) -> None:
+        if len(state) > LONGEST_CHECKPOINT:
+            raise PbioError("PBIO_BAD_VALUE", f"a checkpoint of {len(state)} bytes")
+        if self._folder.create(_checkpoint_name(version), state):
+            self._folder.replace("_log/_newest", str(version).encode())
+
+    def checkpoints(self) -> Iterator[tuple[int, bytes]]:
+        hint = self._folder.read("_log/_newest", 20) or b""
+        if re.fullmatch(rb"[1-9]\d{0,18}", hint) and (state := self._state(int(hint))) is not None:
+            yield int(hint), state
+        for version in reversed(self._numbers(_CHECKPOINT)):
+            if (state := self._state(version)) is not None:
+                yield version, state
+
+    def _numbers(self, pattern: re.Pattern[str]) -> list[int]:
+        return [int(found[1]) for name in self._folder.names("_log") if (found := pattern.fullmatch(name))]
+
+    def _state(self, version: int) -> bytes | None:
+        return self._checked(_checkpoint_name(version), LONGEST_CHECKPOINT)
+
+    def _checked(self, name: str, most: int = LONGEST_ENTRY) -> bytes | None:
+        data = self._folder.read(name, most)
+        if data is not None and len(data) > most:
+            raise PbioError("PBIO_BAD_LOG", f"more than {most} bytes", file=self._folder.path(name))
+        return data
+
+
+def entry_name(version: int) -> str:
+    """The path of an entry below the root of its space."""
+    return f"_log/{version:020}.json"
+
+
+def _checkpoint_name(version: int) -> str:
+    return f"_log/{version:020}.checkpoint"

@@ -1,0 +1,78 @@
+"""What makes a folder a channel space: `_space.json`, made last, in a folder that holds nothing else."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+
+from pbio_spark.channels.commits.checked import a_number, a_text, bad, parse
+from pbio_spark.channels.log.files import Folder
+from pbio_spark.errors import PbioError
+from pbio_spark.spaces import SPACE
+
+PARTS = ("_formats", "_log", "_subscribers", "data")
+
+
+def make_root(folder: Folder) -> str | None:
+    """Make a folder a channel space, and complete what was interrupted: its ID, or None if it is a space already.
+
+    Raises PBIO_CHANNEL_SPACE inside of another space, and PBIO_NOT_EMPTY.
+    """
+    above = folder.space_above()
+    if above is not None and folder.read(SPACE) is None:
+        reason, hint = (
+            f"the folder is inside the channel space {above}",
+            "choose another, or add a channel to that space",
+        )
+        raise PbioError("PBIO_CHANNEL_SPACE", reason, file=folder.root, hint=hint)
+    folder.make("")
+    others = [] if above is not None else _others(folder)
+    if folder.read(SPACE) is not None:
+        return None
+    if others:
+        raise PbioError(
+            "PBIO_NOT_EMPTY",
+            f"the folder holds other files, such as {others[0]}",
+            file=folder.root,
+            hint="choose an empty folder, or one that does not exist yet",
+        )
+    folder.make(*PARTS)
+    space = uuid.uuid4().hex
+    made = json.dumps({"version": 1, "id": space, "created": time.time_ns() // 1000}).encode()
+    return space if folder.create(SPACE, made) or folder.read(SPACE) == made else None
+
+
+def read_id(folder: Folder) -> str | None:
+    """The ID of the channel space in a folder; None if there is none. Raises PBIO_BAD_LOG."""
+    data = folder.read(SPACE, 10_000)
+    if data is None:
+        return None
+    try:
+        made = parse(data)
+        if a_number(made.get("version")) != 1:
+            bad(f"the space is of version {made['version']}, which this program does not know")
+        return a_text(made.get("id"))
+    except PbioError as error:
+        raise error.at(file=folder.path(SPACE)) from None
+
+
+def no_space_to_error(folder: Folder) -> PbioError:
+    """Why a folder is no channel space."""
+    reason, hint = "the folder is empty, and no channel space yet", "`pbio space init` makes it one"
+    above = folder.space_above()
+    if above is not None:
+        reason = f"the folder is inside the channel space {above}, and none itself"
+        hint = "open that one, and name the channel; in Spark with the option channel"
+    elif not folder.is_there:
+        reason, hint = "there is no such folder", "check the path; `pbio space init` makes a new space"
+    elif _others(folder):
+        reason = "the folder holds other files and is not a channel space"
+        hint = "check the path; `pbio space init` makes a new space, in an empty folder"
+    return PbioError("PBIO_NO_SPACE", reason, file=folder.root, hint=hint)
+
+
+def _others(folder: Folder) -> list[str]:
+    """What a folder holds that an interrupted `make_root` does not leave behind; hidden names do not count."""
+    beside = [name for name in folder.names("") if name not in PARTS]
+    return beside + [f"{part}/{name}" for part in PARTS for name in folder.names(part)]

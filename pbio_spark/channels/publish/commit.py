@@ -1,0 +1,374 @@
+"""Prepared events -> data files and one commit.
+
+The steps of a commit, each safe to die between:
+
+1. Catch up with the log, and leave out what it has already.
+2. Write the data files, and bring them to the disk. Nobody knows of them yet. A task of a cluster has done that before.
+3. Append the commit at the next version. From here on all of it is published.
+
+Whoever loses the race for a version starts again; data files stay if the same events are still to be published, and
+derived as they were.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from pbio_spark.channels.commits.checked import bad
+from pbio_spark.channels.commits.contents import Contents, contents_of
+from pbio_spark.channels.commits.entries import LONGEST_TURN, Data, DataFile, Transaction, Turn
+from pbio_spark.channels.commits.groups import Groups, Int64s
+from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.log.history import History, pause
+from pbio_spark.channels.log.state import State
+from pbio_spark.channels.publish.derivation import Deriver
+from pbio_spark.channels.publish.prepare import Prepared
+from pbio_spark.channels.publish.submission import stored_format
+from pbio_spark.columns.encode.encoder import Encoded
+from pbio_spark.columns.files.chunks import Chunker
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.store import FormatStore
+from pbio_spark.wire import MAGIC
+from pbio_spark.wire.writer import format_to_item
+
+log = logging.getLogger("pbio_spark.channels")
+
+_LOST, _PATIENCE = 3, 5.0
+"""How many attempts a writer loses, and how many seconds it goes on trying, before it takes a turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What came of a publication.
+
+    Attributes:
+        version: of the commit; None if there was nothing new to publish.
+        events: how many events it published.
+        known: how many had been published before, and were left out.
+    """
+
+    version: int | None
+    events: int
+    known: int
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A data file that waits for its commit.
+
+    Attributes:
+        own: the groups of the events that were submitted.
+        derived: those of events made of them.
+        refused: derived channels whose events could not be made, and why.
+        descendants: what was derived: see `State.descendants`.
+        contents: what was submitted, if the batch has a number.
+    """
+
+    file: DataFile
+    own: Groups
+    derived: Groups
+    refused: tuple[tuple[int, str], ...]
+    descendants: tuple[tuple[int, int], ...]
+    contents: Contents = Contents()  # noqa: RUF009 - it never changes
+
+
+def pack(folder: Folder, deriver: Deriver, events: Sequence[Prepared], state: State) -> Packed:
+    """Write events, and those of the channels that are derived from theirs, to one data file."""
+    derived, refused = deriver.derive(events, state)
+    pieces: list[object] = [MAGIC]
+    size, ordinal = len(MAGIC), 0
+    described = set()
+    placed = []
+    for one in (*events, *derived):
+        if one.format not in described:
+            pieces.append(item := format_to_item(one.format))
+            described.add(one.format)
+            size += len(item)
+        placed.append(one.groups.moved(0, size, ordinal))
+        pieces.append(one.encoded.buffer)
+        size += one.encoded.buffer.size
+        ordinal += len(one.encoded.offsets) - 1
+    path = f"data/{uuid.uuid4().hex}.pbio"
+    folder.add(path, pieces)
+    own, made = (Groups.together(part) for part in (placed[: len(events)], placed[len(events) :]))
+    return Packed(DataFile(path, size), own, made, refused, state.descendants(own.rows["channel"].tolist()))
+
+
+def contents_of_all(events: Iterable[Prepared]) -> Contents:
+    """What some events are, by which their batch is known again."""
+    return sum((contents_of(one.encoded, one.groups) for one in events), Contents())
+
+
+def unpack(folder: Folder, formats: FormatStore, packed: Packed) -> list[Prepared]:
+    """The events that were submitted, read back from their data file. Raises PBIO_BAD_LOG if it is not what it was."""
+    data = folder.read(packed.file.path)
+    if data is None or len(data) != packed.file.bytes:
+        bad(f"the data file {packed.file.path} is not the one that was written")
+    own = packed.own
+    made = []
+    # Groups lie together if they are of one format and one submission.
+    changes = (own.rows["start"][1:] != own.rows["end"][:-1]) | (np.diff(own.rows["format"]) != 0)
+    for run in np.split(np.arange(len(own)), np.flatnonzero(changes) + 1):
+        rows = own.rows[run]
+        start, end, ordinal = int(rows["start"][0]), int(rows["end"][-1]), int(rows["ordinal"][0])
+        form = stored_format(own.formats[rows["format"][0]], formats)
+        chunks = Chunker(io.BytesIO(data), packed.file.path, [form], formats.get, 1 << 20, 1 << 26)
+        offsets = [chunk.offset + chunk.positions for chunk in chunks.chunks(start, end, ordinal)]
+        encoded = Encoded(pa.py_buffer(data).slice(start, end - start), np.concatenate([*offsets, [end]]) - start)
+        groups = replace(own.take(run).moved(0, -start, -ordinal), formats=own.formats)
+        made.append(Prepared(form, encoded, groups))
+    return made
+
+
+class _Parcel:
+    """Events on their way into the log, in memory or in a data file that a task wrote."""
+
+    def __init__(self, events: Sequence[Prepared] | Packed, *, has_number: bool) -> None:
+        self.packed = events if isinstance(events, Packed) else None
+        self._prepared = None if isinstance(events, Packed) else list(events)
+        self.contents = Contents()
+        """What was submitted, whether or not some of it is known, if the batch has a number."""
+        if has_number:
+            self.contents = events.contents if isinstance(events, Packed) else contents_of_all(events)
+
+    @property
+    def own(self) -> Groups:
+        """The groups of what is still to be published."""
+        if self.packed is not None:
+            return self.packed.own
+        assert self._prepared is not None
+        return Groups.together(one.groups for one in self._prepared)
+
+    def pack(
+        self, folder: Folder, deriver: Deriver, formats: FormatStore, state: State, known: Mapping[int, int]
+    ) -> Packed | None:
+        """The data file as it is to be committed, without what is known; None if nothing is left."""
+        packed = self.packed
+        if packed is not None:
+            channels = packed.own.rows["channel"].tolist()
+            if not known and packed.descendants == state.descendants(channels):
+                return packed
+            self._prepared = self._prepared or unpack(folder, formats, packed)
+            self.discard(folder)
+        assert self._prepared is not None
+        self._prepared = _without(self._prepared, known)
+        if self._prepared:
+            self.packed = pack(folder, deriver, self._prepared, state)
+        return self.packed
+
+    def discard(self, folder: Folder) -> None:
+        """Remove the data file: nobody knows of it, and if it stays, `vacuum` takes it for that of a dead writer."""
+        if self.packed is not None:
+            with suppress(PbioError):
+                folder.remove(self.packed.file.path)
+        self.packed = None
+
+
+def publish(
+    history: History,
+    folder: Folder,
+    deriver: Deriver,
+    formats: FormatStore,
+    events: Sequence[Sequence[Prepared] | Packed],
+    transaction: tuple[str, int] | None,
+    *,
+    fail_on_loss: bool = True,
+    is_gapless: bool = False,
+) -> Published:
+    """Publish what is new of some events, and what channels derive from them: all of it or nothing.
+
+    Args:
+        events: those of one data file, each, or such files as tasks have written them.
+        fail_on_loss: whether it is an error if other events were published as the batch of that number; else the batch
+            is taken as published.
+        is_gapless: whether it is one, too, if none were, though batches of higher numbers are published. Otherwise that
+            number was passed over, and counts as known.
+
+    Raises:
+        PbioError: PBIO_UNKNOWN_CHANNEL if a channel has been dropped in the meantime; PBIO_OUT_OF_ORDER if a producer's
+            events come in another order than their numbers say; PBIO_OTHER_BATCH; PBIO_FILE_SYSTEM and the like.
+            PBIO_OUTCOME_UNKNOWN, where the file system failed in a way that leaves open whether the events are
+            published: to publish them again with the same numbers, or the same transaction, is safe.
+    """
+    parcels = [_Parcel(one, has_number=transaction is not None) for one in events]
+    batch = _Batch(history, folder, deriver, formats, parcels, transaction, fail_on_loss, is_gapless)
+    holder, first, lost, longest = uuid.uuid4().hex, time.monotonic(), 0, 0.0
+
+    def take_turn(_: State) -> Turn:
+        return Turn(holder, min(max(1000, int(4000 * longest)), LONGEST_TURN))
+
+    while True:
+        begun = time.monotonic()
+        with history.lock:
+            published = batch.try_once(holder)
+        if published is not None:
+            return published
+        took = time.monotonic() - begun
+        longest = max(longest, took)
+        if lost >= _LOST and time.monotonic() - first > _PATIENCE:
+            # Others, or changes of what is derived, have always been faster. Nobody may keep a writer out for ever.
+            history.commit(take_turn)
+        else:
+            pause(lost, took)
+        lost += 1
+
+
+class _Batch:
+    """All that one commit is to publish."""
+
+    def __init__(
+        self,
+        history: History,
+        folder: Folder,
+        deriver: Deriver,
+        formats: FormatStore,
+        parcels: Sequence[_Parcel],
+        transaction: tuple[str, int] | None,
+        fail_on_loss: bool,
+        is_gapless: bool,
+    ) -> None:
+        self._fail_on_loss = fail_on_loss
+        self._is_gapless = is_gapless
+        self._history = history
+        self._folder = folder
+        self._deriver = deriver
+        self._formats = formats
+        self._parcels = parcels
+        self._transaction = transaction
+        self._total = sum(parcel.own.events for parcel in parcels)
+        self._packed: list[Packed] = []
+        self._data: Data | None = None
+
+    def try_once(self, holder: str) -> Published | None:
+        """Commit it as the log stands now; None if another commit was faster, or it is another writer's turn."""
+        state = self._history.catch_up()
+        transaction = self._transaction and self._next_transaction(*self._transaction, state)
+        if self._transaction is not None and transaction is None:
+            self._discard()
+            return Published(None, 0, self._total)
+        known = _known([parcel.own for parcel in self._parcels], state)
+        made = [
+            parcel.pack(self._folder, self._deriver, self._formats, state, own)
+            for parcel, own in zip(self._parcels, known, strict=True)
+        ]
+        packed = [one for one in made if one is not None]
+        if not packed:
+            return Published(None, 0, self._total)
+        if self._data is None or [*map(id, packed)] != [*map(id, self._packed)]:
+            self._packed = packed
+            self._data = self._history.with_directory(_data(packed, state.control))
+        version = self._history.append(replace(self._data, control=state.control, transaction=transaction), holder)
+        new = sum(one.own.events for one in packed)
+        return None if version is None else Published(version, new, self._total - new)
+
+    def _next_transaction(self, application: str, number: int, state: State) -> Transaction | None:
+        """What the commit says of the batch; None if the same batch has been published. Raises PBIO_OTHER_BATCH."""
+        contents = sum((parcel.contents for parcel in self._parcels), Contents())
+        last, version = state.transactions.get(application, (-1, 0))
+        if number > last:
+            return Transaction(application, number, version, contents)
+        # An old checkpoint of the log does not say where the last one is.
+        published = self._find_transaction(application, number, version) if version else Transaction(application, last)
+        is_known = not self._is_gapless if published is None else published.contents in (None, contents)
+        if is_known:
+            return None
+        if not self._fail_on_loss:
+            log.warning("batch %d of %s is taken as published, though it is not the same", number, application)
+            return None
+        self._discard()
+        raise _other_batch(application, number, contents, published, last)
+
+    def _discard(self) -> None:
+        for parcel in self._parcels:
+            parcel.discard(self._folder)
+
+    def _find_transaction(self, application: str, number: int, version: int) -> Transaction | None:
+        """The published batch of a number, looked for from an application's last commit on; None if there is none."""
+        while version:
+            entry = self._history.entry(version)
+            found = entry.change.transaction if entry is not None and isinstance(entry.change, Data) else None
+            if found is None or found.application != application:
+                bad(f"the commit {version} publishes no batch of {application[:80]!r}")
+            if found.number <= number:
+                return found if found.number == number else None
+            if found.contents is None:
+                return Transaction(application, number)  # nobody knows what was published before
+            version = found.before
+        return None
+
+
+def _other_batch(
+    application: str, number: int, contents: Contents, published: Transaction | None, last: int
+) -> PbioError:
+    """PBIO_OTHER_BATCH: none of the events that were to be published is, and nobody knows whether some have been."""
+    was = "was not published"
+    if published is not None and published.contents is not None:
+        events = published.contents.events
+        now = "other ones" if events == contents.events else str(contents.events)
+        was = f"was published with {events} events, and has {now} now"
+    return PbioError(
+        "PBIO_OTHER_BATCH",
+        f"batch {number} of {application[:80]!r} {was}; the last one published is {last}",
+        hint="nothing is published. The checkpoint is behind the space (restored, or its last files lost), or the "
+        "query makes other rows each time (rand, uuid). Start it with a new checkpoint, from the first event that the "
+        "space does not have yet; failOnDataLoss=false takes the batch as published, for one run",
+    )
+
+
+def _data(packed: Sequence[Packed], control: int) -> Data:
+    groups = Groups.together(
+        part.moved(number, 0, 0) for number, one in enumerate(packed) for part in (one.own, one.derived)
+    )
+    refused = dict(pair for one in packed for pair in one.refused)
+    return Data(control, tuple(one.file for one in packed), groups, refused=tuple(refused.items()))
+
+
+def _without(events: Sequence[Prepared], known: Mapping[int, int]) -> list[Prepared]:
+    """What is new of some events, and of their groups, counted through."""
+    new, first = [], 0
+    for one in events:
+        count = len(one.groups)
+        left = one.without({i - first: known[i] for i in range(first, first + count) if i in known})
+        new += [left] if len(left.groups) else []
+        first += count
+    return new
+
+
+def _known(parts: Sequence[Groups], state: State) -> list[dict[int, int]]:
+    """How many of the first events of groups have been published before, or stand before them already."""
+    for channel in {channel for part in parts for channel in part.rows["channel"].tolist()}:
+        if channel not in state.channels:
+            raise PbioError("PBIO_UNKNOWN_CHANNEL", "the channel has been dropped")
+    found: list[dict[int, int]] = []
+    seen: dict[tuple[int, str], list[Int64s]] = {}
+    for part in parts:
+        known = {}
+        for i, channel, producer, first, _ in part.numbered():
+            before = seen.setdefault((channel, producer), [])
+            done = state.sequences.get((channel, producer), -1)
+            latest = max((int(numbers[-1]) for numbers in before), default=-1)
+            numbers = part.numbers(i)
+            if first <= latest:
+                late = numbers[(numbers > done) & (numbers <= latest)]
+                missed = late[~np.isin(late, np.concatenate(before))]
+                if len(missed):
+                    raise PbioError(
+                        "PBIO_OUT_OF_ORDER",
+                        f"event {missed[0]} of producer {producer[:80]!r} comes after its event {latest}",
+                        hint="sort the events of each producer by their numbers; in Spark, "
+                        "df.repartition(producer).sortWithinPartitions(producer, sequence)",
+                    )
+            if first <= max(done, latest):
+                known[i] = int(np.searchsorted(numbers, max(done, latest), "right"))
+            before.append(numbers)
+        found.append(known)
+    return found

@@ -1,0 +1,278 @@
+"""Submissions -> events encoded once, and refused here if their channels cannot deliver them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from morph import Rejection
+from morph.evolution.edits import Insert, Move, edit_script
+from morph.explain import FIELDS_SHOWN
+from pbio_spark.channels.commits.checked import check_name
+from pbio_spark.channels.commits.groups import Groups, Int64s
+from pbio_spark.channels.log.state import ChannelInfo
+from pbio_spark.channels.publish.concentrate import column_of, concentrate, names_of
+from pbio_spark.channels.publish.rows import rows_to_batch, with_row
+from pbio_spark.channels.publish.submission import WHOLE, Columns, Submission, channel_format
+from pbio_spark.channels.subscribe.wanted import format_to_wanted
+from pbio_spark.columns.encode.encoder import Encoded, Encoder, format_to_encoder
+from pbio_spark.columns.encode.null_value import NullValue
+from pbio_spark.columns.files.read import Part, Wanted, read_batches
+from pbio_spark.columns.programs.routes import Request, find_way
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.schema import record_to_arrow
+from pbio_spark.formats.arrow.written import columns_to_record
+from pbio_spark.formats.body.opt_info import Nulls, nulls_in
+from pbio_spark.formats.evolve import evolve
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.store import FormatStore
+
+Find: TypeAlias = "Callable[[str], ChannelInfo]"
+"""The channel of a name. Raises PBIO_UNKNOWN_CHANNEL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Events of one format as items of a file, and whose they are.
+
+    Attributes:
+        groups: where they lie, as if `encoded` was the file.
+    """
+
+    format: Format
+    encoded: Encoded
+    groups: Groups
+
+    def without(self, firsts: Mapping[int, int]) -> Prepared:
+        """Leave out the first events of some groups: of that at an index, so many."""
+        if not firsts:
+            return self
+        rows = self.groups.rows.copy()
+        sequences, times = dict(self.groups.sequences), dict(self.groups.event_times)
+        for i, count in firsts.items():
+            row = rows[i]
+            row["count"] -= count
+            row["ordinal"] += count
+            row["start"] = self.encoded.offsets[row["ordinal"]]
+            row["sequence"] += count
+            if row["count"]:
+                for name, known in (("sequence", sequences), ("event_time", times)):
+                    if i in known:
+                        known[i] = known[i][count:]
+                        row[name] = known[i][0]
+        groups = replace(self.groups, rows=rows, sequences=sequences, event_times=times)
+        return replace(self, groups=groups.take(np.flatnonzero(rows["count"])))
+
+
+class Preparer:
+    """Encodes submissions; remembers encoders, and which formats a channel accepts. Pickles with what it compiled."""
+
+    def __init__(
+        self,
+        formats: FormatStore,
+        *,
+        machine: str = "native",
+        transforms: Sequence[tuple[Format, str]] = (),
+        nulls: Nulls | None = None,
+    ) -> None:
+        """
+        Args:
+            machine: that events are laid out for; `native` is that of the channel's own format.
+            transforms: which the format of events carries: the older format, and the program that leads there.
+            nulls: how a format that is made of columns says null; None is how the channel's own does.
+        """
+        self._formats = formats
+        self._machine = machine
+        self._transforms = tuple(transforms)
+        self._nulls = nulls
+        self._encoders: dict[tuple[Format, pa.Schema, NullValue | None], Encoder] = {}
+        self._made: dict[tuple[Format, pa.Schema, tuple[str, ...]], Format] = {}
+        self._stored: set[Format] = set()
+        self._wanted: dict[tuple[str, Format], Wanted] = {}
+
+    def prepare(self, submission: Submission, find: Find, null_value: NullValue | None = None) -> list[Prepared]:
+        """Encode the events of a submission, those of all channels of one type together.
+
+        Args:
+            null_value: what a null becomes that a format cannot say, as for `format_to_encoder`.
+
+        Raises:
+            PbioError: PBIO_UNKNOWN_CHANNEL; PBIO_REJECTED if the events do not reach a channel's type;
+                PBIO_UNKNOWN_COLUMN, PBIO_CANNOT_BE_NULL, PBIO_BAD_VALUE for values, and what else `concentrate`,
+                `format_to_encoder` and `Encoder.encode` raise.
+        """
+        _check(submission)
+        made = []
+        try:
+            for info, rows, channels in self._by_type(submission, find):
+                if rows.num_rows:
+                    made.append(self._prepare(info, rows, channels, submission, null_value))
+        except PbioError as error:
+            raise with_row(error, submission.events) from None
+        return made
+
+    def check(self, submission: Submission) -> None:
+        """Raise what `prepare` raises for any events of such columns, whatever their channels."""
+        _check(submission)
+        rows = rows_to_batch(submission.events, None).slice(0, 0)
+        column = submission.columns.channel
+        if column is not None:
+            names_of(column_of(rows, column), column, "channel")
+        concentrate(rows, np.empty(0, np.int64), (), submission)
+
+    def warm(self, info: ChannelInfo, submission: Submission, null_value: NullValue | None = None) -> Format:
+        """Compile what events of such columns need on their way to a channel; the format that they will have.
+
+        Raises what `prepare` raises for any of them.
+        """
+        rows = rows_to_batch(submission.events, submission.format or channel_format(info, self._formats)).slice(0, 0)
+        return self._prepare(info, rows, np.empty(0, np.int64), submission, null_value).format
+
+    def _prepare(
+        self,
+        info: ChannelInfo,
+        rows: pa.RecordBatch,
+        channels: Int64s,
+        submission: Submission,
+        null_value: NullValue | None,
+    ) -> Prepared:
+        """Encode events for channels of one type, of which `info` is one."""
+        own = channel_format(info, self._formats)
+        form = submission.format or self.format_of(rows.schema, own, submission.columns)
+        fields = _fields(rows.schema, form, submission.columns)
+        events, groups = concentrate(rows, channels, fields, submission)
+        encoded = self.encoder(form, events.schema, null_value).encode(events)
+        groups.rows["start"] = encoded.offsets[groups.rows["ordinal"]]
+        groups.rows["end"] = encoded.offsets[groups.rows["ordinal"] + groups.rows["count"]]
+        if form != own:
+            self._check_delivery(form, own, info.name, encoded)
+        self.store(form)
+        return Prepared(form, encoded, replace(groups, formats=(form.id.hex(),)))
+
+    def format_of(self, schema: pa.Schema, own: Format, columns: Columns) -> Format:
+        """The format for events of a channel: its own, or one for columns that are others than its fields, for another
+        machine, or with transforms."""
+        key = own, schema, columns.names
+        if key not in self._made:
+            names = record_to_arrow(own.record).names
+            fields = [field for field in schema if field.name in names or field.name not in columns.names]
+            way = nulls_in(own.record)
+            nulls = self._nulls or way
+            is_own = {field.name for field in fields} == set(names) and not self._transforms and nulls == way
+            record = own.record if is_own else columns_to_record(pa.schema(fields), own.name, nulls)
+            form = own if is_own and self._machine == "native" else record_to_format(record, self._machine)
+            for prior, program in self._transforms:
+                form = evolve(prior, form, program)
+            self._made[key] = form
+        return self._made[key]
+
+    def encoder(self, form: Format, schema: pa.Schema, null_value: NullValue | None) -> Encoder:
+        """The encoder of events. Raises what `format_to_encoder` raises."""
+        key = form, schema, null_value
+        if key not in self._encoders:
+            self._encoders[key] = format_to_encoder(form, schema, null_value=null_value, wrap=True).checked()
+        return self._encoders[key]
+
+    def store(self, form: Format) -> None:
+        """Put a format where readers find it, before its first event."""
+        if form not in self._stored:
+            self._formats.put(form)
+            self._stored.add(form)
+
+    def _by_type(self, submission: Submission, find: Find) -> Iterator[tuple[ChannelInfo, pa.RecordBatch, Int64s]]:
+        """Type by type one channel of it, the rows for all of them, and the channel of each row."""
+        columns = submission.columns
+        if columns.channel is None:
+            info = find(submission.channel or "")
+            batch = rows_to_batch(submission.events, submission.format or channel_format(info, self._formats))
+            yield info, batch, np.full(batch.num_rows, info.id)
+            return
+        batch = rows_to_batch(submission.events, None)
+        column = column_of(batch, columns.channel)
+        codes, names = names_of(column, columns.channel, "channel", submission.channel)
+        if None in names:
+            row = int(np.flatnonzero(codes == names.index(None))[0])
+            raise PbioError("PBIO_CANNOT_BE_NULL", f"row {row}: the column {columns.channel!r} names no channel")
+        infos = [find(str(name)) for name in names]
+        channels = np.array([info.id for info in infos], np.int64)[codes]
+        types = np.array([info.format for info in infos])
+        of_type = {info.format: info for info in infos}
+        for format_id in np.unique(types).tolist():
+            is_of = (types == format_id)[codes]
+            rows = batch if is_of.all() else batch.filter(pa.array(is_of))
+            yield of_type[format_id], rows, channels[is_of]
+
+    def _check_delivery(self, form: Format, own: Format, channel: str, encoded: Encoded) -> None:
+        """Read the events as the channel's type, as its subscribers will: nothing that fails there is published."""
+        key = own.id.hex(), form
+        if key not in self._wanted:
+            request = Request(((own.name, own.record),), policy=WHOLE)
+            way = find_way(form, request, (own,), self._formats)
+            if isinstance(way, Rejection):
+                raise PbioError(
+                    "PBIO_REJECTED",
+                    f"{_lacking(form, own, channel)}\n{replace(way, hint='').explain()}",
+                    format=f"{form.name} ({form.id.hex()})",
+                    hint="add the missing fields, or a transform to the channel's format (pbio_spark.formats.evolve)",
+                )
+            schema = record_to_arrow(own.record)
+            self._wanted[key] = format_to_wanted(form, schema, self._formats, request, others=(own,))
+        for _ in read_encoded(self._wanted[key], encoded.buffer, "the events"):
+            pass
+
+
+def read_encoded(wanted: Wanted, items: pa.Buffer, name: str) -> Iterator[pa.RecordBatch]:
+    """Events that are not in a file yet, as batches. Raises what `read_batches` raises."""
+    # A part never begins at offset 0, where a file has its magic.
+    data = b"".join((b"\0", items))
+    yield from read_batches(wanted, Part(name, 1, len(data)), io.BytesIO(data))
+
+
+def _lacking(form: Format, own: Format, channel: str) -> str:
+    """What keeps events of a format from a channel, in one sentence."""
+    hidden = {field.name for struct in own.record.structs for field in struct.fields if field.notes.hidden}
+    absent = [
+        (edit.path if isinstance(edit, Insert) else edit.to, edit.type)
+        for edit in edit_script(form.record, own.record).edits
+        if isinstance(edit, Insert | Move)
+    ]
+    said = [f"{path} {type_}" for path, type_ in absent if path.rpartition(".")[2] not in hidden]
+    if not said:
+        return f"the events have fields of other types than the channel {channel!r}"
+    more = f" and {len(said) - FIELDS_SHOWN} more" if len(said) > FIELDS_SHOWN else ""
+    return f"the events lack {', '.join(said[:FIELDS_SHOWN])}{more}, which the channel {channel!r} has"
+
+
+def _check(submission: Submission) -> None:
+    if not isinstance(submission, Submission):
+        reason = f"a value of {type(submission).__name__} is not a submission"
+        raise PbioError("PBIO_BAD_OPTION", reason, hint="publish([Submission(channel, events)])")
+    columns = submission.columns
+    if submission.producer is not None:
+        check_name(submission.producer, "producer")
+    if columns != Columns() and not isinstance(submission.events, pa.RecordBatch | pa.Table):
+        raise PbioError("PBIO_BAD_OPTION", "columns of rows", hint="hand over a pyarrow.RecordBatch or Table")
+    if columns.channel is None and submission.channel is None:
+        raise PbioError("PBIO_BAD_OPTION", "events for no channel", hint="name it, or a column of channels")
+    if submission.sequence is not None:
+        if columns.names:
+            raise PbioError("PBIO_BAD_OPTION", "one sequence number for events that columns tell apart")
+        if not isinstance(submission.sequence, int | np.integer) or not 0 <= submission.sequence < 2**62:
+            raise PbioError("PBIO_BAD_OPTION", f"{submission.sequence} cannot be a sequence number")
+    has_numbers = submission.sequence is not None or columns.sequence is not None
+    if has_numbers and submission.producer is None and columns.producer is None:
+        raise PbioError("PBIO_BAD_OPTION", "a sequence number without a producer, whose it would be")
+
+
+def _fields(schema: pa.Schema, form: Format, columns: Columns) -> list[str]:
+    """The columns that are fields of events, and do not only say something of them."""
+    if not columns.names:
+        return list(schema.names)
+    own = set(record_to_arrow(form.record).names)
+    return [name for name in schema.names if name in own or name not in columns.names]

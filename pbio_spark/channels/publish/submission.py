@@ -1,0 +1,141 @@
+"""A producer's events for channels, as it hands them over, and the types and times in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from ecode.types import Record
+from morph import Policy
+from pbio_spark.channels.commits.checked import EARLIEST, LATEST
+from pbio_spark.channels.log.state import ChannelInfo
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.spark_json_to_arrow import spark_json_to_arrow
+from pbio_spark.formats.arrow.written import columns_to_record, writable
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.store import FormatStore
+
+
+class SparkSchema(Protocol):
+    """What is needed of a `StructType`, for nothing here knows Spark."""
+
+    def jsonValue(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """The schema as what JSON holds."""
+
+
+AnyType: TypeAlias = "Format | Record | pa.Schema | SparkSchema"
+"""What can be a channel's type."""
+
+Rows: TypeAlias = "pa.RecordBatch | pa.Table | Sequence[Mapping[str, Any]]"
+
+WHOLE = Policy(mismatch_threshold=0.0, same_name=False)
+"""What a channel asks of an event: all fields of its type, directly or by the transforms of the event's format."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns that say of each event what a submission otherwise says of all.
+
+    A column is a field of the events as well if the channel's type has one of its name.
+
+    Attributes:
+        channel, producer: names of columns of names.
+        sequence: of a column of whole numbers, by which the events of each producer are put in order.
+        event_time: of a column of times.
+    """
+
+    channel: str | None = None
+    producer: str | None = None
+    sequence: str | None = None
+    event_time: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those that there are."""
+        return tuple(name for name in (self.channel, self.producer, self.sequence, self.event_time) if name is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """Events for a channel, or for many.
+
+    Attributes:
+        channel: its name; with `columns.channel`, of the events that name none.
+        events: rows by name, or Arrow columns. Columns may be more than the channel's type has fields.
+        format: that they are to be written in. Without one, the channel's own; for columns that are others than the
+            channel's, one made of the columns.
+        producer: who made them.
+        sequence: the number of the first event among its producer's for this channel; the others follow. Events whose
+            numbers were published before are not published again.
+        event_time: when what they tell of happened; with a time zone.
+        columns: what differs from event to event.
+    """
+
+    channel: str | None
+    events: Rows
+    format: Format | None = None
+    producer: str | None = None
+    sequence: int | None = None
+    event_time: datetime | None = None
+    columns: Columns = Columns()
+
+
+def channel_format(info: ChannelInfo, formats: FormatStore) -> Format:
+    """The format that describes a channel's type. Raises PBIO_UNKNOWN_FORMAT."""
+    return stored_format(info.format, formats)
+
+
+def stored_format(format_id: str, formats: FormatStore) -> Format:
+    """The format of an ID. Raises PBIO_UNKNOWN_FORMAT."""
+    found = formats.get(bytes.fromhex(format_id))
+    if found is None:
+        raise PbioError(
+            "PBIO_UNKNOWN_FORMAT", "the space has lost the body of this format", format=format_id, hint="restore it"
+        )
+    return found
+
+
+def type_to_format(type_: AnyType) -> Format:
+    """The format for a channel's type. All channels of one schema have one: what is compiled for one serves the others.
+
+    A schema says what may be null: so does the format, in hidden fields, which leave the others as they are.
+
+    Raises what `record_to_format` and `columns_to_record` raise; PBIO_UNSUPPORTED_TYPE; PBIO_BAD_OPTION for no type.
+    """
+    if isinstance(type_, Format):
+        return type_
+    if isinstance(type_, Record):
+        return record_to_format(writable(type_))
+    if isinstance(type_, pa.Schema):
+        return record_to_format(columns_to_record(type_, "event", "mask"))
+    if not hasattr(type_, "jsonValue"):
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            f"{str(type_)[:80]!r} is not a type of events",
+            hint="a Record, such as record('stock', [Field('price', FLOAT64)]), a Format, an Arrow or a Spark schema",
+        )
+    return record_to_format(columns_to_record(spark_json_to_arrow(type_.jsonValue()), "event", "mask"))
+
+
+def to_microseconds(when: datetime) -> int:
+    """Microseconds since 1970 UTC. Raises PBIO_BAD_OPTION for a time without a zone, or that has no date in UTC."""
+    if not isinstance(when, datetime):
+        raise PbioError("PBIO_BAD_OPTION", f"{str(when)[:80]!r} is not a datetime", hint="such as datetime.now(UTC)")
+    if when.tzinfo is None:
+        raise PbioError("PBIO_BAD_OPTION", f"{when} has no time zone", hint="such as datetime.now(UTC)")
+    made = (when - EPOCH) // timedelta(microseconds=1)
+    if not EARLIEST <= made <= LATEST:
+        raise PbioError("PBIO_BAD_OPTION", f"{when} is before the year 1 or after 9999 in UTC")
+    return made
+
+
+def to_datetime(microseconds: int) -> datetime:
+    """The time, in UTC."""
+    return EPOCH + timedelta(microseconds=microseconds)

@@ -1,0 +1,90 @@
+"""Many small groups of events -> one batch after another, read in one go from wherever they lie.
+
+A file is opened for each group that does not lie near the one before, a few at once where that takes a request; what
+was read is put together as if it were one file. Whatever is wrong, or has gone elsewhere, is left to who reads the
+groups one by one, and can say what and where it is.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from pbio_spark.channels.commits.groups import Int64s
+from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.subscribe.reading import Piece, Stretch, read_stretch
+from pbio_spark.columns.files.read import Wanted
+from pbio_spark.errors import PbioError
+from pbio_spark.wire import MAGIC
+
+MOST_BYTES = 1 << 20
+"""Of what is read in one go: it is all in memory before the first event is handed out."""
+
+MOST_PIECES = 2048
+NEAR = 16 << 10
+"""How many bytes between two groups are rather read than passed over."""
+
+_READERS = 16
+
+
+def read_together(
+    folder: Folder, wanted: Wanted, pieces: Sequence[Piece], names: Mapping[int, str]
+) -> list[tuple[pa.RecordBatch, Int64s]] | None:
+    """The events of some groups, all of one format, in their order.
+
+    Args:
+        wanted: with a metadata column that has `run`.
+        names: of the channels.
+
+    Returns:
+        Batches, and for each row the number of the piece that it is of. None if they have to be read one by one.
+    """
+    parts = _parts(pieces)
+    try:
+        if folder.is_local:
+            data = [_read(folder, part) for part in parts]
+        else:
+            with ThreadPoolExecutor(_READERS) as pool:
+                data = list(pool.map(lambda part: _read(folder, part), parts))
+        # Without what lies between the groups, such as descriptions of formats, which would end each batch.
+        events, moved, size = [MAGIC], [], len(MAGIC)
+        for part, part_data in zip(parts, data, strict=True):
+            for piece in part:
+                start = piece.start - part[0].start
+                events.append(part_data[start : start + piece.end - piece.start])
+                moved.append(replace(piece, path="", further=size - piece.group.start))
+                size += piece.end - piece.start
+        stretch = Stretch.of(moved, names)
+        return [_split(batch) for batch in read_stretch(wanted, stretch, io.BytesIO(b"".join(events)), "")]
+    except (PbioError, FileNotFoundError):
+        return None
+
+
+def _parts(pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """Pieces that lie near each other, together."""
+    parts: list[list[Piece]] = []
+    for piece in pieces:
+        last = parts[-1][-1] if parts else None
+        if last is not None and last.path == piece.path and 0 <= piece.start - last.end <= NEAR:
+            parts[-1].append(piece)
+        else:
+            parts.append([piece])
+    return parts
+
+
+def _read(folder: Folder, part: Sequence[Piece]) -> bytes:
+    start, end = part[0].start, part[-1].end
+    data = folder.read_part(part[0].path, start, end - start)
+    if len(data) != end - start:
+        raise PbioError("PBIO_BAD_LOG", "the file ends before its events", file=folder.path(part[0].path))
+    return data
+
+
+def _split(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Int64s]:
+    runs: Int64s = batch.column(batch.num_columns - 1).field(1).to_numpy(zero_copy_only=False)
+    return batch, runs.astype(np.int64, copy=False)

@@ -1,0 +1,352 @@
+"""Data files of a space -> batches of the events that are wanted, with what the log says of each.
+
+A `Stretch` is what is read in one go: groups that lie near each other in one file, however many, as columns. Small
+commits that were put together in one file are read as one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pbio_spark.channels.commits.groups import NO_NUMBER, NO_TIME, Group, Int64s
+from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.log.history import History
+from pbio_spark.channels.log.state import ChannelInfo
+from pbio_spark.columns.files.chunks import Chunk, Chunker
+from pbio_spark.columns.files.read import METADATA_TYPE, BatchMaker, Part, Wanted
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.paths import trouble_at
+
+_TIME = pa.timestamp("us", tz="UTC")
+
+EVENT_TYPE = pa.struct(
+    [
+        *METADATA_TYPE,
+        ("position", pa.string()),
+        ("channel", pa.string()),
+        ("producer", pa.string()),
+        ("sequence", pa.int64()),
+        ("event_time", _TIME),
+        ("published", _TIME),
+    ]
+)
+"""The type of the metadata column of events: that of records in files, and what the log says of an event."""
+
+_RUN = np.dtype(
+    [(name, np.int64) for name in ("start", "end", "ordinal", "count", "first", "stop")]
+    + [(name, np.int64) for name in ("version", "file", "channel", "producer", "sequence", "event_time", "published")]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some events of a group.
+
+    Attributes:
+        group: that they are of.
+        version: of its commit.
+        published: when that was, in microseconds since 1970 UTC.
+        path: of the data file, below the root of the space.
+        further: how many bytes further on the file has what the group says, since it was put together with others.
+        first, stop: the ordinals of the first of the events, and of the one behind the last.
+    """
+
+    group: Group
+    version: int
+    published: int
+    path: str
+    further: int
+    first: int
+    stop: int
+
+    @property
+    def start(self) -> int:
+        return self.group.start + self.further
+
+    @property
+    def end(self) -> int:
+        return self.group.end + self.further
+
+    @property
+    def events(self) -> int:
+        return self.stop - self.first
+
+    @property
+    def bytes(self) -> int:
+        """About how many bytes the events have."""
+        return (self.end - self.start) * self.events // self.group.count
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Events in one data file that are read as one part, in the order of the file.
+
+    Attributes:
+        path: of the file, below the root of the space.
+        runs: a row for each group, which has what a `Piece` has; the producer by its number.
+        channels: the names of the channels, by ID.
+        producers: their names.
+        own: by the number of the run, the groups whose events have times and sequence numbers of their own.
+    """
+
+    path: str
+    runs: npt.NDArray[np.void]
+    channels: Mapping[int, str]
+    producers: tuple[str, ...]
+    own: Mapping[int, Group] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, pieces: Sequence[Piece], names: Mapping[int, str]) -> Stretch:
+        """The stretch of some pieces of one file; `names` are those of channels."""
+        producers: dict[str, int] = {}
+        rows = []
+        own: dict[int, Group] = {}
+        for number, piece in enumerate(pieces):
+            group = piece.group
+            who = NO_NUMBER if group.producer is None else producers.setdefault(group.producer, len(producers))
+            sequence = NO_NUMBER if group.sequence is None else group.sequence
+            event_time = NO_TIME if group.event_time is None else group.event_time
+            place = piece.start, piece.end, group.ordinal, group.count, piece.first, piece.stop
+            rows.append((*place, piece.version, group.file, group.channel, who, sequence, event_time, piece.published))
+            if group.sequences is not None or group.event_times is not None:
+                own[number] = group.resolved()
+        channels = {piece.group.channel: names[piece.group.channel] for piece in pieces}
+        return cls(pieces[0].path, np.array(rows, _RUN), channels, tuple(producers), own)
+
+    @property
+    def version(self) -> int:
+        """The version of the first commit that it has events of."""
+        return int(self.runs["version"][0])
+
+
+def read_stretch(
+    wanted: Wanted, stretch: Stretch, source: BinaryIO, name: str, further: int = 0
+) -> Iterator[pa.RecordBatch]:
+    """The events of a stretch as batches of `wanted.schema`, whose metadata column is of EVENT_TYPE or parts of it.
+
+    Args:
+        source, name: the open file, and its path for messages.
+        further: how many bytes further on the file has what the stretch says.
+
+    Raises what `read_batches` raises, and PBIO_BAD_LOG if the file has other events than the log says.
+    """
+    runs = stretch.runs
+    part = Part(name, int(runs["start"][0]) + further, int(runs["end"][-1]) + further)
+    with _failing(name):
+        size = source.seek(0, os.SEEK_END)
+    if part.start >= size:
+        reason = f"the file has {size} bytes, and the log says that events begin at byte {part.start}"
+        raise PbioError("PBIO_BAD_LOG", reason, file=name)
+    store = wanted.store
+    find: Callable[[bytes], Format | None] = (lambda format_id: None) if store is None else store.get
+    chunker = Chunker(source, name, wanted.formats, find, wanted.records_per_batch, wanted.max_batch_bytes, wanted.walk)
+    maker = EventMaker(wanted, part, chunker.formats, stretch, further)
+    rest: Iterable[Stretch] = ()
+    try:
+        for chunk in _chunks(chunker, part, len(runs)):
+            chosen = maker.choose(chunk)
+            for batch in maker.chunk_to_batches(chosen) if chosen is not None else ():
+                if batch.num_rows:
+                    yield batch
+            if maker.is_done:
+                break
+        maker.check()
+    except _AstrayError:
+        rest = maker.rest()
+    maker.tell_of_omissions()
+    for alone in rest:
+        yield from read_stretch(wanted, alone, source, name, further)
+
+
+class _AstrayError(Exception):
+    """Damage led away from the groups of a stretch. The log knows where each begins: they can be read one by one."""
+
+
+def _chunks(chunker: Chunker, part: Part, groups: int) -> Iterator[Chunk]:
+    try:
+        with _failing(part.name):
+            yield from chunker.chunks(part.start, part.end, 0)
+    except PbioError as error:
+        if groups > 1:
+            raise _AstrayError from error
+        raise
+
+
+@contextmanager
+def _failing(name: str) -> Iterator[None]:
+    """Turn what the file system raises for an open file into errors of ours."""
+    try:
+        with trouble_at(name):
+            yield
+    except FileNotFoundError:
+        raise PbioError("PBIO_FILE_SYSTEM", "the file was removed while it was read", file=name) from None
+
+
+class EventMaker(BatchMaker):
+    """Turns chunks of a data file into batches of the events that are wanted."""
+
+    def __init__(self, wanted: Wanted, part: Part, formats: list[Format], stretch: Stretch, further: int) -> None:
+        super().__init__(wanted, part, formats)
+        self._stretch = stretch
+        self._starts = stretch.runs["start"] + further
+        self._ends = stretch.runs["end"] + further
+        self._counted = np.zeros(len(stretch.runs), np.int64)
+        """How many records of each run have been met."""
+        self._passed = 0
+        """How many runs lie behind us."""
+        self._is_damaged = False
+        self._run = self._ordinals = np.empty(0, np.int64)
+        """Of each entry of the chunk that was chosen last: the number of its run, and its ordinal."""
+
+    def choose(self, chunk: Chunk) -> Chunk | None:
+        """The entries of a chunk that are wanted; None if there are none."""
+        runs = self._stretch.runs
+        offsets = chunk.offset + chunk.positions
+        if chunk.error is not None:
+            if len(runs) > 1:
+                raise _AstrayError
+            self._is_damaged = True
+            self._run, self._ordinals = np.zeros(1, np.int64), runs["ordinal"] + self._counted
+            return chunk
+        run = np.searchsorted(self._starts, offsets, side="right") - 1
+        inside = np.flatnonzero((run >= 0) & (offsets < self._ends[run]))
+        run = run[inside]
+        ordinals = runs["ordinal"][run] + self._counted[run] + np.arange(len(run)) - np.searchsorted(run, run)
+        self._count(chunk, run, inside)
+        is_wanted = (ordinals >= runs["first"][run]) & (ordinals < runs["stop"][run])
+        self._run, self._ordinals = run[is_wanted], ordinals[is_wanted]
+        kept = inside[is_wanted]
+        if len(kept) == len(offsets):
+            return chunk
+        columns = ("positions", "starts", "ends", "formats", "rights")
+        return replace(chunk, **{name: getattr(chunk, name)[kept] for name in columns}) if len(kept) else None
+
+    def _count(self, chunk: Chunk, run: Int64s, inside: Int64s) -> None:
+        """Count the entries of a chunk that are in runs, if they are as the log says; else nothing."""
+        ends = chunk.offset + chunk.ends[inside] - chunk.data.__array_interface__["data"][0]
+        passed = int(np.searchsorted(self._ends, chunk.offset + chunk.positions[-1], side="right"))
+        here = slice(self._passed, max(passed, int(run[-1]) + 1 if len(run) else 0))
+        counted = self._counted[here].copy()
+        np.add.at(counted, run - self._passed, 1)
+        behind = passed - self._passed
+        if (ends > self._ends[run]).any() or (counted[:behind] != self._stretch.runs["count"][here][:behind]).any():
+            raise _AstrayError
+        self._counted[here] = counted
+        self._passed = passed
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all that is wanted has been met."""
+        last = self._stretch.runs[-1]
+        return bool(self._counted[-1] >= last["stop"] - last["ordinal"])
+
+    def check(self) -> None:
+        """Raise PBIO_BAD_LOG if the file does not have the events that the log promises."""
+        runs = self._stretch.runs
+        needed = runs["stop"] - runs["ordinal"]
+        wrong = (self._counted < needed) | (self._counted > runs["count"])
+        if not wrong.any() or self._is_damaged:
+            return
+        if len(runs) > 1:
+            raise _AstrayError
+        raise PbioError(
+            "PBIO_BAD_LOG",
+            f"{self._counted[0]} events where the log promises {runs['count'][0]}",
+            file=self.part.name,
+            offset=self.part.start,
+        )
+
+    def rest(self) -> Iterator[Stretch]:
+        """What has not been read yet, group by group."""
+        for number in range(self._passed, len(self._counted)):
+            runs = self._stretch.runs[number : number + 1].copy()
+            runs["first"] = np.maximum(runs["first"], runs["ordinal"] + self._counted[number])
+            own = {0: self._stretch.own[number]} if number in self._stretch.own else {}
+            if (runs["first"] < runs["stop"]).all():
+                yield replace(self._stretch, runs=runs, own=own)
+
+    def facts(self, chunk: Chunk, kept: Int64s) -> dict[str, Callable[[], pa.Array]]:
+        stretch, runs = self._stretch, self._stretch.runs
+        run, ordinals = self._run[kept], self._ordinals[kept]
+
+        def position() -> pa.Array:
+            first, last = (run[0], run[-1]) if len(run) else (0, -1)
+            fronts = [f"{version}.{file}." for version, file in runs[["version", "file"]][first : last + 1].tolist()]
+            front = pa.array(fronts, pa.string()).take(pa.array(run - first))
+            return pc.binary_join_element_wise(front, pa.array(ordinals).cast(pa.string()), "")
+
+        def named(texts: Sequence[str], numbers: Int64s) -> pa.Array:
+            return pa.array(texts, pa.string()).take(pa.array(numbers, mask=numbers == NO_NUMBER))
+
+        def channel() -> pa.Array:
+            ids = np.array(sorted(stretch.channels), np.int64)
+            return named([stretch.channels[i] for i in ids.tolist()], np.searchsorted(ids, runs["channel"][run]))
+
+        def of_events(
+            values: Int64s, absent: int, type_: pa.DataType, get: Callable[[Group], Callable[..., Any]]
+        ) -> pa.Array:
+            for number, group in stretch.own.items():
+                at = np.flatnonzero(run == number)
+                if len(at) and (known := get(group)(ordinals[at])) is not None:
+                    values[at] = known
+            return pa.array(values, mask=values == absent).cast(type_)
+
+        def sequence() -> pa.Array:
+            first = runs["sequence"][run]
+            counted = np.where(first == NO_NUMBER, NO_NUMBER, first + ordinals - runs["ordinal"][run])
+            return of_events(counted, NO_NUMBER, pa.int64(), lambda group: group.sequence_of)
+
+        return {
+            **super().facts(chunk, kept),
+            "ordinal": lambda: pa.array(ordinals),
+            "run": lambda: pa.array(run),
+            "position": position,
+            "channel": channel,
+            "producer": lambda: named(stretch.producers, runs["producer"][run]),
+            "sequence": sequence,
+            "event_time": lambda: of_events(
+                runs["event_time"][run], NO_TIME, _TIME, lambda group: group.event_times_of
+            ),
+            "published": lambda: pa.array(runs["published"][run]).cast(_TIME),
+        }
+
+
+def find_moved(folder: Folder, history: History, path: str, version: int) -> tuple[Any, str, int] | None:
+    """A data file of a commit that is not at its path any more: open, where it is now, and how many bytes further on it
+    has what the log says. None if it is nowhere."""
+    located = history.locate(version, path)
+    if located is not None:
+        name, further = located
+        with suppress(FileNotFoundError):
+            return folder.open(name), name, further
+    return None
+
+
+def loss_to_error(history: History, channel: int, name: str, version: int, path: str) -> PbioError:
+    """Why a data file with events of a channel is nowhere: PBIO_EVENTS_GONE, PBIO_UNKNOWN_CHANNEL or PBIO_BAD_LOG."""
+    with history.lock:
+        info = history.catch_up().channels.get(channel)
+    if info is None:
+        return PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {name!r} has been dropped")
+    if version >= info.first:
+        return PbioError("PBIO_BAD_LOG", "a data file is missing that the log names", file=path)
+    return gone_to_error(info)
+
+
+def gone_to_error(info: ChannelInfo) -> PbioError:
+    """The error of a subscriber that was left behind."""
+    return PbioError(
+        "PBIO_EVENTS_GONE",
+        f"the events of {info.name!r} before {info.gone} are no longer kept",
+        hint="fail_on_loss=False, in Spark failOnDataLoss=false, goes on after them",
+    )

@@ -1,0 +1,153 @@
+"""Named subscribers: how far each one came, and when it was last there, in a file of its own.
+
+_subscribers/<channel>-<digest of the name>.json
+_subscribers/<channel>-<digest of the name>.missing    of one that was not there for long; see `expiry`
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Container
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+
+from pbio_spark.channels.commits.checked import MOST, a_name, a_number, a_position, a_time, bad, check_name, parse
+from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.position import Position
+from pbio_spark.errors import PbioError
+
+EXPIRE_AFTER = timedelta(days=7)
+
+_FOLDER = "_subscribers"
+_NAME = re.compile(r"(\d+)-[0-9a-f]{32}\.json")
+_LONGEST = 10_000
+_RENEWALS = 4
+"""How often a subscriber that is there, but has nothing to acknowledge, says so until it would expire."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Subscriber:
+    """A named subscriber.
+
+    Attributes:
+        channel: the ID of its channel.
+        name: unlike those of the channel's other subscribers.
+        position: of the first event that it has not acknowledged.
+        seen: when it was last there, by its own clock, in microseconds since 1970 UTC.
+        expires_after: how long it may stay away before nothing is kept for it any more, in microseconds.
+    """
+
+    channel: int
+    name: str
+    position: Position
+    seen: int
+    expires_after: int
+
+
+def read(folder: Folder, channel: int, name: str) -> Subscriber | None:
+    """A subscriber; None if there is none of that name. Raises PBIO_BAD_LOG; PBIO_BAD_OPTION for what is no name."""
+    return read_file(folder, _path(channel, name))
+
+
+def acknowledge(
+    folder: Folder, channel: int, name: str, position: Position, expire_after: timedelta = EXPIRE_AFTER
+) -> Subscriber:
+    """Keep, durably, that a subscriber has finished all events in front of a position, and that it is there.
+
+    What it has acknowledged already stays: a position in front of that only says that it is there. That is written a
+    few times in `expire_after`, so that whoever polls may call this every time: it reads one small file.
+
+    Raises:
+        PbioError: PBIO_BAD_LOG if the subscriber's file is damaged; PBIO_BAD_OPTION for what is no name or no expiry.
+    """
+    known = read(folder, channel, name)
+    now = time.time_ns() // 1000
+    expires_after = _expiry(expire_after)
+    if known is not None:
+        position = max(position, known.position)
+        if (position, expires_after) == (known.position, known.expires_after) and not is_due(known, now):
+            return known
+    made = Subscriber(channel, name, position, now, expires_after)
+    said = asdict(made) | {"position": str(position)}
+    folder.replace(_path(channel, name), json.dumps(said).encode())
+    return made
+
+
+def is_due(subscriber: Subscriber, now: int) -> bool:
+    """Whether a subscriber that is there should say so again. After its clock was set, it should."""
+    return not 0 <= now - subscriber.seen < subscriber.expires_after // _RENEWALS
+
+
+def forget(folder: Folder, channel: int, name: str) -> None:
+    """Remove a subscriber, if there is one."""
+    path = _path(channel, name)
+    folder.remove(path)
+    folder.remove(_note_of(path))
+
+
+def read_all(folder: Folder) -> list[Subscriber]:
+    """All subscribers, by channel and name. Raises PBIO_BAD_LOG."""
+    return sorted(found for path in files(folder) if (found := read_file(folder, path)) is not None)
+
+
+def files(folder: Folder, channels: Container[int] | None = None) -> list[str]:
+    """The files of the subscribers of all channels, or of some."""
+    return [
+        f"{_FOLDER}/{name}"
+        for name in folder.names(_FOLDER)
+        if (parts := _NAME.fullmatch(name)) and (channels is None or int(parts[1]) in channels)
+    ]
+
+
+def of_name(folder: Folder, name: str) -> list[Subscriber]:
+    """The subscribers of a name, whatever their channels. Raises PBIO_BAD_LOG."""
+    end = _path(0, name).partition("-")[2]
+    found = (read_file(folder, path) for path in files(folder) if path.endswith(f"-{end}"))
+    return [one for one in found if one is not None]
+
+
+def read_file(folder: Folder, path: str) -> Subscriber | None:
+    """The subscriber of a file; None if there is no such file. Raises PBIO_BAD_LOG."""
+    data = folder.read(path, _LONGEST)
+    try:
+        return None if data is None else _json_to_subscriber(data, path)
+    except PbioError as error:
+        raise error.at(file=path) from None
+
+
+def _json_to_subscriber(data: bytes, path: str) -> Subscriber:
+    made = parse(data)
+    subscriber = Subscriber(
+        a_number(made.get("channel")),
+        a_name(made.get("name")),
+        a_position(made.get("position")),
+        a_time(made.get("seen")),
+        a_number(made.get("expires_after"), least=1),
+    )
+    if path != _path(subscriber.channel, subscriber.name):
+        bad("the file belongs to another subscriber")
+    return subscriber
+
+
+def note_path(subscriber: Subscriber) -> str:
+    """The file that says since when a subscriber is missing."""
+    return _note_of(_path(subscriber.channel, subscriber.name))
+
+
+def _note_of(path: str) -> str:
+    return f"{path.removesuffix('.json')}.missing"
+
+
+def _path(channel: int, name: str) -> str:
+    check_name(name, "subscriber")
+    return f"{_FOLDER}/{channel}-{hashlib.sha256(name.encode()).hexdigest()[:32]}.json"
+
+
+def _expiry(expire_after: timedelta) -> int:
+    microseconds = expire_after // timedelta(microseconds=1)
+    if not 0 < microseconds <= MOST:
+        raise PbioError("PBIO_BAD_OPTION", f"a subscriber cannot expire after {expire_after}")
+    return microseconds

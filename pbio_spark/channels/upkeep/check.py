@@ -1,0 +1,130 @@
+"""All that is wrong with a space: its log from the first commit on, and every event that a commit names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pbio_spark.channels.commits.checked import bad
+from pbio_spark.channels.commits.entries import Compact, Create, Data
+from pbio_spark.channels.commits.groups import Group
+from pbio_spark.channels.log.log import FolderLog, entry_name
+from pbio_spark.channels.log.state import State, is_checkpoint
+from pbio_spark.channels.position import Position
+from pbio_spark.channels.publish.submission import stored_format
+from pbio_spark.channels.space import ChannelSpace
+from pbio_spark.channels.subscribe import subscribers
+from pbio_spark.channels.upkeep.retention import is_alive
+from pbio_spark.errors import PbioError
+from pbio_spark.wire import MAGIC, Item, Kind, Scanner, decode
+
+
+def problems(space: ChannelSpace) -> Iterator[PbioError]:
+    """What is wrong with the log, then with the events of the commits that are sound, then with the rest.
+
+    Behind a commit that cannot be, nothing is known, and nothing is told.
+    """
+    checkpoints = dict(FolderLog(space.folder).checkpoints())
+    state = State(space.id)
+    places: dict[str, tuple[str, int]] = {}
+    named: set[str] = set()
+    is_whole = False
+    try:
+        while (entry := space.history.entry(state.version + 1)) is not None:
+            state.apply(space.history.filled(entry))
+            if isinstance(entry.change, Data):
+                paths = {file.path for file in entry.change.files}
+                for path in sorted(paths & named):
+                    yield PbioError("PBIO_BAD_LOG", f"commit {state.version} names a file of another one", file=path)
+                named |= paths
+            if isinstance(entry.change, Compact):
+                places |= {path: (entry.change.file.path, further) for path, further in entry.change.parts}
+            kept = checkpoints.pop(state.version, None)
+            if kept is not None and not is_checkpoint(kept, state):
+                reason = f"the checkpoint of version {state.version} is not what the commits add up to"
+                yield PbioError("PBIO_BAD_LOG", reason)
+    except PbioError as error:
+        yield error.at(file=entry_name(state.version + 1))
+    else:
+        is_whole = True
+        lost = [first for first, _ in FolderLog(space.folder).spans() if first > state.version]
+        if lost:
+            yield PbioError("PBIO_BAD_LOG", f"the commit {state.version + 1} is missing, but there is {lost[0]}")
+        for version in checkpoints:
+            yield PbioError("PBIO_BAD_LOG", f"there is a checkpoint of version {version}, but no such commit")
+    for version in range(1, state.version + 1):
+        yield from _entry_problems(space, version, state, places)
+    for path in subscribers.files(space.folder):
+        try:
+            found = subscribers.read_file(space.folder, path)
+            if is_whole and found is not None and found.position > Position(state.version + 1):
+                bad(f"{found.name!r} is said to have seen all before {found.position}, which is after the last commit")
+        except PbioError as error:
+            yield error.at(file=path)
+
+
+def leftovers(space: ChannelSpace) -> list[str]:
+    """The data files that no commit names: of writers that are still at work, or that died."""
+    found = {f"data/{name}" for name in space.folder.names("data")}.difference(space.folder.strangers())
+    for version in range(1, space.history.catch_up().version + 1):
+        entry = space.history.entry(version)
+        match None if entry is None else entry.change:
+            case Data(_, files):
+                found -= {file.path for file in files}
+            case Compact(_, _, file):
+                found -= {file.path}
+    return sorted(found)
+
+
+def _entry_problems(
+    space: ChannelSpace, version: int, state: State, places: Mapping[str, tuple[str, int]]
+) -> Iterator[PbioError]:
+    entry = space.history.entry(version)
+    match None if entry is None else entry.change:
+        case Create(_, format_id):
+            try:
+                stored_format(format_id, space.formats)
+            except PbioError as error:
+                yield error
+        case Data() as data:
+            groups = list(space.history.groups(data))
+            for number, file in enumerate(data.files):
+                here = [group for group in groups if group.file == number]
+                if not is_alive({group.channel for group in here}, version, state):
+                    continue
+                path, further = places.get(file.path, (file.path, None))
+                try:
+                    _check_file(space, path, further, file.bytes, here)
+                except PbioError as error:
+                    yield error.at(file=path)
+
+
+def _check_file(space: ChannelSpace, path: str, further: int | None, length: int, groups: list[Group]) -> None:
+    """Raise the first thing that is wrong with a data file, or with what a commit says of it.
+
+    Args:
+        further: how much further on its items are, if it is a part of another file.
+        length: of the file as it was committed.
+    """
+    size = space.folder.size(path)
+    if size is None:
+        bad("a data file is missing that the log names")
+    if (size != length) if further is None else (size < length + further):
+        bad(f"the data file has {size} bytes, and the log says {length}")
+    with space.folder.open(path) as source:
+        scanner = Scanner(source, path, offset=0 if further is None else further + len(MAGIC))
+        records = [item for item in scanner.items(length + (further or 0)) if item.kind is Kind.DATA]
+        for group in groups:
+            group.resolved()
+            items = records[group.ordinal : group.ordinal + group.count]
+            _check_group(space, scanner, group, further or 0, items)
+
+
+def _check_group(space: ChannelSpace, scanner: Scanner, group: Group, further: int, records: list[Item]) -> None:
+    form = stored_format(group.format, space.formats)
+    place = group.start + further, group.end + further
+    if len(records) < group.count or (records[0].offset, records[-1].end) != place:
+        bad(f"the {group.count} events from byte {place[0]} to {place[1]} are not there")
+    for item in records:
+        if item.format_id != form.id:
+            bad(f"an event is of format {item.format_id.hex()}, and the log says {group.format}")
+        decode(form, scanner.read(item), strict=False, file=scanner.window.name, offset=item.payload)

@@ -1,0 +1,91 @@
+"""Old commits -> folds, then the files that folds make needless. Safe to die between any two steps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+
+from pbio_spark.channels.commits.checked import bad
+from pbio_spark.channels.commits.entries import json_to_entry
+from pbio_spark.channels.log import folds
+from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.log.folds import Fold, Folds, firsts, fold_name, fold_to_bytes
+from pbio_spark.channels.log.history import History
+from pbio_spark.channels.log.log import entry_name
+
+KEPT = 100
+"""How many of the last commits are never folded: those behind the newest checkpoint, and the last one above all."""
+
+
+def make_folds(history: History, folder: Folder) -> int:
+    """Write all folds that there can be, and are not there; how many. Nothing is removed.
+
+    Raises PBIO_BAD_LOG if a commit is missing, or does not fit those beside it.
+    """
+    last = history.catch_up().version - KEPT
+    there = set(folder.names("_log"))
+    made = 0
+    for first, size in _blocks(last):
+        names = [
+            fold_name(first, size),
+            *(fold_name(*_around(first, larger)) for larger in folds.SIZES if larger > size),
+        ]
+        if any(name.partition("/")[2] in there for name in names):
+            continue
+        texts = [
+            history.text(version) or bad(f"the commit {version} is missing") for version in range(first, first + size)
+        ]
+        fold = Fold(first, texts)
+        if sum(map(len, texts)) > folds.LONGEST_FOLD:
+            if size == folds.SIZES[0]:
+                break  # commits are folded without gaps: see `History._is_kept`
+            continue
+        fold.check()
+        folder.add(names[0], fold_to_bytes(fold))
+        there.add(names[0].partition("/")[2])
+        made += 1
+    return made
+
+
+def _blocks(last: int) -> Iterator[tuple[int, int]]:
+    """The first version and the size of all folds up to a version, in order; the larger one before those in it."""
+    smallest, *others = folds.SIZES
+    for first in firsts(last, smallest):
+        for size in reversed(others):
+            if (first - 1) % size == 0 and first + size - 1 <= last:
+                yield first, size
+        yield first, smallest
+
+
+def _around(version: int, size: int) -> tuple[int, int]:
+    return (version - 1) // size * size + 1, size
+
+
+def folded_files(history: History, folder: Folder, linger: timedelta) -> list[str]:
+    """The files of commits that folds have, if these are old enough, and folds that larger ones have: in the order in
+    which they may be removed.
+
+    Raises PBIO_BAD_LOG if a fold is not what it should be.
+    """
+    names = folder.names("_log")
+    there = set(names)
+    needless: list[str] = []
+    made = Folds(folder)
+    until = time.time_ns() // 1000 - linger // timedelta(microseconds=1)
+    done = 0
+    for first, size in _blocks(history.catch_up().version):
+        if first + size - 1 <= done or fold_name(first, size).partition("/")[2] not in there:
+            continue
+        fold = made.read(first, size)
+        if fold is None:
+            break
+        if json_to_entry(fold.texts[-1], fold.last).time > until:
+            break
+        history.check_fold(fold)
+        needless += [entry_name(version) for version in range(first, first + size)]
+        needless += [
+            fold_name(one, less) for less in folds.SIZES if less < size for one in range(first, first + size, less)
+        ]
+        done = fold.last
+    return [name for name in needless if name.partition("/")[2] in there]

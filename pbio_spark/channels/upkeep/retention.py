@@ -1,0 +1,262 @@
+"""What a space need not keep: events that nobody is owed any more, and many small files where one would do.
+
+Neither changes a position or a commit, and both may run beside writers and readers. A reader that finds a file gone
+looks up where its events are now, or that they are not kept any more.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import uuid4
+
+from pbio_spark.channels.commits.checked import bad
+from pbio_spark.channels.commits.entries import Compact, Data, DataFile, Drop, Entry, Trim, Trims
+from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.log.history import History
+from pbio_spark.channels.log.state import ChannelInfo, State
+from pbio_spark.channels.position import Position
+from pbio_spark.channels.publish.submission import to_datetime
+from pbio_spark.channels.subscribe import subscribers
+from pbio_spark.channels.subscribe.subscribers import Subscriber
+from pbio_spark.channels.upkeep.expiry import expired
+from pbio_spark.channels.upkeep.folding import folded_files, make_folds
+from pbio_spark.wire import MAGIC
+
+log = logging.getLogger("pbio_spark.channels")
+
+_CHECKPOINTS = 2
+"""How many checkpoints stay: the newest might turn out to be damaged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What a vacuum did.
+
+    Attributes:
+        channels: the names of those whose oldest events are not kept any more.
+        files: how many files it removed.
+        bytes: that they had.
+        subscribers: those that had expired, and are forgotten.
+    """
+
+    channels: tuple[str, ...]
+    files: int
+    bytes: int
+    subscribers: tuple[Subscriber, ...] = ()
+
+
+def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta) -> Removed:
+    """Forget subscribers that have expired, let go of events as channels' `keep` says, fold old commits, then remove
+    files that hold no events that are kept, and what was folded.
+
+    Args:
+        grace: files that no commit names stay as long, because a writer may be about to commit them: no commit may take
+            longer.
+        linger: files whose events are elsewhere, or not kept, stay as long, because a reader may be reading them (on a
+            local disk it does not matter to that), and so do those of commits that were folded.
+    """
+    state = history.catch_up()
+    everyone = subscribers.read_all(folder)
+    gone = expired(folder, everyone, time.time_ns() // 1000)
+    trims = []
+    for info in list(state.channels.values()):
+        those = [one for one in everyone if one.channel == info.id]
+        # If all have expired, their word still counts: that nobody is left is no reason to remove what nobody has seen.
+        present = [one for one in those if one not in gone] or those
+        before = _before(history, state, info, [one.position for one in present])
+        end = _last_end(history, info, before)
+        if end is not None:
+            trims.append(Trim(info.id, before, end))
+    trimmed = _trim(history, trims)
+    make_folds(history, folder)
+    old = _unneeded(history, folder, grace, linger) + folded_files(history, folder, linger)
+    removed = [size for path in old if (size := folder.size(path)) is not None]
+    for path in old:
+        folder.remove(path)
+    # One that came back meanwhile stays.
+    forgotten = [one for one in gone if subscribers.read(folder, one.channel, one.name) == one]
+    for one in forgotten:
+        log.warning("the subscriber %r, last seen %s, has expired", one.name, to_datetime(one.seen).isoformat())
+        subscribers.forget(folder, one.channel, one.name)
+    return Removed(trimmed, len(removed), sum(removed), tuple(forgotten))
+
+
+def _unneeded(history: History, folder: Folder, grace: timedelta, linger: timedelta) -> list[str]:
+    """The files that nobody needs, and whose time has passed."""
+    let_go = _let_go(history)
+    now = time.time_ns() // 1000
+    old = [path for path, since in let_go.items() if since is not None and now - since >= _microseconds(linger)]
+    strangers = folder.strangers()
+    own = [path for sub in ("data", "_log") for name in folder.names(sub) if (path := f"{sub}/{name}") not in strangers]
+    unnamed = [path for path in own if path.endswith((".pbio", ".groups", ".numbers")) and path not in let_go]
+    for sub in ("data", "_log", "_formats", "_subscribers"):
+        unnamed += [f"{sub}/{name}" for name in folder.names(sub, temporary=True)]
+    old += [path for path in own if path.endswith(".checkpoint")][:-_CHECKPOINTS]
+    # By the clock that dates them: if this machine's was ahead, a file whose commit is about to come would be removed.
+    store_time = folder.now()
+    return old + [path for path in unnamed if _age(folder, path, store_time) >= grace.total_seconds()]
+
+
+def compact(history: History, folder: Folder, small: int, target: int) -> int:
+    """Put data files of less than `small` bytes together in files of about `target` bytes; how many there were.
+
+    The old files stay until the next vacuum. Files that were put together before stay as they are. Old commits are
+    folded as well, so that they are read in one go.
+    """
+    batch: list[tuple[int, DataFile]] = []
+    size = count = 0
+    moved = {
+        path for _, entry in _entries(history) if isinstance(entry.change, Compact) for path, _ in entry.change.parts
+    }
+    state = history.state
+    for version, entry in _entries(history):
+        if not isinstance(entry.change, Data):
+            continue
+        groups = history.all_groups(entry.change)
+        for number, file in enumerate(entry.change.files):
+            own = groups.channels(number)
+            if file.bytes < small and file.path not in moved and is_alive(own, version, state):
+                batch.append((version, file))
+                size += file.bytes
+        if size >= target:
+            count += _put_together(history, folder, batch)
+            batch, size = [], 0
+    count += _put_together(history, folder, batch)
+    make_folds(history, folder)
+    return count
+
+
+def _put_together(history: History, folder: Folder, files: Sequence[tuple[int, DataFile]]) -> int:
+    if len(files) < 2:
+        return 0
+    data = bytearray(MAGIC)
+    parts = []
+    for _, file in files:
+        old = folder.read(file.path)
+        if old is None or len(old) != file.bytes:
+            bad(f"the data file {file.path} is not the one that was committed")
+        parts.append((file.path, len(data) - len(MAGIC)))
+        data += old[len(MAGIC) :]
+    path = f"data/{uuid4().hex}.pbio"
+    folder.add(path, bytes(data))
+    change = Compact(files[0][0], files[-1][0], DataFile(path, len(data)), tuple(parts))
+
+    def put(_: State) -> Compact | None:
+        moved = any(history.located(version, file.path) is not None for version, file in files)
+        return None if moved else change
+
+    if history.commit(put) is None:
+        folder.remove(path)  # another one was faster, and readers may know where it put them
+        return 0
+    return len(files)
+
+
+def _trim(history: History, trims: Sequence[Trim]) -> tuple[str, ...]:
+    """Commit them, without those of channels that were dropped, or trimmed as far by another vacuum; whose are left."""
+    names: tuple[str, ...] = ()
+
+    def trim(state: State) -> Trim | Trims | None:
+        nonlocal names
+        channels = state.channels
+        left = [one for one in trims if one.channel in channels and channels[one.channel].first < one.before]
+        names = tuple(channels[one.channel].name for one in left)
+        return Trims(tuple(left)) if len(left) > 1 else left[0] if left else None
+
+    history.commit(trim)
+    return names
+
+
+def _before(history: History, state: State, info: ChannelInfo, acknowledged: Sequence[Position]) -> int:
+    """The first version whose events of a channel must be kept."""
+    if info.keep == "always" or (info.keep == "subscribed" and not acknowledged):
+        return info.first
+    if info.keep == "subscribed":
+        return max(info.first, min(position.version for position in acknowledged))
+    now = time.time_ns() // 1000
+    return history.age_ends(now - info.keep, info.first, now)
+
+
+def _last_end(history: History, info: ChannelInfo, before: int) -> Position | None:
+    """The position behind a channel's last kept event before a version; None if there is none."""
+    for version in range(min(before - 1, info.last), info.first - 1, -1):
+        entry = history.entry(version)
+        if entry is not None and isinstance(entry.change, Data):
+            ends = [group.end_in(version) for group in history.groups(entry.change, {info.id})]
+            if ends:
+                return max(ends)
+    return None
+
+
+def _let_go(history: History) -> dict[str, int | None]:
+    """The files that commits name, and since when nobody needs them, in microseconds; None if they are needed."""
+    state = history.catch_up()
+    channels: dict[int, int] = {}
+    needed: dict[str, int | None] = {}
+    files: dict[str, tuple[bool, set[int]]] = {}
+    places: dict[str, tuple[str, int]] = {}
+    replaced: dict[str, int] = {}
+    for version, entry in _entries(history):
+        match entry.change:
+            case Trim(channel) | Drop(channel):
+                channels[channel] = entry.time
+            case Trims(trims):
+                channels |= {one.channel: entry.time for one in trims}
+            case Compact(_, _, file, parts):
+                files[file.path] = False, set()
+                # Two at once were possible once: whoever knows only the first one reads from there.
+                replaced |= {places[path][0]: entry.time for path, _ in parts if path in places}
+                places |= {path: (file.path, entry.time) for path, _ in parts}
+            case Data() as data:
+                if data.directory is not None:
+                    needed[data.directory.path] = None  # whoever reads the log from its start needs it
+                groups = history.all_groups(data)
+                if data.numbers is not None:
+                    files[data.numbers.path] = _whose(set(groups.rows["channel"].tolist()), version, state)
+                for n, file in enumerate(data.files):
+                    files[file.path] = _whose(groups.channels(n), version, state)
+    let_go = needed
+    for path, (alive, own) in files.items():
+        place, moved = places.get(path, (path, 0))
+        let_go[path] = None if alive and place == path else max(moved, *(channels.get(one, 0) for one in own), 0)
+    for path, (place, _) in places.items():
+        since, so_far = let_go.get(path), let_go.get(place)
+        # The file of a compaction is needed as long as one of its parts is.
+        alive = path in files and files[path][0]
+        let_go[place] = None if alive or so_far is None or since is None else max(since, so_far)
+    for place, since in replaced.items():
+        so_far = let_go.get(place)
+        let_go[place] = None if so_far is None else max(since, so_far)
+    return let_go
+
+
+def _whose(channels: set[int], version: int, state: State) -> tuple[bool, set[int]]:
+    return is_alive(channels, version, state), channels
+
+
+def is_alive(channels: Iterable[int], version: int, state: State) -> bool:
+    """Whether the events of some channels in a commit are kept."""
+    return any(channel in state.channels and version >= state.channels[channel].first for channel in channels)
+
+
+def _entries(history: History) -> Iterator[tuple[int, Entry]]:
+    for version in range(1, history.catch_up().version + 1):
+        entry = history.entry(version)
+        if entry is None:
+            bad(f"the commit {version} is missing")
+        yield version, entry
+
+
+def _age(folder: Folder, name: str, now: float) -> float:
+    """How long ago a file was written, in seconds; less than any grace if it is gone already."""
+    try:
+        return now - folder.modified(name)
+    except FileNotFoundError:
+        return -1
+
+
+def _microseconds(span: timedelta) -> int:
+    return span // timedelta(microseconds=1)

@@ -1,0 +1,10 @@
+"""Record bytes -> Arrow arrays.
+
+planner    format x wanted schema -> plan
+plan       what has to be done, as values: nodes for columns, levels for places
+generate   level -> text of its kernels, fused or ready-made
+converter  `Converter`: a plan and its kernels; running it
+assemble   what kernels wrote -> Arrow arrays
+explain    why a record is bad
+symbols    names of an enumeration's values that a format does not say itself
+"""

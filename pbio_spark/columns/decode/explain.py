@@ -1,0 +1,100 @@
+"""Why a record is bad: the kernels only say that it is; the plain-Python codec finds the place and the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from pbio_spark.columns.decode.generate import EXPANDS
+from pbio_spark.columns.decode.plan import Absent, Chars, Deref, Filled, Group, Items, Masked, Node, Plan, Scalar, Text
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.wire import decode, room_of
+
+_CODECS = {"UTF-8": "utf-8", "ISO-8859-1": "latin-1", "binary": None}
+
+
+def explain(
+    record: bytes, form: Format | None, plan: Plan | None, status: int, encoding: str, file: str, offset: int
+) -> PbioError:
+    """The error of a bad record.
+
+    Args:
+        record: with its header.
+        form: None if nobody knows the record's format.
+        plan, status: what the record was decoded by, and what the kernels said (`Decoded.status`).
+        encoding: of texts, as in `Presentation`.
+        offset: of the record's item in the file.
+    """
+    if form is None:
+        return PbioError(
+            "PBIO_UNKNOWN_FORMAT",
+            f"no format is known with the ID that the record begins with, {record[:12].hex()}",
+            file=file,
+            offset=offset,
+            hint="if the format was described elsewhere, name its store with the option formatStore",
+        )
+    try:
+        decode(form, record, text=_CODECS[encoding], file=file, offset=offset + 8)
+    except PbioError as error:
+        return error
+    nodes = _paths(plan.nodes, plan.schema.names, "$") if plan is not None else iter(())
+    node, path = next(((node, path) for node, path in nodes if node.number == (status & ~EXPANDS) - 1), (None, None))
+    if status > 0 and status & EXPANDS:
+        return PbioError(
+            "PBIO_RECORD_EXPANDS",
+            f"the record's {len(record)} bytes make more than {room_of(len(record))} in columns",
+            file=file,
+            offset=offset,
+            format=form.name,
+            field=path,
+            hint="pointers that share their targets are followed each time; ask for fewer columns, or for fewer levels "
+            "with recursiveFieldMaxDepth",
+        )
+    reason, hint = "the record holds more than a batch of columns can", "it holds pointers that repeat, or is too large"
+    if isinstance(node, Text | Chars):
+        return PbioError(
+            "PBIO_BAD_STRING",
+            f"the characters are not {encoding}",
+            file=file,
+            offset=offset,
+            format=form.name,
+            field=path,
+            hint="say which encoding they are in with the option encoding, or ask for their bytes: BINARY",
+        )
+    if isinstance(node, Scalar):
+        reason, hint = beyond_to_text(node.type, is_named=bool(node.symbols))
+    return PbioError(
+        "PBIO_VALUE_BEYOND_TYPE", reason, file=file, offset=offset, format=form.name, field=path, hint=hint
+    )
+
+
+def beyond_to_text(want: pa.DataType, *, is_named: bool) -> tuple[str, str]:
+    """Reason and hint of a number that does not become what its column is."""
+    if is_named:
+        return "a number of the enumeration has no name", "ask for the numbers: BIGINT"
+    return f"the value does not survive as {want}", "ask for a type that has all values of the field"
+
+
+def _paths(nodes: tuple[Node, ...], names: list[str], path: str) -> Iterator[tuple[Filled, str]]:
+    """Every numbered node and its path."""
+    for node, name in zip(nodes, names, strict=True):
+        yield from _paths_in(node, f"{path}.{name}")
+
+
+def _paths_in(node: Node, path: str) -> Iterator[tuple[Filled, str]]:
+    match node:
+        case Absent():
+            return
+        case Group(type=type_, nodes=nodes):
+            yield from _paths(nodes, [type_.field(i).name for i in range(type_.num_fields)], path)
+            return
+        case Masked(node=inner):
+            yield from _paths_in(inner, path)
+            return
+        case Items(item=item):
+            yield from _paths_in(item, f"{path}[]")
+        case Deref(target=target):
+            yield from _paths_in(target, path)
+    yield node, path

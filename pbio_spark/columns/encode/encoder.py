@@ -1,0 +1,177 @@
+"""`Encoder`: a plan and its kernel, ready to travel; and running it over record batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ecode.native import Kernel, Table, compile_kernel
+from ecode.native.table import Entry
+from ecode.suggest import did_you_mean
+from pbio_spark.columns.encode.generate import encode_plan_to_text
+from pbio_spark.columns.encode.null_value import NullValue, plain_path
+from pbio_spark.columns.encode.parts import Part, batch_to_parts, room_of
+from pbio_spark.columns.encode.plan import EncodePlan
+from pbio_spark.columns.encode.planner import format_to_encode_plan
+from pbio_spark.columns.encode.text import HEADER, Reason
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.format import Format
+from pbio_spark.wire.images import align
+
+KEEP_NULLS = (
+    "the option nulls=mask keeps all nulls, nulls=pointer so that readers in C see them too; nullValue says what they "
+    "become instead, for all numbers or by column"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Records, one after the other.
+
+    Attributes:
+        buffer: the bytes.
+        offsets: int64, one more than there are records: where each starts, and where the last ends.
+    """
+
+    buffer: pa.Buffer
+    offsets: npt.NDArray[np.int64]
+
+    def take(self, numbers: npt.NDArray[np.int64]) -> Encoded:
+        """Some of the records, by their numbers from 0."""
+        _, offsets, data = self.to_array().take(pa.array(numbers)).buffers()
+        ends = np.frombuffer(offsets, np.int64)[: len(numbers) + 1]
+        return Encoded(pa.py_buffer(b"") if data is None else data, ends)
+
+    def to_array(self) -> pa.Array:
+        """The records as large binary values."""
+        return pa.Array.from_buffers(
+            pa.large_binary(), len(self.offsets) - 1, [None, pa.py_buffer(self.offsets), self.buffer]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """Record batches of one schema -> encoded records of one format.
+
+    Made on the driver by `format_to_encoder`; pickles with its machine code, so that an executor only runs it.
+    """
+
+    plan: EncodePlan
+    wrap: bool
+    kernel: Kernel
+    constants: bytes
+
+    @property
+    def source(self) -> str:
+        """The text of the kernel, for reading."""
+        return self.kernel.source
+
+    def checked(self) -> Encoder:
+        """This encoder, unless a null could turn up for which its null value does not stand.
+
+        Raises PBIO_BAD_OPTION, with the column.
+        """
+        for path, type_ in self.plan.without_null:
+            assert self.plan.null_value is not None
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"option 'nullValue' cannot be {self.plan.null_value.of(path)!r}: {type_} has no such value",
+                format=self.plan.format.name,
+                field=path,
+                hint=f'give this column a value of its own, nullValue={{"{plain_path(path)}": ...}}, or keep all nulls '
+                "with the option nulls=mask or nulls=pointer",
+            )
+        return self
+
+    def encode(self, batch: pa.RecordBatch) -> Encoded:
+        """The records of a batch, one for each row.
+
+        Raises:
+            PbioError: PBIO_CANNOT_BE_NULL or PBIO_BAD_VALUE, with the column and the row, for the first value that the
+                format cannot hold; PBIO_INCOMPATIBLE_TYPE if the batch has another schema than the encoder.
+        """
+        if not batch.schema.equals(self.plan.schema):
+            raise PbioError("PBIO_INCOMPATIBLE_TYPE", f"a batch of {batch.schema} for an encoder of {self.plan.schema}")
+        parts = batch_to_parts(batch, self.plan)
+        record = 8 * self.wrap + self.plan.format.header_size + align(len(self.plan.blank))
+        # Eight bytes more, because padding is written as a whole word.
+        room = record * batch.num_rows + room_of(self.plan, parts, batch.num_rows) + 8
+        out = pa.allocate_buffer(room)
+        offsets = np.zeros(batch.num_rows + 1, np.int64)
+        constants = np.frombuffer(self.constants, np.uint8)
+        header: list[Entry] = [out, out.address + room - 8, offsets[1:], constants, 0, 0, 0]
+        table = Table([*header, *(entry for part in parts for entry in part.entries())])
+        row = self.kernel(batch.num_rows, table)
+        if row:
+            number, index, reason = (table[HEADER.index(n)] for n in ("refused_column", "refused_index", "reason"))
+            self._refuse(row - 1, number, index, Reason(reason), parts)
+        return Encoded(out.slice(0, int(offsets[-1])), offsets)
+
+    def _refuse(self, row: int, number: int, index: int, reason: Reason, parts: list[Part]) -> NoReturn:
+        if reason is Reason.RECORD:
+            raise PbioError(
+                "PBIO_BAD_VALUE",
+                f"row {row}: the record is too long for its format",
+                format=self.plan.format.name,
+                hint="write for a machine with 8-byte pointers",
+            )
+        column, array = self.plan.columns[number], parts[number].array
+        value = array[index]
+        code, why, hint = "PBIO_BAD_VALUE", "", None
+        match reason:
+            case Reason.NULL:
+                code, why = "PBIO_CANNOT_BE_NULL", "null, which the format cannot say there"
+                hint = KEEP_NULLS
+            case Reason.RANGE if column.symbols:
+                symbols = [symbol for symbol, _ in column.symbols]
+                why, hint = f"{_short(value)} is not a symbol of the field", did_you_mean(str(value), symbols)
+            case Reason.RANGE if pa.types.is_floating(column.type):
+                why, hint = f"{_short(value)} is beyond the field, which has fewer digits", "cast the column to FLOAT"
+            case Reason.RANGE:
+                why = f"{_short(value)} is beyond the range of the field"
+            case Reason.LENGTH:
+                why = f"{_length(value)} elements are not as many as the field has, or its count says"
+            case Reason.RAGGED:
+                why = f"{_length(value)} elements are not as many as its neighbours in the array have"
+                hint = "all rows of the array must have one length"
+            case Reason.NUL:
+                why = f"{_short(value)} holds a NUL, which would end it"
+            case Reason.COUNT:
+                why = f"{_length(value)} elements are more than the count of the field can say"
+        raise PbioError(code, f"row {row}: {why}", format=self.plan.format.name, field=column.path, hint=hint)
+
+
+def format_to_encoder(
+    format: Format,  # noqa: A002 - the project's word for the thing
+    schema: pa.Schema,
+    *,
+    null_value: NullValue | None = None,
+    wrap: bool = False,
+    is_complete: bool = False,
+) -> Encoder:
+    """Compile the encoder of a schema's batches.
+
+    Args:
+        null_value: what a null becomes that the format cannot say. Without it such nulls are refused.
+        is_complete: whether every field that has no default needs a column.
+        wrap: whether each record becomes a data item of a file, with the item's head (ffs-wire-format 2.2).
+
+    Raises:
+        PbioError: as `format_to_encode_plan` does.
+    """
+    plan = format_to_encode_plan(format, schema, null_value, is_complete=is_complete)
+    text = encode_plan_to_text(plan, wrap=wrap)
+    return Encoder(plan, wrap, compile_kernel(text.source), text.constants)
+
+
+def _short(value: pa.Scalar) -> str:
+    text = repr(value.as_py())
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _length(value: pa.Scalar) -> int:
+    return len(value) if isinstance(value, pa.ListScalar) else len(value.as_buffer())

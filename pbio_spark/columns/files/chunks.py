@@ -1,0 +1,314 @@
+"""A part of a file -> chunks of records in memory, whatever formats they have.
+
+Most of it is the compiled walk; this module feeds it bytes and deals with what it stops at: format items, records too
+large to be read, damage, and the end of the file; and it looks for formats that only a store knows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from ecode.native import Kernel
+from ecode.native.table import address_of
+from pbio_spark.columns.files.resync import resume
+from pbio_spark.columns.files.walk import Stop, Walked, Walker
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.wire import MAGIC, Item, Kind, Scanner, TruncatedError
+from pbio_spark.wire.container import INDEX_BLOCK, legible_id
+from pbio_spark.wire.sidecar import Point
+
+UNKNOWN, DAMAGE = -1, -2
+"""What `Chunk.formats` says of a record whose format nobody knows, and of bytes that are no record."""
+
+FIRST_WINDOW = 1 << 18
+
+MOST_BYTES = 2**31 - 1
+"""The largest item that is read into memory; a larger record does not fit into columns."""
+
+ASKED = 100_000
+"""How many IDs that nobody knew are remembered, so as not to be asked for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some records in the order of the file, and the memory that they lie in.
+
+    Attributes:
+        data: uint8, the file's bytes from `offset` on.
+        positions: int64, where in `data` their items begin.
+        starts, ends: int64 addresses, of the record's first byte after its header and of the byte after its last.
+        formats: int32, numbers of the walker's formats, UNKNOWN or DAMAGE.
+        rights: bool, whether a record's header is right.
+        ordinal: of the first record among all of the file.
+        error: what is wrong with the item of format DAMAGE, always the last one.
+        resumed: where reading goes on after it; None if that ends the file.
+        left_out: how many bytes that leaves out; and how many records, if that is known.
+        refused: why the record, the only one, is bad although its item is whole. Its bytes are not all in `data`.
+    """
+
+    data: npt.NDArray[np.uint8]
+    offset: int
+    positions: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+    formats: npt.NDArray[np.int32]
+    rights: npt.NDArray[np.bool_]
+    ordinal: int
+    error: PbioError | None = None
+    refused: PbioError | None = None
+    resumed: int | None = None
+    left_out: tuple[int, int | None] = (0, None)
+
+
+class Chunker:
+    """Reads chunks of one file.
+
+    Args:
+        source: the file, open for reading.
+        name: of the file, for errors.
+        formats: known beforehand.
+        find_format: asked for formats that the file does not describe; None is no answer.
+        most_records, most_bytes: of a chunk. One record may be larger.
+        kernel: of the walk.
+        anchors: item boundaries that an index or an outline names, ascending; the last may be the end of the file.
+        search: whether damage makes the chunker look for the next sound items elsewhere, too.
+    """
+
+    def __init__(
+        self,
+        source: BinaryIO,
+        name: str,
+        formats: Sequence[Format],
+        find_format: Callable[[bytes], Format | None],
+        most_records: int,
+        most_bytes: int,
+        kernel: Kernel | None = None,
+        anchors: Sequence[Point] = (),
+        *,
+        search: bool = False,
+    ) -> None:
+        self.source = source
+        self.name = name
+        self.find_format = find_format
+        self.most_records = most_records
+        self.most_bytes = most_bytes
+        self.walker = Walker(kernel)
+        self.walker.learn(formats)
+        self._buffer = np.empty(FIRST_WINDOW, np.uint8)
+        self._data = self._buffer[:0]
+        self._offset = 0
+        self._asked: set[bytes] = set()
+        self._anchors, self._search = anchors, search
+        # Looks at what the compiled walk stops at, in the file itself.
+        self._scanner = Scanner(source, name, formats={form.id: form for form in reversed(formats)})
+
+    @property
+    def formats(self) -> list[Format]:
+        """Those that `Chunk.formats` counts in; more may come with every chunk."""
+        return self.walker.formats
+
+    def chunks(self, start: int, end: int, ordinal: int) -> Iterator[Chunk]:
+        """The records from one item boundary to another, or to the end of the file.
+
+        Raises:
+            PbioError: PBIO_NOT_FFS, or what is wrong with a format body. Damage, or a tail that is cut off, makes a
+                chunk of its own, the last one unless `resume` finds where to go on.
+        """
+        self._data, self._offset = self._buffer[:0], start
+        position = 0
+        if start == 0:
+            self._scanner.offset = 0
+            try:
+                for _ in self._scanner.items(len(MAGIC)):
+                    pass
+            except TruncatedError as error:
+                self._more(0, end)
+                yield self._damage(0, ordinal, error, end)
+                return
+            position = self._scanner.offset
+        self._more(0, end)
+        while True:
+            walked = self.walker.walk(self._data, position, self.most_records)
+            if self._ask(walked):
+                continue
+            found = len(walked.positions)
+            if found:
+                yield self._chunk(walked, ordinal)
+                ordinal += found
+            position = walked.next
+            if walked.stop is Stop.FULL:
+                continue
+            if walked.stop is Stop.END and self._ends_before(position, end):
+                is_more, position = self._more(position, end, found), 0
+                if is_more:
+                    continue
+            if position >= len(self._data):
+                return
+            try:
+                item = self._single(position)
+                if item.end > end:
+                    raise self._crossing(item, end)
+            except PbioError as error:
+                if not isinstance(error, TruncatedError) and error.code != "PBIO_BAD_ITEM":
+                    raise
+                chunk = self._damage(position, ordinal, error, end)
+                yield chunk
+                if chunk.resumed is None:
+                    return
+                ordinal += 1 if chunk.left_out[1] is None else chunk.left_out[1]
+                position = chunk.resumed - self._offset
+                if position >= len(self._data):
+                    self._data, self._offset, position = self._buffer[:0], chunk.resumed, 0
+                    self._more(0, end)
+                continue
+            if item.kind is Kind.DATA:
+                yield self._too_large(item, position, ordinal)
+                ordinal += 1
+            position = item.end - self._offset
+            if position > len(self._data):
+                self._data, self._offset, position = self._buffer[:0], item.end, 0
+                self._more(0, end)
+
+    def _single(self, position: int) -> Item:
+        """The item at a position, which the compiled walk leaves to us; a format is learnt."""
+        self._scanner.offset = self._offset + position
+        known = len(self._scanner.formats)
+        item = next(self._scanner.items())
+        if len(self._scanner.formats) > known:
+            self.walker.learn([self._scanner.formats[item.format_id]])
+        return item
+
+    def _ask(self, walked: Walked) -> bool:
+        """Ask for the formats of records that nobody has described so far; whether one was found."""
+        unknown = np.flatnonzero(walked.formats < 0)
+        if not len(unknown):
+            return False
+        address = address_of(self._data)
+        places = zip(walked.positions[unknown].tolist(), (walked.ends[unknown] - address).tolist(), strict=True)
+        data = self._data.data
+        new = {legible_id(bytes(data[at + 8 : min(at + 20, end)])) for at, end in places} - self._asked - {b""}
+        found = [form for form_id in sorted(new) if (form := self.find_format(form_id)) is not None]
+        if len(self._asked) + len(new) > ASKED:
+            self._asked.clear()
+        self._asked |= new
+        self.walker.learn(found)
+        self._scanner.formats.update((form.id, form) for form in found)
+        return bool(found)
+
+    def _ends_before(self, position: int, end: int) -> bool:
+        """Whether reading on can complete the item at a position: a length that lies must not be believed.
+
+        Nor does it help where an index block is reserved and not yet written.
+        """
+        head = self._data[position : position + INDEX_BLOCK].tobytes()
+        if len(head) == INDEX_BLOCK and not any(head):
+            return False
+        size = int.from_bytes(head[1:4])
+        match head[:1]:
+            case b"\2" if len(head) >= 8:
+                size += 8 + int.from_bytes(head[4:8])
+            case b"\3" if len(head) >= 8:
+                size = 8 + ((size & 0xFFFF) << 32 | int.from_bytes(head[4:8]))
+        if size > MOST_BYTES:
+            return False
+        last = self._offset + position + size
+        return last <= end and last <= self.source.seek(0, os.SEEK_END)
+
+    def _more(self, position: int, end: int, found: int = 0) -> bool:
+        """Forget the data before a position, which becomes 0, and read on after the rest; False if there is no more.
+
+        The window takes the size that holds a chunk of records like the last ones, or an item that did not fit.
+        """
+        rest = self._data[position:]
+        if found:
+            size = min(self.most_records * position // found + FIRST_WINDOW, self.most_bytes)
+        else:
+            size = len(self._buffer)
+        size = max(size, 2 * len(rest), FIRST_WINDOW)
+        buffer = self._buffer if size <= len(self._buffer) <= 4 * size else np.empty(size, np.uint8)
+        filled = len(rest)
+        buffer[:filled] = rest
+        self._offset += position
+        read_from = self._offset + filled
+        wanted = min(len(buffer) - filled, end - read_from)
+        self.source.seek(read_from)
+        while wanted > 0 and (piece := self._read_into(buffer[filled : filled + wanted])):
+            filled += piece
+            wanted -= piece
+        self._buffer, self._data = buffer, buffer[:filled]
+        return filled > len(rest)
+
+    def _read_into(self, room: npt.NDArray[np.uint8]) -> int:
+        if hasattr(self.source, "readinto"):
+            return int(self.source.readinto(room.data) or 0)
+        piece = self.source.read(len(room))
+        room[: len(piece)] = np.frombuffer(piece, np.uint8)
+        return len(piece)
+
+    def _chunk(self, walked: Walked, ordinal: int) -> Chunk:
+        return Chunk(
+            self._data,
+            self._offset,
+            walked.positions,
+            walked.starts,
+            walked.ends,
+            walked.formats,
+            walked.rights,
+            ordinal,
+        )
+
+    def _too_large(self, item: Item, position: int, ordinal: int) -> Chunk:
+        form = self._scanner.formats.get(item.format_id)
+        error = PbioError(
+            "PBIO_RECORD_TOO_LARGE",
+            f"a record of {item.length} bytes; records of up to {MOST_BYTES} can be read",
+            file=self.name,
+            offset=item.offset,
+            format=None if form is None else form.name,
+        )
+        number = UNKNOWN if form is None else self.formats.index(form)
+        return replace(self._lone(position, item.end - self._offset, number, ordinal, None), refused=error)
+
+    def _crossing(self, item: Item, end: int) -> PbioError:
+        return TruncatedError(
+            "PBIO_TRUNCATED",
+            f"the item at offset {item.offset} reaches beyond offset {end}, where the next one should begin",
+            file=self.name,
+            offset=item.offset,
+        )
+
+    def _damage(self, position: int, ordinal: int, error: PbioError, end: int) -> Chunk:
+        """The damage at a position as a chunk of its own, up to where reading goes on."""
+        offset = self._offset + position
+        formats = self._scanner.formats
+        place = resume(self.source, formats, offset, end, self._anchors, search=self._search) if offset else None
+        resumed, next_ordinal = place or (None, None)
+        last = min(end, self.source.seek(0, os.SEEK_END)) if resumed is None else resumed
+        if resumed is None:
+            next_ordinal = next((anchor.ordinal for anchor in self._anchors if anchor.offset == last), None)
+        else:
+            error.reason, error.hint = f"{error.reason}; reading goes on at offset {resumed}", None
+        chunk = self._lone(position, min(len(self._data), last - self._offset), DAMAGE, ordinal, error)
+        records = None if next_ordinal is None else max(next_ordinal - ordinal, 0)
+        return replace(chunk, resumed=resumed, left_out=(last - offset, records))
+
+    def _lone(self, position: int, end: int, form: int, ordinal: int, error: PbioError | None) -> Chunk:
+        address = address_of(self._data)
+        return Chunk(
+            self._data,
+            self._offset,
+            np.array([position], np.int64),
+            np.array([address + position], np.int64),
+            np.array([address + end], np.int64),
+            np.array([form], np.int32),
+            np.array([False]),
+            ordinal,
+            error,
+        )

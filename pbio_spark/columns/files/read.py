@@ -1,0 +1,569 @@
+"""Files -> record batches of one schema: what Spark's reader, the command line and channels have in common.
+
+    >>> wanted = Wanted(schema=pa.schema([("n", pa.int32())]))
+    >>> with open("some.ffs", "rb") as file:  # doctest: +SKIP
+    ...     for batch in read_batches(wanted, Part("some.ffs"), file):
+    ...         print(batch.num_rows)
+
+Rows are in the order of the file, whatever formats its records have. A record is read whole or it is a bad record, with
+which `mode` deals.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+import ecode
+from ecode.errors import valid_text
+from ecode.native import Kernel
+from ecode.native.table import address_of
+from ecode.types import Default
+from morph import Problem, Rejection, Transform
+from pbio_spark.columns.decode.converter import Converter, Decoded, Decoder, format_to_converter
+from pbio_spark.columns.decode.explain import explain
+from pbio_spark.columns.files.chunks import DAMAGE, Chunk, Chunker
+from pbio_spark.columns.files.names import tell_of_new_columns
+from pbio_spark.columns.files.null_check import unexpected_nulls
+from pbio_spark.columns.programs.routes import Request, Way, find_way, rejection_to_error
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.schema import DEFAULT, Presentation
+from pbio_spark.formats.store import FormatStore
+from pbio_spark.wire import TruncatedError
+from pbio_spark.wire.sidecar import Point
+
+if TYPE_CHECKING:
+    from pbio_spark.columns.programs.converter import AnyConverter, FilterDecoder, MorphDecoder
+
+log = logging.getLogger("pbio_spark.columns")
+
+AnyDecoder: TypeAlias = "Decoder | FilterDecoder | MorphDecoder"
+
+CORRUPT_TYPE = pa.struct(
+    [
+        ("offset", pa.int64()),
+        ("length", pa.int64()),
+        ("reason", pa.string()),
+        ("format_id", pa.string()),
+        ("bytes", pa.binary()),
+    ]
+)
+"""The type of the corrupt-record column, which may have any of these parts, or be binary, just the bytes."""
+
+METADATA_TYPE = pa.struct(
+    [
+        ("file_path", pa.string()),
+        ("offset", pa.int64()),
+        ("length", pa.int64()),
+        ("ordinal", pa.int64()),
+        ("format_id", pa.string()),
+        ("format_name", pa.string()),
+        ("machine", pa.string()),
+        ("way", pa.string()),
+        ("target", pa.string()),
+    ]
+)
+"""The type of the metadata column, which may have any of these parts: the record's place in its file, its format, and
+how and as what it became a row."""
+
+CORRUPT_BYTES = 1 << 20
+"""The most bytes of a bad record that its row keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a reader wants, the same for every part of every file. Pickles with its converters, compiled.
+
+    Attributes:
+        schema: of the batches; all columns that are not one of the special ones below are fields of records.
+        presentation, aliases, defaults, symbols: see `format_to_plan`.
+        names, ids: of the formats whose records are wanted; empty are all.
+        only_name: the only name that formats may have; None where `names` or `ids` say which to leave out.
+        formats: known beforehand, wanted or not.
+        converters: made beforehand, by format ID; the others are made when their format appears.
+        store: for formats that files do not describe.
+        mode: what a bad record does. PERMISSIVE makes it a row of nulls, with `corrupt_column` where the schema has it.
+        corrupt_column: of CORRUPT_TYPE, parts of it, or binary.
+        metadata_column: of METADATA_TYPE or parts of it.
+        partition_columns: whose values the `Part` gives.
+        tail: whether a file that ends inside a record is an error (a bad record) or just ends there; or that the part
+            ends where an item must begin, and if none does the plan was wrong: an error whatever the mode.
+        ignore_corrupt_files: whether damage between records is logged, and makes neither an error nor a row.
+        resync: whether to look for sound records after damage where no index or outline names them.
+        walk: the kernel that finds records, if it travels along.
+        request: what is wanted beside the fields of records.
+        query: a name for the query, if its columns are to be all those of the formats that planning met: fields of
+            others are warned of.
+    """
+
+    schema: pa.Schema
+    presentation: Presentation = DEFAULT
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Default] = field(default_factory=dict)
+    symbols: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    ids: tuple[bytes, ...] = ()
+    only_name: str | None = None
+    formats: tuple[Format, ...] = ()
+    converters: Mapping[bytes, AnyConverter | Rejection] = field(default_factory=dict)
+    store: FormatStore | None = None
+    mode: Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"] = "FAILFAST"
+    corrupt_column: str | None = None
+    metadata_column: str | None = None
+    partition_columns: tuple[str, ...] = ()
+    tail: Literal["error", "ignore", "planned"] = "error"
+    ignore_corrupt_files: bool = False
+    resync: bool = False
+    records_per_batch: int = 32768
+    max_batch_bytes: int = 16 << 20
+    walk: Kernel | None = None
+    request: Request | None = None
+    query: str = ""
+
+    @property
+    def data_schema(self) -> pa.Schema:
+        """The columns that come from the fields of records."""
+        special = {self.corrupt_column, self.metadata_column, *self.partition_columns}
+        return pa.schema([f for f in self.schema if f.name not in special])
+
+    def converter(self, form: Format, *, fused: bool) -> AnyConverter | Rejection:
+        """The converter of a format, or why there is none. Raises what `find_way` and `way_to_converter` raise."""
+        unusable: dict[Transform, Problem] = {}
+        while True:
+            way = self._way(form, unusable)
+            if isinstance(way, Rejection):
+                return way
+            try:
+                return self._way_to_converter(form, way, fused=fused)
+            except ecode.NotCompilable as error:
+                last = way.route[-1] if way.route else None
+                if last is None or last in unusable or last.is_own:
+                    raise PbioError(
+                        "PBIO_BAD_PROGRAM",
+                        f"the way {way.text} cannot be compiled: {error.message}",
+                        format=form.name,
+                        hint="make the program smaller, or split what it does",
+                    ) from error
+                problem = Problem("MORPH_BAD_TRANSFORM", f"it cannot be compiled: {error.message}", str(last))
+                log.warning("%s %s: %s; the next best way is taken", form.name, form.id.hex(), problem)
+                unusable[last] = problem
+
+    def _way_to_converter(self, form: Format, way: Way, *, fused: bool) -> AnyConverter:
+        columns = (self.data_schema, self.presentation, self.aliases)
+        if way.is_direct and way.keep is None:
+            defaults = {**way.defaults, **self.defaults}
+            return format_to_converter(
+                form, *columns, defaults, self.symbols, way.counts, target=way.target, fused=fused
+            )
+        # Imported here: what compiles programs takes a process longer to load than all the rest of reading.
+        from pbio_spark.columns.programs.converter import way_to_converter
+
+        return way_to_converter(form, way, *columns, self.defaults, self.symbols, fused=fused)
+
+    def route(self, form: Format) -> tuple[Transform, ...]:
+        """The transforms of formats that records of one go through; none if they reach nothing."""
+        way = self._way(form, {})
+        return () if isinstance(way, Rejection) else way.route
+
+    def _way(self, form: Format, unusable: Mapping[Transform, Problem]) -> Way | Rejection:
+        if self.request is None:
+            return Way()
+        return find_way(
+            form,
+            self.request,
+            self.formats,
+            self.store,
+            aliases=self.aliases,
+            defaults=self.defaults,
+            unusable=unusable,
+        )
+
+    def wants(self, form: Format) -> bool:
+        return (not self.names or form.is_called(self.names)) and (not self.ids or form.id in self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a file between two item boundaries.
+
+    Attributes:
+        name: of the file, for errors and metadata.
+        start, end: offsets; without an end, to the end of the file.
+        ordinal: of the first record from `start` on.
+        partition: the values of the partition columns.
+        records: how many there must be; None if that is not known.
+        anchors: item boundaries after `start` that an index or an outline names, where reading goes on after damage.
+    """
+
+    name: str
+    start: int = 0
+    end: int = 2**63 - 1
+    ordinal: int = 0
+    partition: tuple[pa.Scalar, ...] = ()
+    records: int | None = None
+    anchors: tuple[Point, ...] = ()
+
+
+def read_batches(wanted: Wanted, part: Part, source: BinaryIO) -> Iterator[pa.RecordBatch]:
+    """The records of a part of a file as batches of `wanted.schema`.
+
+    Raises:
+        PbioError: what is wrong with the file or, under FAILFAST, with its first bad record; PBIO_SEVERAL_FORMATS if a
+            name turns up that was not asked for and no names were; PBIO_ROWS_GONE if there are not as many records as
+            there must be.
+    """
+    known = list(wanted.formats)
+    find = wanted.store.get if wanted.store is not None else lambda format_id: None
+    most = (wanted.records_per_batch, wanted.max_batch_bytes)
+    chunker = Chunker(source, part.name, known, find, *most, wanted.walk, part.anchors, search=wanted.resync)
+    maker = BatchMaker(wanted, part, chunker.formats)
+    records = 0
+    for chunk in chunker.chunks(part.start, part.end, part.ordinal):
+        records += len(chunk.positions) - (chunk.error is not None)
+        for batch in maker.chunk_to_batches(chunk):
+            if batch.num_rows:
+                yield batch
+    if part.records not in (None, records):
+        raise PbioError(
+            "PBIO_ROWS_GONE",
+            f"here were {part.records} records, and now there are {records}: the file was cut off or written over "
+            "meanwhile",
+            file=part.name,
+            offset=part.start,
+            hint="start the query again",
+        )
+    maker.tell_of_omissions()
+
+
+class BatchMaker:
+    """Turns the chunks of one file into batches. Chunks number formats by their place in `formats`, which grows."""
+
+    def __init__(self, wanted: Wanted, part: Part, formats: list[Format]) -> None:
+        self.wanted = wanted
+        self.part = part
+        self.formats = formats
+        self._dropped = 0
+        self._strange = 0
+        self._damages: list[tuple[int, int | None]] = []
+        self._data_schema = wanted.data_schema
+        self._decoders: dict[int, AnyDecoder | Rejection] = {}
+
+    def chunk_to_batches(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+        """The rows of a chunk: one batch, or several where more is made of the records than one should hold."""
+        first, step = 0, len(chunk.positions)
+        while first < len(chunk.positions):
+            batch, done = self._some_to_batch(chunk, first, min(first + step, len(chunk.positions)))
+            yield batch
+            # Records that come again, because others of the chunk were too much, do so only a few times.
+            first, step = done, max(2 * (done - first), 1)
+
+    def _some_to_batch(self, chunk: Chunk, first: int, stop: int) -> tuple[pa.RecordBatch, int]:
+        """The rows of some entries of a chunk, and the first entry that is left for another batch."""
+        count = len(chunk.positions)
+        row_of = np.full(count, -1, np.int64)
+        status = np.zeros(count, np.int32)
+        wanted = np.ones(count, np.bool_)
+        errors: dict[int, PbioError] = {}
+        batches: list[pa.RecordBatch] = []
+        rejected: list[tuple[Rejection, npt.NDArray[np.int64]]] = []
+        rows = 0
+        formats = chunk.formats[first:stop]
+        are_alike = (formats == formats[0]).all()
+        for number in formats[:1] if are_alike else np.unique(formats):
+            having = first + (np.arange(stop - first) if are_alike else np.flatnonzero(formats == number))
+            if number >= 0 and not self._is_wanted(self.formats[number]):
+                wanted[having] = False
+                continue
+            sound = having if chunk.rights.all() else having[chunk.rights[having]]
+            if not len(sound):
+                continue
+            decoder = self._decoder(int(number))
+            if isinstance(decoder, Rejection):
+                rejected.append((decoder, having))
+                continue
+            is_all = len(sound) == count
+            starts, ends = (at if is_all else at[sound] for at in (chunk.starts, chunk.ends))
+            decoded = self._checked(self._decode(decoder, starts, ends), self.formats[number])
+            done = len(decoded.status)
+            if is_all and done == count and not decoded.status.any():
+                own = sound if decoded.rows is None else decoded.rows
+                bad = _Bad(own, decoded.status, decoded.errors)
+                return self._finish(decoded.batch, chunk, np.flatnonzero(own >= 0), bad), count
+            if done < len(sound):
+                stop = min(stop, int(sound[done]))
+            sound = sound[:done]
+            status[sound] = decoded.status
+            own = np.arange(len(sound)) if decoded.rows is None else decoded.rows
+            row_of[sound] = np.where(own < 0, -1, own + rows)
+            if decoded.refused is not None:
+                wanted[sound[decoded.refused]] = False
+            errors |= {int(sound[i]): error for i, error in decoded.errors.items()}
+            batches.append(decoded.batch)
+            rows += decoded.batch.num_rows
+        for rejection, having in rejected:
+            wanted[having] = not self._is_dropped(rejection, int((having < stop).sum()))
+        row_of[status != 0] = -1
+        if stop == count and chunk.error is not None:
+            is_tail = isinstance(chunk.error, TruncatedError) and chunk.resumed is None
+            wanted[-1] = not self._is_ignored(chunk.error, is_tail=is_tail)
+            if wanted[-1] or not is_tail:
+                self._damages.append(chunk.left_out)
+        bad = _Bad(row_of, status, errors)
+        kept = self._keep(chunk, first + np.flatnonzero(wanted[first:stop]), bad)
+        data = pa.concat_batches(batches) if batches else self._nulls()
+        taken = row_of[kept]
+        if len(taken) != rows or (np.diff(taken) != 1).any() or (taken[:1] != 0).any():
+            data = data.take(pa.array(taken, mask=taken < 0))
+        return self._finish(data, chunk, kept, bad), stop
+
+    def tell_of_omissions(self) -> None:
+        """Log how many records have been left out."""
+        if self._dropped:
+            log.warning("%s: %d bad records dropped", self.part.name, self._dropped)
+        if self._damages:
+            left_out, records = zip(*self._damages, strict=True)
+            known = sum(count for count in records if count is not None)
+            log.warning(
+                "%s: damage in %d places leaves out %d bytes, with %s records",
+                self.part.name,
+                len(self._damages),
+                sum(left_out),
+                f"{known} or more" if None in records else known,
+            )
+        if self._strange:
+            log.warning("%s: %d records that reach no wanted type left out", self.part.name, self._strange)
+
+    def _is_wanted(self, form: Format) -> bool:
+        only = self.wanted.only_name
+        if only is not None and form.name != only:
+            raise PbioError(
+                "PBIO_SEVERAL_FORMATS",
+                f"beside records of {only} the file holds some of {form.name}",
+                file=self.part.name,
+                hint="say which to read with the option formatName",
+            )
+        return self.wanted.wants(form)
+
+    def _decoder(self, number: int) -> AnyDecoder | Rejection:
+        decoder = self._decoders.get(number)
+        if decoder is None:
+            form = self.formats[number]
+            wanted = self.wanted
+            converter = wanted.converters.get(form.id)
+            # Only IDs of version 2 are hashes: two files may mean different formats by one of the others.
+            if converter is None or (not isinstance(converter, Rejection) and converter.format != form):
+                if wanted.query:
+                    tell_of_new_columns(
+                        wanted.query, self.part.name, form, self._data_schema, wanted.presentation, wanted.aliases
+                    )
+                converter = wanted.converter(form, fused=False)
+            if isinstance(converter, Rejection):
+                decoder = converter
+            elif isinstance(converter, Converter):
+                decoder = converter.decoder()
+            else:
+                decoder = converter.decoder(self.wanted.max_batch_bytes)
+            self._decoders[number] = decoder
+        return decoder
+
+    def _is_dropped(self, rejection: Rejection, count: int) -> bool:
+        """Whether records that reach no wanted type are left out; else they are bad records."""
+        on_reject = self.wanted.request.on_reject if self.wanted.request is not None else "fail"
+        if on_reject == "fail":
+            raise rejection_to_error(rejection)
+        if on_reject == "drop":
+            self._strange += count
+        return on_reject == "drop"
+
+    def _decode(self, decoder: AnyDecoder, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
+        """Decode records, or the first of them, where one batch would not hold what all of them make."""
+        try:
+            return decoder.decode(starts, ends)
+        except OverflowError:
+            if len(starts) == 1:
+                return Decoded(self._nulls(), np.full(1, -1, np.int32))
+            half = len(starts) // 2
+            return self._decode(decoder, starts[:half], ends[:half])
+
+    def _checked(self, decoded: Decoded, form: Format) -> Decoded:
+        """What was decoded; records are bad too that hold a null where the schema has none."""
+        found = unexpected_nulls(decoded.batch)
+        if not found:
+            return decoded
+        errors = dict(decoded.errors)
+        records = np.arange(decoded.batch.num_rows) if decoded.rows is None else np.flatnonzero(decoded.rows >= 0)
+        for row, path in found.items():
+            record = int(records[row])
+            if decoded.status[record] == 0:
+                decoded.status[record] = -1
+                errors[record] = PbioError(
+                    "PBIO_UNEXPECTED_NULL",
+                    "the record has no value where the schema has NOT NULL",
+                    format=f"{form.name} ({form.id.hex()})",
+                    field=path,
+                    hint="leave NOT NULL out, or give the column a value with the option defaults",
+                )
+        return replace(decoded, errors=errors)
+
+    def _is_ignored(self, error: PbioError, *, is_tail: bool) -> bool:
+        """Whether damage makes neither an error nor a row."""
+        if is_tail:
+            if self.wanted.tail == "planned":
+                raise PbioError(
+                    "PBIO_BAD_INDEX",
+                    f"the file is not what it was when it was planned to be read in parts: {error.reason}",
+                    file=error.file,
+                    offset=error.offset,
+                    hint="if it has changed meanwhile, run the query again; otherwise remove the file's outline, or "
+                    "make it anew with `pbio index`",
+                )
+            return self.wanted.tail == "ignore"
+        if self.wanted.ignore_corrupt_files:
+            log.warning("%s", error)
+        return self.wanted.ignore_corrupt_files
+
+    def _keep(
+        self,
+        chunk: Chunk,
+        entries: npt.NDArray[np.int64],
+        bad: _Bad,
+    ) -> npt.NDArray[np.int64]:
+        """The entries that become rows. Raises the error of the first bad one under FAILFAST."""
+        are_bad = bad.row_of[entries] < 0
+        if not are_bad.any():
+            return entries
+        if self.wanted.mode == "FAILFAST":
+            raise self._error(chunk, int(entries[are_bad][0]), bad)
+        if self.wanted.mode == "DROPMALFORMED":
+            self._dropped += int(are_bad.sum())
+            log.info("%s", self._error(chunk, int(entries[are_bad][0]), bad))
+            return entries[~are_bad]
+        return entries
+
+    def _error(self, chunk: Chunk, entry: int, bad: _Bad) -> PbioError:
+        """What is wrong with an entry."""
+        if chunk.formats[entry] == DAMAGE:
+            assert chunk.error is not None
+            return chunk.error
+        if chunk.refused is not None:
+            return chunk.refused
+        number = int(chunk.formats[entry])
+        offset, record = self._record(chunk, entry)
+        if entry in bad.errors:
+            return bad.errors[entry].at(file=self.part.name, offset=offset)
+        decoder = self._decoders.get(number)
+        if isinstance(decoder, Rejection):
+            return rejection_to_error(decoder).at(file=self.part.name, offset=offset)
+        form = self.formats[number] if number >= 0 else None
+        plan = decoder.converter.plan if isinstance(decoder, Decoder) else None
+        encoding = self.wanted.presentation.encoding
+        return explain(record, form, plan, int(bad.status[entry]), encoding, self.part.name, offset)
+
+    def _record(self, chunk: Chunk, entry: int) -> tuple[int, bytes]:
+        """The offset of an entry's item in the file, and the record's bytes."""
+        position = int(chunk.positions[entry])
+        size = int(chunk.ends[entry] - address_of(chunk.data)) - position
+        head = 0 if chunk.formats[entry] == DAMAGE else 8
+        return chunk.offset + position, chunk.data[position + head : position + size].tobytes()
+
+    def _nulls(self) -> pa.RecordBatch:
+        arrays = [pa.nulls(1, f.type) for f in self._data_schema]
+        return pa.RecordBatch.from_struct_array(
+            pa.Array.from_buffers(pa.struct(list(self._data_schema)), 1, [None], children=arrays)
+        )
+
+    def _finish(
+        self,
+        data: pa.RecordBatch,
+        chunk: Chunk,
+        kept: npt.NDArray[np.int64],
+        bad: _Bad,
+    ) -> pa.RecordBatch:
+        """Put the special columns to those of the records."""
+        wanted = self.wanted
+        columns: dict[str, Any] = dict(zip(data.schema.names, data.columns, strict=True))
+        for name, value in zip(wanted.partition_columns, self.part.partition, strict=True):
+            columns[name] = pa.repeat(value, len(kept))
+        if wanted.corrupt_column is not None and wanted.corrupt_column in wanted.schema.names:
+            columns[wanted.corrupt_column] = self._corrupt(chunk, kept, bad)
+        if wanted.metadata_column is not None:
+            columns[wanted.metadata_column] = self._metadata(chunk, kept)
+        arrays = [columns[name] for name in wanted.schema.names]
+        return pa.RecordBatch.from_struct_array(
+            pa.Array.from_buffers(pa.struct(list(wanted.schema)), len(kept), [None], children=arrays)
+        )
+
+    def _corrupt(self, chunk: Chunk, kept: npt.NDArray[np.int64], bad: _Bad) -> pa.Array:
+        assert self.wanted.corrupt_column is not None
+        type_ = self.wanted.schema.field(self.wanted.corrupt_column).type
+        if (bad.row_of[kept] >= 0).all():
+            return pa.nulls(len(kept), type_)
+        values = [self._corrupt_value(chunk, int(e), type_, bad) if bad.row_of[e] < 0 else None for e in kept]
+        return pa.array(values, type_)
+
+    def _corrupt_value(self, chunk: Chunk, entry: int, type_: pa.DataType, bad: _Bad) -> Any:
+        offset, record = self._record(chunk, entry)
+        if not pa.types.is_struct(type_):
+            return record[:CORRUPT_BYTES]
+        number = int(chunk.formats[entry])
+        length = len(record)
+        if chunk.refused is not None:
+            length = int(chunk.ends[entry] - address_of(chunk.data) - chunk.positions[entry]) - 8
+        if number == DAMAGE:
+            length = chunk.left_out[0]
+        return {
+            "offset": offset,
+            "length": length,
+            "reason": str(self._error(chunk, entry, bad)),
+            "format_id": self.formats[number].id.hex() if number >= 0 else None,
+            "bytes": record[:CORRUPT_BYTES],
+        }
+
+    def _metadata(self, chunk: Chunk, kept: npt.NDArray[np.int64]) -> pa.Array:
+        assert self.wanted.metadata_column is not None
+        makers = self.facts(chunk, kept)
+        parts = list(self.wanted.schema.field(self.wanted.metadata_column).type)
+        return pa.StructArray.from_arrays([makers[part.name]() for part in parts], fields=parts)
+
+    def facts(self, chunk: Chunk, kept: npt.NDArray[np.int64]) -> dict[str, Callable[[], pa.Array]]:
+        """What makes the parts of the metadata column, for some entries of a chunk."""
+        n = len(kept)
+        numbers = chunk.formats[kept]
+        address = address_of(chunk.data)
+        known = pa.array(numbers, pa.int32(), mask=numbers < 0)
+
+        def of_format(texts: Sequence[str | None]) -> pa.Array:
+            return pa.DictionaryArray.from_arrays(known, pa.array(texts, pa.string())).cast(pa.string())
+
+        return {
+            "file_path": lambda: pa.repeat(pa.scalar(valid_text(self.part.name)), n),
+            "offset": lambda: pa.array(chunk.offset + chunk.positions[kept]),
+            "length": lambda: pa.array(chunk.ends[kept] - address - chunk.positions[kept]),
+            "ordinal": lambda: pa.array(chunk.ordinal + kept),
+            "format_id": lambda: of_format([form.id.hex() for form in self.formats]),
+            "format_name": lambda: of_format([valid_text(form.name) for form in self.formats]),
+            "machine": lambda: of_format([form.machine for form in self.formats]),
+            "way": lambda: of_format([self._said(number, "way") for number in range(len(self.formats))]),
+            "target": lambda: of_format([self._said(number, "target") for number in range(len(self.formats))]),
+        }
+
+    def _said(self, number: int, what: str) -> str | None:
+        """What the converter of a format says of its records; None before there is one."""
+        decoder = self._decoders.get(number)
+        return None if decoder is None or isinstance(decoder, Rejection) else getattr(decoder.converter, what)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bad:
+    """What became of the entries of a chunk: their rows (-1: none), what kernels said, and what programs did."""
+
+    row_of: npt.NDArray[np.int64]
+    status: npt.NDArray[np.int32]
+    errors: Mapping[int, PbioError]

@@ -1,0 +1,9 @@
+"""E-code between records and rows: transforms, filters, and what readers want beyond the fields of records.
+
+routes     which transforms and programs lead from a format to what is wanted
+seen       the record type that programs of readers see
+binding    E-code that reads records where they lie
+converter  the programs of a route as one kernel
+output     columns that a program wrote -> batches
+unfilled   columns that a format can never fill
+"""

@@ -1,0 +1,287 @@
+"""Converters for ways that lead through E-code: record bytes -> columns, transforms and filter included, in one pass.
+
+`FilterConverter` runs a filter over the record bytes and decodes what it keeps. `MorphConverter` runs all programs of a
+way as one kernel, from record bytes to columns. Both travel compiled, as plain converters do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+import ecode
+from ecode import Mode, Param, TrapKind
+from ecode.columns import Column
+from ecode.columns.batch import BatchProgram, BatchResult
+from ecode.native.table import Entry
+from ecode.types import FLOAT64, Default, Field, Record, Struct
+from pbio_spark.columns.decode.converter import Converter, Decoded, format_to_converter
+from pbio_spark.columns.decode.planner import find_field
+from pbio_spark.columns.programs.binding import WireBinding, by_name
+from pbio_spark.columns.programs.output import MadeColumns
+from pbio_spark.columns.programs.routes import PARAMETERS, Way
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.schema import Presentation
+
+FILTER = "filter"
+
+MOST_BYTES = 16 << 20
+"""What the columns that programs make of a batch may take, unless one record takes more."""
+
+AnyConverter: TypeAlias = "Converter | FilterConverter | MorphConverter"
+
+
+def way_to_converter(
+    form: Format,
+    way: Way,
+    schema: pa.Schema,
+    presentation: Presentation,
+    aliases: Mapping[str, str],
+    defaults: Mapping[str, Default],
+    symbols: Mapping[str, tuple[tuple[str, int], ...]],
+    *,
+    fused: bool,
+) -> AnyConverter:
+    """Compile a way; fused kernels also where they are in the cache.
+
+    Raises what `format_to_plan` raises, PBIO_INCOMPATIBLE_TYPE, and ecode.NotCompilable if the programs of the way are
+    too much for one kernel.
+    """
+    defaults = {**way.defaults, **defaults}
+    # A filter has a kernel of its own where the plain kernels follow, or transforms that go on from the same record.
+    is_apart = way.keep is not None and (way.is_direct or (way.keeps_first and bool(way.transforms)))
+    last = ((FILTER, None if is_apart else way.keep), ("transform", way.make))
+    steps = [*way.transforms, *((name, program) for name, program in last if program is not None)]
+    try:
+        inner: Converter | MorphConverter
+        if way.is_direct:
+            inner = format_to_converter(
+                form, schema, presentation, aliases, defaults, symbols, way.counts, target=way.target, fused=fused
+            )
+        else:
+            made = MadeColumns(_output(steps[-1][1]), schema, presentation, aliases, defaults, way.counts)
+            programs = _programs(form, steps, len(way.transforms), aliases)
+            inner = MorphConverter(programs, made, way.text, way.target)
+            # Columns that can never be are found here, by a batch of nothing.
+            inner.decoder().decode(np.empty(0, np.int64), np.empty(0, np.int64))
+        if way.keep is None or not is_apart:
+            return inner
+        kept = _programs(form, [(FILTER, way.keep)], 0, aliases, has_output=False)
+        return FilterConverter(inner, kept, way.text, way.target)
+    except ecode.ParameterError as error:
+        raise PbioError("PBIO_INCOMPATIBLE_TYPE", error.message, format=form.name) from error
+
+
+def with_parameters(converter: AnyConverter, block: Mapping[str, float]) -> AnyConverter:
+    """The same converter with other values in the parameter block of its programs; nothing is compiled."""
+    if isinstance(converter, FilterConverter):
+        inner = _with_own(converter.inner, block)
+        return replace(converter, inner=inner, programs=replace(converter.programs, block=block))
+    return _with_own(converter, block)
+
+
+def _with_own(converter: Converter | MorphConverter, block: Mapping[str, float]) -> Converter | MorphConverter:
+    if isinstance(converter, Converter):
+        return converter
+    return replace(converter, programs=replace(converter.programs, block=block))
+
+
+def _programs(
+    form: Format,
+    steps: Sequence[tuple[str, ecode.Program]],
+    morphs: int,
+    aliases: Mapping[str, str],
+    *,
+    has_output: bool = True,
+) -> Programs:
+    """The programs of a way, of which so many at the beginning are transforms of formats."""
+
+    def find(struct: Struct, name: str, path: tuple[str, ...]) -> Field | None:
+        return find_field(struct, name, aliases, path)
+
+    binding = WireBinding(form, _input(steps[0][1]), by_name if morphs else find)
+    program = BatchProgram.in_row([step for _, step in steps], binding, has_output=has_output, morphs=morphs, find=find)
+    block = {field.name: 0.0 if field.type == FLOAT64 else 0 for field in _block_fields(steps[-1][1])}
+    return Programs(form, program, tuple(name for name, _ in steps), dict(binding.texts), block)
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Programs in a row over the records of a format, compiled; their names, and the texts that they read."""
+
+    form: Format
+    program: BatchProgram
+    names: tuple[str, ...]
+    texts: Mapping[str, bytes]
+    block: Mapping[str, float] = field(default_factory=dict, compare=False)
+    """The values of the parameter block, by name."""
+
+    def run(
+        self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], room: dict[str, int], most_bytes: int
+    ) -> BatchResult:
+        """Run over records that lie in memory, or the first of them: see `room` and `most_bytes` of `BatchProgram.run`.
+
+        Raises OverflowError if that makes more than one batch should hold.
+        """
+        texts = {name: np.frombuffer(text, np.uint8) for name, text in self.texts.items()}
+        memory: dict[str, Entry] = {"starts": starts, "ends": ends, **texts}
+        try:
+            return self.program.run(
+                self._inputs,
+                len(starts),
+                memory=memory,
+                room=room,
+                allocate=pa.allocate_buffer,
+                most_bytes=most_bytes,
+            )
+        except ecode.ParameterError as error:
+            raise OverflowError(str(error)) from error
+
+    @property
+    def _inputs(self) -> dict[str, Column]:
+        if not self.block:
+            return {}
+        fields = {name: Column(1, np.array([value])) for name, value in self.block.items()}
+        return {PARAMETERS: Column(1, children=fields)}
+
+    def traps(self, result: BatchResult) -> dict[int, PbioError | None]:
+        """Why events ended; None where the record itself is bad, which the codec explains better."""
+        return {event: self._error(trap) for event, trap in result.traps}
+
+    def _error(self, trap: ecode.Trap) -> PbioError | None:
+        name, form = self.names[trap.program], f"{self.form.name} ({self.form.id.hex()})"
+        if trap.reason:
+            return PbioError(
+                "PBIO_VALUE_BEYOND_TYPE",
+                f"the {name} cannot read the record: {trap.reason}",
+                format=form,
+                hint="name a type that has the value with readerFormat, or a wider column",
+            )
+        if trap.kind is TrapKind.BAD_RECORD:
+            return None
+        return PbioError(
+            "PBIO_TRAP",
+            f"the {name} ended: {trap.message}\n{trap.excerpt}",
+            format=form,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FilterConverter:
+    """Decodes the records that a filter keeps; the others are not looked at any further."""
+
+    inner: Converter | MorphConverter
+    programs: Programs
+    way: str = "direct"
+    target: str | None = None
+
+    @property
+    def format(self) -> Format:
+        return self.programs.form
+
+    @property
+    def source(self) -> str:
+        """The text of all kernels."""
+        return f"{self.programs.program.kernel.source}\n\n{self.inner.source}"
+
+    def decoder(self, most_bytes: int = MOST_BYTES) -> FilterDecoder:
+        return FilterDecoder(self, most_bytes)
+
+
+class FilterDecoder:
+    """Runs a `FilterConverter`."""
+
+    def __init__(self, converter: FilterConverter, most_bytes: int) -> None:
+        self.converter, self._most_bytes = converter, most_bytes
+        inner = converter.inner
+        self._inner = inner.decoder() if isinstance(inner, Converter) else inner.decoder(most_bytes)
+        self._room: dict[str, int] = {}
+
+    def decode(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
+        result = self.converter.programs.run(starts, ends, self._room, self._most_bytes)
+        kept = np.flatnonzero(result.passed)
+        decoded = self._inner.decode(starts[kept], ends[kept])
+        if len(decoded.status) < len(kept):
+            # The first record that was not decoded, and all after it, come again.
+            result = result.first(int(kept[len(decoded.status)]))
+            kept = kept[: len(decoded.status)]
+        return _with_rows(decoded, kept, self.converter.programs, result)
+
+
+@dataclass(frozen=True, slots=True)
+class MorphConverter:
+    """All programs of a way as one kernel."""
+
+    programs: Programs
+    made: MadeColumns
+    way: str = "direct"
+    target: str | None = None
+
+    @property
+    def format(self) -> Format:
+        return self.programs.form
+
+    @property
+    def source(self) -> str:
+        """The text of the kernel."""
+        return self.programs.program.kernel.source
+
+    def decoder(self, most_bytes: int = MOST_BYTES) -> MorphDecoder:
+        return MorphDecoder(self, most_bytes)
+
+
+class MorphDecoder:
+    """Runs a `MorphConverter`: on the first of the records where all of them would make too large a batch."""
+
+    def __init__(self, converter: MorphConverter, most_bytes: int) -> None:
+        self.converter, self._most_bytes = converter, most_bytes
+        self._room: dict[str, int] = {}
+
+    def decode(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
+        result = self.converter.programs.run(starts, ends, self._room, self._most_bytes)
+        (output,) = result.outputs.values()
+        batch, bad = self.converter.made.to_batch(output)
+        status = np.zeros(batch.num_rows, np.int32)
+        status[bad] = 1
+        return _with_rows(Decoded(batch, status), np.flatnonzero(result.passed), self.converter.programs, result)
+
+
+def _with_rows(decoded: Decoded, kept: npt.NDArray[np.int64], programs: Programs, result: BatchResult) -> Decoded:
+    """What was decoded of the records that programs kept, and what became of the others."""
+    count = len(result.passed)
+    if len(kept) == count:
+        return decoded
+    status, rows, refused = np.zeros(count, np.int32), np.full(count, -1, np.int64), np.ones(count, np.bool_)
+    status[kept] = decoded.status
+    rows[kept] = np.arange(len(kept)) if decoded.rows is None else decoded.rows
+    refused[kept] = False if decoded.refused is None else decoded.refused
+    errors = {int(kept[event]): error for event, error in decoded.errors.items()}
+    for event, error in programs.traps(result).items():
+        status[event], refused[event] = -1, False
+        if error is not None:
+            errors[event] = error
+    return Decoded(decoded.batch, status, rows, refused, errors)
+
+
+def _block_fields(program: ecode.Program) -> Sequence[Field]:
+    """The fields of the parameter block of a row of programs, whose last one is given."""
+    return next((_record(param).fields for param in program.params if param.mode is Mode.PARAM), ())
+
+
+def _input(program: ecode.Program) -> Record:
+    return _record(program.params[0])
+
+
+def _output(program: ecode.Program) -> Record:
+    return _record(next((p for p in program.params if p.mode is Mode.OUT), program.params[0]))
+
+
+def _record(param: Param) -> Record:
+    assert isinstance(param.type, Record)
+    return param.type

@@ -1,0 +1,276 @@
+"""How records of a format become rows when a reader wants more than their fields.
+
+A `Request` says what the reader wants: record types, E-code of its own. `find_way` asks `morph` for the best way from
+one format to it. What comes out is a `Way`, programs in a row and the type at their end, or morph's `Rejection`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal
+
+import ecode
+from ecode.types import Default, Record, Ref
+from morph import PAPER, Criterion, Policy, Problem, Rejection, Resolution, Resolver, Transform, TransformGraph
+from morph.resolver import NO_PROBLEMS
+from morph.transforms import Route
+from pbio_spark.columns.decode.planner import NOTHING, record_to_counts
+from pbio_spark.columns.programs.seen import in_place, record_to_seen
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.formats_to_graph import carries_transforms, formats_to_graph
+from pbio_spark.formats.store import FormatStore
+
+log = logging.getLogger("pbio_spark.columns")
+
+PROJECTION = Policy(mismatch_threshold=1.0, same_name=False, prefer=(Criterion.MISMATCH_RATIO, Criterion.HOPS))
+"""A schema alone never rejects: each format gives as much as it can, by as few transforms as it can (decision 4)."""
+
+
+PARAMETERS = "param"
+"""The name by which programs know their parameter block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a reader wants of records beside columns.
+
+    Attributes:
+        targets: the wanted record types by name; without one, `columns` is a projection that rejects nothing.
+        columns: the record type of the wanted columns; None if they were inferred from the formats themselves.
+        typed: what `keep` and `make` see where there are no targets, filled from the record as it came; without it,
+            `keep` sees `columns`.
+        policy: of MaxMatch, for targets.
+        transforms: the reader's own, beside those that formats carry; keys are hexadecimal IDs.
+        described: formats that these name, which no file need have.
+        keep: E-code that says which records are kept; its parameter is `input`.
+        make: E-code that makes the columns, `output`, from `input`; one that returns 0 leaves the record out.
+        records: types that `keep` and `make` may name.
+        parameters: the type of their parameter block, `param`, whose values come with each read.
+        work: units of work that all programs together may take for a record; None for the limit that E-code has itself.
+        on_reject: what records do that reach no target: fail the query, be left out, or be bad records.
+    """
+
+    targets: tuple[tuple[str, Record], ...] = ()
+    columns: Record | None = None
+    typed: Record | None = None
+    policy: Policy = PAPER
+    transforms: tuple[Transform, ...] = ()
+    keep: str | None = None
+    make: str | None = None
+    records: tuple[Record, ...] = ()
+    parameters: Record | None = None
+    work: int | None = None
+    on_reject: Literal["fail", "drop", "corrupt"] = "fail"
+    described: tuple[Format, ...] = ()
+
+
+def records_to_targets(records: Iterable[Record]) -> tuple[tuple[str, Record], ...]:
+    """The targets of a request: wanted record types, each under its own name, made unique."""
+    named: dict[str, Record] = {}
+    for record in records:
+        name = record.name
+        while name in named:
+            name += "'"
+        named[name] = record
+    return tuple(named.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How records of one format become rows.
+
+    Attributes:
+        text: for the metadata column: `direct`, or `via` and the IDs of the formats on the way.
+        target: the name of the wanted type that is reached; None without targets.
+        transforms: programs in a row, each with a name for error messages; `route` are the same as morph knows them.
+        keep, make: the caller's programs, which come behind them in this order.
+        keeps_first: whether `keep` comes before the transforms instead.
+        seen: the record type that `keep` and `make` see.
+        defaults: of the fields that may be missing at the end, by path.
+        counts: fields of the wanted type that say how long an array is (see `record_to_counts`).
+    """
+
+    text: str = "direct"
+    target: str | None = None
+    transforms: tuple[tuple[str, ecode.Program], ...] = ()
+    keep: ecode.Program | None = None
+    make: ecode.Program | None = None
+    keeps_first: bool = False
+    seen: Record | None = None
+    defaults: Mapping[str, Default] = field(default_factory=dict)
+    route: Route = ()
+    counts: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+
+    @property
+    def is_direct(self) -> bool:
+        return not (self.transforms or self.make)
+
+
+def find_way(
+    form: Format,
+    request: Request,
+    known: Iterable[Format],
+    store: FormatStore | None,
+    *,
+    aliases: Mapping[str, str] = NOTHING,
+    defaults: Mapping[str, Default] = NOTHING,
+    unusable: Mapping[Transform, Problem] = NO_PROBLEMS,
+) -> Way | Rejection:
+    """The best way from a format to what is wanted.
+
+    Args:
+        known: other formats, which transforms may lead to.
+        aliases, defaults: those of columns (see `format_to_plan`), which `keep` and `make` see as the columns do.
+        unusable: transforms that were tried before, and why no way can lead through them.
+
+    Raises:
+        PbioError: PBIO_BAD_PROGRAM if `keep` or `make` is wrong, or a program keeps state between records.
+    """
+    text, target, wanted = "direct", None, request.columns
+    route: Route = ()
+    programs: tuple[tuple[str, ecode.Program], ...] = ()
+    is_projection = request.columns is not None and request.make is None
+    known = tuple(dict.fromkeys((*known, form, *request.described)))
+    if request.targets or (is_projection and (request.transforms or any(map(carries_transforms, known)))):
+        targets = dict(request.targets) if request.targets else {"": request.columns}
+        formats = tuple(dict.fromkeys((*known, *_mentioned(request.transforms, store))))
+        wishes = tuple((key, record) for key, record in targets.items() if record)
+        policy = request.policy if request.targets else PROJECTION
+        graph, resolver, missing = _resolver(formats, request.transforms, wishes, policy, store)
+        if store is not None and any(store.get(format_id) is not None for format_id in missing):
+            _resolver.cache_clear()  # a body has come that was not there
+            graph, resolver, _ = _resolver(formats, request.transforms, wishes, policy, store)
+        answer, unusable = _resolved(resolver, graph, form, unusable)
+        if isinstance(answer, Rejection) and request.targets:
+            return answer
+        for problem in answer.problems:
+            log.warning("%s %s: %s", form.name, form.id.hex(), problem)
+        if not isinstance(answer, Rejection):
+            route = answer.route
+            programs = tuple((f"transform {hop}", graph.program(hop)) for hop in route)
+            text = f"via {', '.join(hop.target for hop in answer.route)}" if programs else "direct"
+            if request.targets:
+                target, wanted = answer.wanted, targets[answer.wanted]
+    as_it_came = request.typed is not None and not request.targets
+    seen = request.typed if as_it_came else wanted
+    filling = _defaults(wanted) if wanted is not None else {}
+    if seen is not None:
+        seen = record_to_seen(seen, aliases, {**filling, **defaults})
+    keep = make = None
+    block = [] if request.parameters is None else [ecode.Param(PARAMETERS, request.parameters, ecode.Mode.PARAM)]
+    limits = ecode.Limits() if request.work is None else ecode.Limits(budget=request.work)
+    if seen is not None and request.keep is not None:
+        keep = _program("filter", request.keep, seen, block, request.records, limits)
+    if seen is not None and request.make is not None and request.columns is not None:
+        output = ecode.Param("output", request.columns, ecode.Mode.OUT)
+        make = _program("transform", request.make, seen, [*block, output], request.records, limits, optional=True)
+    for name, program in (("filter", keep), ("transform", make)):
+        if program is not None and program.statics:
+            raise PbioError(
+                "PBIO_BAD_PROGRAM",
+                f"the {name} keeps state ({', '.join(program.statics)}), but the records of a read have no order",
+                format=form.name,
+                hint="keep state in Spark",
+            )
+    counts = record_to_counts(wanted) if target is not None and wanted is not None and make is None else {}
+    return Way(text, target, programs, keep, make, as_it_came, seen, filling, route, counts)
+
+
+def _resolved(
+    resolver: Resolver, graph: TransformGraph, form: Format, unusable: Mapping[Transform, Problem]
+) -> tuple[Resolution | Rejection, Mapping[Transform, Problem]]:
+    """The answer of morph; a transform that keeps state is as good as none, for the records of a read have no order."""
+    while True:
+        answer = resolver.resolve(form.id.hex(), unusable)
+        stateful = {
+            hop: Problem("MORPH_BAD_TRANSFORM", f"it keeps state ({', '.join(graph.program(hop).statics)})", str(hop))
+            for hop in (() if isinstance(answer, Rejection) else answer.route)
+            if graph.program(hop).statics
+        }
+        if not stateful or stateful.keys() <= unusable.keys():
+            return answer, unusable
+        unusable = {**unusable, **stateful}
+
+
+@lru_cache(maxsize=8)
+def _resolver(
+    formats: tuple[Format, ...],
+    transforms: tuple[Transform, ...],
+    targets: tuple[tuple[str, Record], ...],
+    policy: Policy,
+    store: FormatStore | None,
+) -> tuple[TransformGraph, Resolver, list[bytes]]:
+    """One for all formats that are known at once: what it finds out of one of them, it need not find again. And the IDs
+    of formats that the store does not have yet."""
+    missing: list[bytes] = []
+    graph = formats_to_graph(formats, store, missing)
+    for transform in transforms:
+        graph.add_transform(transform)
+    return graph, Resolver(dict(targets), graph, policy), missing
+
+
+def _mentioned(transforms: Iterable[Transform], store: FormatStore | None) -> Iterator[Format]:
+    """The formats that transforms lead from and to, as far as the store has them."""
+    for key in {key for transform in transforms for key in (transform.source, transform.target)}:
+        if store is not None and (found := store.get(bytes.fromhex(key))) is not None:
+            yield found
+
+
+def _program(
+    what: str,
+    source: str,
+    seen: Record,
+    params: list[ecode.Param],
+    records: tuple[Record, ...],
+    limits: ecode.Limits,
+    *,
+    optional: bool = False,
+) -> ecode.Program:
+    """A program of the caller's; where its result is optional, one without any passes every record.
+
+    It sees numbers where the columns show numbers. One that goes to them by their pointers itself sees the pointers.
+    """
+    plain = in_place(seen)
+    reason: ecode.EcodeError | None = None
+    for record in (plain,) if plain == seen else (plain, seen):
+        given = [ecode.Param("input", record), *params]
+        if optional:
+            with suppress(ecode.EcodeError):
+                return ecode.compile(source, given, None, records=records, limits=limits)
+        try:
+            return ecode.compile(source, given, records=records, limits=limits)
+        except ecode.EcodeError as error:
+            reason = reason or error
+    assert reason is not None
+    text = f"the {what} does not compile: {reason.summary}"
+    raise PbioError("PBIO_BAD_PROGRAM", text, hint=reason.hint or None) from reason
+
+
+def _defaults(record: Record) -> dict[str, Default]:
+    """The defaults of a type's fields, structures in place included."""
+    found: dict[str, Default] = {}
+
+    def walk(struct: str, path: str, inside: tuple[str, ...]) -> None:
+        for f in record.struct(struct).fields:
+            if f.notes.default is not None:
+                found[f"{path}{f.name}"] = f.notes.default
+            if isinstance(f.type, Ref) and f.type.name not in inside:
+                walk(f.type.name, f"{path}{f.name}.", (*inside, f.type.name))
+
+    walk(record.name, "", (record.name,))
+    return found
+
+
+def rejection_to_error(rejection: Rejection) -> PbioError:
+    """The error of records that reach no wanted type."""
+    return PbioError(
+        "PBIO_REJECTED",
+        rejection.explain(),
+        format=f"{rejection.name} ({rejection.incoming})",
+        hint=rejection.hint or "the option onReject says what such records do",
+    )

@@ -1,0 +1,49 @@
+"""Which columns the records of a format can never fill: they would be null without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pbio_spark.columns.decode.converter import Converter
+from pbio_spark.columns.decode.plan import Absent, Deref, Group, Items, Masked, Node
+
+if TYPE_CHECKING:
+    from pbio_spark.columns.programs.converter import AnyConverter
+
+
+def converter_to_unfilled(converter: AnyConverter) -> frozenset[str]:
+    """The paths of the columns that a converter always leaves null: no field, no default, no program fills them."""
+    inner: Any = getattr(converter, "inner", converter)  # what stands behind a filter
+    if isinstance(inner, Converter):
+        plan = inner.plan
+        return frozenset(
+            path
+            for column, node in zip(plan.schema, plan.nodes, strict=True)
+            for path in _unfilled(node, column.name, column.type)
+        )
+    return frozenset(inner.made.unfilled)
+
+
+def _unfilled(node: Node, path: str, type_: pa.DataType) -> Iterator[str]:
+    match node:
+        case Absent(value=None):
+            yield path
+        case Deref(target=below) | Items(item=below) | Masked(node=below):
+            yield from _unfilled(below, path, type_)
+        case Group(type=struct, nodes=nodes):
+            for number, below in enumerate(nodes):
+                yield from _unfilled(below, f"{path}.{struct.field(number).name}", struct.field(number).type)
+
+
+def schema_to_paths(columns: Iterable[pa.Field], path: str = "") -> Iterator[str]:
+    """The paths of all columns, the parts of structures and of arrays of structures after these."""
+    for column in columns:
+        yield path + column.name
+        type_ = column.type
+        while pa.types.is_list(type_):
+            type_ = type_.value_type
+        if pa.types.is_struct(type_):
+            yield from schema_to_paths(type_, f"{path}{column.name}.")

@@ -1,0 +1,10 @@
+"""Record types <-> the schemas of Arrow and Spark.
+
+    schema               record type -> columns and Arrow schema: the table of types
+    arrow_to_record      Arrow schema -> record type, by the same table
+    written              the same for what is written, under names that FFS programs can read
+    arrow_to_ddl         Arrow schema -> Spark's DDL and JSON
+    spark_json_to_arrow  Spark schema, as its JSON -> Arrow's
+
+Nothing else in `formats` imports pyarrow.
+"""

@@ -1,0 +1,272 @@
+"""Opt-info blocks: our own notes on fields, and FFS's transforms and XML templates (ffs-wire-format 9).
+
+Our block is one JSON object per structure, which FFS's own tools keep and ignore. It says what type strings cannot:
+
+    {"fields": {"colour": {"symbols": [["red", 0], ["green", 1]]}, "t": {"logical": "timestamp", "units": "us"}}}
+
+The keys are those of `ecode.types.Notes`; numbers that JSON does not know are the texts NaN, Infinity and -Infinity.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Never, TypeAlias
+
+from ecode.types import (
+    CHAR,
+    NO_NOTES,
+    STRING,
+    UINT8,
+    Array,
+    Basic,
+    Default,
+    Field,
+    Kind,
+    Notes,
+    Pointer,
+    Record,
+    Struct,
+    Type,
+)
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.body.lookup3 import id_length
+from pbio_spark.formats.body.struct_layout import OptInfo
+
+NOTES = int.from_bytes(b"NOTE", "big")
+EVOL = int.from_bytes(b"EVOL", "big")
+XML = int.from_bytes(b"XML ", "big")
+
+NULL_BITS = "nulls"
+"""The logical type of the field whose bits say which others of its structure are null (`Notes.null_bit`)."""
+
+Nulls: TypeAlias = Literal["pointer", "mask", "none"]
+"""How a record type says that a value is null where its type cannot: behind a pointer, by a bit, or not at all."""
+
+_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_KEYS = tuple(f.name for f in fields(Notes))
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """E-code that fills a record of an older format (`old`) from one of the format that carries it (`new`).
+
+    `prior` is the ID of the older format, whose body has to come from elsewhere.
+    """
+
+    prior: bytes
+    ecode: str
+
+
+def transform_to_opt_info(transform: Transform) -> OptInfo:
+    """The `EVOL` block of a transform."""
+    return OptInfo(EVOL, transform.prior + transform.ecode.encode("utf-8", "surrogateescape") + b"\0")
+
+
+def opt_info_to_transforms(blocks: Iterable[OptInfo]) -> tuple[Transform, ...]:
+    """The transforms among the blocks of a structure, in order. Raises PBIO_BAD_OPT_INFO, PBIO_BAD_ID."""
+    transforms = []
+    for data in (block.data for block in blocks if block.type == EVOL):
+        split = id_length(data)
+        ecode = _text(data[split:], "transform")
+        transforms.append(Transform(data[:split], ecode))
+    return tuple(transforms)
+
+
+def opt_info_to_xml(blocks: Iterable[OptInfo]) -> tuple[str, ...]:
+    """The XML templates among the blocks of a structure, in order. Raises PBIO_BAD_OPT_INFO."""
+    return tuple(_text(block.data, "template") for block in blocks if block.type == XML)
+
+
+def _text(data: bytes, what: str) -> str:
+    text, nul, _ = data.partition(b"\0")
+    if not nul:
+        raise PbioError("PBIO_BAD_OPT_INFO", f"the text of a {what} is not NUL-terminated")
+    return text.decode("utf-8", "surrogateescape")
+
+
+def notes_to_opt_info(noted: Iterable[Field]) -> tuple[OptInfo, ...]:
+    """Our block for the fields of one structure; nothing where there is nothing to say."""
+    said = {field.name: _to_json(field.notes) for field in noted if field.notes != NO_NOTES}
+    if not said:
+        return ()
+    text = json.dumps({"fields": said}, separators=(",", ":"), allow_nan=False)
+    return (OptInfo(NOTES, text.encode("ascii")),)
+
+
+def _to_json(notes: Notes) -> dict[str, Any]:
+    values = {key: getattr(notes, key) for key in _KEYS}
+    default = notes.default
+    if isinstance(default, float) and not math.isfinite(default):
+        values["default"] = next(text for text, value in _NOT_FINITE.items() if str(value) == str(default))
+    return {key: value for key, value in values.items() if value != getattr(NO_NOTES, key) or value is False}
+
+
+def opt_info_to_notes(blocks: Iterable[OptInfo], types: Mapping[str, Type]) -> dict[str, Notes]:
+    """Our notes among the blocks of a structure whose fields have these types; empty without our block.
+
+    Keys that are not known are left alone: a later version may say more. Raises PBIO_BAD_OPT_INFO.
+    """
+    ours = [block.data for block in blocks if block.type == NOTES]
+    if not ours:
+        return {}
+    if len(ours) > 1:
+        _bad("a structure has more than one block of notes")
+    try:
+        said = json.loads(ours[0].decode("utf-8"), parse_constant=_no_constant)["fields"]
+        items = list(said.items())
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        _bad("the notes on fields are not the JSON that they should be")
+    notes = {}
+    for name, values in items:
+        if name not in types:
+            _bad("there are notes on a field that the structure does not have", name)
+        if not isinstance(values, dict):
+            _bad("the notes on a field are not an object", name)
+        notes[name] = _from_json(name, types[name], values)
+    _check_nulls(types, notes)
+    return notes
+
+
+def _check_nulls(types: Mapping[str, Type], notes: Mapping[str, Notes]) -> None:
+    """What says which values are null must be there, one for each."""
+    masks = [name for name, said in notes.items() if said.logical == NULL_BITS]
+    if not masks and not any(said.null_bit is not None or said.null_items is not None for said in notes.values()):
+        return
+    if len(masks) > 1:
+        _bad("a structure has more than one field of bits for nulls", masks[1])
+    bits = 0
+    for name in masks:
+        match types[name]:
+            case Array(Basic(Kind.UNSIGNED, 1), (int(extent),)) if notes[name].null_bit is None:
+                bits = 8 * extent
+            case _:
+                _bad("the bits for nulls are not an array of bytes in place", name)
+    taken: set[int] = set()
+    for name, said in notes.items():
+        if said.null_bit is not None:
+            if not said.null_bit < bits or said.null_bit in taken:
+                _bad("`null_bit` is no bit of the structure, or another field's", name)
+            taken.add(said.null_bit)
+        if said.null_items is not None and not _are_marks(types.get(said.null_items), types[name], said.logical):
+            _bad("`null_items` is no field of bytes with the extents of the array", name)
+
+
+def _are_marks(marks: Type | None, type_: Type, logical: str | None) -> bool:
+    """Whether a field holds a byte for each number of an array; 16 chars may be one."""
+    if not isinstance(type_, Array) or not isinstance(type_.element, Basic) or type_.element == STRING:
+        return False
+    if type_.element != CHAR:
+        return marks == Array(UINT8, type_.dims)
+    is_decimal = (logical or "").startswith("decimal(") and type_.dims[-1] == 16
+    return is_decimal and marks == Array(UINT8, type_.dims[:-1])
+
+
+def nulls_in(record: Record) -> Nulls:
+    """How a record type says that a number is null."""
+    fields = [field for struct in record.structs for field in struct.fields]
+    if any(field.notes.null_bit is not None or field.notes.null_items is not None for field in fields):
+        return "mask"
+    return "pointer" if any(_points_to_number(field.type) for field in fields) else "none"
+
+
+def _points_to_number(type_: Type) -> bool:
+    is_behind = False
+    while isinstance(type_, Array | Pointer):
+        is_behind = is_behind or isinstance(type_, Pointer)
+        type_ = type_.element if isinstance(type_, Array) else type_.target
+    return is_behind and isinstance(type_, Basic)
+
+
+def null_fields(struct: Struct) -> frozenset[str]:
+    """The names of the fields that only say which values of others are null."""
+    bits = {field.name for field in struct.fields if field.notes.logical == NULL_BITS}
+    return frozenset(bits | {field.notes.null_items for field in struct.fields if field.notes.null_items is not None})
+
+
+def _no_constant(text: str) -> Never:
+    raise ValueError(text)
+
+
+def _from_json(name: str, type_: Type, values: dict[str, Any]) -> Notes:
+    for key in ("logical", "units", "accuracy"):
+        if not isinstance(values.get(key), str | None):
+            _bad(f"`{key}` is not a text", name)
+    weight, hidden = values.get("weight"), values.get("hidden", False)
+    if weight is not None and not (_is_number(weight) and 0 <= weight <= 1e9):
+        _bad("`weight` is not a number from 0 to 1e9", name)
+    if not isinstance(hidden, bool):
+        _bad("`hidden` is not true or false", name)
+    bit, items = values.get("null_bit"), values.get("null_items")
+    if bit is not None and not (isinstance(bit, int) and not isinstance(bit, bool) and bit >= 0):
+        _bad("`null_bit` is not a number from 0", name)
+    if not isinstance(items, str | None):
+        _bad("`null_items` is not a text", name)
+    symbols = _symbols(name, type_, values.get("symbols", []))
+    return Notes(
+        logical=values.get("logical"),
+        symbols=symbols,
+        units=values.get("units"),
+        accuracy=values.get("accuracy"),
+        default=_default(name, type_, symbols, values.get("default")),
+        weight=None if weight is None else float(weight),
+        hidden=hidden,
+        null_bit=bit,
+        null_items=items,
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _symbols(name: str, type_: Type, pairs: object) -> tuple[tuple[str, int], ...]:
+    if not isinstance(pairs, list):
+        _bad("`symbols` is not a list", name)
+    symbols = []
+    element = type_.element if isinstance(type_, Array) else type_
+    for pair in pairs:
+        if not (isinstance(element, Basic) and element.kind is Kind.ENUMERATION):
+            _bad("`symbols` on a field that is not an enumeration", name)
+        if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and _fits(pair[1], element)):
+            _bad("`symbols` are not pairs of a text and a number that the field can hold", name)
+        symbols.append((pair[0], pair[1]))
+    if len({s for s, _ in symbols}) != len(symbols) or len({n for _, n in symbols}) != len(symbols):
+        _bad("`symbols` name a value twice", name)
+    return tuple(symbols)
+
+
+def _default(name: str, type_: Type, symbols: tuple[tuple[str, int], ...], value: Any) -> Default:
+    if isinstance(value, str) and isinstance(type_, Basic) and type_.kind is Kind.FLOAT:
+        value = _NOT_FINITE.get(value, value)
+    match type_:
+        case _ if value is None:
+            fits = True
+        case Basic(Kind.FLOAT):
+            fits = _is_number(value)
+        case Basic(Kind.BOOLEAN):
+            fits = isinstance(value, bool)
+        case Basic(Kind.STRING) | Array(Basic(Kind.CHAR), _):
+            fits = isinstance(value, str)
+        case Basic():
+            fits = _fits(value, type_) or (isinstance(value, str) and value in dict(symbols))
+        case _:
+            fits = False
+    if not fits:
+        _bad("`default` is not a value that the field can hold", name)
+    checked: Default = value
+    return checked
+
+
+def _fits(value: object, type_: Basic) -> bool:
+    """Whether a whole number is a value of that integer type."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return False
+    bits = 8 * type_.size - (type_.kind is Kind.INTEGER)
+    return (-(1 << bits) if type_.kind is Kind.INTEGER else 0) <= value < 1 << bits
+
+
+def _bad(reason: str, field: str | None = None) -> Never:
+    raise PbioError("PBIO_BAD_OPT_INFO", reason, field=None if field is None else f"$.{field}")

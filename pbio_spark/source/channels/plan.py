@@ -1,0 +1,198 @@
+"""Pieces of a log -> partitions: stretches of files, and what reading them needs to know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from pbio_spark.channels.log.state import ChannelInfo
+from pbio_spark.channels.publish.submission import channel_format, stored_format
+from pbio_spark.channels.subscribe.reading import EVENT_TYPE, Piece, Stretch
+from pbio_spark.columns.files.read import Wanted
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.source.channels.log import ChannelLog, channels_hint
+from pbio_spark.source.files.planning import OPEN_COST, with_special_columns
+from pbio_spark.source.options.options import Options
+from pbio_spark.source.query.request import options_to_request
+from pbio_spark.source.query.schema import announce, infer_schema, new_format
+from pbio_spark.source.query.unfilled import Unfilled
+from pbio_spark.source.query.wanted import options_to_wanted, with_converters
+
+NEAR = 64 << 10
+"""How many bytes between two groups are rather read than passed over."""
+
+PARTITION_BYTES = 32 << 20
+"""How many bytes of events one task reads, where nobody says: half a second's work for Spark."""
+
+LOCAL_OPEN_COST = 256 << 10
+"""What opening a file on a local disk costs, in bytes that could be read meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one task reads: stretches in the order of the log, each with the number of what is wanted of it."""
+
+    stretches: tuple[tuple[int, Stretch], ...] = ()
+
+    @property
+    def numbers(self) -> set[int]:
+        """Of all that is wanted."""
+        return {number for number, _ in self.stretches}
+
+
+class ChannelPlanner:
+    """Plans the reading of channels, and remembers what it compiled: a stream's next batch needs it again."""
+
+    def __init__(self, log: ChannelLog, options: Options, schema: pa.Schema, *, is_projection: bool) -> None:
+        """
+        Args:
+            is_projection: the user named the columns.
+
+        Raises what `options_to_wanted` and `options_to_request` raise.
+        """
+        self._log = log
+        self._options = replace(options, format_store=log.space.root)
+        self._is_projection = is_projection
+        self._base = replace(options_to_wanted(self._options, schema, (), EVENT_TYPE), store=log.space.formats)
+        self._unfilled = Unfilled(self._options, is_projection)
+        self._met: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        """By the format of a channel, the number of what is wanted of its events."""
+        self.wanted: list[Wanted] = []
+        for info in log.infos.values():
+            self._number(info)
+
+    def partitions(
+        self, pieces: Iterable[Piece], *, is_stream: bool = False, known: frozenset[str] | None = None
+    ) -> list[Reading]:
+        """What tasks read; in a stream, all that one producer made in one task.
+
+        Args:
+            known: the formats that a stream has met, to announce others; None if nobody knows them.
+
+        Raises PBIO_NEW_FORMAT, PBIO_REJECTED, and what else `with_converters` raises.
+        """
+        found = list(pieces)
+        self._learn(found, known)
+        local = self._log.space.folder.is_local
+        most = self._options.max_partition_bytes or PARTITION_BYTES
+        packed = _share(found, most) if is_stream else _pack(found, most, LOCAL_OPEN_COST if local else OPEN_COST)
+        return [Reading(tuple(self._stretches(part))) for part in packed]
+
+    def _learn(self, pieces: Sequence[Piece], met: frozenset[str] | None) -> None:
+        """Compile what the events need that has not been met before."""
+        formats: dict[int, dict[str, int]] = {}
+        pairs: list[tuple[Wanted, Format]] = []
+        for piece in pieces:
+            sizes = formats.setdefault(self._number(self._log.infos[piece.group.channel]), {})
+            sizes[piece.group.format] = sizes.get(piece.group.format, 0) + piece.bytes
+        for number, sizes in formats.items():
+            store = self._log.space.formats
+            known = [stored_format(format_id, store) for format_id in sizes]
+            for form in known if met is not None else ():
+                if form.id.hex() not in (met or frozenset()) | self._met:
+                    if self._options.on_new_format == "fail":
+                        raise new_format(form)
+                    announce(form, self._options)
+            wanted = self.wanted[number]
+            if any(form.id not in wanted.converters for form in known):
+                wanted = replace(wanted, formats=tuple(dict.fromkeys((*wanted.formats, *known))))
+                self.wanted[number] = with_converters(wanted, known, sum(sizes.values()))
+            pairs += [(self.wanted[number], form) for form in known]
+        self._unfilled.is_open = met is not None or not pairs
+        self._unfilled.check(pairs, self.wanted)
+        self._met |= {format_id for sizes in formats.values() for format_id in sizes}
+
+    def _number(self, info: ChannelInfo) -> int:
+        """The number of what is wanted of a channel's events."""
+        if info.format not in self._numbers:
+            own = channel_format(info, self._log.space.formats)
+            columns = self._base.data_schema if self._is_projection else None
+            request = options_to_request(self._options, columns, (own,), channel=own.record)
+            # What is wanted may be the same, whatever the channel.
+            if self.wanted and self.wanted[0].request == request:
+                self._numbers[info.format] = 0
+            else:
+                self._numbers[info.format] = len(self.wanted)
+                self.wanted.append(replace(self._base, request=request))
+        return self._numbers[info.format]
+
+    def _stretches(self, pieces: Sequence[Piece]) -> Iterator[tuple[int, Stretch]]:
+        names = {info.id: info.name for info in self._log.infos.values()}
+        together: list[Piece] = []
+        last = -1
+        for piece in pieces:
+            number = self._numbers[self._log.infos[piece.group.channel].format]
+            if together and not (
+                number == last and piece.path == together[-1].path and 0 <= piece.start - together[-1].end <= NEAR
+            ):
+                yield last, Stretch.of(together, names)
+                together = []
+            together.append(piece)
+            last = number
+        if together:
+            yield last, Stretch.of(together, names)
+
+
+def channels_to_schema(log: ChannelLog, options: Options) -> pa.Schema:
+    """The columns of the channels' types or of `readerFormat`, and those that options ask for.
+
+    Raises PBIO_NO_SCHEMA if there are no channels, PBIO_CANNOT_MERGE, and what `check_names` raises.
+    """
+    if not log.infos and not options.reader_format:
+        raise PbioError(
+            "PBIO_NO_SCHEMA",
+            f"no channel has a name such as {options.channel_pattern!r}",
+            file=log.space.root,
+            hint="say which columns there will be with .schema(...) or readerFormat; or "
+            + channels_hint([info.name for info in log.space.channels()]),
+        )
+    options = replace(options, format_store=log.space.root)
+    formats = [channel_format(info, log.space.formats) for info in log.infos.values()]
+    return with_special_columns(infer_schema(formats, options), options, EVENT_TYPE)
+
+
+def _pack(pieces: Sequence[Piece], most: int, cost: int) -> list[list[Piece]]:
+    """Pieces in their order, put together to partitions of about `most` bytes; `cost` is that of opening a file."""
+    partitions: list[list[Piece]] = []
+    room, path = 0, ""
+    for piece in pieces:
+        size = piece.bytes + (0 if piece.path == path else cost)
+        path = piece.path
+        if size > room or not partitions:
+            partitions.append([])
+            room = most + cost
+        room -= size
+        partitions[-1].append(piece)
+    return partitions
+
+
+def _share(pieces: Sequence[Piece], most: int) -> list[list[Piece]]:
+    """Pieces by producer, put together to partitions of about `most` bytes, in each of them in their order.
+
+    All that a producer made is in one partition (DESIGN decision 19). Producers that appear together stay together,
+    since their events lie together. Events of which nobody said who made them have no order to keep.
+    """
+    sizes: dict[tuple[object, ...], int] = {}
+    owners = [_owner(piece) for piece in pieces]
+    for piece, owner in zip(pieces, owners, strict=True):
+        sizes[owner] = sizes.get(owner, 0) + piece.bytes
+    total = sum(sizes.values())
+    count = -(-total // most)
+    places: dict[tuple[object, ...], int] = {}
+    before = 0
+    for owner, size in sizes.items():
+        places[owner] = (before + size // 2) * count // max(total, 1)
+        before += size
+    partitions: dict[int, list[Piece]] = {}
+    for piece, owner in zip(pieces, owners, strict=True):
+        partitions.setdefault(places[owner], []).append(piece)
+    return [partitions[place] for place in sorted(partitions)]
+
+
+def _owner(piece: Piece) -> tuple[object, ...]:
+    """Whose events stay together: a producer's, else those of a file."""
+    return (piece.path,) if piece.group.producer is None else (piece.group.producer, "")

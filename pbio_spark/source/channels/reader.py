@@ -1,0 +1,115 @@
+"""Reading channels: a batch of them, and what a task does."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from pbio_spark.channels import ChannelSpace, Position
+from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.subscribe.reading import Stretch, find_moved, loss_to_error, read_stretch
+from pbio_spark.columns.files.read import Wanted
+from pbio_spark.source.channels.log import ChannelLog
+from pbio_spark.source.channels.plan import ChannelPlanner, Reading
+from pbio_spark.source.files.reader import gather
+from pbio_spark.source.options.options import Options
+from pbio_spark.source.reason_first import says_reason_first
+
+log = logging.getLogger("pbio_spark.source")
+
+
+class ChannelPartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, reading: Reading) -> None:
+        super().__init__(None)
+        self.reading = reading
+
+
+@says_reason_first
+class ChannelReader(DataSourceReader):
+    """Reads events of channels. Everything is planned when it is made, because Spark pickles it before it asks."""
+
+    def __init__(self, root: str, options: Options, schema: pa.Schema, *, is_projection: bool) -> None:
+        """Plan.
+
+        Args:
+            is_projection: the user named the columns.
+
+        Raises what `ChannelLog` and `ChannelPlanner` raise.
+        """
+        channels = ChannelLog(root, options)
+        said = options.ending_offsets
+        end = channels.end if isinstance(said, str) else Position(*said)
+        planner = ChannelPlanner(channels, options, schema, is_projection=is_projection)
+        self._root = root
+        self._fail = options.fail_on_data_loss
+        self._partitions = planner.partitions(channels.pieces(channels.start("earliest"), end))
+        self._wanted = dict(enumerate(planner.wanted))
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_partitions": []}  # each task gets its own
+
+    def partitions(self) -> list[InputPartition]:
+        return [ChannelPartition(reading) for reading in self._partitions]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, ChannelPartition):
+            yield from read_stretches(self._root, self._wanted, partition.reading, fail_on_loss=self._fail)
+
+
+def read_stretches(
+    root: str, wanted: Mapping[int, Wanted], reading: Reading, *, fail_on_loss: bool
+) -> Iterator[pa.RecordBatch]:
+    """The events of stretches, in order, as batches of the wanted schema and of a size that Spark likes.
+
+    Raises what `read_stretch` raises; PBIO_EVENTS_GONE; PBIO_UNEXPECTED_NULL.
+    """
+    began, rows = time.monotonic(), 0
+    files = _Files(root, fail_on_loss)
+    found = (batch for number, stretch in reading.stretches for batch in files.read(wanted[number], stretch))
+    for batch in gather(found, next(iter(wanted.values()))):
+        rows += batch.num_rows
+        yield batch
+    log.info("read %d events, %d stretches in %d ms", rows, len(reading.stretches), 1000 * (time.monotonic() - began))
+
+
+class _Files:
+    """Opens the data files of a space for one task."""
+
+    def __init__(self, root: str, fail_on_loss: bool) -> None:
+        self._folder = Folder(root)
+        self._fail_on_loss = fail_on_loss
+        self._space: ChannelSpace | None = None
+
+    def read(self, wanted: Wanted, stretch: Stretch) -> Iterator[pa.RecordBatch]:
+        name, further = stretch.path, 0
+        try:
+            source = self._folder.open(name)
+        except FileNotFoundError:
+            moved = self._find(stretch)
+            if moved is None:
+                return
+            source, name, further = moved
+        with source:
+            yield from read_stretch(wanted, stretch, source, self._folder.path(name), further)
+
+    def _find(self, stretch: Stretch) -> tuple[object, str, int] | None:
+        """Where a file has gone; None if its events are not kept any more, and nobody misses them."""
+        if self._space is None:
+            self._space = ChannelSpace.open(self._folder.root)
+        history = self._space.history
+        moved = find_moved(self._folder, history, stretch.path, stretch.version)
+        if moved is None:
+            path = self._folder.path(stretch.path)
+            versions: dict[int, int] = dict(stretch.runs[["channel", "version"]].tolist())  # the last one of each
+            losses = [loss_to_error(history, of, stretch.channels[of], last, path) for of, last in versions.items()]
+            for loss in losses:
+                if self._fail_on_loss or loss.code == "PBIO_BAD_LOG":
+                    raise loss
+            log.warning("%s", losses[0])
+        return moved

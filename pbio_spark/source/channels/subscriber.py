@@ -1,0 +1,86 @@
+"""A stream under a subscriber's name: where it goes on, and what it has finished."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from pbio_spark.channels import Position
+from pbio_spark.channels.subscribe import subscribers
+from pbio_spark.channels.subscribe.subscribers import Subscriber
+from pbio_spark.source.channels.log import READERS, ChannelLog
+from pbio_spark.source.channels.place import Place
+
+T = TypeVar("T")
+
+DUE_EVERY = 1.0
+"""How often, in seconds, a stream looks whether it is time to say that it is still there."""
+
+
+class StreamSubscriber:
+    """Keeps for each channel how far a stream came, under one name.
+
+    A channel without new events has nothing to be acknowledged, so a stream over thousands of channels writes only what
+    its batches had events of.
+    """
+
+    def __init__(self, name: str, log: ChannelLog) -> None:
+        self._name = name
+        self._log = log
+        self._known: dict[int, Subscriber] = {}
+        self._finished: Place | None = None
+        self._looked = 0.0
+
+    def start(self, otherwise: Place) -> Place:
+        """Where a new query goes on: each channel where it was left; `otherwise` if the name is new.
+
+        A channel that came to be since the name was last there is read from its beginning.
+        """
+        positions = {channel: known.position for channel, known in self._read().items()}
+        if not positions:
+            return otherwise
+        last = max(positions.values())
+        for channel in self._log.ids - positions.keys():
+            positions[channel] = Position(channel) if channel >= last.version else otherwise.start(channel)
+        return Place.of(positions, self._log.end)
+
+    def finish(self, place: Place) -> None:
+        """Keep, durably, that all events in front of a place have been dealt with."""
+        if place != self._finished:
+            is_first = self._finished is None
+            channels = self._unfinished() if is_first else self._log.channels_in(place.position)
+            channels |= self._log.ids - self._known.keys()
+            self._finished = place
+        elif time.monotonic() - self._looked < DUE_EVERY:
+            return
+        else:
+            self._looked = time.monotonic()
+            now = time.time_ns() // 1000
+            channels = {channel for channel, known in self._known.items() if subscribers.is_due(known, now)}
+
+        def acknowledge(channel: int) -> Subscriber:
+            return subscribers.acknowledge(self._log.space.folder, channel, self._name, place.start(channel))
+
+        self._known |= _at_once(acknowledge, channels & self._log.ids)
+
+    def _unfinished(self) -> set[int]:
+        """The channels that had events since what is known to have been acknowledged."""
+        self._known = self._read()
+        infos = self._log.infos
+        return {channel for channel, known in self._known.items() if infos[channel].last >= known.position.version}
+
+    def _read(self) -> dict[int, Subscriber]:
+        """What the space knows of the name, by channel."""
+
+        def read(channel: int) -> Subscriber | None:
+            return subscribers.read(self._log.space.folder, channel, self._name)
+
+        return {channel: known for channel, known in _at_once(read, self._log.ids).items() if known is not None}
+
+
+def _at_once(call: Callable[[int], T], channels: Collection[int]) -> dict[int, T]:
+    """What a function gives for each channel: each call waits for a disk or a server."""
+    with ThreadPoolExecutor(READERS) as pool:
+        return dict(zip(channels, pool.map(call, channels), strict=True))

@@ -1,0 +1,307 @@
+"""Writing to channels: tasks write data files, of which nobody knows yet; the driver publishes them all in one commit.
+
+What tasks need is made on the driver, which also refuses what can be refused: encoders and derivations are compiled
+there, and tasks neither compile nor open the log. A task that fails removes its files; those of a task whose job fails
+while others run are removed by the abort; what still is left is found by `vacuum`.
+
+A stream's batch is known by its query's ID and its number, which come from the checkpoint: a batch that is tried again
+after its commit is not published again. If a batch of that number was published, but made of other events, the
+checkpoint is not the one with which that was done, and nobody knows which of the events are in the space.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from pbio_spark.channels import ChannelSpace, Columns, Submission
+from pbio_spark.channels.log.state import ChannelInfo
+from pbio_spark.channels.publish.commit import Packed, contents_of_all, pack, publish
+from pbio_spark.channels.publish.delivery import seconds_to_wait, wait_for_subscribers
+from pbio_spark.channels.publish.derivation import Deriver
+from pbio_spark.channels.publish.prepare import Preparer
+from pbio_spark.channels.publish.submission import stored_format
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.source.arrow import with_schema
+from pbio_spark.source.options.options import Options, machine_of, nulls_of
+from pbio_spark.source.query.naming import find_format
+from pbio_spark.source.reason_first import says_reason_first
+
+log = logging.getLogger("pbio_spark.source")
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+PIECE = 32 << 20
+"""How many bytes of Arrow columns a task gathers for one data file: enough that a file is worth its request and its
+fsync, little enough that columns, records and what is derived from them fit into a worker's memory."""
+
+WARM = 1024
+"""For how many channels the driver compiles, where each row names its own: what then goes to every task is less than a
+megabyte. Tasks do the others' work themselves."""
+
+_KEPT = 16
+"""How many channel spaces and sets of compiled tools a driver's process remembers: Spark makes a writer anew for every
+micro-batch, and once more for its commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvents(WriterCommitMessage):
+    """What one task wrote.
+
+    Attributes:
+        space: the ID of the channel space that it wrote to.
+        query: the ID of the stream; None in batches.
+        packed: its data files.
+    """
+
+    space: str
+    query: str | None
+    packed: tuple[Packed, ...]
+
+
+@dataclass(slots=True)
+class _Tools:
+    """What encodes and derives events, with all that it has compiled.
+
+    Attributes:
+        control: the control version for which it has all that tasks need.
+    """
+
+    preparer: Preparer
+    deriver: Deriver
+    control: int = -1
+
+
+class _Writer:
+    """Publishes batches of one schema. Made on the driver; a copy writes in each task."""
+
+    def __init__(self, root: str, options: Options, schema: pa.Schema, overwrite: bool) -> None:
+        """
+        Raises:
+            PbioError: PBIO_NO_SPACE, PBIO_UNKNOWN_CHANNEL, PBIO_REJECTED, and what else `Preparer.prepare` raises, as
+                far as it can be known without the rows; PBIO_BAD_OPTION for an overwrite, and for options that
+                contradict each other; PBIO_UNKNOWN_FORMAT and what `evolve` raises for transforms.
+        """
+        if overwrite:
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                "events of a channel are not overwritten: its log only grows",
+                file=root,
+                hint='mode("append"), in streams outputMode("append"); `keep` and vacuum let old events go',
+            )
+        self.root = root
+        self.schema = schema
+        self._null_value = options.null_value
+        self._fail_on_loss = options.fail_on_data_loss
+        self._has_number = True
+        self._seconds = seconds_to_wait(options.delivery, options.sync_timeout)
+        columns = Columns(
+            options.channel_column, options.producer_column, options.sequence_column, options.event_time_column
+        )
+        empty = schema.empty_table()
+        self._submission = Submission(options.channel, empty, producer=options.producer, columns=columns)
+        space = _opened(root)
+        self._space = space.id
+        self._folder = space.folder
+        try:
+            with space.history.lock:
+                state = space.history.catch_up()
+                named = None if options.channel is None else state.named(options.channel)
+                fixed = named if options.channel_column is None else None
+                self._state = state.outline(None if fixed is None else fixed.id)
+            infos = self._channels() if fixed is None else [fixed]
+            self._tools = _tools(space, options, schema, infos)
+            self._warm(infos)
+        except PbioError as error:
+            raise error.at(file=root) from None
+
+    def _channels(self) -> list[ChannelInfo]:
+        """One channel of each type, and those from which others are derived, the newest in use first."""
+        latest = sorted(self._state.channels.values(), key=lambda info: info.last)
+        of_type = {info.format: info for info in latest}
+        parents = self._state.parents
+        return [info for info in reversed(latest) if info.id in parents or of_type[info.format] is info]
+
+    def _warm(self, infos: Sequence[ChannelInfo]) -> None:
+        """Compile what tasks need, and refuse what no row can mend."""
+        if self._tools.control == self._state.control:
+            return
+        preparer, deriver = self._tools.preparer, self._tools.deriver
+        preparer.check(self._submission)
+        # Whether a row names a channel that its columns do not suit, the row will tell.
+        doubtful = () if self._submission.columns.channel is None else (PbioError,)
+        for info in infos[:WARM]:
+            with suppress(*doubtful):
+                form = preparer.warm(info, self._submission, self._null_value)
+                deriver.warm(info.id, form, self._state)
+        self._tools.control = self._state.control
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskEvents:
+        context = TaskContext.get()
+        assert context is not None
+        packed: list[Packed] = []
+        first = 0
+        try:
+            for rows in _pieces(iterator, self.schema):
+                end = first + rows.num_rows
+                try:
+                    packed += self._pack(rows)
+                except PbioError as error:
+                    if error.code == "PBIO_UNKNOWN_CHANNEL" and self._submission.columns.channel is not None:
+                        error.hint = "channels are not made by writing: create it first (ChannelSpace.create_channel)"
+                    place = f"{self.root}, rows {first} to {end - 1} of partition {context.partitionId()}"
+                    raise error.at(file=place) from None
+                first = end
+        except BaseException:
+            self._remove(packed)
+            raise
+        return TaskEvents(self._space, context.getLocalProperty("sql.streaming.queryId"), tuple(packed))
+
+    def _pack(self, rows: pa.RecordBatch) -> list[Packed]:
+        submission = replace(self._submission, events=rows)
+        prepared = self._tools.preparer.prepare(submission, self._state.named, self._null_value)
+        if not prepared:
+            return []
+        packed = pack(self._folder, self._tools.deriver, prepared, self._state)
+        return [replace(packed, contents=contents_of_all(prepared)) if self._has_number else packed]
+
+    def _publish(self, messages: Sequence[WriterCommitMessage | None], transaction: tuple[str, int] | None) -> None:
+        """Publish what tasks wrote, if they wrote anything.
+
+        Raises what `publish` and `wait_for_subscribers` raise, and PBIO_NO_SPACE.
+        """
+        packed = _packed(messages)
+        if not packed:
+            return
+        space = _opened(self.root)
+        if {message.space for message in messages if isinstance(message, TaskEvents)} != {space.id}:
+            raise PbioError("PBIO_NO_SPACE", "another channel space is here than when the write began", file=self.root)
+        published = publish(
+            space.history,
+            space.folder,
+            self._tools.deriver,
+            space.formats,
+            packed,
+            transaction,
+            fail_on_loss=self._fail_on_loss,
+            is_gapless=isinstance(self, ChannelStreamWriter),
+        )
+        if published.known and not published.events:
+            # So does a batch that is tried again; but who counts from 0 anew would take it for success each time.
+            reason = "the transaction, or the producers' sequence numbers, are not above the last ones"
+            log.warning("%s: all %d events had been published before: %s", self.root, published.known, reason)
+        elif published.known:
+            log.info("%s: %d of the events had been published before", self.root, published.known)
+        if self._seconds is not None:
+            channels = {channel for one in packed for channel in one.own.rows["channel"].tolist()}
+            wait_for_subscribers(space.folder, space.history, channels, published.version, self._seconds)
+
+    def _discard(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Remove the files of a job that failed before its commit; after it they may be published."""
+        if None in messages:
+            self._remove(_packed(messages))
+
+    def _remove(self, packed: Iterable[Packed]) -> None:
+        for one in packed:
+            with suppress(PbioError):
+                self._folder.remove(one.file.path)
+
+
+@says_reason_first
+class ChannelWriter(_Writer, DataSourceArrowWriter):
+    """`df.write`: one commit for all rows."""
+
+    def __init__(self, root: str, options: Options, schema: pa.Schema, overwrite: bool) -> None:
+        super().__init__(root, options, schema, overwrite)
+        name, number = options.txn_app_id, options.txn_version
+        self._transaction = None if name is None or number is None else (name, number)
+        self._has_number = self._transaction is not None
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        self._publish(messages, self._transaction)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        self._discard(messages)
+
+
+@says_reason_first
+class ChannelStreamWriter(_Writer, DataSourceStreamArrowWriter):
+    """`df.writeStream`: one commit for each micro-batch, and none for one without rows."""
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:
+        queries = [message.query for message in messages if isinstance(message, TaskEvents)]
+        if queries:
+            assert queries[0] is not None
+            self._publish(messages, (queries[0], batch_id))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:
+        self._discard(messages)
+
+
+def _packed(messages: Iterable[WriterCommitMessage | None]) -> list[Packed]:
+    return [one for message in messages if isinstance(message, TaskEvents) for one in message.packed]
+
+
+def _pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Batches put together to about PIECE bytes."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        waiting.append(with_schema(batch, schema))
+        size += batch.nbytes
+        if size >= PIECE:
+            yield pa.concat_batches(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+_spaces: dict[str, ChannelSpace] = {}
+_tools_of: dict[object, _Tools] = {}
+
+
+def _opened(root: str) -> ChannelSpace:
+    """A channel space, which this process may have open already. Raises what `ChannelSpace.open` raises."""
+    space = _spaces.pop(root, None)
+    if space is None or not space.is_there:
+        space = ChannelSpace.open(root)
+    return _kept(_spaces, root, space)
+
+
+def _tools(space: ChannelSpace, options: Options, schema: pa.Schema, infos: Sequence[ChannelInfo]) -> _Tools:
+    """The tools for some columns, which may be warm already."""
+    key = space.id, schema, repr(replace(options, txn_version=None))
+    known = _tools_of.pop(key, None)
+    if known is not None:
+        return _kept(_tools_of, key, known)
+    transforms = tuple(
+        (find_format(target, options, _targets(target, space, infos)), program)
+        for _, target, program in options.transforms
+    )
+    nulls = None if options.nulls is None else nulls_of(options)
+    preparer = Preparer(space.formats, machine=machine_of(options), transforms=transforms, nulls=nulls)
+    tools = _Tools(preparer, Deriver(space.formats))
+    return _kept(_tools_of, key, tools)
+
+
+def _targets(said: str, space: ChannelSpace, infos: Sequence[ChannelInfo]) -> Iterable[Format]:
+    """The formats among which that of a transform is looked for: first those of the channels, then all."""
+    own = [stored_format(info.format, space.formats) for info in infos]
+    return own if any(said in (form.name, form.id.hex()) for form in own) else space.formats
+
+
+def _kept(known: dict[K, V], key: K, value: V) -> V:
+    """Remember a value as the newest, and forget the oldest if there are too many."""
+    known[key] = value
+    if len(known) > _KEPT:
+        del known[next(iter(known))]
+    return value

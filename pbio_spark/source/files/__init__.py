@@ -1,0 +1,9 @@
+"""Reading files as a batch.
+
+listing     paths -> files
+partitions  `k=v` folders -> columns
+outlines    files -> what is known of them without decoding: formats, places to split
+planning    files -> splits and schema
+reader      what the driver prepares, and what a task does with it
+being_read  which files a query reads, so that it cannot overwrite them
+"""

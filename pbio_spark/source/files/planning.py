@@ -1,0 +1,153 @@
+"""Files and their outlines -> partitions: lists of splits, each a run of whole items of one file.
+
+A plan holds places and formats, never records: however large the files, it stays small.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from pbio_spark.columns.files.read import CORRUPT_TYPE, METADATA_TYPE
+from pbio_spark.formats import Format
+from pbio_spark.source.files.listing import DataFile, list_files, refuse_folder_of_spaces
+from pbio_spark.source.files.outlines import PARTITION_BYTES, cuts, outline_files, outlines_to_formats
+from pbio_spark.source.files.partitions import partition_schema
+from pbio_spark.source.options.options import Options
+from pbio_spark.source.query.schema import check_names, infer_schema, wanted_formats
+from pbio_spark.wire.sidecar import Block, Outline, Point
+
+OPEN_COST = 4 << 20
+"""What opening a file costs, in bytes that could be read meanwhile: Spark's own figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of a file that starts and ends at item boundaries.
+
+    Attributes:
+        start, end: offsets; 0 is before the magic.
+        ordinal: of the first record from `start` on.
+        formats: of the file, which a reader that starts in its middle would not see.
+        records: how many it must have; None if that is not known.
+        anchors: the other item boundaries that the file's outline names, and its end.
+        blocks: those that the outline has checksums of.
+    """
+
+    file: DataFile
+    start: int
+    end: int
+    ordinal: int
+    formats: tuple[Format, ...] = ()
+    records: int | None = None
+    anchors: tuple[Point, ...] = ()
+    blocks: tuple[Block, ...] = ()
+
+
+def plan_partitions(
+    files: Sequence[DataFile], outlines: Sequence[Outline], options: Options
+) -> list[tuple[Split, ...]]:
+    """Splits of about `maxPartitionBytes`, several together where files are small, in the order of the files."""
+    return pack(_splits(files, outlines, options), options)
+
+
+def pack(splits: Iterable[Split], options: Options) -> list[tuple[Split, ...]]:
+    """Splits in their order, put together to partitions of about `maxPartitionBytes`."""
+    partitions: list[list[Split]] = []
+    room = 0
+    for split in splits:
+        cost = split.end - split.start + OPEN_COST
+        if cost > room or not partitions:
+            partitions.append([])
+            room = (options.max_partition_bytes or PARTITION_BYTES) + OPEN_COST
+        partitions[-1].append(split)
+        room -= cost
+    return [tuple(partition) for partition in partitions]
+
+
+def _splits(files: Iterable[DataFile], outlines: Iterable[Outline], options: Options) -> Iterator[Split]:
+    for file, outline in zip(files, outlines, strict=True):
+        start = Point(0, 0)
+        for cut in cuts(outline.points, file.size, options):
+            yield _split(file, outline, start, cut.offset)
+            start = cut
+        if file.size:
+            yield _split(file, outline, start, file.size)
+
+
+def _split(file: DataFile, outline: Outline, start: Point, end: int) -> Split:
+    known = outline.points
+    if outline.is_whole:
+        known = (*known, Point(file.size, sum(outline.counts)))
+    anchors = tuple(point for point in known if start.offset < point.offset <= end)
+    blocks = tuple(block for block in outline.blocks if start.offset <= block.start < end)
+    formats = outline.formats if start.offset else ()
+    return Split(file, start.offset, end, start.ordinal, formats, anchors=anchors, blocks=blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What is to be read: files, what is known of them, and the formats in them that are wanted."""
+
+    options: Options
+    files: tuple[DataFile, ...]
+    outlines: tuple[Outline, ...]
+    formats: tuple[Format, ...]
+
+    @property
+    def described(self) -> tuple[Format, ...]:
+        """All formats that were found, wanted or not, with records or without."""
+        return outlines_to_formats(self.outlines)
+
+    def walked(self) -> Scan:
+        """The same files looked at as far as `scanLimit` allows, for all formats in them."""
+        outlines = outline_files(self.files, self.options, all_formats=True)
+        return replace(self, outlines=tuple(outlines), formats=tuple(wanted_formats(outlines, self.options)))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no other formats can come: all files were looked at to their ends."""
+        return all(outline.is_whole for outline in self.outlines)
+
+    @property
+    def counts(self) -> dict[bytes, int]:
+        """How many records each format has, by its ID, as far as the files were looked at."""
+        counts = Counter[bytes]()
+        for outline in self.outlines:
+            for form, count in zip(outline.formats, outline.counts, strict=True):
+                counts[form.id] += count
+        return counts
+
+
+def scan_files(paths: Sequence[str], options: Options, *, all_formats: bool) -> Scan:
+    """List files and find out about them. Raises what `list_files`, `outline_files` and `wanted_formats` raise."""
+    files = list_files(paths, options)
+    if not files:
+        refuse_folder_of_spaces(paths)
+    outlines = outline_files(files, options, all_formats=all_formats)
+    return Scan(options, tuple(files), tuple(outlines), tuple(wanted_formats(outlines, options)))
+
+
+def scan_to_schema(scan: Scan) -> pa.Schema:
+    """All columns that a scan can give: of the formats, of the `k=v` folders, and those that options ask for.
+
+    Raises what `infer_schema` and `check_names` raise.
+    """
+    options = scan.options
+    columns = [*infer_schema(scan.formats, options, scan.described), *partition_schema(scan.files)]
+    return with_special_columns(columns, options, METADATA_TYPE)
+
+
+def with_special_columns(columns: Iterable[pa.Field], options: Options, metadata_type: pa.StructType) -> pa.Schema:
+    """The schema of columns and of those that options ask for. Raises what `check_names` raises."""
+    columns = list(columns)
+    if options.mode == "PERMISSIVE":
+        columns.append(pa.field(options.column_name_of_corrupt_record, CORRUPT_TYPE))
+    if options.metadata_column is not None:
+        columns.append(pa.field(options.metadata_column, metadata_type))
+    schema = pa.schema(columns)
+    check_names(schema)
+    return schema

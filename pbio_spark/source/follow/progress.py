@@ -1,0 +1,186 @@
+"""Offsets of a stream over a folder: which files have been read, and how far. Plain JSON that people can read.
+
+    {"version": 2, "names": ["reading"], "formats": ["0200..."], "watermark": 1764280000.25, "files": {
+        "/data/a.ffs": {"from": [0, 0, ""], "to": [4096, 17, "9f86..."], "head": "d081884c", "id": "98406e.18ec306b...",
+                        "stamp": "c58f02ba9b249e71", "modified": 1764280000.25}}, "remembered": "eJxjYG..."}
+
+`to` is the end of a record, the number of records up to there, and their digest: what identifies a file is what was
+read of it. Where a batch reads from a file, `from` says from where. `docs/streams.md` says what follows from that.
+
+`files` has the files that the batch reads, those that wait for something, and the `SHOWN` last of the others; the rest
+is packed into some 45 bytes each, also of files that are gone. Files that have not changed for `maxFileAge` are
+forgotten, and files older than that are not looked at, which keeps offsets small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pbio_spark.errors import PbioError
+from pbio_spark.source.follow.digest import Base, Mark
+from pbio_spark.source.follow.remembered import pack, unpack
+from pbio_spark.source.follow.sight import key_of
+
+VERSION = 2
+SHOWN = 100
+
+NOWHERE = Mark(0, 0, "")
+"""Before the first record of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileProgress:
+    """How far one file has been read.
+
+    Attributes:
+        key: the path in short, which is all that is left of the paths of most files.
+        to: where reading goes on.
+        head, id, stamp: of the file, as in `Digest` and `Sight`; the stamp is that of the file when all that it held up
+            to `to` had been read, and empty if it was never known.
+        modified: when the file was last modified, as far as is known.
+        path: as listed when it was last read; empty if it has been packed.
+        start: where the batch that ends with this offset starts to read the file; None if it does not read it.
+        folders: the values of the `k=v` folders that the batch gives the file's rows.
+        is_fresh: whether the stamp was taken so soon after a change that the next one may not show.
+        has_more: whether the file is known to hold complete records behind `to`.
+        damaged: the size of a file that is damaged behind `to`; None if it is sound.
+        is_gone: whether the file had disappeared before this offset.
+    """
+
+    key: str
+    to: Mark
+    head: str
+    id: str
+    stamp: str
+    modified: float
+    path: str = ""
+    start: Mark | None = None
+    folders: tuple[tuple[str, str | None], ...] = ()
+    is_fresh: bool = False
+    has_more: bool = False
+    damaged: int | None = None
+    is_gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A stream's offset.
+
+    Attributes:
+        names: of the formats that the stream reads; empty until the first record.
+        formats: IDs of all formats that the stream has met.
+        watermark: the latest modification of all files read from, in seconds since 1970.
+        files: that have been read from; no two of those that are there have one path.
+    """
+
+    names: tuple[str, ...] = ()
+    formats: tuple[bytes, ...] = ()
+    watermark: float = 0.0
+    files: tuple[FileProgress, ...] = ()
+
+
+def progress_to_json(progress: Progress) -> dict[str, Any]:
+    """
+    >>> mark = Mark(9, 2, "c0ffee", Base(4, 1, "aa"))
+    >>> file = FileProgress(key_of("/a"), mark, "bead", "1.2", "f00d", 2.5, "/a", NOWHERE, has_more=True)
+    >>> start = Progress(("reading",), (b"id",), 2.5, (file,))
+    >>> progress_from_json(progress_to_json(start)) == start
+    True
+    """
+    plain = [file for file in progress.files if not file.is_gone and file.path]
+    latest = sorted((file.modified for file in plain), reverse=True)[:SHOWN]
+    shown = [file for file in plain if file.modified >= (latest or [0.0])[-1] or _waits(file)]
+    if len(shown) > SHOWN:  # many of one time
+        rest = SHOWN - sum(map(_waits, shown))
+        shown = [file for file in shown if _waits(file) or (rest := rest - 1) >= 0]
+    paths = {file.path for file in shown}
+    said: dict[str, Any] = {
+        "version": VERSION,
+        "names": list(progress.names),
+        "formats": [form.hex() for form in progress.formats],
+        "watermark": progress.watermark,
+        "files": {file.path: _file_to_json(file) for file in shown},
+    }
+    packed = [file for file in progress.files if file.is_gone or file.path not in paths]
+    if packed:
+        said["remembered"] = pack([_to_row(file) for file in packed])
+    return said
+
+
+def _waits(file: FileProgress) -> bool:
+    """Whether more must be known of a file than can be packed."""
+    return file.start is not None or file.has_more or file.damaged is not None or file.is_fresh or not file.stamp
+
+
+def _file_to_json(file: FileProgress) -> dict[str, Any]:
+    said: dict[str, Any] = {"to": _mark_to_json(file.to), "head": file.head, "id": file.id, "stamp": file.stamp}
+    said["modified"] = file.modified
+    if file.start is not None:
+        said["from"] = _mark_to_json(file.start)
+    if file.folders:
+        said["folders"] = [list(pair) for pair in file.folders]
+    if file.is_fresh:
+        said["fresh"] = True
+    if file.has_more:
+        said["more"] = True
+    if file.damaged is not None:
+        said["damaged"] = file.damaged
+    return said
+
+
+def _mark_to_json(mark: Mark) -> list[Any]:
+    base = [] if not mark.base.offset else [[mark.base.offset, mark.base.ordinal, mark.base.chain]]
+    return [mark.offset, mark.ordinal, mark.digest, *base]
+
+
+def _to_row(file: FileProgress) -> tuple[str, str, str, str, int, int, int, bool]:
+    mark, stamp = file.to, file.stamp or "00" * 8
+    return file.key, stamp, file.head, mark.digest, int(file.modified * 1e6), mark.offset, mark.ordinal, file.is_gone
+
+
+def progress_from_json(said: Mapping[str, Any]) -> Progress:
+    """Raises PBIO_BAD_OFFSET for an offset that is none of this version."""
+    try:
+        if said["version"] != VERSION:
+            raise ValueError(f"version {said['version']}, and this release reads version {VERSION}")
+        files = [_file_from_json(path, file) for path, file in said["files"].items()]
+        for key, stamp, head, digest, modified, offset, ordinal, is_gone in unpack(said.get("remembered", "")):
+            mark = Mark(offset, ordinal, digest)
+            files.append(FileProgress(key, mark, head, "", stamp, modified / 1e6, is_gone=is_gone))
+        formats = tuple(bytes.fromhex(form) for form in said["formats"])
+        return Progress(tuple(said["names"]), formats, float(said["watermark"]), tuple(files))
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise PbioError(
+            "PBIO_BAD_OFFSET",
+            f"the checkpoint's offset {str(said)[:200]} is not one of this source: {error}",
+            hint="give the query a new checkpoint; it reads all files that are there from their start",
+        ) from None
+
+
+def _file_from_json(path: str, said: Mapping[str, Any]) -> FileProgress:
+    return FileProgress(
+        key_of(path),
+        _mark_from_json(said["to"]),
+        str(said["head"]),
+        str(said["id"]),
+        str(said["stamp"]),
+        float(said["modified"]),
+        path,
+        _mark_from_json(said["from"]) if "from" in said else None,
+        tuple((name, value) for name, value in said.get("folders", ())),
+        bool(said.get("fresh")),
+        bool(said.get("more")),
+        said.get("damaged"),
+    )
+
+
+def _mark_from_json(said: Any) -> Mark:
+    offset, ordinal, digest, *base = said
+    return Mark(int(offset), int(ordinal), str(digest), *(Base(*part) for part in base))
+
+
+def read_to(file: FileProgress, mark: Mark) -> FileProgress:
+    """The file as though it had been read only up to an earlier mark."""
+    return replace(file, to=mark, start=None, stamp="", has_more=True, damaged=None)

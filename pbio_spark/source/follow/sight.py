@@ -1,0 +1,145 @@
+"""What one look at a file tells without reading it: which file object it is, and whether it may have changed.
+
+A local file is known by its inode and its time of birth, which together stay with it when it is renamed and are never
+given to another one; an object in a store by its ETag. Neither says that the bytes are still those that were read: a
+file can be overwritten in place. The stamp does, since it follows from size and times too. But clocks stand still for a
+while: until a file has been left alone for `SETTLED` seconds, it is fresh, and what was read of it is compared again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import struct
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import Any, BinaryIO, NamedTuple
+
+from pbio_spark.paths import opened
+from pbio_spark.source.files.listing import DataFile
+
+SETTLED = 2.0
+"""How long after its last change, in seconds, a file may have changed again without a new time: FAT's resolution."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A file as it was at one moment.
+
+    Attributes:
+        file: with the size and the time of modification of that moment.
+        id: of the file object; empty if the file system has none.
+        is_unique: whether no other file ever has that ID. An inode alone is given to the next file.
+        stamp: is another one after every change of the file, a renaming included, but not under another spelling of
+            its path.
+        is_fresh: whether the next change might leave the stamp as it is.
+    """
+
+    file: DataFile
+    id: str
+    is_unique: bool
+    stamp: str
+    is_fresh: bool
+
+    @property
+    def path(self) -> str:
+        return self.file.path
+
+    @property
+    def key(self) -> str:
+        return key_of(self.file.path)
+
+
+@lru_cache(1 << 16)
+def key_of(path: str) -> str:
+    """A path in 12 digits."""
+    return _short(path, 12)
+
+
+def look(file: DataFile) -> Sight | None:
+    """What is there now, under the name of a file that was listed; None if nothing is."""
+    local = _local_path(file.path)
+    if local is not None:
+        try:
+            return _from_disk(file, _stat(local))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+    tag = file.identity
+    stamp = _short(f"{tag or file.path}|{file.size}|{file.modified!r}", 16)
+    return Sight(file, tag, bool(tag), stamp, time.time() - file.modified < SETTLED)
+
+
+def look_at(files: Iterable[DataFile]) -> list[Sight]:
+    """What is there now of files that were listed."""
+    return [sight for file in files if (sight := look(file)) is not None]
+
+
+@contextmanager
+def open_sight(sight: Sight) -> Iterator[BinaryIO]:
+    """The file that was seen, open for reading. Raises FileNotFoundError if its name has passed to another one."""
+    with opened(sight.path) as source:
+        if _local_path(sight.path) is not None and _from_disk(sight.file, _stat(source.fileno())).id != sight.id:
+            raise FileNotFoundError(sight.path)
+        yield source
+
+
+def _local_path(path: str) -> str | None:
+    return None if "://" in path else path
+
+
+def _short(text: str, digits: int) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
+
+
+class _Stat(NamedTuple):
+    """Times in nanoseconds; a birth of 0 is not known."""
+
+    inode: int
+    birth: int
+    size: int
+    modified: int
+    changed: int
+
+
+def _from_disk(file: DataFile, found: _Stat) -> Sight:
+    seconds, rest = divmod(found.modified, 10**9)
+    now = replace(file, size=found.size, modified=seconds + 1e-9 * rest)
+    file_id = f"{found.inode:x}.{found.birth:x}"
+    stamp = _short(f"{file_id}|{found.size}|{found.modified}|{found.changed}", 16)
+    return Sight(now, file_id, bool(found.birth), stamp, time.time() - found.changed / 1e9 < SETTLED)
+
+
+_STATX = struct.Struct("<32xQQ32x" + "qI4x" * 3)
+"""Of `struct statx`: inode, size, and the times of birth, change and modification."""
+_AT_FDCWD, _AT_EMPTY_PATH, _BASIC, _BTIME = -100, 0x1000, 0x7FF, 0x800
+
+
+def _stat(target: str | int) -> _Stat:
+    """Raises FileNotFoundError and NotADirectoryError."""
+    statx = _statx()
+    if statx is not None:
+        buffer = ctypes.create_string_buffer(256)
+        where = (target, b"", _AT_EMPTY_PATH) if isinstance(target, int) else (_AT_FDCWD, os.fsencode(target), 0)
+        if statx(*where, _BASIC | _BTIME, buffer) == 0:
+            has_birth = int.from_bytes(buffer.raw[:4], "little") & _BTIME
+            inode, size, *times = _STATX.unpack_from(buffer)
+            birth, changed, modified = (s * 10**9 + n for s, n in zip(times[::2], times[1::2], strict=True))
+            return _Stat(inode, birth if has_birth else 0, size, modified, changed)
+    found = os.stat(target)  # also where statx is forbidden, and to raise what is wrong
+    birth = int(getattr(found, "st_birthtime", 0) * 10**9)
+    return _Stat(found.st_ino, birth, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+@cache
+def _statx() -> Any:
+    """Linux's call, which Python lacks before 3.15; None elsewhere."""
+    try:
+        call = ctypes.CDLL(None).statx
+    except (AttributeError, OSError):
+        return None
+    call.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_char_p]
+    return call

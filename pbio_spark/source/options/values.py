@@ -1,0 +1,250 @@
+"""The values of options: a text as the user gave it -> what it means.
+
+The docstring of each function says in words what the text may be; docs/options.md and error messages show it. A text
+that is something else raises ValueError (`NotAValue` if more can be said), KeyError, OverflowError, RecursionError or
+an error of the package.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from ecode.suggest import did_you_mean
+from ecode.types import Default, Record
+from pbio_spark.formats.body.lookup3 import id_length
+from pbio_spark.formats.record_json import json_to_record
+from pbio_spark.globs import compile_glob
+from pbio_spark.paths import find_entry, folder_entries, full_path, locate, opened
+
+
+class NotAValue(ValueError):  # noqa: N818 - what it says
+    """A text is not a value of its option; the message says why, where more is known than what it should be."""
+
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def text(value: str) -> str:
+    """any text"""
+    return value
+
+
+def names(value: str) -> tuple[str, ...]:
+    """a name, several with commas between, or a JSON list of names"""
+    if value.lstrip().startswith("["):
+        listed = json.loads(value)
+        if not all(isinstance(name, str) for name in listed):
+            raise NotAValue("the list holds something other than strings")
+        return tuple(listed)
+    return tuple(name.strip() for name in value.split(",") if name.strip())
+
+
+def format_ids(value: str) -> tuple[bytes, ...]:
+    """hexadecimal format IDs with commas between"""
+    ids = tuple(bytes.fromhex(name) for name in names(value))
+    for format_id in ids:
+        if id_length(format_id) != len(format_id):
+            raise NotAValue(f"{format_id.hex()} is not a format ID")
+    return ids
+
+
+def boolean(value: str) -> bool:
+    """`true` or `false`"""
+    return {"true": True, "false": False}[value.lower()]
+
+
+def positive(value: str) -> int:
+    """a positive whole number"""
+    if (number := int(value)) < 1:
+        raise NotAValue(f"{number} is not positive")
+    return number
+
+
+def whole(value: str) -> int:
+    """a whole number from 0"""
+    if not 0 <= (number := int(value)) < 1 << 63:
+        raise NotAValue(f"{number} is negative, or too large")
+    return number
+
+
+def depth(value: str) -> int:
+    """a whole number up to 15"""
+    if (number := int(value)) > 15:
+        raise NotAValue(f"{number} is more than 15")
+    return number
+
+
+def size(value: str) -> int:
+    """a positive number of bytes, `67108864`, `64m` or `64 MB`"""
+    match = re.fullmatch(r"(\d+)\s*([kmgt]?)i?b?", value.strip().lower())
+    if match is None:
+        raise NotAValue("")
+    return positive(str(int(match[1]) * _UNITS[match[2]]))
+
+
+def seconds(value: str) -> float:
+    """a time, `30s`, `15m`, `12h`, `7d` or `1w`"""
+    match = re.fullmatch(r"(\d+)\s*(ms|[smhdw])", value.strip().lower())
+    if match is None:
+        raise NotAValue("")
+    return int(match[1]) * _SECONDS[match[2]]
+
+
+def instant(value: str) -> float:
+    """a time of day such as `2026-01-31T12:00:00`, in UTC if it names no offset"""
+    moment = datetime.fromisoformat(value)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def aliases(value: str) -> dict[str, str]:
+    """a JSON object `{"column": "field"}`, nested columns with dots between"""
+    parsed = json.loads(value)
+    if not isinstance(parsed, dict) or not all(isinstance(name, str) for name in parsed.values()):
+        raise NotAValue("it is not an object of strings")
+    return parsed
+
+
+def scalars(value: str) -> dict[str, Default]:
+    """a JSON object `{"column": number, text, true or false}`, nested columns with dots between"""
+    parsed = json.loads(value)
+    if not isinstance(parsed, dict):
+        raise NotAValue("it is not an object")
+    if not all(isinstance(default, bool | int | float | str) for default in parsed.values()):
+        raise NotAValue("a default is a number, a string, true or false")
+    return parsed
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """One of a few words, in any case."""
+    folded = {word.casefold(): word for word in words}
+
+    def parse(value: str) -> str:
+        if value.casefold() not in folded:
+            raise NotAValue(did_you_mean(value, words))
+        return folded[value.casefold()]
+
+    quoted = [f"`{word}`" for word in words]
+    parse.__doc__ = " or ".join(filter(None, (", ".join(quoted[:-1]), quoted[-1])))
+    return parse
+
+
+def pattern(value: str) -> str:
+    """a regular expression, for whole names"""
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise NotAValue(error) from None
+    return value
+
+
+def glob(value: str) -> str:
+    r"""a glob as Hadoop has them, `*.ffs`, `[^a]*` or `{a,b}*`; `\` takes the meaning from what follows"""
+    if not value:
+        raise NotAValue("it fits no name")
+    try:
+        compile_glob(value)
+    except ValueError as error:
+        raise NotAValue(error) from None
+    return value
+
+
+def starting_place(value: str) -> str | tuple[int, ...]:
+    """`earliest`, `latest`, a position such as `12.0.7`, or a version of the log such as `12`"""
+    return "earliest" if value.casefold() == "earliest" else ending_place(value)
+
+
+def ending_place(value: str) -> str | tuple[int, ...]:
+    """`latest`, a position such as `12.0.7`, or a version of the log such as `12`"""
+    if value.casefold() == "latest":
+        return "latest"
+    if value.lstrip().startswith("{"):
+        raise NotAValue("a space has one order: one position for all channels")
+    if not re.fullmatch(r"\d{1,18}(\.\d{1,18}){2}|\d{1,18}", value, re.ASCII):
+        raise NotAValue("it is not a position")
+    return tuple(map(int, value.split(".")))
+
+
+def published_since(value: str) -> int:
+    """a time such as `2026-01-31T12:00:00`, in UTC if it names no offset, or milliseconds since 1970"""
+    return 1000 * int(value) if re.fullmatch(r"-?\d{1,15}", value, re.ASCII) else round(1e6 * instant(value))
+
+
+TransformText: TypeAlias = tuple[str, str, str]
+"""The formats that a transform leads from (empty: the one that is written) and to, by ID or name, and its program."""
+
+
+def reader_formats(value: str) -> tuple[str | Record, ...]:
+    """an ID, a name, `name@version`, a record type as JSON `{"name": {"field": "type"}}`, or a JSON list of these"""
+    stripped = value.strip()
+    if stripped.startswith("["):
+        return tuple(one if isinstance(one, str) else json_to_record(one) for one in json.loads(stripped))
+    return (json_to_record(stripped),) if stripped.startswith("{") else names(value)
+
+
+def written_format(value: str) -> str | Record:
+    """a file, `FILE#NAME`, an ID that the store or the folder knows, or a type as JSON `{"name": {"field": "type"}}`"""
+    return json_to_record(value) if value.lstrip().startswith("{") else value
+
+
+def ratio(value: str) -> float:
+    """a number from 0 to 1"""
+    if not 0 <= (parsed := float(value)) <= 1:
+        raise NotAValue(f"{value} is not between 0 and 1")
+    return parsed
+
+
+def count(value: str) -> float:
+    """a number from 0"""
+    if not (parsed := float(value)) >= 0:
+        raise NotAValue(f"{value} is negative")
+    return parsed
+
+
+def weights(value: str) -> dict[str, float]:
+    """a JSON object `{"field": weight}`, nested fields with dots between"""
+    parsed = json.loads(value)
+    if not isinstance(parsed, dict) or not all(isinstance(weight, int | float) for weight in parsed.values()):
+        raise NotAValue("it is not an object of numbers")
+    return {path: float(weight) for path, weight in parsed.items()}
+
+
+def transforms(value: str) -> tuple[TransformText, ...]:
+    """a JSON list `[{"from": type, "to": type, "ecode": program}]` of types as in `readerFormat`, or a folder of \
+files `<to>.ecode`"""
+    if value.lstrip().startswith("["):
+        return tuple(_transform(one) for one in json.loads(value))
+    fs, folder = locate(value)
+    found = find_entry(fs, folder)
+    if found is None or found.kind != "folder":
+        raise NotAValue(f"{value} is neither a JSON list nor a folder")
+    programs: list[TransformText] = []
+    for name, entry in sorted(folder_entries(fs, folder).items()):
+        if entry.kind == "file" and name.endswith(".ecode"):
+            with opened(full_path(fs, entry.path)) as source:
+                programs.append(("", name.removesuffix(".ecode"), source.read().decode()))
+    return tuple(programs)
+
+
+def _transform(said: object) -> TransformText:
+    if not isinstance(said, dict):
+        raise NotAValue("it is not a list of objects of strings")
+    for key in said:
+        if key not in ("from", "to", "ecode"):
+            raise NotAValue(did_you_mean(key, ("from", "to", "ecode")) or f"a transform has no {key!r}")
+    source, target = (one if isinstance(one, str) else _type_text(one) for one in (said.get("from", ""), said["to"]))
+    if not isinstance(said["ecode"], str):
+        raise NotAValue("it is not a list of objects of strings")
+    return source, target, said["ecode"]
+
+
+def _type_text(said: object) -> str:
+    """A record type that stands as JSON in JSON. Raises PBIO_BAD_TYPE."""
+    if not isinstance(said, dict):
+        raise NotAValue("it is not a list of objects of strings")
+    json_to_record(said)
+    return json.dumps(said)

@@ -1,0 +1,128 @@
+"""What options call a record type -> a format that has it.
+
+A record type is named by the ID of any format that has it, by its name if no other type has that, by `name@version` as
+`pbio lineage` shows it, or as JSON. Formats of one record type are alike here: whoever names one means them all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from ecode.errors import valid_text
+from ecode.suggest import did_you_mean
+from ecode.types import NO_NOTES, Record, Struct
+from morph.evolution.lineages import Relative
+from morph.transforms import record_to_meaning
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.formats_to_graph import versions
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.record_json import json_to_record
+from pbio_spark.formats.store import FolderStore
+from pbio_spark.source.options.options import Options
+
+SHOWN = 8
+"""Versions that an error lists."""
+
+
+def known_formats(options: Options, formats: Iterable[Format], described: Iterable[Format] = ()) -> list[Format]:
+    """Formats in the order in which `pbio lineage` meets them: those of the files, then those of the store."""
+    stored: Iterable[Format] = () if options.format_store is None else FolderStore(options.format_store)
+    return list(dict.fromkeys((*described, *formats, *stored)))
+
+
+def find_format(
+    said: str,
+    options: Options,
+    formats: Iterable[Format],
+    described: Iterable[Format] = (),
+    wanted: Iterable[Format] = (),
+) -> Format:
+    """A format of the record type that is meant, among those given and those of the store.
+
+    A record type as JSON that no format has is one nevertheless: it gets a format of its own.
+
+    Args:
+        formats: those that are read; with those of the store they have the word on what a name means.
+        described: others, whose records are not read or do not exist.
+        wanted: others, of types that only the reader has.
+
+    Raises PBIO_UNKNOWN_FORMAT, and PBIO_BAD_TYPE for JSON that is no record type.
+    """
+    known = [*known_formats(options, formats, described), *wanted]
+    if said.lstrip().startswith("{"):
+        return record_to_known(json_to_record(said), known)
+    by_id = [form for form in known if said.lower() == form.id.hex()]
+    if by_id:
+        return by_id[0]
+    types = versions(tuple(known))
+    found = [one for one in types if said in (one.name, valid_text(one.name))] or [
+        one for one in types if said in (one.label, valid_text(one.label))
+    ]
+    if len(found) > 1:
+        first = {form.id.hex() for form in (*known_formats(options, formats), *wanted)}
+        found = [one for one in found if not first.isdisjoint((one.key, *one.others))] or found
+    if len(found) == 1:
+        return next(form for form in known if form.id.hex() == found[0].key)
+    if found:
+        raise PbioError(
+            "PBIO_UNKNOWN_FORMAT",
+            f"{len(found)} record types are called {said!r}",
+            hint="name one by its version or ID: " + shown_versions(found),
+        )
+    near = did_you_mean(said, [text for one in types for text in (one.name, one.label)])
+    raise PbioError(
+        "PBIO_UNKNOWN_FORMAT",
+        f"no file and no store describes a format {said!r}",
+        hint=near or 'describe the record type as JSON, {"name": {"field": "type"}}, or name a formatStore',
+    )
+
+
+def is_known(said: str, options: Options, formats: Iterable[Format], described: Iterable[Format] = ()) -> bool:
+    """Whether any format has the record type that is meant. Raises PBIO_BAD_TYPE."""
+    known = known_formats(options, formats, described)
+    try:
+        return find_format(said, options, formats, described) in known
+    except PbioError as error:
+        if error.code != "PBIO_UNKNOWN_FORMAT":
+            raise
+        return False
+
+
+def refuse_name(said: str, options: Options, names: Collection[str] = ()) -> None:
+    """Raise PBIO_BAD_OPTION for a name in a stream that may mean another type when the next file comes.
+
+    Args:
+        names: of types that are known once and for all.
+    """
+    is_lasting = said.lstrip().startswith("{") or re.fullmatch("(?:[0-9a-fA-F]{2})+", said) is not None
+    if not (is_lasting or said in names or options.format_store is not None):
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            f"{said!r} may mean another record type when the next files of the stream come",
+            hint="name the type by its ID or as JSON, or keep all formats in a formatStore",
+        )
+
+
+def record_to_known(record: Record, known: Sequence[Format]) -> Format:
+    """The first format of a record type; without one, the first whose type differs in notes alone; else a new one."""
+    meaning, bare = record_to_meaning(record), _bare(record)
+    for form in known:
+        if record_to_meaning(form.record) == meaning:
+            return form
+    alike = {record_to_meaning(form.record): form for form in reversed(known) if _bare(form.record) == bare}
+    return next(iter(alike.values())) if len(alike) == 1 else record_to_format(record, "x86-64")
+
+
+def shown_versions(types: Sequence[Relative]) -> str:
+    """Versions for people, each with the ID of one format."""
+    more = f" and {len(types) - SHOWN} more" if len(types) > SHOWN else ""
+    return ", ".join(f"{one.label} ({one.key})" for one in types[:SHOWN]) + more
+
+
+def _bare(record: Record) -> Record:
+    """A record type without notes."""
+    meant = record_to_meaning(record)
+    return Record(tuple(Struct(s.name, tuple(replace(f, notes=NO_NOTES) for f in s.fields)) for s in meant.structs))

@@ -1,0 +1,275 @@
+"""Never a silent null: columns that no record can fill, names that match nothing, programs that no record needs.
+
+One rule for all readers (option `onUnfilled`). What the user named himself and nothing fills is an error where all
+formats are known that can come, else a warning; what only some formats lack is a warning, once for each query.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from ecode.errors import valid_text
+from ecode.suggest import did_you_mean
+from ecode.types import Record, Struct, references
+from morph import Rejection
+from morph.evolution.renames import similar_name, suspected_renames
+from pbio_spark.columns.files.read import Wanted
+from pbio_spark.columns.programs.unfilled import converter_to_unfilled, schema_to_paths
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
+from pbio_spark.formats.formats_to_graph import versions
+from pbio_spark.source.options.options import Options
+
+log = logging.getLogger("pbio_spark.source")
+
+SHOWN = 8
+"""Names that a message lists."""
+
+
+@dataclass(slots=True)
+class Unfilled:
+    """What a query says of what is missing, and what it has said.
+
+    Attributes:
+        is_projection: the user named the columns.
+        is_open: formats may come that are not known yet, and may fill what those that are known do not.
+        told: warnings that were given.
+    """
+
+    options: Options
+    is_projection: bool
+    is_open: bool = False
+    told: set[str] = field(default_factory=set)
+
+    def check(
+        self,
+        pairs: Sequence[tuple[Wanted, Format]],
+        wanted: Sequence[Wanted],
+        counts: Mapping[bytes, int] | None = None,
+    ) -> None:
+        """Tell of what the converters of formats leave null, and of names and programs of options that do nothing.
+
+        Args:
+            pairs: each format with what reads it, its converter included.
+            wanted: all that reads, also where there is no format yet.
+            counts: of each format, how many records come, by its ID; None if nobody knows.
+
+        Raises PBIO_UNFILLED.
+        """
+        if self.options.on_unfilled == "ignore":
+            return
+        self._check_names(wanted, [form for _, form in pairs])
+        if self.is_projection or self.options.reader_format:
+            self._check_columns(pairs, counts)
+        self._check_programs(pairs)
+
+    def _check_columns(self, pairs: Sequence[tuple[Wanted, Format]], counts: Mapping[bytes, int] | None) -> None:
+        lacking: dict[str, list[Format]] = {}
+        having: set[str] = set()
+        readers: list[tuple[Wanted, Format]] = []
+        for wanted, form in pairs:
+            converter = wanted.converters.get(form.id)
+            if converter is None or isinstance(converter, Rejection):
+                continue
+            readers.append((wanted, form))
+            unfilled = converter_to_unfilled(converter)
+            reached = _target(wanted, converter.target)
+            for path in schema_to_paths(wanted.data_schema):
+                if _is_below(path, unfilled):
+                    # Of several wanted types, a record fills the columns of the one that it reaches.
+                    if reached is None or any(f.name.lower() == path.partition(".")[0].lower() for f in reached.fields):
+                        lacking.setdefault(path, []).append(form)
+                    else:
+                        lacking.setdefault(path, [])
+                else:
+                    having.add(path)
+        if not (self.is_projection or any(isinstance(said, Record) for said in self.options.reader_format)):
+            having |= lacking.keys()  # whoever names a type that some format has wrote none of its fields
+        # What a format has and loses on its way to what is wanted is no wrong name either.
+        having |= {path for path in lacking if any(_has(form.record, path) for _, form in readers)}
+        nothing = [path for path in lacking if path not in having and not _is_inside(path, lacking, having)]
+        if nothing:
+            self._tell_of_nothing(nothing, readers)
+        for path, forms in lacking.items():
+            if forms and path in having and not _is_inside(path, lacking, set()):
+                self._tell_of_some(path, forms, [form for _, form in readers], readers[0][0], counts)
+
+    def _tell_of_nothing(self, paths: Sequence[str], readers: Sequence[tuple[Wanted, Format]]) -> None:
+        path = paths[0]
+        known = [*dict.fromkeys(name for wanted, form in readers for name in _names_beside(path, wanted, form))]
+        columns = ", ".join(map(repr, paths[:SHOWN])) + (" and more" if len(paths) > SHOWN else "")
+        what = f"columns {columns}" if len(paths) > 1 else f"column {columns}"
+        self._fail(
+            f"no record can fill the {what}: no format has such a field, and no transform or default makes one",
+            path,
+            _suggestion(path.rpartition(".")[2], known),
+        )
+
+    def _tell_of_some(
+        self,
+        path: str,
+        forms: Sequence[Format],
+        all_: Sequence[Format],
+        wanted: Wanted,
+        counts: Mapping[bytes, int] | None,
+    ) -> None:
+        renames = dict.fromkeys(name for form in forms if (name := _renamed(path, form, wanted)) is not None)
+        perhaps = ""
+        if renames:
+            perhaps = f"; it may be called {' or '.join(map(repr, renames))} there: say so with fieldAliases"
+        labels = {key: one.label for one in versions(tuple(all_)) for key in (one.key, *one.others)}
+        ids: dict[str, list[str]] = {}
+        for form in forms[:SHOWN]:
+            ids.setdefault(labels[form.id.hex()], []).append(form.id.hex())
+        which = ", ".join(f"{label} ({', '.join(its)})" for label, its in ids.items())
+        more = f" and {len(forms) - SHOWN} more" if len(forms) > SHOWN else ""
+        has_it = any(_has(form.record, path) for form in forms)
+        why = "whose way to what is wanted loses it" if has_it else "whose formats lack it"
+        share = f"all records of {len(forms)} of {len(all_)} formats"
+        if counts is not None and all(form.id in counts for form in all_):
+            share = f"{sum(counts[form.id] for form in forms)} of {sum(counts[form.id] for form in all_)} records"
+        self._warn(
+            f"some:{path}:{which}{more}",
+            f"the column {path!r} is null for {share}, {why}: {which}{more}{perhaps}. A transform or "
+            "the option defaults fills it; onUnfilled=ignore says that it may be null",
+        )
+
+    def _check_names(self, readers: Sequence[Wanted], formats: Sequence[Format]) -> None:
+        """Names in `fieldAliases` and `defaults` that nothing has."""
+        paths = list(dict.fromkeys(path for wanted in readers for path in schema_to_paths(wanted.data_schema)))
+        targets = [record for wanted in readers if wanted.request for _, record in wanted.request.targets]
+        types = [*(form.record for form in formats), *targets]
+        has_program = bool(self.options.filter or self.options.transform)
+        for path in self.options.defaults:
+            if path not in paths and not (has_program and any(_has(record, path) for record in types)):
+                if not types and has_program:
+                    continue
+                fields = [f.name for record in types for f in record.fields] if has_program else []
+                hint = did_you_mean(path, [*paths, *fields]) or _listed(paths)
+                self._fail(f"the option defaults names {path!r}, which is no column", path, hint)
+        for path, name in self.options.field_aliases.items():
+            parent, _, own = path.rpartition(".")
+            structs = [struct for record in types if (struct := _struct_at(record, parent)) is not None]
+            # Where all formats have the column under its own name, nobody needs another.
+            is_needed = len(structs) < len(types) or not all(struct.like(own) for struct in structs)
+            if types and is_needed and not any(struct.like(name) for struct in structs):
+                known = list(dict.fromkeys(f.name for s in structs for f in s.fields if not f.notes.hidden))
+                self._fail(
+                    f"the option fieldAliases says that {path!r} is called {name!r}, which no format has",
+                    path,
+                    _suggestion(name, known),
+                )
+
+    def _check_programs(self, pairs: Sequence[tuple[Wanted, Format]]) -> None:
+        """Transforms of the user's that no record goes through."""
+        request = pairs[0][0].request if pairs else None
+        if request is None or not request.transforms or self.is_open:
+            return
+        formats = [form for _, form in pairs]
+        used = {hop for wanted, form in pairs for hop in wanted.route(form)}
+        for transform in request.transforms:
+            if transform not in used:
+                names = {form.id.hex(): form.name for form in (*formats, *request.described)}
+                what = (
+                    f"{names[transform.source]} ({transform.source}) to {names[transform.target]} ({transform.target})"
+                )
+                self._fail(
+                    f"no record goes through the transform from {what}",
+                    "",
+                    "records have other types, or reach what is wanted without it"
+                    if request.targets or request.columns is not None
+                    else "say with readerFormat or .schema(...) what is wanted",
+                )
+
+    def _fail(self, reason: str, path: str, hint: str) -> None:
+        said = self.options.on_unfilled
+        if said == "fail" or (said is None and not self.is_open):
+            _raise(reason, path, hint)
+        self._warn(reason, f"{reason}{f': {hint}' if hint else ''}")
+
+    def _warn(self, key: str, message: str) -> None:
+        if key not in self.told:
+            self.told.add(key)
+            log.warning("%s", valid_text(message))
+
+
+def _raise(reason: str, path: str, hint: str) -> NoReturn:
+    also = "onUnfilled=warn or ignore lets it be"
+    raise PbioError(
+        "PBIO_UNFILLED",
+        reason,
+        field=f"$.{path}" if path else "",
+        hint=f"{hint}; {also}" if hint else also,
+    )
+
+
+def _is_below(path: str, paths: Collection[str]) -> bool:
+    """Whether a path is one of some, or a part of one."""
+    parts = path.split(".")
+    return any(".".join(parts[:n]) in paths for n in range(1, len(parts) + 1))
+
+
+def _is_inside(path: str, lacking: Mapping[str, Collection[Format]], having: Collection[str]) -> bool:
+    """Whether what holds a column is told of itself, with as many formats."""
+    parent = path.rpartition(".")[0]
+    return parent in lacking and parent not in having and len(lacking[parent]) >= len(lacking[path])
+
+
+def _target(wanted: Wanted, name: str | None) -> Record | None:
+    targets = dict(wanted.request.targets) if wanted.request is not None else {}
+    return targets.get(name) if name is not None else None
+
+
+def _struct_at(record: Record, path: str) -> Struct | None:
+    """The structure that the columns below a path come from."""
+    struct = record.structs[0]
+    for name in path.split(".") if path else ():
+        near = struct.like(name)
+        inner = next(references(near[0].type), None) if near else None
+        if inner is None:
+            return None
+        struct = record.struct(inner)
+    return struct
+
+
+def _has(record: Record, path: str) -> bool:
+    parent, _, name = path.rpartition(".")
+    struct = _struct_at(record, parent)
+    return struct is not None and bool(struct.like(name))
+
+
+def _names_beside(path: str, wanted: Wanted, form: Format) -> Iterator[str]:
+    """The fields that stand where a column's field should, and those that transforms of the reader lead to."""
+    described = wanted.request.described if wanted.request is not None else ()
+    for one in (form, *described):
+        struct = _struct_at(one.record, path.rpartition(".")[0])
+        yield from (f.name for f in (() if struct is None else struct.fields) if not f.notes.hidden)
+
+
+def _renamed(path: str, form: Format, wanted: Wanted) -> str | None:
+    """What a missing column may be called in a format."""
+    targets = [record for _, record in wanted.request.targets] if wanted.request is not None else []
+    for record in targets:
+        if (found := suspected_renames(form.record, record).get(path)) is not None:
+            return found
+    if targets:
+        return None
+    try:
+        return suspected_renames(form.record, arrow_to_record(wanted.data_schema, form.name)).get(path)
+    except PbioError:  # what no record could have
+        return None
+
+
+def _suggestion(name: str, known: Sequence[str]) -> str:
+    near = similar_name(name, known)
+    return f"did you mean {near!r}?" if near is not None else _listed(known)
+
+
+def _listed(names: Iterable[str]) -> str:
+    names = list(names)
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"there are: {', '.join(names[:SHOWN])}{more}" if names else ""

@@ -1,0 +1,84 @@
+"""Columns that become `k=v` folders in writing: the partition columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ecode.suggest import did_you_mean
+from pbio_spark.errors import PbioError
+from pbio_spark.source.files.listing import NULL_PARTITION
+
+_ESCAPED = {*map(chr, range(32)), *"\"#%'*/:=?\\\x7f{[]^"}
+"""What Spark escapes in the names of folders, and NUL, which no name can hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderColumns:
+    """Which columns of a schema become folders.
+
+    Attributes:
+        names: of these columns, outermost folder first.
+        rest: the schema of the other columns.
+    """
+
+    names: tuple[str, ...]
+    rest: pa.Schema
+
+    @classmethod
+    def of(cls, schema: pa.Schema, wanted: Sequence[str]) -> Self:
+        """Raises PBIO_BAD_OPTION if a column does not exist, cannot be a folder, or nothing else is left."""
+        for name in wanted:
+            if schema.names.count(name) != 1:
+                raise _refusal(name, "there is no such column", did_you_mean(name, schema.names))
+            type_ = schema.field(name).type
+            if not (pa.types.is_integer(type_) or pa.types.is_string(type_) or pa.types.is_date(type_)):
+                raise _refusal(name, f"values of type {type_} do not make names", "cast it to a string")
+        rest = pa.schema([field for field in schema if field.name not in wanted])
+        if wanted and not len(rest):
+            raise _refusal(",".join(wanted), "no column is left for the records", "leave one out")
+        return cls(tuple(wanted), rest)
+
+    def of_nulls(self) -> str:
+        """The folder of rows that have a null in each of the columns."""
+        return "".join(f"{_escape(name)}={NULL_PARTITION}/" for name in self.names)
+
+    def divide(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows of a batch by their folder (`a=1/b=x/`, empty without partition columns), in their order."""
+        if not self.names:
+            yield "", batch
+            return
+        levels = [_folder_names(name, batch.column(name)) for name in self.names]
+        folders = pc.binary_join_element_wise(*levels, "")
+        coded = folders.dictionary_encode()
+        codes, rest = coded.indices.to_numpy(zero_copy_only=False), batch.select(self.rest.names)
+        for code, folder in enumerate(coded.dictionary.to_pylist()):
+            rows = np.nonzero(codes == code)[0]
+            yield folder, rest if len(rows) == batch.num_rows else rest.take(pa.array(rows))
+
+
+def _folder_names(name: str, column: pa.Array) -> pa.Array:
+    coded = column.dictionary_encode()
+    values = coded.dictionary.cast(pa.string()).to_pylist()
+    names = pa.array(
+        [f"{_escape(name)}={_escape(value) if value is not None else NULL_PARTITION}/" for value in values], pa.string()
+    )
+    null = f"{_escape(name)}={NULL_PARTITION}/"
+    return pc.fill_null(names.take(coded.indices), null)
+
+
+def _escape(text: str) -> str:
+    """
+    >>> _escape("a/b=c")
+    'a%2Fb%3Dc'
+    """
+    return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
+
+
+def _refusal(name: str, reason: str, hint: str) -> PbioError:
+    return PbioError("PBIO_BAD_OPTION", f"option 'partitionColumns' cannot be {name!r}: {reason}", hint=hint or None)

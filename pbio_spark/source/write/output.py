@@ -1,0 +1,121 @@
+"""One file being written, and what is known of it when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import numpy as np
+
+from pbio_spark.columns.encode.encoder import Encoded
+from pbio_spark.formats import Format
+from pbio_spark.paths import trouble
+from pbio_spark.wire import MAGIC, FileWriter
+from pbio_spark.wire.sidecar import STEP, Point
+from pbio_spark.wire.writer import format_to_item
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A finished file.
+
+    Attributes:
+        path: below the folder that it was written to, and below the one that it will be moved to.
+        points, sums: places to split it, and checksums of what lies between (`wire.sidecar`).
+    """
+
+    path: str
+    size: int
+    records: int
+    points: tuple[Point, ...]
+    sums: tuple[int, ...] = ()
+
+
+class OutputFile:
+    """A file of records of the first of some formats; it describes the others too.
+
+    With `indexed` it takes bare records and interleaves FFS's index, else whole data items, of which `summed`
+    makes checksums.
+    """
+
+    def __init__(
+        self,
+        fs: AbstractFileSystem,
+        folder: str,
+        path: str,
+        formats: Sequence[Format],
+        *,
+        indexed: bool,
+        summed: bool,
+    ) -> None:
+        full = f"{folder}/{path}"
+        with trouble(fs, full):
+            fs.makedirs(full.rpartition("/")[0], exist_ok=True)
+            self._file = fs.open(full, "wb")
+        self.path = path
+        self.records = 0
+        self._format = formats[0]
+        self._points: list[Point] = []
+        self._indexed = FileWriter(self._file, indexed=True) if indexed else None
+        self._size = 0
+        self._summed, self._sums, self._sum = summed, list[int](), 0
+        if self._indexed is None:
+            self._write(MAGIC + b"".join(map(format_to_item, formats)))
+        else:
+            for form in formats:
+                self._indexed.describe(form)
+
+    def add(self, encoded: Encoded) -> None:
+        """Append records."""
+        count = len(encoded.offsets) - 1
+        if self._indexed is not None:
+            data = memoryview(encoded.buffer)
+            for start, end in zip(encoded.offsets[:-1].tolist(), encoded.offsets[1:].tolist(), strict=True):
+                self._indexed.data(self._format, bytes(data[start:end]))
+        else:
+            last = self._points[-1].offset if self._points else 0
+            rows = self._crossings(encoded, last)
+            for row in rows:
+                self._points.append(Point(self._size + int(encoded.offsets[row]), self.records + row))
+            self._write(encoded.buffer, [int(encoded.offsets[row]) for row in rows])
+        self.records += count
+
+    def _crossings(self, encoded: Encoded, last: int) -> list[int]:
+        """The rows that are the first ones at least `STEP` behind the point before them."""
+        rows: list[int] = []
+        while True:
+            row = int(np.searchsorted(encoded.offsets, last + STEP - self._size))
+            if row >= len(encoded.offsets) - 1:
+                return rows
+            rows.append(row)
+            last = self._size + int(encoded.offsets[row])
+
+    def _write(self, data: object, ends: Sequence[int] = ()) -> None:
+        """Write bytes; with these offsets blocks end."""
+        view = memoryview(data)  # type: ignore[arg-type]
+        self._file.write(view)
+        if self._summed:
+            start = 0
+            for end in ends:
+                self._sums.append(crc32(view[start:end], self._sum))
+                self._sum, start = 0, end
+            self._sum = crc32(view[start:], self._sum)
+        self._size += view.nbytes
+
+    def close(self) -> Written:
+        """Complete the file."""
+        if self._indexed is not None:
+            self._indexed.close()
+            self._size = self._file.tell()
+        self._file.close()
+        sums = (*self._sums, self._sum) if self._summed else ()
+        return Written(self.path, self._size, self.records, tuple(self._points), sums)
+
+    def discard(self) -> None:
+        """Give the file up; what is written of it is removed with its folder."""
+        self._file.close()

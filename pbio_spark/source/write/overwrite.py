@@ -1,0 +1,125 @@
+"""What an overwrite replaces: the data files that a read of the folder shows, and their sidecars; nothing else.
+
+A file is ours if its name ends like a data file's and it starts as one. What else is there stays and is named. Where
+most of a folder is not ours, or records would stay among the new ones, it was hardly meant: the overwrite is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from pbio_spark.errors import PbioError
+from pbio_spark.globs import is_hidden
+from pbio_spark.paths import folder_entries, full_path, opened, trouble
+from pbio_spark.source.files.listing import refuse_folder_of_spaces, unescape_name
+from pbio_spark.spaces import SPACE
+from pbio_spark.wire import MAGIC
+from pbio_spark.wire.sidecar import sidecar_path
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+SUFFIXES = (".ffs", ".pbio")
+THREADS = 16
+NAMED = 5
+"""How many of the files that stay a message names."""
+
+log = logging.getLogger("pbio_spark.source")
+
+
+def replaced_files(fs: AbstractFileSystem, root: str, folders: Collection[str] | None = None) -> list[str]:
+    """The files that an overwrite of a folder removes.
+
+    Args:
+        folders: below the root, as `a=1/b=2`: only what lies in these is replaced, and the rest is not looked at.
+
+    Raises PBIO_CHANNEL_SPACE if a channel space is below the folder, and PBIO_NOT_EMPTY.
+    """
+    fs.invalidate_cache()
+    with trouble(fs, root):
+        found = [path for path in fs.find(root) if not _is_beside(path[len(root) :].strip("/"), folders)]
+    for path in found:
+        folder, _, name = path.rpartition("/")
+        if name == SPACE:
+            raise PbioError(
+                "PBIO_CHANNEL_SPACE",
+                "an overwrite of the folder would remove a channel space in it",
+                file=full_path(fs, folder),
+                hint="choose another folder, or publish to a channel of the space with the option channel",
+            )
+    shown = [path for path in found if not any(map(is_hidden, path[len(root) :].strip("/").split("/")))]
+    read = [path for path in shown if all("=" in name for name in path[len(root) :].strip("/").split("/")[:-1])]
+    with ThreadPoolExecutor(THREADS) as pool:
+        is_data = dict(zip(read, pool.map(lambda path: _is_data(fs, path), read), strict=True))
+    ours = [path for path in read if is_data[path] and path.endswith(SUFFIXES)]
+    others = [path for path in shown if path not in set(ours)]
+    misnamed = [path for path in others if is_data.get(path)]
+    if misnamed:
+        raise _refusal(
+            fs, root, "an overwrite removes files that are named *.ffs or *.pbio, and records would stay in", misnamed
+        )
+    if len(others) > len(ours):
+        raise _refusal(fs, root, f"of {len(shown)} files {len(others)} are not data files, such as", others)
+    if others:
+        log.warning("an overwrite of %s leaves what is not a data file: %s", full_path(fs, root), _some(root, others))
+    here = set(found)
+    return [path for data in ours for path in (data, sidecar_path(data)) if path in here]
+
+
+def refuse_other_columns(fs: AbstractFileSystem, root: str, names: Sequence[str]) -> None:
+    """Raise PBIO_BAD_PARTITIONS if files are to be added to a folder that is divided by other columns than theirs."""
+    there = _columns(fs, root)
+    if there is None or there == tuple(names):
+        return
+    refuse_folder_of_spaces([full_path(fs, root)])
+    raise PbioError(
+        "PBIO_BAD_PARTITIONS",
+        f"the folder is divided by {', '.join(there) or 'no column'}, and what is to be added by "
+        f"{', '.join(names) or 'none'}: nobody could read it any more",
+        file=full_path(fs, root),
+        hint=f"set partitionColumns to {','.join(there)}" if there else "leave partitionColumns out",
+    )
+
+
+def _columns(fs: AbstractFileSystem, folder: str) -> tuple[str, ...] | None:
+    """The columns of the `k=v` folders that lead to the first file below a folder; None if there is none."""
+    try:
+        entries = sorted(folder_entries(fs, folder).items())
+    except FileNotFoundError:
+        return None
+    shown = [(name, entry) for name, entry in entries if not is_hidden(name)]
+    if any(entry.kind == "file" for _, entry in shown):
+        return ()
+    for name, entry in shown:
+        if entry.kind == "folder" and "=" in name:
+            below = _columns(fs, entry.path)
+            if below is not None:
+                return (unescape_name(name.partition("=")[0]), *below)
+    return None
+
+
+def _is_beside(path: str, folders: Collection[str] | None) -> bool:
+    """Whether a file lies in none of some folders."""
+    return folders is not None and path.rpartition("/")[0] not in folders
+
+
+def _is_data(fs: AbstractFileSystem, path: str) -> bool:
+    try:
+        with opened(full_path(fs, path)) as source:
+            return source.read(len(MAGIC)) == MAGIC
+    except (FileNotFoundError, PbioError):
+        return False
+
+
+def _refusal(fs: AbstractFileSystem, root: str, reason: str, files: Sequence[str]) -> PbioError:
+    hint = "choose another folder, or remove yourself what should not be there"
+    return PbioError("PBIO_NOT_EMPTY", f"{reason} {_some(root, files)}", file=full_path(fs, root), hint=hint)
+
+
+def _some(root: str, files: Sequence[str]) -> str:
+    names = [path[len(root) :].strip("/") for path in files]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

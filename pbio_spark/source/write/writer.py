@@ -1,0 +1,256 @@
+"""Writing a folder of files: whole files or none.
+
+Tasks write below a hidden staging folder, under names that no other attempt has. The commit moves what the successful
+attempts wrote into place, removes what an overwrite replaces, and leaves `_SUCCESS`; an abort removes the staging
+folder and nothing else. A task that outlives its failed job may leave a staging folder behind; no reader sees it.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from pbio_spark.columns.encode.encoder import Encoder, format_to_encoder
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.paths import find_entry, full_path, is_local, locate, move_file, remove_folder, trouble
+from pbio_spark.source.arrow import with_schema
+from pbio_spark.source.files.being_read import files_read, refuse_read_files
+from pbio_spark.source.options.options import Options
+from pbio_spark.source.reason_first import says_reason_first
+from pbio_spark.source.write.folders import FolderColumns
+from pbio_spark.source.write.output import OutputFile, Written
+from pbio_spark.source.write.overwrite import refuse_other_columns, replaced_files
+from pbio_spark.source.write.write_format import formats_to_write
+from pbio_spark.spaces import space_above
+from pbio_spark.wire.sidecar import Outline, write_sidecar
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+OVERWRITES = "spark.sql.sources.partitionOverwriteMode"
+OPEN_FILES = 64
+"""How many files of different folders a task keeps open; beyond that it ends the one that it used least recently."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutput(WriterCommitMessage):
+    """What one task wrote.
+
+    Attributes:
+        files: with their paths below the staging folder, which are also their places in the target.
+        overwrites: what the session says of `partitionOverwriteMode`, which only tasks are told.
+        read: what the same query reads in the folder (see `being_read`).
+    """
+
+    files: tuple[Written, ...]
+    overwrites: str | None = None
+    read: tuple[str, ...] = ()
+
+
+def refuse_space(path: str) -> None:
+    """Raise PBIO_CHANNEL_SPACE if files are to be written where a channel space is, or inside of one."""
+    fs, root = locate(path)
+    _refuse_spaces(fs, root)
+
+
+def _refuse_spaces(fs: AbstractFileSystem, *folders: str) -> None:
+    fs.invalidate_cache()
+    space = space_above(fs, *folders)
+    if space is not None:
+        raise PbioError(
+            "PBIO_CHANNEL_SPACE",
+            "files are not written into a channel space",
+            file=space,
+            hint="choose another folder, or publish: save to the space, and name a channel of it with the option "
+            "channel, or for each row with channelColumn; `pbio space ls` lists them",
+        )
+
+
+@says_reason_first
+class PbioWriter(DataSourceArrowWriter):
+    """Writes record batches of one schema to a folder. Made on the driver; a copy writes in each task."""
+
+    def __init__(self, path: str, options: Options, schema: pa.Schema, overwrite: bool) -> None:
+        """
+        Raises:
+            PbioError: PBIO_CHANNEL_SPACE; what `formats_to_write` raises; PBIO_BAD_OPTION and what `format_to_encoder`
+                raises for a schema that cannot be written.
+        """
+        if options.checksums and options.index != "sidecar":
+            reason = f"checksums lie in the small file beside each file, which index={options.index} does not write"
+            raise PbioError("PBIO_BAD_OPTION", reason, hint="leave out index, or checksums")
+        self.path = path
+        self.options = options
+        self.overwrite = overwrite
+        self.folders = FolderColumns.of(schema, options.partition_columns)
+        refuse_space(path)
+        fs, root = locate(path)
+        place = find_entry(fs, root)
+        if place is None and is_local(fs) and os.path.islink(root):
+            raise PbioError("PBIO_PATH_NOT_FOUND", "the path is a link that leads nowhere", file=path)
+        if place is not None and place.kind != "folder":
+            reason = "a file stands where the folder should be that is to be written"
+            raise PbioError("PBIO_PATH_NOT_FOUND", reason, file=path, hint="choose another path, or remove the file")
+        if overwrite and options.partition_overwrite_mode != "dynamic":
+            replaced_files(fs, root)
+        else:
+            refuse_other_columns(fs, root, self.folders.names)
+        self.format, *priors = formats_to_write(options, self.folders.rest, path)
+        self.priors = tuple(priors)
+        self.encoder: Encoder = format_to_encoder(
+            self.format,
+            self.folders.rest,
+            null_value=options.null_value,
+            wrap=options.index != "ffs",
+            is_complete=options.write_format is not None,
+        ).checked()
+        self.job = uuid.uuid4().hex
+        self.staging = f"_staging-{self.job}"
+
+    @property
+    def formats(self) -> tuple[Format, ...]:
+        """What every file describes: the format of its records, and those that its transforms lead to."""
+        return (self.format, *self.priors)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskOutput:
+        context = TaskContext.get()
+        assert context is not None
+        task = _Task(self, context.partitionId(), context.taskAttemptId())
+        try:
+            for batch in iterator:
+                task.add(batch)
+            read = files_read(self.path) if self.overwrite else ()
+            return TaskOutput(task.close(), context.getLocalProperty(OVERWRITES), read)
+        except BaseException:
+            task.discard()
+            raise
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Make visible what was written, and then remove what it replaces: after a crash in between rows may be there
+        twice, beside a missing `_SUCCESS`, but none is lost."""
+        fs, root = locate(self.path)
+        with trouble(fs, root):
+            self._commit(fs, root, [message for message in messages if isinstance(message, TaskOutput)])
+
+    def _commit(self, fs: AbstractFileSystem, root: str, messages: Sequence[TaskOutput]) -> None:
+        written = [file for message in messages for file in message.files]
+        _refuse_spaces(fs, root, *dict.fromkeys(f"{root}/{file.path}".rpartition("/")[0] for file in written))
+        replaced = self._replaced(fs, root, messages) if self.overwrite else []
+        read = [path for message in messages for path in message.read]
+        refuse_read_files(self.path, (full_path(fs, path) for path in replaced), read)
+        fs.makedirs(root, exist_ok=True)
+        if not written:
+            written = [self._empty(fs, root)]
+        with suppress(FileNotFoundError):
+            fs.rm_file(f"{root}/_SUCCESS")
+        for file in written:
+            target = f"{root}/{file.path}"
+            fs.makedirs(target.rpartition("/")[0], exist_ok=True)
+            move_file(fs, f"{root}/{self.staging}/{file.path}", target)
+            if (file.points or file.sums) and self.options.index == "sidecar":
+                placed = find_entry(fs, target)
+                counts = (file.records, *(0 for _ in self.priors))
+                outline = Outline(
+                    file.size, placed.modified if placed is not None else 0, self.formats, counts, file.points, True
+                )
+                with fs.open(target, "rb") as source:
+                    write_sidecar(fs, target, outline.with_samples(source))
+        kept = {f"{root}/{file.path}" for file in written}
+        for path in replaced:
+            if path not in kept:
+                with suppress(FileNotFoundError):  # another overwrite may have removed it
+                    fs.rm_file(path)
+        remove_folder(fs, f"{root}/{self.staging}")
+        fs.touch(f"{root}/_SUCCESS")
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        fs, root = locate(self.path)
+        with suppress(FileNotFoundError), trouble(fs, root):
+            remove_folder(fs, f"{root}/{self.staging}")
+
+    def _replaced(self, fs: AbstractFileSystem, root: str, messages: Sequence[TaskOutput]) -> list[str]:
+        """What an overwrite removes: all that is ours, or what is in the folders that are written to."""
+        said: set[str | None] = {self.options.partition_overwrite_mode}
+        if said == {None}:
+            said = {message.overwrites and message.overwrites.lower() for message in messages}
+        if "dynamic" not in said or not self.folders.names:
+            return replaced_files(fs, root)
+        refuse_other_columns(fs, root, self.folders.names)
+        return replaced_files(fs, root, {file.path.rpartition("/")[0] for m in messages for file in m.files})
+
+    def _empty(self, fs: AbstractFileSystem, root: str) -> Written:
+        """A file without records, so that a folder without rows still has a schema.
+
+        It lies where rows without values for the partition columns would, since all files must be divided alike.
+        """
+        path = f"{self.folders.of_nulls()}part-00000-{self.job[:8]}.ffs"
+        return self.output(fs, f"{root}/{self.staging}", path).close()
+
+    def output(self, fs: AbstractFileSystem, folder: str, path: str) -> OutputFile:
+        """A new file."""
+        indexed, summed = self.options.index == "ffs", self.options.checksums
+        return OutputFile(fs, folder, path, self.formats, indexed=indexed, summed=summed)
+
+
+class _Task:
+    """What one attempt of a task writes."""
+
+    def __init__(self, writer: PbioWriter, partition: int, attempt: int) -> None:
+        self._writer = writer
+        self._partition = partition
+        self._name = f"part-{partition:05}-{writer.job[:8]}-{attempt}"
+        self._rows = 0
+        self._fs, root = locate(writer.path)
+        self._staging = f"{root}/{writer.staging}"
+        self._open: dict[str, OutputFile] = {}
+        self._done: list[Written] = []
+        self._made = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        end = self._rows + batch.num_rows
+        try:
+            self._add(batch)
+        except PbioError as error:
+            raise error.at(file=f"rows {self._rows} to {end - 1} of partition {self._partition}") from None
+        self._rows = end
+
+    def _add(self, batch: pa.RecordBatch) -> None:
+        most = self._writer.options.max_records_per_file
+        for folder, rows in self._writer.folders.divide(batch):
+            rows = with_schema(rows, self._writer.folders.rest)
+            start = 0
+            while start < rows.num_rows:
+                file = self._file(folder)
+                part = rows.slice(start, None if most is None else most - file.records)
+                file.add(self._writer.encoder.encode(part))
+                start += part.num_rows
+                if file.records == most:
+                    self._done.append(self._open.pop(folder).close())
+
+    def _file(self, folder: str) -> OutputFile:
+        """The open file of a folder; the one used last stands last."""
+        file = self._open.pop(folder, None)
+        if file is None:
+            if len(self._open) == OPEN_FILES:
+                self._done.append(self._open.pop(next(iter(self._open))).close())
+            path = f"{folder}{self._name}-{self._made:04}.ffs"
+            file = self._writer.output(self._fs, self._staging, path)
+            self._made += 1
+        self._open[folder] = file
+        return file
+
+    def close(self) -> tuple[Written, ...]:
+        return (*self._done, *(file.close() for file in self._open.values()))
+
+    def discard(self) -> None:
+        for file in self._open.values():
+            file.discard()

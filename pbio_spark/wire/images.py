@@ -121,8 +121,8 @@ class Images:
 
         None if they lie in just that order.
         """
-        if not self._column_major or len(extents) < 2:
-            return None
+        if not self._column_major or len(extents) < 2 or not prod(extents):
+            return None  # an empty array may claim any other extent, which no byte of the record bears out
         strides = [prod(extents[k + 1 :]) for k in range(len(extents))]
         order = [0]
         for extent, stride in zip(reversed(extents), reversed(strides), strict=True):

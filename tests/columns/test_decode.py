@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -118,6 +119,25 @@ def test_texts_in_arrays_of_arrays_lie_together_whatever_the_order_of_indices(fu
     (found,) = decode_records(form, [record], fused=fused).batch.to_pylist()
     assert found == {"rows": ["abc", "d"], "line": ["", "e"], "table": [["fg", "h"], ["", "jk"]]}
     assert same(found, record_to_row(form, decode(form, record, text=None), DEFAULT))
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("column_major", [False, True])
+def test_an_empty_array_may_claim_any_other_extent(fused: bool, column_major: bool) -> None:
+    """No byte of the record bears out the other extent, so nothing may be made for it."""
+    fields = (
+        FieldLayout("n", "integer", 8, 0),
+        FieldLayout("m", "integer", 8, 8),
+        FieldLayout("x", "float[n][m]", 8, 16),
+        FieldLayout("s", "string[n][m]", 8, 24),
+    )
+    form = Format.from_structs([StructLayout("r", fields, 32)], column_major=column_major)
+    empty = encode(form, {"n": 0, "m": 0, "x": [], "s": []}) + bytes(8)
+    record = bytearray(empty.replace(struct.pack("<q", 32), struct.pack("<q", 40), 1))  # the record's length
+    struct.pack_into("<qqq", record, form.header_size + 8, (1 << 62) + 1, 32, 32)
+    values = decode(form, bytes(record))
+    assert values == {"n": 0, "m": (1 << 62) + 1, "x": [], "s": []}
+    assert decode_records(form, [bytes(record)], fused=fused).batch.to_pylist() == [values]
 
 
 CUBES = Format.from_structs(

@@ -144,12 +144,20 @@ def move_file(fs: AbstractFileSystem, source: str, target: str) -> None:
 
 
 def remove_folder(fs: AbstractFileSystem, folder: str) -> None:
-    """Remove a folder and all that it holds. The name is plain, where fsspec's own `rm` takes some for globs."""
-    if is_local(fs) or not any(sign in folder for sign in _GLOB):
+    """Remove a folder and all that it holds. The name is plain, where fsspec's own `rm` takes some for globs.
+
+    Raises FileNotFoundError on a local disk. In a bucket a folder goes with the last file in it, and is not missed.
+    """
+    if is_local(fs):
         fs.rm(folder, recursive=True)
         return
-    for path in fs.find(folder):
-        fs.rm_file(path)
+    fs.invalidate_cache()
+    if any(sign in folder for sign in _GLOB):
+        for path in fs.find(folder):
+            fs.rm_file(path)
+        return
+    with suppress(FileNotFoundError):
+        fs.rm(folder, recursive=True)
 
 
 @contextmanager

@@ -78,8 +78,8 @@ class Options:
         Scope.WRITE,
         Scope.TO,
         doc="The names of the formats to read; the records of others are left out. Bytes that are no "
-        "UTF-8 are written as messages show them, `\\xf6`. In writing, the name of the format, `record` if none is "
-        "given.",
+        "UTF-8 are written as messages show them, `\\xf6`. In writing, the name of the format; without it, files that "
+        "are added to a folder take the name that its records have, if it is one, and others are called `record`.",
     )
     format_id: tuple[bytes, ...] = _option(
         format_ids, (), *DECODES, doc="The IDs of the formats to read; the records of others are left out."

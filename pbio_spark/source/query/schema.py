@@ -20,16 +20,21 @@ from pbio_spark.wire.sidecar import Outline
 log = logging.getLogger("pbio_spark.source")
 
 
+def formats_with_records(outlines: Iterable[Outline]) -> dict[Format, int]:
+    """The formats of files in order of appearance, with how many records they have; those without only if all are."""
+    counts: dict[Format, int] = {}
+    for outline in outlines:
+        for form, count in zip(outline.formats, outline.counts, strict=True):
+            counts[form] = counts.get(form, 0) + count
+    return {form: count for form, count in counts.items() if count} or counts
+
+
 def wanted_formats(outlines: Sequence[Outline], options: Options) -> list[Format]:
     """The formats to read, in order of appearance; formats without records only if nothing has any.
 
     Raises PBIO_SEVERAL_FORMATS, and PBIO_NO_SCHEMA if `formatName` or `formatId` names what is surely not there.
     """
-    counts: dict[Format, int] = {}
-    for outline in outlines:
-        for format, count in zip(outline.formats, outline.counts, strict=True):  # noqa: A001
-            counts[format] = counts.get(format, 0) + count
-    found = [f for f, count in counts.items() if count] or list(counts)
+    found = formats_with_records(outlines)
     names, ids = options.format_name, options.format_id
     wanted = [f for f in found if is_wanted(f, options)]
     if not wanted and found and (names or ids) and all(outline.is_whole for outline in outlines):
@@ -44,7 +49,7 @@ def wanted_formats(outlines: Sequence[Outline], options: Options) -> list[Format
         at_least = "" if all(outline.is_whole for outline in outlines) else "at least "
         totals: dict[str, int] = {}
         for format in wanted:  # noqa: A001
-            totals[format.name] = totals.get(format.name, 0) + counts[format]
+            totals[format.name] = totals.get(format.name, 0) + found[format]
         raise several_formats([f"{name} ({at_least}{count} records)" for name, count in totals.items()])
     return wanted
 

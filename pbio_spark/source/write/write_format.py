@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ecode.types import Record
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.schema import shown
 from pbio_spark.formats.arrow.written import columns_to_record, writable
 from pbio_spark.formats.chosen import chosen_format, split_choice
 from pbio_spark.formats.evolve import evolve
@@ -18,11 +20,15 @@ from pbio_spark.source.files.listing import list_files
 from pbio_spark.source.files.outlines import outline_files, outlines_to_formats
 from pbio_spark.source.options.options import Options, machine_of, name_of, nulls_of, option_name
 from pbio_spark.source.query.naming import find_format
+from pbio_spark.source.query.schema import formats_with_records
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _ID = re.compile(r"(?:[0-9a-fA-F]{2}){8,12}")
+
+LOOKED_AT = 64
+"""How many files of a folder tell what its records are called: to look at all makes each append slower than before."""
 
 
 def formats_to_write(options: Options, schema: pa.Schema, target: str | None) -> tuple[Format, ...]:
@@ -44,6 +50,49 @@ def formats_to_write(options: Options, schema: pa.Schema, target: str | None) ->
         priors.append(find_format(prior, options, ()))
         form = evolve(priors[-1], form, program)
     return (form, *priors)
+
+
+def names_there(path: str, options: Options, without: Collection[str] = ()) -> list[str]:
+    """What the records of a folder's files are called, as a query without `formatName` sees it; none if none is there.
+
+    Args:
+        without: paths of files that do not count.
+
+    """
+    if not _is_there(path):
+        return []
+    try:
+        found = [file for file in list_files((path,), Options()) if file.path not in without]
+    except PbioError as error:
+        if error.code not in ("PBIO_CHANNEL_SPACE", "PBIO_BAD_PARTITIONS", "PBIO_NOT_FFS"):
+            raise
+        return []  # nobody reads the folder as one
+    found.sort(key=lambda file: file.modified)
+    chosen = found if len(found) <= LOOKED_AT else [*found[:: -(-len(found) // (LOOKED_AT - 1))], found[-1]]
+    # What is damaged there stays so, and is no reason to refuse new files beside it.
+    bearing = Options(format_store=options.format_store, ignore_corrupt_files=True, ignore_missing_files=True)
+    outlines = outline_files(chosen, bearing, all_formats=False)
+    return sorted({form.name for form in formats_with_records(outlines)})
+
+
+def name_there(path: str, options: Options) -> str | None:
+    """The name under which records are added to a folder where the user gives none: its own, if it has one.
+
+    Raises PBIO_SEVERAL_FORMATS if it has several.
+    """
+    names = names_there(path, options)
+    if len(names) > 1:
+        raise several_there(path, names)
+    return names[0] if names else None
+
+
+def several_there(path: str, names: Collection[str]) -> PbioError:
+    return PbioError(
+        "PBIO_SEVERAL_FORMATS",
+        f"the folder would hold records of several types: {', '.join(map(shown, names))}",
+        file=path,
+        hint=f"say what the new records are with the option formatName={shown(next(iter(names)))}",
+    )
 
 
 def _given(options: Options, said: str | Record, target: str | None) -> tuple[Format, ...]:

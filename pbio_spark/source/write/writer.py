@@ -11,7 +11,7 @@ import os
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -29,7 +29,7 @@ from pbio_spark.source.reason_first import says_reason_first
 from pbio_spark.source.write.folders import FolderColumns
 from pbio_spark.source.write.output import OutputFile, Written
 from pbio_spark.source.write.overwrite import refuse_other_columns, replaced_files
-from pbio_spark.source.write.write_format import formats_to_write
+from pbio_spark.source.write.write_format import formats_to_write, name_there, names_there, several_there
 from pbio_spark.spaces import space_above
 from pbio_spark.wire.sidecar import Outline, write_sidecar
 
@@ -82,8 +82,8 @@ class PbioWriter(DataSourceArrowWriter):
     def __init__(self, path: str, options: Options, schema: pa.Schema, overwrite: bool) -> None:
         """
         Raises:
-            PbioError: PBIO_CHANNEL_SPACE; what `formats_to_write` raises; PBIO_BAD_OPTION and what `format_to_encoder`
-                raises for a schema that cannot be written.
+            PbioError: PBIO_CHANNEL_SPACE; what `formats_to_write` and `name_there` raise; PBIO_BAD_OPTION and what
+                `format_to_encoder` raises for a schema that cannot be written.
         """
         if options.checksums and options.index != "sidecar":
             reason = f"checksums lie in the small file beside each file, which index={options.index} does not write"
@@ -104,6 +104,8 @@ class PbioWriter(DataSourceArrowWriter):
             replaced_files(fs, root)
         else:
             refuse_other_columns(fs, root, self.folders.names)
+            if not options.format_name and options.write_format is None and (own := name_there(path, options)):
+                options = replace(options, format_name=(own,))
         self.format, *priors = formats_to_write(options, self.folders.rest, path)
         self.priors = tuple(priors)
         self.encoder: Encoder = format_to_encoder(
@@ -185,7 +187,13 @@ class PbioWriter(DataSourceArrowWriter):
         if "dynamic" not in said or not self.folders.names:
             return replaced_files(fs, root)
         refuse_other_columns(fs, root, self.folders.names)
-        return replaced_files(fs, root, {file.path.rpartition("/")[0] for m in messages for file in m.files})
+        replaced = replaced_files(fs, root, {file.path.rpartition("/")[0] for m in messages for file in m.files})
+        if not self.options.format_name and self.options.write_format is None:
+            # Where the session says so, nobody knew in planning that other files stay.
+            names = names_there(self.path, self.options, {full_path(fs, path) for path in replaced})
+            if names and self.format.name not in names:
+                raise several_there(self.path, (*names, self.format.name))
+        return replaced
 
     def _empty(self, fs: AbstractFileSystem, root: str) -> Written:
         """A file without records, so that a folder without rows still has a schema.

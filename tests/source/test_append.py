@@ -1,0 +1,137 @@
+"""What files that are added to a folder are called: as its records are, so that it stays one table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ecode.types import INT64, Field, record
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.store import FolderStore
+from pbio_spark.paths import locate, opened
+from pbio_spark.source.files.listing import list_files
+from pbio_spark.source.options.options import Options
+from pbio_spark.source.write.write_format import LOOKED_AT
+from pbio_spark.source.write.writer import OVERWRITES
+from pbio_spark.wire import Scanner
+from tests.source.by_hand import save
+from tests.source.local import load
+from tests.source.samples import OLD, write_readings
+
+
+def rows(*numbers: int, k: str | None = None) -> pa.RecordBatch:
+    columns = {"n": pa.array(numbers, pa.int64())}
+    return pa.record_batch(columns if k is None else {**columns, "k": pa.array([k] * len(numbers))})
+
+
+def names(folder: Path | str) -> set[str]:
+    """Of the formats that the files describe."""
+    found = set()
+    for file in list_files((str(folder),), Options()):
+        with opened(file.path) as source:
+            scanner = Scanner(source, file.path)
+            list(scanner.items())
+            found |= {form.name for form in scanner.formats.values()}
+    return found
+
+
+def numbers(folder: Path | str, **options: Any) -> list[int]:
+    return sorted(row["n"] for row in load(folder, **options))
+
+
+def test_what_is_added_has_the_name_that_is_there(tmp_path: Path, bucket: str) -> None:
+    for folder in (str(tmp_path / "new"), f"{bucket}/new"):
+        save(folder, rows(1), formatName="reading")
+        save(folder, rows(2), rows(3))
+        assert numbers(folder) == [1, 2, 3]
+        assert names(folder) == {"reading"}
+        save(folder, rows(4), overwrite=True)
+        assert names(folder) == {"record"}
+
+
+def test_a_new_version_is_of_the_same_type(tmp_path: Path) -> None:
+    write_readings(tmp_path / "old.ffs", OLD, range(3))
+    save(tmp_path, rows(7))
+    assert names(tmp_path) == {OLD.name}
+    assert len(load(tmp_path)) == 4
+
+
+def test_new_and_empty_folders_have_the_default(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "_SUCCESS").touch()
+    for name in ("empty", "new"):
+        save(tmp_path / name, rows(1))
+        assert names(tmp_path / name) == {"record"}
+
+
+def test_files_without_records_have_a_name_too(tmp_path: Path) -> None:
+    save(tmp_path, rows(), formatName="reading")
+    save(tmp_path, rows(1))
+    assert names(tmp_path) == {"reading"}
+
+
+def test_formats_that_only_transforms_lead_to_do_not_count(tmp_path: Path) -> None:
+    store, prior = tmp_path / "store", record_to_format(record("mean", [Field("n", INT64)]))
+    FolderStore(str(store)).put(prior)
+    transforms = '[{"to": "mean", "ecode": "{ old.n = new.n; }"}]'
+    save(tmp_path / "out", rows(1), formatName="reading", transforms=transforms, formatStore=store)
+    tmp_path /= "out"
+    assert names(tmp_path) == {"reading", "mean"}
+    save(tmp_path, rows(2))
+    assert names(tmp_path) == {"reading", "mean"}
+    assert numbers(tmp_path) == [1, 2]
+
+
+def test_several_names_are_refused_until_one_is_said(tmp_path: Path) -> None:
+    for name in ("reading", "ping"):
+        save(tmp_path, rows(1), formatName=name)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(PbioError, match=r"PBIO_SEVERAL_FORMATS(.|\n)*: ping, reading(.|\n)*formatName=") as caught:
+        save(tmp_path, rows(2))
+    assert caught.value.file == str(tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+    save(tmp_path, rows(2), formatName="ping")
+    save(tmp_path, rows(3), writeFormat='{"reading": {"n": "int64"}}')
+    assert (numbers(tmp_path, formatName="ping"), numbers(tmp_path, formatName="reading")) == ([1, 2], [1, 3])
+
+
+def test_of_many_files_some_tell(tmp_path: Path) -> None:
+    save(tmp_path, *(rows(n) for n in range(2 * LOOKED_AT + 1)), formatName="reading")
+    save(tmp_path, rows(-1))
+    assert names(tmp_path) == {"reading"}
+
+
+def test_damage_and_other_files_do_not_keep_new_files_out(tmp_path: Path) -> None:
+    save(tmp_path, rows(1), formatName="reading")
+    (tmp_path / "notes.txt").write_text("not a data file")
+    (tmp_path / "z.ffs").write_bytes(b"")
+    save(tmp_path, rows(2))
+    (tmp_path / "notes.txt").unlink()
+    assert names(tmp_path) == {"reading"}
+
+
+def test_partitions_that_are_replaced_have_the_name_of_those_that_stay(tmp_path: Path) -> None:
+    dynamic: dict[str, Any] = {"partitionColumns": "k", "overwrite": True, "partitionOverwriteMode": "dynamic"}
+    for k in "ab":
+        save(tmp_path, rows(1, k=k), formatName="reading", partitionColumns="k")
+    save(tmp_path, rows(2, k="a"), **dynamic)
+    assert (names(tmp_path), numbers(tmp_path)) == ({"reading"}, [1, 2])
+    by_session: dict[str, Any] = {"partitionColumns": "k", "overwrite": True, "conf": {OVERWRITES: "dynamic"}}
+    with pytest.raises(PbioError, match=r"PBIO_SEVERAL_FORMATS(.|\n)*formatName=reading"):
+        save(tmp_path, rows(3, k="a"), **by_session)
+    assert numbers(tmp_path) == [1, 2]
+    save(tmp_path, rows(3, k="a"), rows(4, k="b"), **by_session)
+    assert (names(tmp_path), numbers(tmp_path)) == ({"record"}, [3, 4])
+
+
+def test_a_failed_write_to_a_bucket_leaves_nothing(bucket: str) -> None:
+    fs, root = locate(bucket)
+    nullable = pa.record_batch({"n": pa.array([1, None])})
+    with pytest.raises(PbioError, match="PBIO_CANNOT_BE_NULL"):
+        save(bucket, rows(1), nullable, maxRecordsPerFile=1)
+    fs.invalidate_cache()
+    assert fs.find(root) == []

@@ -17,7 +17,7 @@ from pbio_spark.formats.layout import record_to_format
 from pbio_spark.source.files.listing import list_files
 from pbio_spark.source.files.outlines import outline_files
 from pbio_spark.source.files.planning import plan_partitions, scan_files, scan_to_schema
-from pbio_spark.source.files.reader import read_splits
+from pbio_spark.source.files.splits import read_splits
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.write.writer import PbioWriter
 from pbio_spark.wire import FileWriter, Scanner

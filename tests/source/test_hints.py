@@ -29,7 +29,7 @@ from pbio_spark.source.files import outlines
 from pbio_spark.source.files.listing import DataFile, list_files
 from pbio_spark.source.files.outlines import file_to_outline, outline_files
 from pbio_spark.source.files.planning import plan_partitions
-from pbio_spark.source.files.reader import read_splits
+from pbio_spark.source.files.splits import read_splits
 from pbio_spark.source.options.options import Options
 from pbio_spark.wire import FileWriter, Kind, Scanner, attribute, items_to_json
 from pbio_spark.wire.sidecar import _digest, outline_to_json, read_sidecar, sidecar_path, write_sidecar

@@ -15,7 +15,7 @@ from pbio_spark.channels.subscribe.reading import Stretch, find_moved, loss_to_e
 from pbio_spark.columns.files.read import Wanted
 from pbio_spark.source.channels.log import ChannelLog
 from pbio_spark.source.channels.plan import ChannelPlanner, Reading
-from pbio_spark.source.files.reader import gather
+from pbio_spark.source.files.splits import gather
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.reason_first import says_reason_first
 

@@ -17,7 +17,7 @@ from pbio_spark.globs import is_glob
 from pbio_spark.paths import full_path, locate
 from pbio_spark.source.files.listing import list_files
 from pbio_spark.source.files.outlines import HEAD
-from pbio_spark.source.files.reader import FILE_ERRORS
+from pbio_spark.source.files.splits import FILE_ERRORS
 from pbio_spark.source.follow.advance import Advance, advance, formats_before
 from pbio_spark.source.follow.digest import Digest, Mark, read_marks
 from pbio_spark.source.follow.matching import Comparer, Matched, match

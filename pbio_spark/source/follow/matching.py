@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.source.files.reader import FILE_ERRORS
+from pbio_spark.source.files.splits import FILE_ERRORS
 from pbio_spark.source.follow.digest import START, Mark, read_marks
 from pbio_spark.source.follow.progress import FileProgress, read_to
 from pbio_spark.source.follow.sight import Sight, open_sight

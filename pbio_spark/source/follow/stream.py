@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
 from pbio_spark.columns.files.read import Wanted
 from pbio_spark.source.files.listing import DataFile, list_files
 from pbio_spark.source.files.planning import Split, pack
-from pbio_spark.source.files.reader import read_splits
+from pbio_spark.source.files.splits import read_splits
 from pbio_spark.source.follow.follower import Follower, refuse_loss
 from pbio_spark.source.follow.matching import Comparer, match
 from pbio_spark.source.follow.progress import FileProgress, Progress, progress_from_json, progress_to_json

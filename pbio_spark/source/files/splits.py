@@ -1,0 +1,156 @@
+"""What reading files needs, compiled; and splits -> batches. Spark's reader and `read_arrow` share it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import BinaryIO
+from uuid import uuid4
+
+import pyarrow as pa
+
+from pbio_spark.columns.files.read import Part, Wanted, read_batches
+from pbio_spark.errors import PbioError
+from pbio_spark.paths import opened
+from pbio_spark.source.files.partitions import partition_value
+from pbio_spark.source.files.planning import Scan, Split
+from pbio_spark.source.options.options import Options
+from pbio_spark.source.query.unfilled import Unfilled
+from pbio_spark.source.query.wanted import options_to_wanted, with_converters, with_request
+
+log = logging.getLogger("pbio_spark.source")
+
+HASHED = 12
+"""The length of an ID that is a hash of its body."""
+
+FILE_ERRORS = frozenset(
+    {"PBIO_NOT_FFS", "PBIO_BAD_BODY", "PBIO_BAD_LAYOUT", "PBIO_BAD_TYPE_STRING", "PBIO_BAD_OPT_INFO", "PBIO_BAD_ID"}
+    | {"PBIO_FORMAT_CONFLICT", "PBIO_CHECKSUM"}
+)
+"""What `ignoreCorruptFiles` tolerates: no FFS file, broken formats, or other bytes than the checksums say."""
+
+
+def scan_to_wanted(scan: Scan, schema: pa.Schema, *, is_projection: bool) -> Wanted:
+    """What is wanted of the files of a scan, compiled and checked.
+
+    Args:
+        is_projection: the user named the columns.
+
+    Raises PBIO_INCOMPATIBLE_TYPE, PBIO_AMBIGUOUS_NAME and PBIO_NAME_COLLISION for columns that cannot be,
+    PBIO_UNFILLED, and what `with_request` and `with_converters` raise.
+    """
+    try:
+        return _wanted(scan, schema, is_projection=is_projection)
+    except PbioError as error:
+        if error.code != "PBIO_UNFILLED" or scan.is_whole:
+            raise
+        scan = scan.walked()  # which is dear, and may find what fills it after all
+        return _wanted(scan, schema, is_projection=is_projection, is_open=not scan.is_whole)
+
+
+def _wanted(scan: Scan, schema: pa.Schema, *, is_projection: bool, is_open: bool = False) -> Wanted:
+    """What is wanted; `is_open` says that other formats may come than those of the scan."""
+    folders = [name for name, _ in scan.files[0].partition] if scan.files else []
+    wanted = replace(options_to_wanted(scan.options, schema, folders), formats=scan.described)
+    wanted = with_request(wanted, scan.options, scan.formats, is_projection=is_projection)
+    if not (is_projection or scan.options.reader_format) and scan.options.merge_schema:
+        wanted = replace(wanted, query=uuid4().hex)
+    wanted = with_converters(wanted, scan.formats, sum(file.size for file in scan.files))
+    unfilled = Unfilled(scan.options, is_projection, is_open)
+    unfilled.check([(wanted, form) for form in scan.formats], [wanted], scan.counts if scan.is_whole else None)
+    return wanted
+
+
+def open_split(split: Split) -> AbstractContextManager[BinaryIO]:
+    """The file of a split. Raises what `opened` raises."""
+    return opened(split.file.path)
+
+
+def read_splits(
+    wanted: Wanted,
+    splits: Sequence[Split],
+    options: Options,
+    opener: Callable[[Split], AbstractContextManager[BinaryIO]] = open_split,
+) -> Iterator[pa.RecordBatch]:
+    """The records of splits, in order, as batches of the wanted schema and of a size that Spark likes.
+
+    Raises what `read_batches` raises; PBIO_PATH_NOT_FOUND for a file that has vanished; PBIO_UNEXPECTED_NULL.
+    """
+    began, rows = time.monotonic(), 0
+    for batch in gather((batch for split in splits for batch in _read_split(wanted, split, options, opener)), wanted):
+        rows += batch.num_rows
+        yield batch
+    log.info(
+        "read %d records, %d bytes, %d files in %d ms",
+        rows,
+        sum(split.end - split.start for split in splits),
+        len({split.file.path for split in splits}),
+        1000 * (time.monotonic() - began),
+    )
+
+
+def _read_split(
+    wanted: Wanted, split: Split, options: Options, opener: Callable[[Split], AbstractContextManager[BinaryIO]]
+) -> Iterator[pa.RecordBatch]:
+    path = split.file.path
+    values = {name.lower(): value for name, value in split.file.partition}
+    partition = tuple(
+        partition_value(values[name.lower()], wanted.schema.field(name), path) for name in wanted.partition_columns
+    )
+    # Where a split ends inside its file, it must end at an item boundary, or records would be lost or come twice.
+    tail = wanted.tail if split.end == split.file.size else "planned"
+    part = Part(path, split.start, split.end, split.ordinal, partition, split.records, split.anchors)
+    # Other files' formats help to find a way for one that comes unplanned, if their IDs mean the same everywhere.
+    formats = tuple(dict.fromkeys((*split.formats, *(form for form in wanted.formats if len(form.id) == HASHED))))
+    try:
+        with opener(split) as source:
+            for block in split.blocks:
+                block.check(source, path)
+            yield from read_batches(replace(wanted, formats=formats, tail=tail), part, source)
+    except FileNotFoundError:
+        if not options.ignore_missing_files:
+            raise PbioError("PBIO_PATH_NOT_FOUND", "the file has vanished since it was listed", file=path) from None
+        log.warning("%s has vanished since it was listed", path)
+    except PbioError as error:
+        # Damage between records has been dealt with; this is a file that is none, or a broken format body.
+        is_borne = options.ignore_corrupt_files and error.code in FILE_ERRORS
+        if not (is_borne or (options.ignore_missing_files and error.code == "PBIO_ROWS_GONE")):
+            raise
+        log.warning("%s", error)
+
+
+def gather(batches: Iterable[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """Small batches put together, as many small files make them. Raises PBIO_UNEXPECTED_NULL."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        _check_nulls(batch)
+        if waiting and (
+            rows + batch.num_rows > wanted.records_per_batch or size + batch.nbytes > wanted.max_batch_bytes
+        ):
+            yield _together(waiting)
+            waiting, rows, size = [], 0, 0
+        waiting.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+    if waiting:
+        yield _together(waiting)
+
+
+def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _check_nulls(batch: pa.RecordBatch) -> None:
+    """Refuse a null in a column that .schema() calls NOT NULL, which would break the query far from here."""
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        if not field.nullable and column.null_count:
+            raise PbioError(
+                "PBIO_UNEXPECTED_NULL",
+                "the column is NOT NULL in .schema(), and some records have no value for it",
+                field=f"$.{field.name}",
+                hint="leave NOT NULL out, or give the column a value with the option defaults",
+            )

@@ -23,7 +23,8 @@ The way of a program, in order:
     program          `compile` and `Program`, which hold all of this together
     cli              the `ecode` command
 
-and what all of it uses: `semantics` (what C does), `outcome` (what a call leaves), `limits`, `errors`, `suggest`.
+and what all of it uses: `semantics` (what C does), `outcome` (what a call leaves), `limits`, `errors`, `suggest`;
+`pipe` is for commands whose reader may go away.
 """
 
 from __future__ import annotations

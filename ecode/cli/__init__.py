@@ -13,6 +13,7 @@ import typer
 from ecode.cli.description import described
 from ecode.errors import EcodeError, Trap
 from ecode.library import PRINTF
+from ecode.pipe import ends_with_its_reader
 from ecode.program import Program
 from ecode.program import compile as compile_program
 
@@ -113,9 +114,15 @@ def _read(path: Path) -> str:
 
 
 def main() -> None:
-    """Run the command line in `sys.argv`. Exit code 0: done; 1: an error, told on standard error; 2: misused."""
-    try:
-        app()
-    except (EcodeError, OSError, json.JSONDecodeError) as error:
-        typer.echo(str(error), err=True)
-        sys.exit(1)
+    """Run the command line in `sys.argv`.
+
+    Exit code 0: done; 1: an error, told on standard error; 2: misused; 141: nobody reads the output any more.
+    """
+    with ends_with_its_reader():
+        try:
+            app()
+        except (EcodeError, OSError, json.JSONDecodeError) as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            typer.echo(str(error), err=True)
+            sys.exit(1)

@@ -21,6 +21,7 @@ from typing import Annotated
 
 import typer
 
+from ecode.pipe import ends_with_its_reader
 from morph import MorphError
 from pbio_spark.cli import cat, console, convert, formats, hexdump, index, matching, space, usage, verify
 from pbio_spark.errors import PbioError
@@ -71,17 +72,20 @@ def _all(version: Version = False) -> None:
 
 
 def main() -> None:
-    """Run the command line in `sys.argv`. Exit code 0: done; 1: an error, told on standard error; 2: misused."""
+    """Run the command line in `sys.argv`.
+
+    Exit code 0: done; 1: an error, told on standard error; 2: misused; 141: nobody reads the output any more.
+    """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    try:
-        with usage.in_one_line():
-            code = app(prog_name="pbio", standalone_mode=False)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        usage.go_quietly()
-    except (PbioError, MorphError, OSError) as error:
-        console.report(error)
-        sys.exit(1)
+    with ends_with_its_reader():
+        try:
+            with usage.in_one_line():
+                code = app(prog_name="pbio", standalone_mode=False)
+        except (PbioError, MorphError, OSError) as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            console.report(error)
+            sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
 
 import typer
 
@@ -36,9 +34,3 @@ def in_one_line() -> Iterator[None]:
     except typer.Abort:
         print("pbio: aborted", file=sys.stderr)
         sys.exit(1)
-
-
-def go_quietly() -> NoReturn:
-    """End after whoever reads our output has gone; nothing may be written to it any more, not even by Python."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(0)

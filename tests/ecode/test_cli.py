@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,3 +72,9 @@ def test_run(files: list[str]) -> None:
     lines = output("run", *files, "--input", files[0].replace("p.ec", "v.json")).splitlines()
     assert json.loads(lines[0]) == {"returned": 1, "outputs": {"output": {"t": "yes"}}, "log": []}
     assert json.loads(lines[1])["trap"].startswith("[ECODE_DIVISION_BY_ZERO]")
+
+
+def test_a_reader_that_goes_away_is_told_nothing(files: list[str]) -> None:
+    script = f"{sys.executable} -c 'from ecode.cli import main; main()' check {' '.join(files)} | true"
+    ran = subprocess.run(["bash", "-c", f"{script}; echo ${{PIPESTATUS[0]}}"], capture_output=True, text=True)
+    assert (ran.stdout, ran.stderr) == ("141\n", "")

@@ -1,0 +1,32 @@
+"""What a command does when whoever reads its output has gone, such as `head`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+GONE = 141
+"""What a shell says of a program that SIGPIPE ended: 128 and the signal's number."""
+
+
+@contextmanager
+def ends_with_its_reader() -> Iterator[None]:
+    """End quietly with exit code `GONE` when standard output is a pipe that nobody reads any more.
+
+    The signal itself would also end a process whose connection to a bucket breaks.
+    """
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except (BrokenPipeError, SystemExit) as error:
+        # click makes an exit with code 1 of it.
+        if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        # Nothing may be written to it any more, not even by Python at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(GONE)

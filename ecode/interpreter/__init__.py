@@ -4,6 +4,8 @@ memory.py       what variables, records, arrays and pointers are while a program
 convert.py      plain Python values to that and back
 places.py       where a place lies
 expressions.py  expressions as Python closures
+assigning.py    assignments, and the arrays that they resize
+calling.py      calls of functions, and the log
 statements.py   statements as Python closures
 run.py          one call of a program
 """

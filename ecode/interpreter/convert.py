@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ecode.errors import ParameterError, TrapKind
-from ecode.interpreter.memory import PointerValue, RecordValue, Text, Trapped, fresh
+from ecode.interpreter.memory import PointerValue, RecordValue, StringValue, Trapped, fresh
 from ecode.semantics.arithmetic import limits, plain, round_single
 from ecode.typed import Structs, ValueType
 from ecode.types import FLOAT32, Array, Basic, Field, Kind, Pointer, Ref
@@ -38,7 +38,7 @@ def to_memory(value: Any, type_: ValueType, structs: Structs, path: str) -> Any:
     raise ParameterError(f"{path}: a {type_} cannot be given")
 
 
-def _text(value: Any, path: str) -> Text | None:
+def _text(value: Any, path: str) -> StringValue | None:
     if value is None:
         return None
     if isinstance(value, str):
@@ -47,7 +47,7 @@ def _text(value: Any, path: str) -> Text | None:
         raise ParameterError(f"{path}: {value!r} is not a string")
     if b"\0" in value:
         raise ParameterError(f"{path}: the string holds a NUL")
-    return Text(value)
+    return StringValue(value)
 
 
 def _number(value: Any, type_: Basic, path: str) -> int | float:

@@ -6,26 +6,21 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from ecode.analysis.work import BYTES, Work, shortest_text
-from ecode.environment import Function
+from ecode.analysis.work import Work, shortest_text
 from ecode.errors import TrapKind, index_detail
+from ecode.interpreter.assigning import assigned, copied_record, updated
+from ecode.interpreter.calling import called
 from ecode.interpreter.memory import (
-    Code,
+    Closure,
     Frame,
     PointerValue,
     RecordValue,
-    Text,
+    StringValue,
     Trapped,
-    bodily,
-    resized,
     spend,
-    take,
-    total,
 )
-from ecode.interpreter.places import address, character, location, position, value_at
-from ecode.semantics import printf
+from ecode.interpreter.places import address, character, location, moved, position, value_at
 from ecode.semantics.arithmetic import compute, convert, is_floating, limits, round_single, wrap
-from ecode.semantics.layout import align
 from ecode.typed import (
     AddressOf,
     Arithmetic,
@@ -55,10 +50,9 @@ from ecode.typed import (
     Target,
     TypedProgram,
     Update,
-    ValueType,
     value_text,
 )
-from ecode.types import FLOAT64, STRING, Array, Basic, Kind, Pointer, Ref
+from ecode.types import FLOAT64, STRING, Basic, Kind, Pointer
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
@@ -68,7 +62,6 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
-_NO_LIMIT = 1 << 62
 
 
 class Expressions:
@@ -78,14 +71,14 @@ class Expressions:
         self.program, self.structs, self.output_bytes = program, program.structs, output_bytes
         self.positions = {n: {f.name: i for i, f in enumerate(s.fields)} for n, s in program.structs.items()}
         self.param_slots = {p.name: len(program.variables) + i for i, p in enumerate(program.params)}
-        self.texts: dict[bytes, Text] = {}
+        self.texts: dict[bytes, StringValue] = {}
         self.work = Work(program.structs)
 
-    def text(self, value: bytes) -> Text:
+    def text(self, value: bytes) -> StringValue:
         """The one object for all equal literals."""
-        return self.texts.setdefault(value, Text(value))
+        return self.texts.setdefault(value, StringValue(value))
 
-    def value(self, node: Expression) -> Code:
+    def value(self, node: Expression) -> Closure:
         """The closure of an expression."""
         match node:
             case Constant():
@@ -122,13 +115,13 @@ class Expressions:
                 parts = [self.value(part) for part in (*node.before, node.last)]
                 return lambda frame: [part(frame) for part in parts][-1]
             case Assign():
-                return self._assign(node)
+                return assigned(self, node)
             case Update():
-                return self._update(node)
+                return updated(self, node)
             case CopyRecord():
-                return self._copy(node)
+                return copied_record(self, node)
             case Call():
-                return self._call(node)
+                return called(self, node)
             case AddressOf():
                 return address(self, node)
             case StringPointer():
@@ -144,14 +137,14 @@ class Expressions:
             case Present():
                 return self._present(node.place)
 
-    def truth(self, node: Expression) -> Code:
+    def truth(self, node: Expression) -> Closure:
         """A closure whose result is true in Python when the value is true in C."""
         value = self.value(node)
         if isinstance(node.type, Basic) and node.type != STRING:
             return value
         return lambda frame: value(frame) is not None
 
-    def _convert(self, node: Convert) -> Code:
+    def _convert(self, node: Convert) -> Closure:
         value, type_, source = self.value(node.value), node.type, node.value.type
         assert isinstance(source, Basic)
         if not is_floating(source) and not is_floating(type_):
@@ -164,7 +157,7 @@ class Expressions:
             return lambda frame: float(value(frame))
         return lambda frame: convert(value(frame), type_)
 
-    def _negate(self, node: Negate) -> Code:
+    def _negate(self, node: Negate) -> Closure:
         value, type_ = self.value(node.value), node.type
         if is_floating(type_):
             return lambda frame: -value(frame)
@@ -193,7 +186,7 @@ class Expressions:
 
         return computed
 
-    def _compare(self, node: Compare) -> Code:
+    def _compare(self, node: Compare) -> Closure:
         left, right, compare = self.value(node.left), self.value(node.right), _COMPARE[node.op]
         if isinstance(node.left.type, Pointer):
             op, at = node.op, node.at
@@ -206,7 +199,7 @@ class Expressions:
             return self._compare_texts(left, right, compare, node.at)
         return lambda frame: 1 if compare(left(frame), right(frame)) else 0
 
-    def _compare_texts(self, left: Code, right: Code, compare: Callable[[Any, Any], bool], at: int) -> Code:
+    def _compare_texts(self, left: Closure, right: Closure, compare: Callable[[Any, Any], bool], at: int) -> Closure:
         def compared(frame: Frame) -> int:
             one, other = left(frame), right(frame)
             spend(frame, min(len(one or b""), len(other or b"")), at)
@@ -214,7 +207,7 @@ class Expressions:
 
         return compared
 
-    def _string_pointer(self, node: StringPointer) -> Code:
+    def _string_pointer(self, node: StringPointer) -> Closure:
         value = self.value(node.value)
 
         def pointer(frame: Frame) -> PointerValue | None:
@@ -223,7 +216,7 @@ class Expressions:
 
         return pointer
 
-    def _difference(self, node: PointerDifference) -> Code:
+    def _difference(self, node: PointerDifference) -> Closure:
         left, right, at = self.value(node.left), self.value(node.right), node.at
 
         def difference(frame: Frame) -> int:
@@ -237,7 +230,7 @@ class Expressions:
 
         return difference
 
-    def _character(self, node: Character) -> Code:
+    def _character(self, node: Character) -> Closure:
         string, index, at = self.value(node.string), self.value(node.index), node.at
         name = value_text(node.string)
 
@@ -250,7 +243,7 @@ class Expressions:
 
         return indexed
 
-    def _present(self, place: Place) -> Code:
+    def _present(self, place: Place) -> Closure:
         if isinstance(place, Parameter):
             return lambda frame: 1
         if isinstance(place, Target) and isinstance(place.pointer, Read):
@@ -270,188 +263,6 @@ class Expressions:
             return int(index not in fields.absent)
 
         return present
-
-    # Writing
-
-    def _assign(self, node: Assign) -> Code:
-        where, value = location(self, node.place), self.value(node.value)
-        resize = self._resize(node.place, node.resizes, node.at)
-
-        def assign(frame: Frame) -> Any:
-            given = value(frame)
-            items, index = where(frame)
-            if resize is None:
-                items[index] = given
-            else:
-                resize(frame, items, index, given)
-            return given
-
-        return assign
-
-    def _update(self, node: Update) -> Code:
-        where, value, type_ = location(self, node.place), self.value(node.value), node.type
-        resize = self._resize(node.place, node.resizes, node.at)
-        is_old, at = node.is_old, node.at
-        step: Callable[[Any, Any], Any]
-        if isinstance(node.common, Basic):
-            assert isinstance(type_, Basic)
-            common, stored = node.common, type_
-            combine = self.combine(node.op, common, at)
-            shift = node.op in ("<<", ">>")
-
-            def step(old: Any, by: Any) -> Any:
-                widened = convert(old, common) if not shift or common != stored else old
-                return convert(combine(widened, by), stored)
-        else:
-            sign = -1 if node.op == "-" else 1
-
-            def step(old: Any, by: Any) -> Any:
-                return moved(old, sign * by, at)
-
-        def update(frame: Frame) -> Any:
-            by = value(frame)
-            items, index = where(frame)
-            old = items[index]
-            new = step(old, by)
-            if resize is None:
-                items[index] = new
-            else:
-                resize(frame, items, index, new)
-            return old if is_old else new
-
-        return update
-
-    def _resize(self, place: Place, names: tuple[str, ...], at: int) -> Callable[[Frame, Any, int, Any], None] | None:
-        """Stores a size field and resizes the arrays that it controls."""
-        if not names:
-            return None
-        assert isinstance(place, FieldOf)
-        struct = self.structs[place.struct]
-        arrays = []
-        for name in names:
-            field = struct.find(name)
-            assert field is not None
-            assert isinstance(field.type, Array)
-            index = position(self, place.struct, name)
-            dims = [d if isinstance(d, int) else (position(self, place.struct, d),) for d in field.type.dims]
-            arrays.append((index, dims, field.type.element, self.work.value(field.type.element)))
-
-        def sizes(fields: Any, dims: list[Any]) -> list[int]:
-            return [dim if isinstance(dim, int) else fields[dim[0]] for dim in dims]
-
-        def resize(frame: Frame, fields: Any, index: int, value: int) -> None:
-            before = [total(sizes(fields, dims), _NO_LIMIT, at) for _, dims, _, _ in arrays]
-            fields[index] = value
-            for old, (array, dims, element, units) in zip(before, arrays, strict=True):
-                new = total(sizes(fields, dims), self.output_bytes, at)
-                fields[array] = resized(frame, fields[array], old, new, element, units, self.structs, at)
-
-        return resize
-
-    def _copy(self, node: CopyRecord) -> Code:
-        where, source, at = location(self, node.place), value_at(self, node.source), node.at
-        type_ = node.source.type
-
-        def copy(frame: Frame) -> None:
-            items, index = where(frame)
-            given = source(frame)
-            copied = self._deep(frame, given, type_, at)
-            items[index][:] = copied
-            items[index].absent = copied.absent
-
-        return copy
-
-    def _deep(self, frame: Frame, value: Any, type_: ValueType, at: int) -> Any:
-        """A copy with dynamic arrays of its own, allocated as if they had been resized."""
-        match type_:
-            case Array() if not type_.is_dynamic:
-                return [self._deep(frame, item, type_.element, at) for item in value]
-            case Ref():
-                fields = self.structs[type_.name].fields
-                copied = RecordValue([bodily(v, f.type, self.structs) for v, f in zip(value, fields, strict=True)])
-                copied.absent = value.absent
-                for i, field in enumerate(fields):
-                    if isinstance(field.type, Array) and field.type.is_dynamic:
-                        dims = [
-                            d if isinstance(d, int) else value[self.positions[type_.name][d]] for d in field.type.dims
-                        ]
-                        count = total(dims, self.output_bytes, at)
-                        spend(frame, self.work.value(field.type.element) * count, at)
-                        copied[i] = resized(frame, [], 0, count, field.type.element, 0, self.structs, at)
-                        for j in range(count):
-                            copied[i][j] = self._deep(frame, value[i][j], field.type.element, at)
-                    else:
-                        copied[i] = self._deep(frame, value[i], field.type, at)
-                return copied
-        return value
-
-    # Calls
-
-    def _call(self, node: Call) -> Code:
-        function, at = node.function, node.at
-        arguments = [self.value(argument) for argument in node.arguments]
-        finish = self._finish(function, node.type)
-        needed = [i for i, p in enumerate(function.parameters) if p == STRING] if function.needs_strings else []
-        charge = None if shortest_text(node) is not None else function.charge
-
-        def call(frame: Frame) -> Any:
-            values = [argument(frame) for argument in arguments]
-            if needed and any(values[i] is None for i in needed):
-                raise Trapped(TrapKind.INDEX_OUT_OF_RANGE, at)
-            try:
-                units, size = (0, 0) if charge is None else charge.call(*values)
-                spend(frame, units, at)
-                take(frame, size, at)
-            except Trapped as trapped:
-                raise Trapped(trapped.kind, at) from None
-            if function.is_logged:
-                size = _logged_bytes(values)
-                spend(frame, size // BYTES, at)
-                take(frame, size, at)
-                frame.log.append((function.name, _logged(function, values)))
-            try:
-                result = function.call(*values)
-            except Trapped as trapped:
-                raise Trapped(trapped.kind, at) from None
-            return finish(result, values)
-
-        return call
-
-    def _finish(self, function: Function, type_: ValueType | None) -> Callable[[Any, list[Any]], Any]:
-        """What becomes of a Python result."""
-        if type_ is None:
-            return lambda result, values: None
-        if isinstance(type_, Pointer):
-            # The result is an offset into the first argument.
-            return lambda result, values: (
-                None if result is None else PointerValue(values[0], result, 0, len(values[0]) + 1)
-            )
-        if type_ == STRING:
-            return lambda result, values: (
-                None if result is None else Text(result.encode() if isinstance(result, str) else result)
-            )
-        if isinstance(type_, Basic):
-            number = type_
-            return lambda result, values: convert(float(result) if is_floating(number) else result, number)
-        return lambda result, values: result
-
-
-def _logged(function: Function, values: list[Any]) -> tuple[Any, ...]:
-    if function.name == "printf":
-        return (printf.formatted(values[0], values[1:]),)
-    return tuple(bytes(value) if isinstance(value, bytes) else value for value in values)
-
-
-def _logged_bytes(values: list[Any]) -> int:
-    """What a call takes in the log of generated code."""
-    return 24 + sum(16 + (align(len(value), 8) if isinstance(value, bytes) else 0) for value in values)
-
-
-def moved(pointer: PointerValue | None, offset: int, at: int) -> PointerValue:
-    """A pointer further on: inside its object, or just past its end."""
-    if pointer is None or not pointer.low <= pointer.position + offset <= pointer.high:
-        raise Trapped(TrapKind.INDEX_OUT_OF_RANGE, at)
-    return pointer._replace(position=pointer.position + offset)
 
 
 def _compare_pointers(op: str, left: PointerValue | None, right: PointerValue | None, at: int) -> int:

@@ -16,6 +16,9 @@ from ecode.semantics.layout import MEMORY_LAYOUT, align
 from ecode.typed import Structs, ValueType
 from ecode.types import Array, Basic, Kind, Ref
 
+NO_LIMIT = 1 << 62
+"""More elements than any array can have."""
+
 
 class Trapped(Exception):  # noqa: N818  (private: the interpreter gives it a place and makes it a Trap)
     """The event ends. `at` is the offset in the source; -1 lets the caller fill it in. `detail` has the values."""
@@ -25,7 +28,7 @@ class Trapped(Exception):  # noqa: N818  (private: the interpreter gives it a pl
         self.kind, self.at, self.detail = kind, at, detail
 
 
-class Text(bytes):
+class StringValue(bytes):
     """A string. A class of its own because equal strings must be different objects: pointers go into them."""
 
     __slots__ = ()
@@ -146,22 +149,27 @@ def total(extents: list[int], frame_limit: int, at: int) -> int:
     return count
 
 
-def resized(
-    frame: Frame, items: list[Any], old: int, new: int, element: ValueType, units: int, structs: Structs, at: int
-) -> list[Any]:
-    """The elements of a dynamic array after its extents changed: `items` itself while its capacity suffices. `units` is
-    what an element costs."""
+class ElementType(NamedTuple):
+    """What the elements of an array are: their type, and the work that one costs."""
+
+    type: ValueType
+    units: int
+    structs: Structs
+
+
+def resized(frame: Frame, items: list[Any], old: int, new: int, of: ElementType, at: int) -> list[Any]:
+    """The elements of a dynamic array whose extents change: `items` itself while its capacity suffices."""
     if new < old:
-        spend(frame, units * (old - new), at)
+        spend(frame, of.units * (old - new), at)
     for i in range(new, min(old, len(items))):
-        clear(items, i, element, structs)
+        clear(items, i, of.type, of.structs)
     if new <= len(items):
         return items
     capacity = max(new, 2 * len(items))
-    spend(frame, units * capacity, at)
-    take(frame, capacity * MEMORY_LAYOUT.size(element, structs), at)
-    kept = [bodily(item, element, structs) for item in items]
-    return kept + [fresh(element, structs) for _ in range(capacity - len(items))]
+    spend(frame, of.units * capacity, at)
+    take(frame, capacity * MEMORY_LAYOUT.size(of.type, of.structs), at)
+    kept = [bodily(item, of.type, of.structs) for item in items]
+    return kept + [fresh(of.type, of.structs) for _ in range(capacity - len(items))]
 
 
-Code = Callable[[Frame], Any]
+Closure = Callable[[Frame], Any]

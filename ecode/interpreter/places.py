@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ecode.errors import TrapKind, index_detail
-from ecode.interpreter.memory import Code, Frame, PointerValue, Text, Trapped, fresh, total
+from ecode.interpreter.memory import NO_LIMIT, Closure, Frame, PointerValue, StringValue, Trapped, fresh, total
 from ecode.typed import (
     AddressOf,
     Element,
@@ -24,15 +24,13 @@ from ecode.types import Array
 if TYPE_CHECKING:
     from ecode.interpreter.expressions import Expressions
 
-_NO_LIMIT = 1 << 62
-
 
 def position(code: Expressions, struct: str, name: str) -> int:
     """The index of a field."""
     return code.positions[struct][name]
 
 
-def location(code: Expressions, place: Place) -> Code:
+def location(code: Expressions, place: Place) -> Closure:
     """A closure that gives the list and the index where a place's value stands."""
     match place:
         case Local(variable=variable):
@@ -52,7 +50,7 @@ def location(code: Expressions, place: Place) -> Code:
             return lambda frame: pointer(frame)[:2]
 
 
-def value_at(code: Expressions, place: Place) -> Code:
+def value_at(code: Expressions, place: Place) -> Closure:
     """A closure that gives what stands at a place: a number, a list, a pointer ..."""
     match place:
         case Local(variable=variable):
@@ -69,7 +67,7 @@ def value_at(code: Expressions, place: Place) -> Code:
 
         def pointed(frame: Frame) -> Any:
             items, index, _low, _high = pointer(frame)
-            return character(items, index) if isinstance(items, Text) else items[index]
+            return character(items, index) if isinstance(items, StringValue) else items[index]
 
         return pointed
     element = _element(code, place)
@@ -81,13 +79,13 @@ def value_at(code: Expressions, place: Place) -> Code:
     return at_index
 
 
-def character(text: Text, index: int) -> int:
+def character(text: StringValue, index: int) -> int:
     """A character of a string, signed; its terminating NUL too."""
     byte = text[index] if index < len(text) else 0
     return byte - 256 if byte > 127 else byte
 
 
-def checked(code: Expressions, place: Target) -> Code:
+def checked(code: Expressions, place: Target) -> Closure:
     """A closure that gives a pointer which may be followed."""
     pointer, at = code.value(place.pointer), place.at
     is_of_event = isinstance(place.pointer, Read) and is_of_input(place.pointer.place)
@@ -104,7 +102,7 @@ def checked(code: Expressions, place: Target) -> Code:
     return usable
 
 
-def shape(code: Expressions, place: Place) -> tuple[Code, Callable[[Any], tuple[list[int], list[Any]]]]:
+def shape(code: Expressions, place: Place) -> tuple[Closure, Callable[[Any], tuple[list[int], list[Any]]]]:
     """Closures that find the array (or the record that has it), and that give its extents as they are then, and its
     elements. Between the two, index expressions may change the extents."""
     assert isinstance(place.type, Array)
@@ -121,9 +119,9 @@ def shape(code: Expressions, place: Place) -> tuple[Code, Callable[[Any], tuple[
     return record, dynamic
 
 
-def _element(code: Expressions, place: Element) -> Code:
+def _element(code: Expressions, place: Element) -> Closure:
     """A closure that gives the elements, the index of the one meant, and how many there are."""
-    indices: list[tuple[Code, int]] = []
+    indices: list[tuple[Closure, int]] = []
     array: Place = place
     while isinstance(array, Element):
         indices.append((code.value(array.index), array.at))
@@ -143,12 +141,12 @@ def _element(code: Expressions, place: Element) -> Code:
             flat = flat * dim + value
         for dim in dims[len(values) :]:
             flat *= dim
-        return items, flat, total(dims, _NO_LIMIT, place.at)
+        return items, flat, total(dims, NO_LIMIT, place.at)
 
     return element
 
 
-def address(code: Expressions, node: AddressOf) -> Code:
+def address(code: Expressions, node: AddressOf) -> Closure:
     """A closure that makes a pointer."""
     place = node.place
     if node.is_decay and not isinstance(place, Element):
@@ -156,7 +154,7 @@ def address(code: Expressions, node: AddressOf) -> Code:
 
         def decayed(frame: Frame) -> PointerValue:
             dims, items = measure(find(frame))
-            return PointerValue(items, 0, 0, total(dims, _NO_LIMIT, node.at))
+            return PointerValue(items, 0, 0, total(dims, NO_LIMIT, node.at))
 
         return decayed
     if isinstance(place, Element):
@@ -174,3 +172,10 @@ def address(code: Expressions, node: AddressOf) -> Code:
         return PointerValue(items, index, index, index + 1)
 
     return of_scalar
+
+
+def moved(pointer: PointerValue | None, offset: int, at: int) -> PointerValue:
+    """A pointer further on: inside its object, or just past its end."""
+    if pointer is None or not pointer.low <= pointer.position + offset <= pointer.high:
+        raise Trapped(TrapKind.INDEX_OUT_OF_RANGE, at)
+    return pointer._replace(position=pointer.position + offset)

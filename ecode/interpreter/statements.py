@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import IntEnum
 
 from ecode.interpreter.expressions import Expressions
-from ecode.interpreter.memory import Code, Frame, clear, spend
+from ecode.interpreter.memory import Closure, Frame, clear, spend
 from ecode.semantics.arithmetic import limits
 from ecode.typed import Block, Break, Continue, Counted, Declare, Evaluate, If, Jump, Loop, Machine, Return, Statement
 from ecode.types import Basic
@@ -51,7 +51,7 @@ def runner(code: Expressions, node: Statement) -> Runner:
     raise AssertionError(node)
 
 
-def _evaluate(value: Code) -> Runner:
+def _evaluate(value: Closure) -> Runner:
     def run(frame: Frame) -> int:
         value(frame)
         return Exit.NEXT
@@ -96,8 +96,8 @@ def _if(code: Expressions, node: If) -> Runner:
 
 
 def _loop(code: Expressions, node: Loop) -> Runner:
-    condition: Code = (lambda frame: True) if node.condition is None else code.truth(node.condition)
-    step: Code = (lambda frame: None) if node.step is None else code.value(node.step)
+    condition: Closure = (lambda frame: True) if node.condition is None else code.truth(node.condition)
+    step: Closure = (lambda frame: None) if node.step is None else code.value(node.step)
     body, at, tests_first = runner(code, node.body), node.at, node.tests_first
     work = node.work
     charge = _charge(code, node.counted, work, at) if node.counted and node.is_charged_before else None
@@ -138,7 +138,7 @@ def _charge(code: Expressions, counted: Counted, work: int, at: int) -> Callable
     return charge
 
 
-def _return(value: Code | None) -> Runner:
+def _return(value: Closure | None) -> Runner:
     def run(frame: Frame) -> int:
         if value is not None:
             frame.result = value(frame)

@@ -2,6 +2,8 @@
 
 places       where values live, and the checks on the way to them
 expressions  what has a value
+operators    arithmetic with its checks, pointers that move
+assignments  stores, and the arrays that they resize
 statements   what has none
 calls        functions, the log, attribute lists
 copying      deep copies of records

@@ -6,7 +6,6 @@ from functools import partial
 
 from ecode.analysis.work import shortest_text
 from ecode.errors import NotCompilable, TrapKind
-from ecode.semantics.arithmetic import is_floating
 from ecode.semantics.layout import MEMORY_LAYOUT
 from ecode.typed import (
     AddressOf,
@@ -40,11 +39,13 @@ from ecode.typed import (
 )
 from ecode.typed_to_numba import numbers
 from ecode.typed_to_numba.code import Code, Parts, in_order
+from ecode.typed_to_numba.nodes.assignments import assign, update
 from ecode.typed_to_numba.nodes.calls import call
 from ecode.typed_to_numba.nodes.copying import copy_value
+from ecode.typed_to_numba.nodes.operators import arithmetic, moved
 from ecode.typed_to_numba.nodes.places import address, located, number
-from ecode.typed_to_numba.stored import InMemory, Scattered, StoredSite, extent_of
-from ecode.types import INT64, STRING, Array, Basic, Pointer
+from ecode.typed_to_numba.stored import InMemory, Scattered
+from ecode.types import STRING, Basic, Pointer
 
 # Longer texts are cut into lines, so that Python's parser takes them and people can read them.
 _LONGEST = 160
@@ -178,14 +179,6 @@ def _read(code: Code, node: Read) -> Parts:
     return site.names
 
 
-def arithmetic(code: Code, op: str, left: str, right: str, type_: Basic, at: int) -> str:
-    if op in ("/", "%") and not is_floating(type_):
-        right = code.emitter.named(right)
-        if not right.lstrip("-").isdigit() or int(right) == 0:
-            code.emitter.trap(f"{right} == 0", TrapKind.DIVISION_BY_ZERO, at)
-    return numbers.combined(op, left, right, type_)
-
-
 # Conditions
 
 
@@ -230,18 +223,6 @@ def _difference(code: Code, node: PointerDifference) -> str:
     assert isinstance(node.left.type, Pointer)
     size = MEMORY_LAYOUT.size(node.left.type.target, code.program.structs)
     return f"quotient_int64({left[0]} - {right[0]}, {max(size, 1)})"
-
-
-def moved(code: Code, pointer: Parts, offset: str, type_: Pointer, at: int) -> Parts:
-    """A pointer further on: inside its object, or just past its end."""
-    emitter = code.emitter
-    size = MEMORY_LAYOUT.size(type_.target, code.program.structs)
-    start, low, high = (emitter.temp(part) for part in pointer)
-    by = emitter.temp(offset)
-    # Compared in elements: a product might wrap around.
-    least, most = (f"quotient_int64({end} - {start}, {max(size, 1)})" for end in (low, high))
-    emitter.trap(f"{start} == 0 or not {least} <= {by} <= {most}", TrapKind.INDEX_OUT_OF_RANGE, at)
-    return f"{start} + {size} * {by}", low, high
 
 
 def _character(code: Code, node: Character) -> str:
@@ -304,104 +285,3 @@ def _choice(code: Code, node: Choice) -> Parts:
             if parts:
                 emitter.line(f"{', '.join(results)} = {', '.join(parts)}")
     return results
-
-
-# Assignments
-
-
-def assign(code: Code, node: Assign, *, is_wanted: bool = True) -> Parts:
-    """Stores a value, converted already."""
-
-    def where() -> Parts:
-        sites.append(_writable(code, node.place, node.resizes))
-        return ()
-
-    sites: list[_Written] = []
-    parts, _ = in_order(code, partial(value, code, node.value), where)
-    written = sites[0]
-    if is_wanted or len(written.arrays):
-        parts = tuple(code.emitter.temp(part) for part in parts)
-    written.store(code, parts, node.at)
-    return parts
-
-
-def update(code: Code, node: Update, *, is_wanted: bool = True) -> Parts:
-    """`place op= value` and `++`."""
-
-    def where() -> Parts:
-        sites.append(_writable(code, node.place, node.resizes))
-        return ()
-
-    emitter = code.emitter
-    sites: list[_Written] = []
-    (by,), _ = in_order(code, partial(value, code, node.value), where)
-    written = sites[0]
-    if isinstance(node.common, Pointer):
-        pointer: Parts = code.stored.pointer(written.site)
-        if node.is_old:
-            pointer = tuple(emitter.temp(part) for part in pointer)
-        offset = numbers.negated(by, INT64) if node.op == "-" else by
-        after = moved(code, pointer, offset, node.common, node.at)
-        if is_wanted and not node.is_old:
-            after = tuple(emitter.temp(part) for part in after)
-        written.store(code, after, node.at)
-        return pointer if node.is_old else after
-    assert isinstance(node.type, Basic)
-    assert isinstance(node.common, Basic)
-    assert isinstance(node.place.type, Basic)
-    old = code.stored.number(emitter, written.site, node.place.type)
-    if (is_wanted and node.is_old) or len(written.arrays):
-        old = emitter.temp(old)
-    widened = numbers.converted(old, node.type, node.common)
-    result = arithmetic(code, node.op, widened, by, node.common, node.at)
-    new = numbers.converted(result, node.common, node.type)
-    if (is_wanted and not node.is_old) or len(written.arrays):
-        new = emitter.temp(new)
-    written.store(code, (new,), node.at)
-    return (old if node.is_old else new,)
-
-
-class _Written:
-    """A place that is about to be written, and the arrays whose extent it is."""
-
-    def __init__(self, site: StoredSite, arrays: list[tuple[StoredSite, list[str], str]]) -> None:
-        self.site, self.arrays = site, arrays
-
-    def store(self, code: Code, parts: Parts, at: int) -> None:
-        emitter, stored = code.emitter, code.stored
-        olds = [(site, dims, emitter.temp(" * ".join(dims))) for site, dims, _ in self.arrays]
-        stored.store(emitter, self.site, parts)
-        for (site, _, old), (_, dims, _) in zip(olds, self.arrays, strict=True):
-            total = stored.total(emitter, dims, at, is_limited=True)
-            assert isinstance(site.type, Array)
-            spend = partial(_spend_elements, code, code.work.value(site.type.element), at)
-            stored.resize(emitter, site, old, total, at, spend)
-
-
-def _spend_elements(code: Code, units: int, at: int, count: str) -> None:
-    code.spend(f"{units} * {count}", at)
-
-
-def _writable(code: Code, place: Place, resizes: tuple[str, ...]) -> _Written:
-    if not resizes:
-        _, site = located(code, place)
-        return _Written(site, [])
-    assert isinstance(place, FieldOf)
-    reader, record = located(code, place.record)
-    fields = {name: code.field(place.struct, name) for name in (place.name, *resizes)}
-    site = reader.field(code.emitter, record, fields[place.name])
-    arrays = []
-    for name in resizes:
-        type_ = fields[name].type
-        assert isinstance(type_, Array)
-        dims = []
-        for dim in type_.dims:
-            if isinstance(dim, int):
-                dims.append(str(dim))
-            else:
-                size = code.field(place.struct, dim)
-                assert isinstance(size.type, Basic)
-                number_there = reader.number(code.emitter, reader.field(code.emitter, record, size), size.type)
-                dims.append(extent_of(size.type, number_there))
-        arrays.append((reader.field(code.emitter, record, fields[name]), dims, name))
-    return _Written(site, arrays)

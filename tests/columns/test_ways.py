@@ -132,6 +132,16 @@ def test_a_transform_need_not_return_anything() -> None:
         rows(replace(wanted, request=replace(wanted.request, make=sometimes)), content(formats))
 
 
+@pytest.mark.parametrize("end", ["return 0;", "if (new.n != 2) { old.host = new.host; return 0; } return 1;"])
+def test_what_a_carried_transform_returns_drops_nothing(end: str) -> None:
+    rev0 = record_to_format(REV0)
+    rev1 = evolve(rev0, record_to_format(REV1), f"{{ old.total = new.mean * new.n; {end} }}")
+    rev2 = evolve(rev1, record_to_format(REV2), TO_REV1.rstrip()[:-1] + "return 0; }")
+    values = [VALUES[1], {**VALUES[1], "n": 5}, VALUES[2]]
+    found = rows(reading(REV0, (rev0, rev1, rev2)), content((rev1, rev1, rev2), values))
+    assert [row["total"] for row in found] == [3.0, 7.5, 9.0]
+
+
 def test_a_schema_alone_takes_what_it_can_and_loses_no_row() -> None:
     formats = generations("be32")
     schema = pa.schema([("total", pa.float64()), ("at", pa.int64())])

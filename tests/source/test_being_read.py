@@ -11,6 +11,7 @@ import pytest
 from pyspark import TaskContext
 
 from pbio_spark.errors import PbioError
+from pbio_spark.source.files import being_read
 from pbio_spark.source.files.being_read import EXECUTION, FOLDERS
 from tests.source.by_hand import Context, save
 from tests.source.local import load
@@ -69,3 +70,17 @@ def test_outside_of_an_executor_nothing_is_noted(folder: Path, own: Path, monkey
     read(folder / "data", "1")
     save(folder / "data", ROWS, overwrite=True, conf={EXECUTION: "1"})
     assert not list(own.iterdir())
+
+
+def test_notes_are_bounded(folder: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(being_read, "QUERIES", 10)
+    for query in range(25):
+        for _ in range(3):
+            read(folder / "data", str(query))
+        times = (query, query)  # which the clock may not tell apart
+        os.utime(own / f"pbio-reads-{query}", times)
+    notes = [path for path in own.rglob("*") if path.is_file()]
+    assert 0 < len(notes) <= 10
+    for query in ("24", "23"):
+        with pytest.raises(PbioError, match="PBIO_OVERWRITES_ITSELF"):
+            save(folder / "data", ROWS, overwrite=True, conf={EXECUTION: query})

@@ -1,15 +1,15 @@
 """Which files a query reads, for its own overwrite: Spark does not tell a Python source where its rows come from.
 
 The tasks of one query that run in one executor share a folder of Spark's, which goes with the executor. A task notes
-there what it reads; one that overwrites asks at its end, when all that it wrote has been read. A task that reads in
-another executor, before a shuffle, is not seen: nothing is lost then either, for an overwrite removes files only when
-all tasks are done.
+there what it reads, each Python process in a file of its own; one that overwrites asks at its end, when all that it
+wrote has been read. A task that reads in another executor, before a shuffle, is not seen: nothing is lost then
+either, for an overwrite removes files only when all tasks are done.
 """
 
 from __future__ import annotations
 
 import os
-import uuid
+import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +22,9 @@ from pbio_spark.paths import full_path, is_local, locate
 EXECUTION = "spark.sql.execution.id"
 FOLDERS = "SPARK_LOCAL_DIRS"
 """The variable by which Spark tells its Python workers the executor's own folders."""
+QUERIES = 1000
+"""Of how many queries an executor keeps what they read, at most: nobody tells it when one has ended."""
+_NOTES = "pbio-reads-"
 
 
 def note_files(paths: Iterable[str]) -> None:
@@ -29,9 +32,11 @@ def note_files(paths: Iterable[str]) -> None:
     with suppress(Exception):  # a read must not fail for what only an overwrite may want to know
         folder = _notes()
         if folder is not None:
-            folder.mkdir(exist_ok=True)
-            text = "\0".join(dict.fromkeys(map(real_path, paths)))
-            (folder / uuid.uuid4().hex).write_text(text, encoding="utf-8", errors="surrogateescape")
+            if not folder.is_dir():
+                _forget(folder.parent)
+                folder.mkdir(exist_ok=True)
+            with (folder / str(os.getpid())).open("a", encoding="utf-8", errors="surrogateescape") as note:
+                note.write("".join(f"{path}\0" for path in dict.fromkeys(map(real_path, paths))))
 
 
 def files_read(root: str) -> tuple[str, ...]:
@@ -75,4 +80,12 @@ def _notes() -> Path | None:
     """Where tasks of this query leave notes for each other."""
     context, folders = TaskContext.get(), os.environ.get(FOLDERS)
     query = None if context is None else context.getLocalProperty(EXECUTION)
-    return Path(folders.split(",")[0]) / f"pbio-reads-{query}" if query is not None and folders else None
+    return Path(folders.split(",")[0]) / f"{_NOTES}{query}" if query is not None and folders else None
+
+
+def _forget(where: Path) -> None:
+    """Remove the notes of the older half of all queries if there are many."""
+    noted = [entry for entry in os.scandir(where) if entry.name.startswith(_NOTES)]
+    if len(noted) >= QUERIES:
+        for entry in sorted(noted, key=lambda entry: entry.stat().st_mtime)[: QUERIES // 2]:
+            shutil.rmtree(entry.path, ignore_errors=True)

@@ -1,37 +1,196 @@
 """PBIO/FFS record streams in Spark: records of any machine, written by any version of the sender, as one DataFrame.
 
-Each imports only those before it:
+    >>> import pbio_spark as pbio
+    >>> load = pbio.parse_record({"Load": {"host": "string", "load": "float64"}})
+    >>> sparc = pbio.Format.of(load, machine="sparc")
+    >>> pbio.decode(sparc, pbio.encode(sparc, {"host": "a", "load": 0.5}))
+    {'host': 'a', 'load': 0.5}
+
+What this module exports is all that a program needs (docs/api.md); deeper modules may move. Each name is loaded when it
+is first used, so that importing this stays light. The packages below, each of which imports only those before it:
 
     errors     `PbioError`, with a stable code and every fact that helps to find the place
     disk       files that appear whole, and what a file system refuses, as such errors
-    spaces     whether a path is inside of a channel space
+    globs      globs as Hadoop has them
+    paths      the one way from a path to a file system
+    spaces     whether a path is inside a channel space
     formats    what a sender's records look like, byte for byte, and which record type they have
     wire       files and records in plain Python: the oracle for everything compiled
-    columns    record bytes <-> Arrow record batches, by kernels generated per format
+    columns    record bytes <-> Arrow record batches, by kernels generated per format and schema
     channels   typed streams of events in a folder, durable, for any number of writers and readers
     source     the Spark data source "pbio"
+    tables     files as rows and tables, without Spark
     functions  records in binary columns of a DataFrame
+    extras     optional libraries, and what to install where one is missing
     explore    pictures of how formats evolved, and of what flowed through channels
+    testing    hypothesis strategies of formats and records
     cli        the `pbio` command
 
-Importing this imports none of them; nothing outside `source` and `functions` knows Spark. Names that are imported from
-here are loaded when they are first used: `spark_session` starts Spark with the Python that is running, and `dispatch`
-hands the rows of a read with several wanted types to a function for each.
+Only `source` and `functions` know Spark.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ecode.types import (
+        BOOLEAN,
+        CHAR,
+        ENUMERATION,
+        FLOAT32,
+        FLOAT64,
+        INT8,
+        INT16,
+        INT32,
+        INT64,
+        STRING,
+        UINT8,
+        UINT16,
+        UINT32,
+        UINT64,
+        Array,
+        Field,
+        Notes,
+        Pointer,
+        Record,
+        Ref,
+        Struct,
+        record,
+    )
+    from pbio_spark import explore, testing
+    from pbio_spark.channels import (
+        Channel,
+        ChannelSpace,
+        Columns,
+        Event,
+        NotDeliveredError,
+        Position,
+        Submission,
+        Subscription,
+    )
+    from pbio_spark.errors import PbioError
+    from pbio_spark.formats.evolve import evolve
+    from pbio_spark.formats.format import Format
+    from pbio_spark.formats.formats_to_graph import formats_to_graph
+    from pbio_spark.formats.machine import MACHINES, Machine
+    from pbio_spark.formats.record_json import json_to_record as parse_record
+    from pbio_spark.formats.record_json import record_to_json
+    from pbio_spark.formats.store import FolderStore, MemoryStore
+    from pbio_spark.functions import format_id_of, from_pbio, schema_of_pbio, to_pbio
     from pbio_spark.source.dispatch import dispatch
     from pbio_spark.source.session import spark_session
+    from pbio_spark.tables import (
+        RecordWriter,
+        open_writer,
+        read,
+        read_arrow,
+        read_batches,
+        read_formats,
+    )
+    from pbio_spark.wire.decode import decode
+    from pbio_spark.wire.encode import encode
 
-__all__ = ["dispatch", "spark_session"]
+__all__ = [
+    # record types
+    "record",
+    "parse_record",
+    "record_to_json",
+    "Record",
+    "Struct",
+    "Field",
+    "Array",
+    "Pointer",
+    "Ref",
+    "Notes",
+    "INT8",
+    "INT16",
+    "INT32",
+    "INT64",
+    "UINT8",
+    "UINT16",
+    "UINT32",
+    "UINT64",
+    "FLOAT32",
+    "FLOAT64",
+    "CHAR",
+    "BOOLEAN",
+    "ENUMERATION",
+    "STRING",
+    # formats
+    "Format",
+    "evolve",
+    "Machine",
+    "MACHINES",
+    "FolderStore",
+    "MemoryStore",
+    "formats_to_graph",
+    # records and files without Spark
+    "encode",
+    "decode",
+    "read",
+    "read_arrow",
+    "read_batches",
+    "read_formats",
+    "open_writer",
+    "RecordWriter",
+    # Spark
+    "spark_session",
+    "from_pbio",
+    "to_pbio",
+    "schema_of_pbio",
+    "format_id_of",
+    "dispatch",
+    # event channels
+    "ChannelSpace",
+    "Channel",
+    "Submission",
+    "Columns",
+    "Subscription",
+    "Event",
+    "Position",
+    "NotDeliveredError",
+    # errors, pictures, tests
+    "PbioError",
+    "explore",
+    "testing",
+]
 
-_HOMES = {"dispatch": "pbio_spark.source.dispatch", "spark_session": "pbio_spark.source.session"}
+_HOMES = {
+    "ecode.types": (
+        *("record", "Record", "Struct", "Field", "Array", "Pointer", "Ref", "Notes"),
+        *("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"),
+        *("FLOAT32", "FLOAT64", "CHAR", "BOOLEAN", "ENUMERATION", "STRING"),
+    ),
+    "pbio_spark.formats.record_json": ("record_to_json",),
+    "pbio_spark.formats.format": ("Format",),
+    "pbio_spark.formats.evolve": ("evolve",),
+    "pbio_spark.formats.machine": ("Machine", "MACHINES"),
+    "pbio_spark.formats.store": ("FolderStore", "MemoryStore"),
+    "pbio_spark.formats.formats_to_graph": ("formats_to_graph",),
+    "pbio_spark.wire.encode": ("encode",),
+    "pbio_spark.wire.decode": ("decode",),
+    "pbio_spark.tables": ("read", "read_arrow", "read_batches", "read_formats", "open_writer", "RecordWriter"),
+    "pbio_spark.source.session": ("spark_session",),
+    "pbio_spark.source.dispatch": ("dispatch",),
+    "pbio_spark.functions": ("from_pbio", "to_pbio", "schema_of_pbio", "format_id_of"),
+    "pbio_spark.channels": (
+        *("ChannelSpace", "Channel", "Submission", "Columns", "Subscription", "Event", "Position"),
+        "NotDeliveredError",
+    ),
+    "pbio_spark.errors": ("PbioError",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    if name in ("explore", "testing"):
+        return import_module(f"pbio_spark.{name}")
+    if name == "parse_record":
+        return import_module("pbio_spark.formats.record_json").json_to_record
+    if name in _HOME_OF:
+        return getattr(import_module(_HOME_OF[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

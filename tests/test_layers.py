@@ -25,8 +25,11 @@ LAYERS = (
     "pbio_spark.columns",
     "pbio_spark.channels",
     "pbio_spark.source",
+    "pbio_spark.tables",
     "pbio_spark.functions",
+    "pbio_spark.extras",
     "pbio_spark.explore",
+    "pbio_spark.testing",
     "pbio_spark.cli",
 )
 """Each imports only itself and those before it (DESIGN section 3)."""

@@ -1,6 +1,5 @@
 """Pictures for notebooks: how formats descend, which reader gets how much of which, when fields came, what flowed.
 
-    require            optional libraries, asked for by what they are needed for
     lineage_plot       formats and the transforms between them
     score_map          the mismatch ratio of all against all, as a heat map
     presence_timeline  the fields of the versions of a record type
@@ -12,7 +11,6 @@ Every function draws into matplotlib axes and returns them; `pip install 'pbio-s
 from pbio_spark.explore.channel_flow import channel_flow
 from pbio_spark.explore.lineage_plot import lineage_plot
 from pbio_spark.explore.presence_timeline import presence_timeline
-from pbio_spark.explore.require import require
 from pbio_spark.explore.score_map import score_map
 
-__all__ = ["lineage_plot", "score_map", "presence_timeline", "channel_flow", "require"]
+__all__ = ["lineage_plot", "score_map", "presence_timeline", "channel_flow"]

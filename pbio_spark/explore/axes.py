@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pbio_spark.explore.require import require
+from pbio_spark.extras import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pbio_spark.explore.axes import BLUE, INK, LIGHT_BLUE, ORANGE, PALE, axes_of
-from pbio_spark.explore.require import require
+from pbio_spark.extras import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

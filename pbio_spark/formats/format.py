@@ -27,14 +27,14 @@ from pbio_spark.formats.body.lookup3 import format_id, id_length
 from pbio_spark.formats.body.opt_info import Transform, opt_info_to_transforms
 from pbio_spark.formats.body.registration import register
 from pbio_spark.formats.body.struct_layout import FieldLayout, OptInfo, StructLayout
-from pbio_spark.formats.machine import ByteOrder, machine_named
+from pbio_spark.formats.machine import ByteOrder, Machine, machine_named
 
 __all__ = ["FieldLayout", "Format", "OptInfo", "StructLayout"]
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A record type and its layout. Made by `from_body`, `from_structs` or `layout.record_to_format`, never by hand.
+    """A record type and its layout. Made by `of`, `from_body` or `from_structs`, never by hand.
 
     Two formats are equal if they have the same ID and the same body; all else follows from the body.
 
@@ -95,6 +95,20 @@ class Format:
             recursive_structs(record),
         )
 
+    @staticmethod
+    def of(record: Record, machine: str | Machine = "native") -> Format:
+        """The format that a C compiler for a machine gives a record type.
+
+        Raises PBIO_UNKNOWN_MACHINE, PBIO_BAD_TYPE, PBIO_BAD_LAYOUT, PBIO_BAD_TYPE_STRING.
+
+        >>> from ecode.types import INT32, Field, record
+        >>> Format.of(record("count", [Field("n", INT32)]), "sparc").byte_order
+        'big'
+        """
+        from pbio_spark.formats.layout import record_to_format  # which makes formats
+
+        return record_to_format(record, machine)
+
     def is_called(self, names: Container[str]) -> bool:
         """Whether the format's name is one of these; one with bytes that are no UTF-8 also as messages show it."""
         return self.name in names or valid_text(self.name) in names
@@ -103,7 +117,7 @@ class Format:
     def from_structs(
         cls,
         structs: Iterable[StructLayout],
-        machine: str = "native",
+        machine: str | Machine = "native",
         *,
         column_major: bool = False,
         body_version: int = 2,

@@ -20,24 +20,30 @@ from pbio_spark.formats.body.slots import innermost_first, slot_alignment, slot_
 from pbio_spark.formats.body.struct_layout import FieldLayout, OptInfo, StructLayout
 from pbio_spark.formats.body.type_string import shorten, type_string_to_type, type_to_type_string
 from pbio_spark.formats.format import Format
-from pbio_spark.formats.machine import machine_named
+from pbio_spark.formats.machine import Machine, machine_named
 
 
 def record_to_format(
-    record: Record, machine: str = "native", *, body_version: int = 2, opt_info: Iterable[OptInfo] = ()
+    record: Record, machine: str | Machine = "native", *, body_version: int = 2, opt_info: Iterable[OptInfo] = ()
 ) -> Format:
     """The format of a record type on a machine: fields in their order, each at its natural place.
 
     Structures that the record does not reach are left out.
 
     Args:
-        machine: a name in `machine.MACHINES`.
+        machine: a name in `machine.MACHINES`, or a machine.
         body_version: 2 is what FFS writes today; 0 and 1 serve old readers.
         opt_info: further blocks of the top structure, such as transforms; the notes on fields come by themselves.
 
     Raises PBIO_UNKNOWN_MACHINE; PBIO_BAD_LAYOUT and PBIO_BAD_TYPE_STRING, with the path of the field, for what no
     format can say.
     """
+    if not isinstance(record, Record):
+        raise PbioError(
+            "PBIO_BAD_TYPE",
+            f"{str(record)[:80]!r} is not a record type",
+            hint="make one with pbio_spark.record(name, fields), or pbio_spark.parse_record(json)",
+        )
     target = machine_named(machine)
     structs = {struct.name: struct for struct in record.structs}
     texts = {(s.name, f.name): _type_string(s, f, structs) for s in record.structs for f in s.fields}

@@ -44,9 +44,11 @@ MACHINES: dict[str, Machine] = {
 """Machines by name. `le32` is 32-bit x86, which aligns nothing beyond 4 bytes; 32-bit ARM and SPARC do."""
 
 
-def machine_named(name: str) -> Machine:
-    """The machine of that name. Raises PBIO_UNKNOWN_MACHINE."""
-    if name not in MACHINES:
-        hint = did_you_mean(name, MACHINES) or f"one of {', '.join(MACHINES)}"
+def machine_named(name: str | Machine) -> Machine:
+    """The machine of that name, or itself. Raises PBIO_UNKNOWN_MACHINE."""
+    if isinstance(name, Machine):
+        return name
+    if not isinstance(name, str) or name not in MACHINES:
+        hint = did_you_mean(str(name), MACHINES) or f"one of {', '.join(MACHINES)}"
         raise PbioError("PBIO_UNKNOWN_MACHINE", f"no machine is called {name!r}", hint=hint)
     return MACHINES[name]

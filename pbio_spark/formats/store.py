@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator
@@ -69,8 +70,9 @@ class FolderStore:
     remembered; what was not there is looked for again.
     """
 
-    def __init__(self, root: str, **storage_options: Any) -> None:
+    def __init__(self, root: str | os.PathLike[str], **storage_options: Any) -> None:
         """`storage_options` go to fsspec."""
+        self.root = os.fspath(root)
         # What a file system remembers of a folder hides what others have put there since.
         self._fs, path = locate(root, **{**storage_options, "use_listings_cache": False})
         self._folder = f"{path.rstrip('/')}/_formats"

@@ -18,12 +18,13 @@ from pbio_spark.wire.index import IndexWriter, check_room, read_block
 
 
 class FileWriter:
-    """An FFS file being written; a context manager. A file object that was handed in stays open.
+    """An FFS file being written; a context manager.
 
     Args:
         file: a path, or a binary file that stands at its start; an index needs one that can seek.
         indexed: interleave index blocks, which must be told from the start of a file.
         append: go on at the end of a file, which must be readable and whole; an indexed one goes on in its last block.
+        owned: close a file object that was handed in, which stays open otherwise.
 
     Raises:
         PbioError: PBIO_CANNOT_APPEND if the file has an index and `indexed` is false, or the other way round; and
@@ -42,8 +43,15 @@ class FileWriter:
     ['COMMENT', 'FORMAT', 'DATA', 'DATA']
     """
 
-    def __init__(self, file: str | os.PathLike[str] | BinaryIO, *, indexed: bool = False, append: bool = False) -> None:
-        self._owned = isinstance(file, str | os.PathLike)
+    def __init__(
+        self,
+        file: str | os.PathLike[str] | BinaryIO,
+        *,
+        indexed: bool = False,
+        append: bool = False,
+        owned: bool = False,
+    ) -> None:
+        self._owned = owned or isinstance(file, str | os.PathLike)
         self._file: BinaryIO = (
             open(file, "r+b" if append else "wb")  # noqa: SIM115 - closed by `close`
             if isinstance(file, str | os.PathLike)
@@ -102,6 +110,10 @@ class FileWriter:
             self._index.data_at_end(format.id, listed)
         head = (Kind.DATA << 24 | len(record) >> 32).to_bytes(4) + (len(record) & 0xFFFFFFFF).to_bytes(4)
         self._file.write(head + record)
+
+    def flush(self) -> None:
+        """Hands what is written to the file system; an index block that is not full waits."""
+        self._file.flush()
 
     def close(self) -> None:
         """Completes the index, and closes the file if this writer opened it."""

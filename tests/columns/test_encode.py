@@ -20,8 +20,8 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.testing import strategies
 from pbio_spark.wire import decode, encode
-from tests import strategies
 from tests.columns import arrow_rows
 from tests.columns.checked import CheckedKernel
 from tests.columns.expected import NotPresentableError, record_to_row

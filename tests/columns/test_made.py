@@ -38,8 +38,8 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
 from pbio_spark.formats.arrow.schema import DEFAULT, Presentation, record_to_arrow
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.testing import strategies
 from pbio_spark.wire import decode, encode
-from tests import strategies
 from tests.columns import arrow_rows
 from tests.columns.records import decode_records, same
 from tests.columns.test_encode import encode_rows

@@ -44,8 +44,8 @@ from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.merge import merge
 from pbio_spark.formats.store import MemoryStore
+from pbio_spark.testing import strategies
 from pbio_spark.wire import FileWriter, decode, encode
-from tests import strategies
 from tests.columns.checked import CheckedKernel
 from tests.columns.test_wire_binding import seen
 

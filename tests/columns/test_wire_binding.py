@@ -38,8 +38,8 @@ from pbio_spark.columns.programs.binding import WireBinding
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.testing import strategies
 from pbio_spark.wire import decode, encode
-from tests import strategies
 from tests.columns.checked import CheckedKernel
 from tests.columns.records import same
 

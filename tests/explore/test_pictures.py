@@ -18,10 +18,10 @@ from pbio_spark.explore import channel_flow, lineage_plot, presence_timeline, sc
 from pbio_spark.explore.lineage_plot import places_of
 from pbio_spark.explore.presence_timeline import field_types
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.testing.strategies import record_types
 from tests.channels.spaces import COUNT
 from tests.channels.test_publish import WIDER
 from tests.morph.samples import flat
-from tests.strategies import record_types
 
 
 @pytest.fixture(autouse=True)

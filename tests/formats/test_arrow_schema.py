@@ -48,7 +48,7 @@ from pbio_spark.formats.arrow.schema import (
 )
 from pbio_spark.formats.arrow.spark_json_to_arrow import spark_json_to_arrow
 from pbio_spark.formats.layout import record_to_format
-from tests.strategies import Limits, record_types
+from pbio_spark.testing.strategies import Limits, record_types
 
 P = Struct("p", (Field("x", FLOAT64), Field("s", STRING), Field("n", INT32, Notes(hidden=True))))
 P_ARROW = pa.struct([pa.field("x", pa.float64()), pa.field("s", pa.string())])

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import FieldLayout, Format, OptInfo, StructLayout
 from pbio_spark.formats.body.layouts import MAX_BODY, body_to_layouts, layouts_to_body
+from pbio_spark.testing.strategies import formats
 from tests.corpus import ffs_json
-from tests.strategies import formats
 
 LONG = bool(os.environ.get("PBIO_LONG"))
 

@@ -16,8 +16,8 @@ from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.formats_to_graph import formats_to_graph
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.store import MemoryStore
+from pbio_spark.testing.strategies import MACHINE_NAMES, formats
 from tests.morph.samples import NEW, OLD, TO_OLD, flat
-from tests.strategies import MACHINE_NAMES, formats
 
 
 @given(MACHINE_NAMES, MACHINE_NAMES, st.integers(0, 2))

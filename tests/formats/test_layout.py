@@ -41,8 +41,8 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.body.opt_info import Transform, transform_to_opt_info
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.machine import MACHINES
+from pbio_spark.testing.strategies import record_types
 from tests.corpus import ffs_json
-from tests.strategies import record_types
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "formats.json"
 

@@ -36,7 +36,7 @@ from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.merge import Symbols, merge
-from tests.strategies import Limits, record_types
+from pbio_spark.testing.strategies import Limits, record_types
 
 DECIMAL_BYTES = Array(CHAR, (16,))
 N = Field("n", INT32)

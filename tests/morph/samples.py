@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ecode.types import FLOAT64, INT32, STRING, Array, Basic, Field, Record, Struct, record
 from morph import Transform, TransformGraph
-from tests.strategies import Limits, record_types
+from pbio_spark.testing.strategies import Limits, record_types
 
 # Figures 4 to 6 of Morphable Messaging.
 OLD = record("MonitoringMsg", [Field(name, INT32) for name in ("avg_rqueue_length", "free_memory", "rx_tx_bytes")])

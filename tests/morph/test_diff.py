@@ -29,9 +29,9 @@ from ecode.types import (
 )
 from morph import MorphError, Policy, compare, diff, edit_script, map_fields, mismatch_ratio, weight
 from morph.comparison.convertible import SAME_KIND, field_fits
+from pbio_spark.testing.strategies import Limits, record_types
 from tests.morph.paper import by_the_paper
 from tests.morph.samples import NEW, OLD, flat, version_pairs
-from tests.strategies import Limits, record_types
 
 POINT = Struct("point", (Field("x", FLOAT64), Field("y", FLOAT64)))
 

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.testing.strategies import formats, same_values, values
 from pbio_spark.wire import FileWriter, Kind, Scanner, decode, encode, items_to_json, read_index, record_to_json
 from tests.corpus import ffs_files
-from tests.strategies import formats, same_values, values
 from tests.wire.samples import TREE, sample
 
 LONG = bool(os.environ.get("PBIO_LONG"))

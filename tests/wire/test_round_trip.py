@@ -9,8 +9,8 @@ import os
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from pbio_spark.testing.strategies import Limits, formats, same_values, values
 from pbio_spark.wire import FileWriter, Kind, Scanner, attribute, decode, encode, read_index, record_to_json
-from tests.strategies import Limits, formats, same_values, values
 from tests.wire.json_values import json_to_values
 
 EXAMPLES = 2000 if os.environ.get("PBIO_LONG") else 200

@@ -104,7 +104,8 @@ def _type(
             extents = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
             return Array(_type(draw, limits, depth - 1, in_place, behind, controls), tuple(extents))
         case "dynamic":
-            dims = draw(st.lists(st.sampled_from((*controls, 1, 2)), max_size=2))
+            extent: st.SearchStrategy[int | str] = st.sampled_from((*controls, 1, 2))
+            dims = draw(st.lists(extent, max_size=2))
             dims.insert(draw(st.integers(0, len(dims))), draw(st.sampled_from(controls)))
             return Array(_type(draw, limits, depth - 1, behind, behind, controls), tuple(dims))
         case "pointer":
@@ -182,8 +183,9 @@ class _Values:
 
     def target(self, type_: Type, extents: tuple[int, ...], owner: dict[str, Any], depth: int, shares: bool) -> Any:
         """What a pointer leads to; where pointers share, perhaps something that one has led to before."""
-        before = self.targets.setdefault((type_, extents), []) if shares else []
-        if before and self.draw(st.booleans()):
+        before: list[Any] = self.targets.setdefault((type_, extents), []) if shares else []
+        is_shared: bool = bool(before) and self.draw(st.booleans())
+        if is_shared:
             return self.draw(st.sampled_from(before))
         match type_:
             case Ref(name):
@@ -229,7 +231,7 @@ def basic_values(type_: Basic) -> st.SearchStrategy[Any]:
         case Kind.FLOAT if type_.size == 16:
             return st.binary(min_size=16, max_size=16)
         case Kind.FLOAT:
-            return st.floats(width=bits)
+            return st.floats(width=32 if bits == 32 else 64)
         case Kind.STRING:
             return st.none() | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=9)
 

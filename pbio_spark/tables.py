@@ -1,0 +1,356 @@
+"""Files without Spark: their records as rows and tables, with the options of the Spark data source.
+
+    read          files -> rows, one after the other
+    read_batches  files -> Arrow batches of one schema
+    read_arrow    files -> one Arrow table
+    read_formats  files -> the formats that they describe
+    open_writer   rows and tables -> a file
+
+What the data source does, these do: every version and machine becomes one schema, MaxMatch and E-code included. Options
+have the names and the values that they have in Spark (docs/options.md); a value may also be what its text stands for: a
+number, a record type, a list, a dict.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+import pyarrow as pa
+
+from ecode.suggest import did_you_mean
+from ecode.types import Record
+from pbio_spark.channels.publish.rows import rows_to_batch, with_row
+from pbio_spark.columns.encode.encoder import Encoder, format_to_encoder
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.written import writable
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.record_json import json_to_record, record_to_json
+from pbio_spark.formats.store import FolderStore
+from pbio_spark.paths import is_local, locate, trouble
+from pbio_spark.source.files.listing import list_files
+from pbio_spark.source.files.outlines import outline_files, outlines_to_formats
+from pbio_spark.source.files.planning import plan_partitions, scan_files, scan_to_schema
+from pbio_spark.source.files.splits import read_splits, scan_to_wanted
+from pbio_spark.source.options.options import Options, Scope, machine_of, option_name
+from pbio_spark.source.options.parse import parse_options
+from pbio_spark.source.query.request import is_request
+from pbio_spark.source.write.write_format import formats_to_write
+from pbio_spark.wire import FileWriter
+
+Path: TypeAlias = "str | os.PathLike[str]"
+RecordType: TypeAlias = "Format | Record | pa.Schema | Mapping[str, Any] | str"
+"""What a file's records can be described by; a string or a mapping is the JSON of a record type."""
+
+_PENDING = 1000
+"""How many rows wait until they are encoded together: one alone costs as much as hundreds."""
+
+_DECIDED_BY_A_FORMAT = ("machine", "byte_order", "pointer_size", "nulls", "format_name", "transforms", "write_format")
+_OF_ONE_FILE = (*_DECIDED_BY_A_FORMAT, "null_value", "format_store")
+
+
+def read(paths: Path | Sequence[Path], **options: Any) -> Iterator[dict[str, Any]]:
+    """The records of files, one after the other, as dicts of Python values.
+
+    Args:
+        paths: files, folders or globs, or several of them.
+        options: as for `read_batches`, `schema` and `columns` included.
+
+    Raises what `read_batches` raises.
+
+    >>> import tempfile, pbio_spark as pbio
+    >>> path = tempfile.mkdtemp() + "/loads.ffs"
+    >>> with pbio.open_writer(path, {"Load": {"host": "string", "load": "float64"}}) as loads:
+    ...     loads.write({"host": "a", "load": 0.5})
+    >>> list(pbio.read(path))
+    [{'host': 'a', 'load': 0.5}]
+    """
+    for batch in read_batches(paths, **options):
+        yield from batch.to_pylist()
+
+
+def read_arrow(paths: Path | Sequence[Path], **options: Any) -> pa.Table:
+    """The records of files as one Arrow table. Takes and raises what `read_batches` does."""
+    return read_batches(paths, **options).read_all()
+
+
+def read_batches(
+    paths: Path | Sequence[Path],
+    *,
+    schema: pa.Schema | None = None,
+    columns: Iterable[str] | None = None,
+    **options: Any,
+) -> pa.RecordBatchReader:
+    """The records of files as Arrow batches of one schema. Only the batch that is being looked at is in memory.
+
+    Args:
+        paths: files, folders or globs, or several of them.
+        schema: the columns that are wanted, with their types, as `.schema(...)` in Spark.
+        columns: the names of those that are wanted, with the types that they have.
+        options: of the data source for reading, such as `filter`, `readerFormat`, `mode`, `metadataColumn`.
+
+    Raises:
+        PbioError: PBIO_UNKNOWN_OPTION, PBIO_BAD_OPTION, PBIO_UNKNOWN_COLUMN, PBIO_PATH_NOT_FOUND, PBIO_SEVERAL_FORMATS,
+            PBIO_UNFILLED and the other errors of planning at once; those of records when their batch is read.
+    """
+    parsed = parse_options(options_to_strings(options), Scope.READ)
+    listed = _listed(paths)
+    if parsed.reads_channels:
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            "channels are not files",
+            file=listed[0],
+            hint="pbio_spark.ChannelSpace.open(path).channel(name).subscribe(...) reads them",
+        )
+    if schema is not None and columns is not None:
+        raise PbioError("PBIO_BAD_OPTION", "schema and columns both say what is wanted", hint="give one of them")
+    if schema is not None and not isinstance(schema, pa.Schema):
+        reason = f"schema is a {type(schema).__name__}, not a pyarrow.Schema"
+        raise PbioError("PBIO_BAD_OPTION", reason, hint="name the columns alone with columns=[...]")
+    scan = scan_files(listed, parsed, all_formats=schema is None or is_request(parsed))
+    chosen = _chosen(scan_to_schema(scan), columns) if schema is None else schema
+    wanted = scan_to_wanted(scan, chosen, is_projection=schema is not None)
+    partitions = plan_partitions(scan.files, scan.outlines, parsed)
+    batches = read_splits(wanted, [split for splits in partitions for split in splits], parsed)
+    return pa.RecordBatchReader.from_batches(chosen, batches)
+
+
+def read_formats(paths: Path | Sequence[Path]) -> list[Format]:
+    """The formats that files describe, in the order in which they are met. Raises PBIO_PATH_NOT_FOUND, PBIO_NOT_FFS."""
+    options = Options()
+    return list(outlines_to_formats(outline_files(list_files(_listed(paths), options), options, all_formats=True)))
+
+
+def open_writer(
+    path: Path,
+    type: RecordType,  # noqa: A002
+    *,
+    append: bool = False,
+    indexed: bool = False,
+    beside: Iterable[Format] = (),
+    **options: Any,
+) -> RecordWriter:
+    """A file to write records to; a context manager.
+
+    Args:
+        path: of the file, which is made or, without `append`, replaced.
+        type: of the records: a record type or its JSON, an Arrow schema, or the format itself.
+        append: continue the file, if it is there; on the local disk.
+        indexed: interleave FFS's index blocks.
+        beside: formats that the file describes too, such as those that a format's transforms lead to.
+        options: of the data source for writing, where they concern one file: `machine`, `nullValue`, `formatStore`;
+            for an Arrow schema also `nulls`, `formatName`, `transforms`, `writeFormat`.
+
+    Raises:
+        PbioError: PBIO_UNKNOWN_OPTION, PBIO_BAD_OPTION, PBIO_UNSUPPORTED_TYPE, PBIO_BAD_TYPE, PBIO_BAD_NAME,
+            PBIO_CANNOT_APPEND, and what the file system refuses.
+    """
+    given = options_to_strings(options)
+    parsed = parse_options(given, Scope.WRITE)
+    allowed = [option_name(name) for name in _OF_ONE_FILE]
+    for name in given:
+        if name.lower() not in (one.lower() for one in allowed):
+            reason = f"option {name!r} means nothing to one file"
+            raise PbioError("PBIO_BAD_OPTION", reason, file=os.fspath(path), hint=f"of use are {', '.join(allowed)}")
+    if isinstance(type, pa.Schema):
+        form, *priors = formats_to_write(parsed, type, None)
+    else:
+        form, priors = _format_of(type, parsed, given), []
+    if parsed.format_store is not None:
+        FolderStore(parsed.format_store).put(form)
+    file = _open(path, append=append, indexed=indexed)
+    for one in (form, *priors, *beside):
+        file.describe(one)
+    file.flush()
+    return RecordWriter(form, file, parsed)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Rows that wait to be encoded, and how many came before them."""
+
+    rows: list[Mapping[str, Any]]
+    before: int = 0
+
+
+class RecordWriter:
+    """A file of records of one format being written. Made by `open_writer`.
+
+    Attributes:
+        format: of its records.
+    """
+
+    def __init__(self, format: Format, file: FileWriter, options: Options) -> None:  # noqa: A002
+        self.format = format
+        self._file = file
+        self._null_value = options.null_value
+        self._encoders: dict[pa.Schema, Encoder] = {}
+        self._pending = _Pending([])
+
+    def write(self, rows: Mapping[str, Any] | Iterable[Mapping[str, Any]] | pa.Table | pa.RecordBatch) -> None:
+        """Write a row, several rows, or the rows of a table. A row that leaves out a field says null.
+
+        Raises PBIO_UNKNOWN_COLUMN, PBIO_BAD_VALUE, PBIO_CANNOT_BE_NULL, with the number of the row since the writer
+        was opened: here, or in `flush` or `close`, for rows wait until some hundreds are encoded together.
+        """
+        if isinstance(rows, pa.Table | pa.RecordBatch):
+            self.flush()
+            self._encode(rows_to_batch(rows, None))
+            self._pending.before += rows.num_rows
+            return
+        for row in (rows,) if isinstance(rows, Mapping) else rows:
+            self._pending.rows.append(row)
+            if len(self._pending.rows) >= _PENDING:
+                self._encode_pending()
+
+    def comment(self, text: str) -> None:
+        """Write a comment, after the rows so far. Raises PBIO_BAD_VALUE."""
+        self._encode_pending()
+        self._file.comment(text)
+
+    def flush(self) -> None:
+        """Write the rows that wait, and hand everything to the file system. Raises what `write` raises."""
+        self._encode_pending()
+        self._file.flush()
+
+    def close(self) -> None:
+        """Write the rows that wait, and close the file. Raises what `write` raises, after closing."""
+        try:
+            self._encode_pending()
+        finally:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _encode_pending(self) -> None:
+        pending, self._pending = self._pending, _Pending([], self._pending.before + len(self._pending.rows))
+        if not pending.rows:
+            return
+        try:
+            self._encode(rows_to_batch(pending.rows, self.format))
+        except PbioError:
+            # Which one it is, and all before it.
+            for number, row in enumerate(pending.rows, pending.before):
+                try:
+                    self._encode(rows_to_batch([row], self.format))
+                except PbioError as refused:
+                    error = with_row(refused, [row])
+                    error.reason = f"row {number}: {error.reason.removeprefix('row 0: ')}"
+                    raise error from None
+            raise
+
+    def _encode(self, batch: pa.RecordBatch) -> None:
+        encoder = self._encoders.get(batch.schema)
+        if encoder is None:
+            encoder = format_to_encoder(self.format, batch.schema, null_value=self._null_value).checked()
+            self._encoders[batch.schema] = encoder
+        encoded = encoder.encode(batch)
+        data, ends = memoryview(encoded.buffer), encoded.offsets.tolist()
+        for start, end in pairwise(ends):
+            self._file.data(self.format, bytes(data[start:end]))
+
+
+def options_to_strings(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options as Spark would hand them over; None counts as not given. Raises PBIO_BAD_OPTION."""
+    return {name: _option_to_string(name, value) for name, value in options.items() if value is not None}
+
+
+def _option_to_string(name: str, value: Any) -> str:
+    match value:
+        case str():
+            return value
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return repr(value)
+        case bytes():
+            return value.hex()
+        case datetime():
+            return value.isoformat()
+        case Record():
+            return record_to_json(value)
+        case Format():
+            return value.id.hex() if name.lower() != "formatname" else value.name
+        case FolderStore():
+            return value.root
+        case os.PathLike():
+            return str(os.fspath(value))
+        case Mapping() | list() | tuple():
+            try:
+                return json.dumps(value, default=lambda part: _option_to_string(name, part))
+            except (TypeError, ValueError) as error:
+                raise PbioError("PBIO_BAD_OPTION", f"option {name!r} cannot be put as JSON: {error}") from None
+    reason = f"option {name!r} cannot be a {type(value).__name__}"
+    raise PbioError("PBIO_BAD_OPTION", reason, hint="give what docs/options.md says, as a string")
+
+
+def _listed(paths: Path | Sequence[Path]) -> tuple[str, ...]:
+    found: list[Any] = [paths]
+    if isinstance(paths, Iterable) and not isinstance(paths, str | os.PathLike):
+        found = list(paths)
+    for path in found:
+        if not isinstance(path, str | os.PathLike):
+            raise PbioError("PBIO_BAD_PATH", f"a path cannot be a {type(path).__name__}", hint="give a str or a Path")
+    if not found:
+        raise PbioError("PBIO_NO_PATH", "no path was given", hint="name a file or a folder")
+    return tuple(os.fspath(path) for path in found)
+
+
+def _chosen(schema: pa.Schema, columns: Iterable[str] | None) -> pa.Schema:
+    if columns is None:
+        return schema
+    if isinstance(columns, str):
+        raise PbioError("PBIO_BAD_OPTION", "columns is a string", hint=f"give a list: [{columns!r}]")
+    names = list(columns)
+    for name in names:
+        if name not in schema.names:
+            hint = did_you_mean(str(name), schema.names) or f"the columns are {', '.join(schema.names)}"
+            raise PbioError("PBIO_UNKNOWN_COLUMN", f"there is no column {name!r}", hint=hint)
+    return pa.schema([schema.field(name) for name in dict.fromkeys(names)])
+
+
+def _format_of(type_: RecordType, options: Options, given: Mapping[str, str]) -> Format:
+    decided = _DECIDED_BY_A_FORMAT if isinstance(type_, Format) else _DECIDED_BY_A_FORMAT[3:]
+    for name in decided:
+        if option_name(name).lower() in (one.lower() for one in given):
+            reason = f"option {option_name(name)!r} means nothing beside a {type(type_).__name__}, which decides that"
+            raise PbioError("PBIO_BAD_OPTION", reason, hint="leave it out, or give an Arrow schema")
+    if isinstance(type_, Format):
+        return type_
+    if isinstance(type_, str | Mapping):
+        type_ = json_to_record(type_)
+    if not isinstance(type_, Record):
+        raise PbioError(
+            "PBIO_BAD_TYPE",
+            f"{str(type_)[:80]!r} is not a type of records",
+            hint="give a Record, a Format, an Arrow schema, or JSON such as {'Load': {'load': 'float64'}}",
+        )
+    return record_to_format(writable(type_), machine_of(options))
+
+
+def _open(path: Path, *, append: bool, indexed: bool) -> FileWriter:
+    fs, target = locate(path)
+    if append and not is_local(fs):
+        hint = "write another file beside it: readers take a folder"
+        raise PbioError("PBIO_CANNOT_APPEND", "only files on the local disk can grow", file=os.fspath(path), hint=hint)
+    try:
+        with trouble(fs, target):
+            if is_local(fs):
+                return FileWriter(target, indexed=indexed, append=append and os.path.exists(target))
+            return FileWriter(fs.open(target, "wb"), indexed=indexed, owned=True)
+    except FileNotFoundError:
+        reason, hint = "the folder of the file is not there", "make it first"
+        raise PbioError("PBIO_PATH_NOT_FOUND", reason, file=os.fspath(path), hint=hint) from None

@@ -27,7 +27,7 @@ from ecode.types import FLOAT64, INT32, INT64, STRING, Field, record
 from pbio_spark.channels import ChannelSpace, Columns, Position, Submission
 from pbio_spark.channels.commits.entries import Data, DataFile, Entry, entry_to_json
 from pbio_spark.channels.commits.groups import Group, Groups
-from pbio_spark.channels.log.log import entry_name
+from pbio_spark.channels.log.layout import commit_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -190,7 +190,7 @@ def lengthen(space: ChannelSpace, commits: int) -> None:
         made = Entry(
             space.id, f"{state.version:032x}", state.time, Data(state.control, (DataFile(file.path, file.bytes),), own)
         )
-        Path(space.folder.path(entry_name(state.version + 1))).write_bytes(entry_to_json(made))
+        Path(space.folder.path(commit_path(state.version + 1))).write_bytes(entry_to_json(made))
         state.apply(made)
         if state.version % 100 == 0:
             history.checkpoint()

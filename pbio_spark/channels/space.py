@@ -1,11 +1,4 @@
-"""`ChannelSpace`: what programs hold in their hands.
-
-<root>/_space.json       what makes the folder a channel space
-<root>/_formats/<ID>     bodies, written before their first use
-<root>/_log/             commits
-<root>/_subscribers/     how far named subscribers came
-<root>/data/<ID>.pbio    events, in FFS files that never change
-"""
+"""`ChannelSpace`: what programs hold in their hands."""
 
 from __future__ import annotations
 

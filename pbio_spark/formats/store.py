@@ -16,7 +16,11 @@ from pbio_spark.formats.body.layouts import MAX_BODY
 from pbio_spark.formats.format import Format
 from pbio_spark.paths import locate, move_file, trouble
 
-_NAME = re.compile(r"(?:[0-9a-f]{2}){8}|(?:[0-9a-f]{2}){10}|(?:[0-9a-f]{2}){12}")
+FORMATS = "_formats"
+"""The folder below a root that holds the bodies."""
+
+FORMAT_NAME = re.compile(r"(?:[0-9a-f]{2}){8}|(?:[0-9a-f]{2}){10}|(?:[0-9a-f]{2}){12}")
+"""The name of a body's file: the format's ID."""
 
 
 class FormatStore(Protocol):
@@ -75,7 +79,7 @@ class FolderStore:
         self.root = os.fspath(root)
         # What a file system remembers of a folder hides what others have put there since.
         self._fs, path = locate(root, **{**storage_options, "use_listings_cache": False})
-        self._folder = f"{path.rstrip('/')}/_formats"
+        self._folder = f"{path.rstrip('/')}/{FORMATS}"
         self._is_local = isinstance(self._fs, LocalFileSystem)
         self._known = MemoryStore()
 
@@ -99,7 +103,7 @@ class FolderStore:
         except FileNotFoundError:
             return
         for name in sorted(path.rpartition("/")[2] for path in paths):
-            found = self.get(bytes.fromhex(name)) if _NAME.fullmatch(name) else None
+            found = self.get(bytes.fromhex(name)) if FORMAT_NAME.fullmatch(name) else None
             if found is not None:
                 yield found
 
@@ -107,7 +111,7 @@ class FolderStore:
         return f"{self._folder}/{format_id.hex()}"
 
     def _load(self, format_id: bytes) -> Format | None:
-        if not _NAME.fullmatch(format_id.hex()):
+        if not FORMAT_NAME.fullmatch(format_id.hex()):
             return None  # of no length that an ID may have
         path = self._path(format_id)
         try:

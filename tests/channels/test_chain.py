@@ -13,7 +13,8 @@ import pytest
 from pbio_spark.channels import ChannelSpace, Event
 from pbio_spark.channels.commits.chain import digest_of
 from pbio_spark.channels.log import history
-from pbio_spark.channels.log.log import FolderLog, entry_name
+from pbio_spark.channels.log.layout import commit_path
+from pbio_spark.channels.log.log import FolderLog
 from pbio_spark.channels.upkeep.check import problems
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, again, everything, values
@@ -35,7 +36,7 @@ def filled(space: ChannelSpace) -> ChannelSpace:
 
 
 def entry(space: ChannelSpace, version: int) -> Path:
-    return Path(space.root) / entry_name(version)
+    return Path(space.root) / commit_path(version)
 
 
 def numbers(space: ChannelSpace) -> list[int]:
@@ -75,7 +76,7 @@ def test_a_lost_commit_is_told_to_who_comes_and_nothing_is_written(space: Channe
         assert all_files(space) == before
         assert list(problems(again(space)))
         for version in lost:
-            entry(space, version).write_bytes(sound[entry_name(version)])
+            entry(space, version).write_bytes(sound[commit_path(version)])
 
 
 def test_nothing_is_written_into_a_hole_by_who_was_there_before_it(

@@ -19,7 +19,8 @@ import pytest
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.channels.log import folds, history
 from pbio_spark.channels.log.folds import Fold, bytes_to_fold, fold_to_bytes
-from pbio_spark.channels.log.log import FolderLog, entry_name
+from pbio_spark.channels.log.layout import commit_path
+from pbio_spark.channels.log.log import FolderLog
 from pbio_spark.channels.upkeep import folding
 from pbio_spark.channels.upkeep.check import problems
 from pbio_spark.channels.upkeep.folding import make_folds
@@ -236,7 +237,7 @@ def test_a_fold_that_was_lost_or_replaced_is_noticed(tmp_path: Path, space: Chan
 
 
 def test_a_damaged_log_is_not_folded(full: ChannelSpace) -> None:
-    path = Path(full.root) / entry_name(20)
+    path = Path(full.root) / commit_path(20)
     path.write_bytes(path.read_bytes().replace(b'"time":1', b'"time": 1'))
     with pytest.raises(PbioError, match="PBIO_BAD_LOG"):
         again(full).vacuum(linger=NOW)

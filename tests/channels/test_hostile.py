@@ -17,7 +17,7 @@ import pytest
 
 from ecode.types import FLOAT64, INT32, Array, Field, Ref, Struct, record
 from pbio_spark.channels import Channel, ChannelSpace, Columns, Position, Submission
-from pbio_spark.channels.log.log import entry_name
+from pbio_spark.channels.log.layout import commit_path
 from pbio_spark.channels.upkeep.check import problems
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, again, everything, values
@@ -181,7 +181,7 @@ def test_only_files_of_the_space_itself_are_read(counts: Channel, replace: Calla
 
 def test_a_text_among_numbers_needs_no_memory(counts: Channel) -> None:
     counts.submit({"n": 1})
-    path = Path(counts.space.root, entry_name(2))
+    path = Path(counts.space.root, commit_path(2))
     said = json.loads(path.read_bytes())
     groups = said["data"]["groups"]
     said["data"]["groups"] = {name: [0] * 50_000 for name in groups if name != "formats"} | {
@@ -218,7 +218,7 @@ def test_a_checkpoint_that_contradicts_itself_is_left_aside(counts: Channel, col
 
 
 def change(space: ChannelSpace, version: int, how: Callable[[dict[str, Any]], object]) -> None:
-    path = Path(space.root, entry_name(version))
+    path = Path(space.root, commit_path(version))
     said = json.loads(path.read_bytes())
     how(said)
     path.write_text(json.dumps(said))
@@ -227,7 +227,7 @@ def change(space: ChannelSpace, version: int, how: Callable[[dict[str, Any]], ob
 def test_a_lost_commit_is_not_the_end_of_the_log(counts: Channel) -> None:
     counts.submit({"n": 1})
     counts.submit({"n": 2})
-    Path(counts.space.root, entry_name(2)).unlink()
+    Path(counts.space.root, commit_path(2)).unlink()
     with pytest.raises(PbioError, match="the commit 2 is missing, but there is 3"):
         again(counts.space).channel("counts")
 
@@ -236,7 +236,7 @@ def test_a_commit_or_a_file_that_is_there_twice(counts: Channel) -> None:
     space = counts.space
     counts.submit({"n": 1})
     counts.submit({"n": 2})
-    first, second = (Path(space.root, entry_name(version)) for version in (2, 3))
+    first, second = (Path(space.root, commit_path(version)) for version in (2, 3))
     there = json.loads(first.read_bytes())["data"]["files"]
     kept = second.read_bytes()
     change(space, 3, lambda said: said["data"].update(files=there))

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from ecode.suggest import did_you_mean
+from pbio_spark.channels.log.layout import FORMAT_NAME, is_data_path, is_groups_path, is_numbers_path
 from pbio_spark.channels.position import Position
 from pbio_spark.errors import PbioError
 
@@ -22,8 +23,6 @@ LARGEST = 2**61
 EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 """The first and the last moment that has a date, in microseconds since 1970 UTC: of the years 1 to 9999."""
 
-_DATA_NAME = re.compile(r"data/[0-9a-f]{32}\.pbio")
-_BESIDE_NAME = re.compile(r"_log/[0-9a-f]{32}\.(groups|numbers)")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _LONGEST_NAME = 200
 _HALVES = re.compile("[\ud800-\udfff]")
@@ -78,15 +77,22 @@ def a_time(said: Any) -> int:
 
 def a_path(said: Any) -> str:
     """The path of a data file. One that leads out of the space must not be followed."""
-    if not isinstance(said, str) or not _DATA_NAME.fullmatch(said):
+    if not isinstance(said, str) or not is_data_path(said):
         bad(f"{str(said)[:80]!r} is not a data file of a space")
     return said
 
 
-def a_directory(said: Any, kind: str = "groups") -> str:
-    """The path of a directory of groups, or of what else lies beside the log."""
-    if not isinstance(said, str) or not (found := _BESIDE_NAME.fullmatch(said)) or found[1] != kind:
-        bad(f"{str(said)[:80]!r} is not a directory of a space")
+def a_groups_path(said: Any) -> str:
+    """The path of a file that has the groups of a commit."""
+    if not isinstance(said, str) or not is_groups_path(said):
+        bad(f"{str(said)[:80]!r} is not the path of a commit's groups")
+    return said
+
+
+def a_numbers_path(said: Any) -> str:
+    """The path of a file that has the numbers of single events."""
+    if not isinstance(said, str) or not is_numbers_path(said):
+        bad(f"{str(said)[:80]!r} is not the path of numbers of events")
     return said
 
 
@@ -104,7 +110,7 @@ def a_keep(said: Any) -> Keep:
 
 
 def a_format(said: Any) -> str:
-    if not isinstance(said, str) or not re.fullmatch(r"(?:[0-9a-f]{2}){8,12}", said):
+    if not isinstance(said, str) or not FORMAT_NAME.fullmatch(said):
         bad(f"{str(said)[:40]!r} is no ID of a format")
     return said
 

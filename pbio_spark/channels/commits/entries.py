@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -14,12 +14,13 @@ from pbio_spark.channels.commits.checked import (
     LARGEST,
     Keep,
     a_digest,
-    a_directory,
     a_format,
+    a_groups_path,
     a_keep,
     a_list,
     a_name,
     a_number,
+    a_numbers_path,
     a_path,
     a_position,
     a_text,
@@ -315,8 +316,8 @@ def _data(body: Mapping[str, Any], version: int) -> Data:
     files = tuple(_file(file) for file in a_list(body.get("files")))
     if len({file.path for file in files}) < len(files):
         bad("a data file is named twice")
-    directory = _beside(body.get("directory"), "groups")
-    numbers = _beside(body.get("numbers"), "numbers")
+    directory = _beside(body.get("directory"), a_groups_path)
+    numbers = _beside(body.get("numbers"), a_numbers_path)
     groups = Groups() if directory is not None else json_to_groups(body.get("groups"), sizes_of(files), version)
     said = body.get("transaction")
     transaction = None if said is None else _json_to_transaction(said, version)
@@ -326,12 +327,12 @@ def _data(body: Mapping[str, Any], version: int) -> Data:
     return Data(control, files, groups, transaction, refused, directory, numbers)
 
 
-def _beside(said: Any, kind: str) -> DataFile | None:
+def _beside(said: Any, a_path: Callable[[Any], str]) -> DataFile | None:
     """A file beside the log, if there is one."""
     if said is None:
         return None
     path, size = a_list(said, 2)
-    return DataFile(a_directory(path, kind), a_number(size, most=LARGEST))
+    return DataFile(a_path(path), a_number(size, most=LARGEST))
 
 
 def _trim(said: Sequence[Any], version: int) -> Trim:

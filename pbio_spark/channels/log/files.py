@@ -8,14 +8,13 @@ there, two writers could both believe that they were first.
 from __future__ import annotations
 
 import os
-import re
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fsspec.implementations.local import LocalFileSystem
 
+from pbio_spark.channels.log.layout import FOLDERS, is_own, is_temporary, name_of, new_temporary_path
 from pbio_spark.disk import create_file, definite, open_file, refusals, replace_file, sync_folder, uncertain
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import locate, trouble
@@ -29,14 +28,6 @@ T = TypeVar("T")
 CONDITIONAL = {"s3", "s3a", "memory"}
 """Protocols whose file systems create a file only if there is none, in one step. That of memory does so for the threads
 of one process."""
-
-_OWN = {
-    "data": re.compile(r"[0-9a-f]{32}\.pbio"),
-    "_log": re.compile(r"\d{20}(\.json|\.checkpoint|-\d{20}\.fold)|[0-9a-f]{32}\.(groups|numbers)|_newest"),
-    "_formats": re.compile(r"([0-9a-f]{2}){8,12}"),
-    "_subscribers": re.compile(r"\d+-[0-9a-f]{32}\.(json|missing)"),
-}
-"""The names that programs give to files, by the folder of a space that they are in."""
 
 
 class Folder:
@@ -129,7 +120,7 @@ class Folder:
 
     def now(self) -> float:
         """The time that a file written now has: the store's own, which need not be that of this machine's clock."""
-        name = f"_log/.{uuid.uuid4().hex}.tmp"
+        name = new_temporary_path()
         with definite():
             self.replace(name, b"")
         try:
@@ -139,17 +130,15 @@ class Folder:
 
     def strangers(self) -> list[str]:
         """The files in the folders of a space that are no part of it: nobody reads or removes them."""
-        return [f"{sub}/{name}" for sub, own in _OWN.items() for name in self.names(sub) if not own.fullmatch(name)]
+        return [f"{sub}/{name}" for sub in FOLDERS for name in self.names(sub) if not is_own(sub, name)]
 
     def names(self, folder: str, *, temporary: bool = False) -> list[str]:
         """The names in a folder (`""`: this one), sorted: of whole files, or of those that are still being written."""
         found: list[str] = []
         with suppress(FileNotFoundError), self._asking(folder):
             found = self._fs.ls(self.path(folder), detail=False)
-        names = (
-            path.rpartition("/")[2] for each in found if (path := each.rstrip("/")) != self.path(folder).rstrip("/")
-        )
-        return sorted(name for name in names if name.startswith(".") is temporary)
+        names = (name_of(path) for each in found if (path := each.rstrip("/")) != self.path(folder).rstrip("/"))
+        return sorted(name for name in names if is_temporary(name) is temporary)
 
     def create(self, name: str, data: bytes | Sequence[Any]) -> bool:
         """Create a file and bring it to the disk, unless it exists: False then, and nothing has changed.

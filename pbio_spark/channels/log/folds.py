@@ -1,7 +1,5 @@
 """Old commits in blocks: one file has the texts of many, so that the listing of a log stays short (decision 10).
 
-_log/00000000000000000001-00000000000000000100.fold
-
 A fold is a line of JSON that says how long each text is, then the texts as they were. It always has the same commits, a
 hundred or ten thousand, so everyone who makes it makes the same. The commits' own files, and folds of a hundred, go
 when a fold that has them is on the disk: whoever does not find a commit's own file looks for the smaller fold, then for
@@ -19,6 +17,7 @@ from threading import RLock
 from pbio_spark.channels.commits.chain import digest_of
 from pbio_spark.channels.commits.checked import a_digest, a_list, a_number, bad, parse
 from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.log.layout import fold_path
 from pbio_spark.errors import PbioError
 
 SIZES = (100, 10_000)
@@ -105,11 +104,6 @@ def bytes_to_fold(data: bytes, first: int, count: int) -> Fold:
     return fold
 
 
-def fold_name(first: int, count: int) -> str:
-    """The path of a fold below the root of its space."""
-    return f"_log/{first:020}-{first + count - 1:020}.fold"
-
-
 def firsts(last: int, size: int) -> Iterator[int]:
     """The first versions of the folds of a size whose commits are all there, if `last` is the last one."""
     return iter(range(1, last - size + 2, size))
@@ -135,7 +129,7 @@ class Folds:
 
     def read(self, first: int, size: int) -> Fold | None:
         """The fold of so many commits from a version on, as it is now."""
-        name = fold_name(first, size)
+        name = fold_path(first, size)
         data = self._folder.read(name, LONGEST_FOLD)
         if data is None:
             return None

@@ -26,7 +26,8 @@ from pbio_spark.channels.commits.entries import (
 from pbio_spark.channels.commits.groups import Group, Groups, Int64s, bound, groups_to_json, json_to_groups, set_aside
 from pbio_spark.channels.log.blocks import Block, fold_to_block
 from pbio_spark.channels.log.folds import Fold, prior_of
-from pbio_spark.channels.log.log import AGAIN, Log, entry_name
+from pbio_spark.channels.log.layout import commit_path, new_groups_path, new_numbers_path
+from pbio_spark.channels.log.log import AGAIN, Log
 from pbio_spark.channels.log.state import State, json_to_state, state_to_json
 from pbio_spark.channels.position import Position
 from pbio_spark.disk import UNKNOWN
@@ -105,7 +106,7 @@ class History:
                 self._log.spans()
                 if self._log.fold(version) is not None:
                     return self.entry(version)
-            raise error.at(file=entry_name(version)) from None
+            raise error.at(file=commit_path(version)) from None
 
     def _entry(self, version: int) -> Entry | None:
         data = self.text(version)
@@ -226,13 +227,13 @@ class History:
         own = (*data.groups.sequences.values(), *data.groups.event_times.values())
         if sum(map(len, own)) > MOST_NUMBERS:
             groups, values = set_aside(data.groups)
-            numbers = DataFile(f"_log/{uuid.uuid4().hex}.numbers", 8 * sum(map(len, values)))
+            numbers = DataFile(new_numbers_path(), 8 * sum(map(len, values)))
             self._log.attach_numbers(numbers.path, values)
             data = replace(data, groups=groups, numbers=numbers)
         said = json.dumps(groups_to_json(data.groups), separators=(",", ":")).encode()
         if len(said) <= LONGEST_GROUPS:
             return data
-        path = f"_log/{uuid.uuid4().hex}.groups"
+        path = new_groups_path()
         self._log.attach(path, said)
         return replace(data, directory=DataFile(path, len(said)))
 
@@ -247,7 +248,7 @@ class History:
                 try:
                     self.state.apply(self.filled(entry))
                 except PbioError as error:
-                    raise error.at(file=entry_name(self.state.version + 1)) from None
+                    raise error.at(file=commit_path(self.state.version + 1)) from None
             return self.state
 
     def check_end(self, version: int, *, now: bool = False) -> bool:
@@ -504,6 +505,6 @@ def _lost(version: int, later: int) -> PbioError:
     return PbioError(
         "PBIO_BAD_LOG",
         said if version < later else f"the commit {version} is gone",
-        file=entry_name(version),
+        file=commit_path(version),
         hint="put the file back from a copy of the space; `pbio space verify` says what else is wrong with it",
     )

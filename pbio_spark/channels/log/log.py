@@ -1,12 +1,4 @@
-"""The log: commits by number, each appended once, and checkpoints of what they add up to.
-
-_log/00000000000000000012.json         one commit
-_log/00000000000000000100.checkpoint   the state after a commit
-_log/<first>-<last>.fold               many old commits in one file; see `folds`
-_log/<ID>.numbers                      sequence numbers and times of single events, if they are many: int64
-_log/<ID>.groups                       where the events of a commit lie, if that is long
-_log/_newest                           the number of some late checkpoint: a hint, which may be old or missing
-"""
+"""The log: commits by number, each appended once, and checkpoints of what they add up to."""
 
 from __future__ import annotations
 
@@ -20,7 +12,17 @@ import numpy as np
 from pbio_spark.channels.commits.groups import Int64s
 from pbio_spark.channels.log import folds
 from pbio_spark.channels.log.files import Folder
-from pbio_spark.channels.log.folds import Fold, Folds, fold_name
+from pbio_spark.channels.log.folds import Fold, Folds
+from pbio_spark.channels.log.layout import (
+    LOG,
+    NEWEST,
+    checkpoint_path,
+    commit_path,
+    fold_path,
+    name_to_checkpoint,
+    name_to_commit,
+    name_to_fold,
+)
 from pbio_spark.disk import UNKNOWN
 from pbio_spark.errors import PbioError
 
@@ -36,10 +38,6 @@ AGAIN = (
 )
 
 LONGEST_ATTACHMENT = 256 << 20
-
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint")
-_COMMIT = re.compile(r"(\d{20})\.json")
-_FOLD = re.compile(r"(\d{20})-(\d{20})\.fold")
 
 
 class Log(Protocol):
@@ -99,7 +97,7 @@ class Log(Protocol):
 
 
 class FolderLog:
-    """A log in the folder `_log` of a channel space."""
+    """A log in the folder of a channel space."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -115,7 +113,7 @@ class FolderLog:
         if len(entry) > LONGEST_ENTRY:
             raise PbioError("PBIO_BAD_VALUE", f"a commit of {len(entry)} bytes", hint="publish fewer events at once")
         # A reply that was lost is not a race that was lost: what stands there may be ours.
-        name = entry_name(version)
+        name = commit_path(version)
         try:
             if self._folder.create(name, entry):
                 return True
@@ -144,23 +142,23 @@ class FolderLog:
         ) from cause
 
     def read(self, version: int) -> bytes | None:
-        return self._checked(entry_name(version))
+        return self._checked(commit_path(version))
 
     def now(self) -> int:
         return int(self._folder.now() * 1e6)
 
     def stands(self, version: int) -> bool:
-        return self._folder.size(entry_name(version)) is not None
+        return self._folder.size(commit_path(version)) is not None
 
     def fold(self, version: int) -> Fold | None:
         return self._folds.find(version) if version <= self._folded else None
 
     def withdraw(self, version: int) -> None:
         with suppress(PbioError):
-            self._folder.remove(entry_name(version))
+            self._folder.remove(commit_path(version))
 
     def modified(self, version: int) -> int:
-        names = [entry_name(version), *(fold_name((version - 1) // size * size + 1, size) for size in folds.SIZES)]
+        names = [commit_path(version), *(fold_path((version - 1) // size * size + 1, size) for size in folds.SIZES)]
         for name in names:
             with suppress(FileNotFoundError):
                 return int(self._folder.modified(name) * 1e6)
@@ -185,9 +183,9 @@ class FolderLog:
         return self._folder.read(name, LONGEST_ATTACHMENT)
 
     def spans(self) -> list[tuple[int, int]]:
-        names = self._folder.names("_log")
-        folded = [(int(found[1]), int(found[2])) for name in names if (found := _FOLD.fullmatch(name))]
-        commits = [int(found[1]) for name in names if (found := _COMMIT.fullmatch(name))]
+        names = self._folder.names(LOG)
+        folded = [span for name in names if (span := name_to_fold(name)) is not None]
+        commits = [version for name in names if (version := name_to_commit(name)) is not None]
         spans: list[tuple[int, int]] = []
         for first, last in sorted([*folded, *((version, version) for version in commits)]):
             if spans and first <= spans[-1][1] + 1:
@@ -200,34 +198,23 @@ class FolderLog:
     def checkpoint(self, version: int, state: bytes) -> None:
         if len(state) > LONGEST_CHECKPOINT:
             raise PbioError("PBIO_BAD_VALUE", f"a checkpoint of {len(state)} bytes")
-        if self._folder.create(_checkpoint_name(version), state):
-            self._folder.replace("_log/_newest", str(version).encode())
+        if self._folder.create(checkpoint_path(version), state):
+            self._folder.replace(NEWEST, str(version).encode())
 
     def checkpoints(self) -> Iterator[tuple[int, bytes]]:
-        hint = self._folder.read("_log/_newest", 20) or b""
+        hint = self._folder.read(NEWEST, 20) or b""
         if re.fullmatch(rb"[1-9]\d{0,18}", hint) and (state := self._state(int(hint))) is not None:
             yield int(hint), state
-        for version in reversed(self._numbers(_CHECKPOINT)):
-            if (state := self._state(version)) is not None:
+        versions = [name_to_checkpoint(name) for name in reversed(self._folder.names(LOG))]
+        for version in versions:
+            if version is not None and (state := self._state(version)) is not None:
                 yield version, state
 
-    def _numbers(self, pattern: re.Pattern[str]) -> list[int]:
-        return [int(found[1]) for name in self._folder.names("_log") if (found := pattern.fullmatch(name))]
-
     def _state(self, version: int) -> bytes | None:
-        return self._checked(_checkpoint_name(version), LONGEST_CHECKPOINT)
+        return self._checked(checkpoint_path(version), LONGEST_CHECKPOINT)
 
     def _checked(self, name: str, most: int = LONGEST_ENTRY) -> bytes | None:
         data = self._folder.read(name, most)
         if data is not None and len(data) > most:
             raise PbioError("PBIO_BAD_LOG", f"more than {most} bytes", file=self._folder.path(name))
         return data
-
-
-def entry_name(version: int) -> str:
-    """The path of an entry below the root of its space."""
-    return f"_log/{version:020}.json"
-
-
-def _checkpoint_name(version: int) -> str:
-    return f"_log/{version:020}.checkpoint"

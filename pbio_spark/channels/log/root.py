@@ -1,4 +1,4 @@
-"""What makes a folder a channel space: `_space.json`, made last, in a folder that holds nothing else."""
+"""What makes a folder a channel space: the file SPACE, made last, in a folder that holds nothing else."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import uuid
 
 from pbio_spark.channels.commits.checked import a_number, a_text, bad, parse
 from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.log.layout import FOLDERS, SPACE
 from pbio_spark.errors import PbioError
-from pbio_spark.spaces import SPACE
-
-PARTS = ("_formats", "_log", "_subscribers", "data")
 
 
 def make_root(folder: Folder) -> str | None:
@@ -37,7 +35,7 @@ def make_root(folder: Folder) -> str | None:
             file=folder.root,
             hint="choose an empty folder, or one that does not exist yet",
         )
-    folder.make(*PARTS)
+    folder.make(*FOLDERS)
     space = uuid.uuid4().hex
     made = json.dumps({"version": 1, "id": space, "created": time.time_ns() // 1000}).encode()
     return space if folder.create(SPACE, made) or folder.read(SPACE) == made else None
@@ -74,5 +72,5 @@ def no_space_to_error(folder: Folder) -> PbioError:
 
 def _others(folder: Folder) -> list[str]:
     """What a folder holds that an interrupted `make_root` does not leave behind; hidden names do not count."""
-    beside = [name for name in folder.names("") if name not in PARTS]
-    return beside + [f"{part}/{name}" for part in PARTS for name in folder.names(part)]
+    beside = [name for name in folder.names("") if name not in FOLDERS]
+    return beside + [f"{part}/{name}" for part in FOLDERS for name in folder.names(part)]

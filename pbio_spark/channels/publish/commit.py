@@ -29,6 +29,7 @@ from pbio_spark.channels.commits.entries import LONGEST_TURN, Data, DataFile, Tr
 from pbio_spark.channels.commits.groups import Groups, Int64s
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History, pause
+from pbio_spark.channels.log.layout import new_data_path
 from pbio_spark.channels.log.state import State
 from pbio_spark.channels.publish.derivation import Deriver
 from pbio_spark.channels.publish.prepare import Prepared
@@ -97,7 +98,7 @@ def pack(folder: Folder, deriver: Deriver, events: Sequence[Prepared], state: St
         pieces.append(one.encoded.buffer)
         size += one.encoded.buffer.size
         ordinal += len(one.encoded.offsets) - 1
-    path = f"data/{uuid.uuid4().hex}.pbio"
+    path = new_data_path()
     folder.add(path, pieces)
     own, made = (Groups.together(part) for part in (placed[: len(events)], placed[len(events) :]))
     return Packed(DataFile(path, size), own, made, refused, state.descendants(own.rows["channel"].tolist()))

@@ -1,14 +1,8 @@
-"""Named subscribers: how far each one came, and when it was last there, in a file of its own.
-
-_subscribers/<channel>-<digest of the name>.json
-_subscribers/<channel>-<digest of the name>.missing    of one that was not there for long; see `expiry`
-"""
+"""Named subscribers: how far each one has come, and when it was last seen, in a file of its own."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 import time
 from collections.abc import Container
 from dataclasses import asdict, dataclass
@@ -16,13 +10,18 @@ from datetime import timedelta
 
 from pbio_spark.channels.commits.checked import MOST, a_name, a_number, a_position, a_time, bad, check_name, parse
 from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.log.layout import (
+    SUBSCRIBERS,
+    is_subscriber_named,
+    missing_path,
+    name_to_channel,
+    subscriber_path,
+)
 from pbio_spark.channels.position import Position
 from pbio_spark.errors import PbioError
 
 EXPIRE_AFTER = timedelta(days=7)
 
-_FOLDER = "_subscribers"
-_NAME = re.compile(r"(\d+)-[0-9a-f]{32}\.json")
 _LONGEST = 10_000
 _RENEWALS = 4
 """How often a subscriber that is there, but has nothing to acknowledge, says so until it would expire."""
@@ -83,9 +82,8 @@ def is_due(subscriber: Subscriber, now: int) -> bool:
 
 def forget(folder: Folder, channel: int, name: str) -> None:
     """Remove a subscriber, if there is one."""
-    path = _path(channel, name)
-    folder.remove(path)
-    folder.remove(_note_of(path))
+    folder.remove(_path(channel, name))
+    folder.remove(missing_path(channel, name))
 
 
 def read_all(folder: Folder) -> list[Subscriber]:
@@ -96,16 +94,16 @@ def read_all(folder: Folder) -> list[Subscriber]:
 def files(folder: Folder, channels: Container[int] | None = None) -> list[str]:
     """The files of the subscribers of all channels, or of some."""
     return [
-        f"{_FOLDER}/{name}"
-        for name in folder.names(_FOLDER)
-        if (parts := _NAME.fullmatch(name)) and (channels is None or int(parts[1]) in channels)
+        f"{SUBSCRIBERS}/{name}"
+        for name in folder.names(SUBSCRIBERS)
+        if (channel := name_to_channel(name)) is not None and (channels is None or channel in channels)
     ]
 
 
 def of_name(folder: Folder, name: str) -> list[Subscriber]:
     """The subscribers of a name, whatever their channels. Raises PBIO_BAD_LOG."""
-    end = _path(0, name).partition("-")[2]
-    found = (read_file(folder, path) for path in files(folder) if path.endswith(f"-{end}"))
+    check_name(name, "subscriber")
+    found = (read_file(folder, path) for path in files(folder) if is_subscriber_named(path, name))
     return [one for one in found if one is not None]
 
 
@@ -132,18 +130,9 @@ def _json_to_subscriber(data: bytes, path: str) -> Subscriber:
     return subscriber
 
 
-def note_path(subscriber: Subscriber) -> str:
-    """The file that says since when a subscriber is missing."""
-    return _note_of(_path(subscriber.channel, subscriber.name))
-
-
-def _note_of(path: str) -> str:
-    return f"{path.removesuffix('.json')}.missing"
-
-
 def _path(channel: int, name: str) -> str:
     check_name(name, "subscriber")
-    return f"{_FOLDER}/{channel}-{hashlib.sha256(name.encode()).hexdigest()[:32]}.json"
+    return subscriber_path(channel, name)
 
 
 def _expiry(expire_after: timedelta) -> int:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from pbio_spark.channels.commits.checked import bad
 from pbio_spark.channels.commits.entries import Compact, Create, Data
 from pbio_spark.channels.commits.groups import Group
-from pbio_spark.channels.log.log import FolderLog, entry_name
+from pbio_spark.channels.log.layout import DATA, commit_path
+from pbio_spark.channels.log.log import FolderLog
 from pbio_spark.channels.log.state import State, is_checkpoint
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.publish.submission import stored_format
@@ -43,7 +44,7 @@ def problems(space: ChannelSpace) -> Iterator[PbioError]:
                 reason = f"the checkpoint of version {state.version} is not what the commits add up to"
                 yield PbioError("PBIO_BAD_LOG", reason)
     except PbioError as error:
-        yield error.at(file=entry_name(state.version + 1))
+        yield error.at(file=commit_path(state.version + 1))
     else:
         is_whole = True
         lost = [first for first, _ in FolderLog(space.folder).spans() if first > state.version]
@@ -64,7 +65,7 @@ def problems(space: ChannelSpace) -> Iterator[PbioError]:
 
 def leftovers(space: ChannelSpace) -> list[str]:
     """The data files that no commit names: of writers that are still at work, or that died."""
-    found = {f"data/{name}" for name in space.folder.names("data")}.difference(space.folder.strangers())
+    found = {f"{DATA}/{name}" for name in space.folder.names(DATA)}.difference(space.folder.strangers())
     for version in range(1, space.history.catch_up().version + 1):
         entry = space.history.entry(version)
         match None if entry is None else entry.change:

@@ -22,7 +22,8 @@ from collections.abc import Iterable
 
 from pbio_spark.channels.commits.checked import a_number, parse
 from pbio_spark.channels.log.files import Folder
-from pbio_spark.channels.subscribe.subscribers import Subscriber, note_path
+from pbio_spark.channels.log.layout import missing_path
+from pbio_spark.channels.subscribe.subscribers import Subscriber
 from pbio_spark.errors import PbioError
 
 log = logging.getLogger("pbio_spark.channels")
@@ -51,7 +52,7 @@ def expired(folder: Folder, subscribers: Iterable[Subscriber], now: int, *, note
 
 def _missed_since(folder: Folder, subscriber: Subscriber) -> int | None:
     """Since when a subscriber is missed; None if nobody has missed it since it was last there."""
-    data = folder.read(note_path(subscriber), 1000)
+    data = folder.read(missing_path(subscriber.channel, subscriber.name), 1000)
     if data is None:
         return None
     try:
@@ -64,7 +65,10 @@ def _missed_since(folder: Folder, subscriber: Subscriber) -> int | None:
 
 def _note(folder: Folder, subscriber: Subscriber, now: int) -> None:
     try:
-        folder.replace(note_path(subscriber), json.dumps({"seen": subscriber.seen, "since": now}).encode())
+        folder.replace(
+            missing_path(subscriber.channel, subscriber.name),
+            json.dumps({"seen": subscriber.seen, "since": now}).encode(),
+        )
     except PbioError as error:
         # It expires later than it might; what the caller is about is not in danger.
         log.warning("the subscriber %r is missing, which could not be noted: %s", subscriber.name, error)

@@ -10,9 +10,9 @@ from pbio_spark.channels.commits.checked import bad
 from pbio_spark.channels.commits.entries import json_to_entry
 from pbio_spark.channels.log import folds
 from pbio_spark.channels.log.files import Folder
-from pbio_spark.channels.log.folds import Fold, Folds, firsts, fold_name, fold_to_bytes
+from pbio_spark.channels.log.folds import Fold, Folds, firsts, fold_to_bytes
 from pbio_spark.channels.log.history import History
-from pbio_spark.channels.log.log import entry_name
+from pbio_spark.channels.log.layout import LOG, commit_path, fold_path, name_of
 
 KEPT = 100
 """How many of the last commits are never folded: those behind the newest checkpoint, and the last one above all."""
@@ -24,14 +24,14 @@ def make_folds(history: History, folder: Folder) -> int:
     Raises PBIO_BAD_LOG if a commit is missing, or does not fit those beside it.
     """
     last = history.catch_up().version - KEPT
-    there = set(folder.names("_log"))
+    there = set(folder.names(LOG))
     made = 0
     for first, size in _blocks(last):
         names = [
-            fold_name(first, size),
-            *(fold_name(*_around(first, larger)) for larger in folds.SIZES if larger > size),
+            fold_path(first, size),
+            *(fold_path(*_around(first, larger)) for larger in folds.SIZES if larger > size),
         ]
-        if any(name.partition("/")[2] in there for name in names):
+        if any(name_of(name) in there for name in names):
             continue
         texts = [
             history.text(version) or bad(f"the commit {version} is missing") for version in range(first, first + size)
@@ -43,7 +43,7 @@ def make_folds(history: History, folder: Folder) -> int:
             continue
         fold.check()
         folder.add(names[0], fold_to_bytes(fold))
-        there.add(names[0].partition("/")[2])
+        there.add(name_of(names[0]))
         made += 1
     return made
 
@@ -68,14 +68,14 @@ def folded_files(history: History, folder: Folder, linger: timedelta) -> list[st
 
     Raises PBIO_BAD_LOG if a fold is not what it should be.
     """
-    names = folder.names("_log")
+    names = folder.names(LOG)
     there = set(names)
     needless: list[str] = []
     made = Folds(folder)
     until = time.time_ns() // 1000 - linger // timedelta(microseconds=1)
     done = 0
     for first, size in _blocks(history.catch_up().version):
-        if first + size - 1 <= done or fold_name(first, size).partition("/")[2] not in there:
+        if first + size - 1 <= done or name_of(fold_path(first, size)) not in there:
             continue
         fold = made.read(first, size)
         if fold is None:
@@ -83,9 +83,9 @@ def folded_files(history: History, folder: Folder, linger: timedelta) -> list[st
         if json_to_entry(fold.texts[-1], fold.last).time > until:
             break
         history.check_fold(fold)
-        needless += [entry_name(version) for version in range(first, first + size)]
+        needless += [commit_path(version) for version in range(first, first + size)]
         needless += [
-            fold_name(one, less) for less in folds.SIZES if less < size for one in range(first, first + size, less)
+            fold_path(one, less) for less in folds.SIZES if less < size for one in range(first, first + size, less)
         ]
         done = fold.last
-    return [name for name in needless if name.partition("/")[2] in there]
+    return [name for name in needless if name_of(name) in there]

@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from uuid import uuid4
 
 from pbio_spark.channels.commits.checked import bad
 from pbio_spark.channels.commits.entries import Compact, Data, DataFile, Drop, Entry, Trim, Trims
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
+from pbio_spark.channels.log.layout import DATA, FOLDERS, LOG, is_checkpoint_path, is_named_by_commits, new_data_path
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.publish.submission import to_datetime
@@ -91,11 +91,11 @@ def _unneeded(history: History, folder: Folder, grace: timedelta, linger: timede
     now = time.time_ns() // 1000
     old = [path for path, since in let_go.items() if since is not None and now - since >= _microseconds(linger)]
     strangers = folder.strangers()
-    own = [path for sub in ("data", "_log") for name in folder.names(sub) if (path := f"{sub}/{name}") not in strangers]
-    unnamed = [path for path in own if path.endswith((".pbio", ".groups", ".numbers")) and path not in let_go]
-    for sub in ("data", "_log", "_formats", "_subscribers"):
+    own = [path for sub in (DATA, LOG) for name in folder.names(sub) if (path := f"{sub}/{name}") not in strangers]
+    unnamed = [path for path in own if is_named_by_commits(path) and path not in let_go]
+    for sub in FOLDERS:
         unnamed += [f"{sub}/{name}" for name in folder.names(sub, temporary=True)]
-    old += [path for path in own if path.endswith(".checkpoint")][:-_CHECKPOINTS]
+    old += [path for path in own if is_checkpoint_path(path)][:-_CHECKPOINTS]
     # By the clock that dates them: if this machine's was ahead, a file whose commit is about to come would be removed.
     store_time = folder.now()
     return old + [path for path in unnamed if _age(folder, path, store_time) >= grace.total_seconds()]
@@ -141,7 +141,7 @@ def _put_together(history: History, folder: Folder, files: Sequence[tuple[int, D
             bad(f"the data file {file.path} is not the one that was committed")
         parts.append((file.path, len(data) - len(MAGIC)))
         data += old[len(MAGIC) :]
-    path = f"data/{uuid4().hex}.pbio"
+    path = new_data_path()
     folder.add(path, bytes(data))
     change = Compact(files[0][0], files[-1][0], DataFile(path, len(data)), tuple(parts))
 

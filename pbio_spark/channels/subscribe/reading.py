@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
@@ -18,9 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pbio_spark.channels.commits.groups import NO_NUMBER, NO_TIME, Group, Int64s
-from pbio_spark.channels.log.files import Folder
-from pbio_spark.channels.log.history import History
-from pbio_spark.channels.log.state import ChannelInfo
+from pbio_spark.channels.position import Position
 from pbio_spark.columns.files.chunks import Chunk, Chunker
 from pbio_spark.columns.files.read import METADATA_TYPE, BatchMaker, Part, Wanted
 from pbio_spark.errors import PbioError
@@ -85,6 +83,18 @@ class Piece:
     def bytes(self) -> int:
         """About how many bytes the events have."""
         return (self.end - self.start) * self.events // self.group.count
+
+    def between(self, start: Position, end: Position | None = None) -> Piece | None:
+        """What of it lies between two positions; None if nothing does."""
+        first, stop = self.first, self.stop
+        place = self.version, self.group.file
+        if place <= (start.version, start.file):
+            first = max(first, start.ordinal) if place == (start.version, start.file) else stop
+        if end is not None and place >= (end.version, end.file):
+            stop = min(stop, end.ordinal) if place == (end.version, end.file) else first
+        if (first, stop) == (self.first, self.stop):
+            return self
+        return replace(self, first=first, stop=stop) if first < stop else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,34 +329,3 @@ class EventMaker(BatchMaker):
             ),
             "published": lambda: pa.array(runs["published"][run]).cast(_TIME),
         }
-
-
-def find_moved(folder: Folder, history: History, path: str, version: int) -> tuple[Any, str, int] | None:
-    """A data file of a commit that is not at its path any more: open, where it is now, and how many bytes further on it
-    has what the log says. None if it is nowhere."""
-    located = history.locate(version, path)
-    if located is not None:
-        name, further = located
-        with suppress(FileNotFoundError):
-            return folder.open(name), name, further
-    return None
-
-
-def loss_to_error(history: History, channel: int, name: str, version: int, path: str) -> PbioError:
-    """Why a data file with events of a channel is nowhere: PBIO_EVENTS_GONE, PBIO_UNKNOWN_CHANNEL or PBIO_BAD_LOG."""
-    with history.lock:
-        info = history.catch_up().channels.get(channel)
-    if info is None:
-        return PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {name!r} has been dropped")
-    if version >= info.first:
-        return PbioError("PBIO_BAD_LOG", "a data file is missing that the log names", file=path)
-    return gone_to_error(info)
-
-
-def gone_to_error(info: ChannelInfo) -> PbioError:
-    """The error of a subscriber that was left behind."""
-    return PbioError(
-        "PBIO_EVENTS_GONE",
-        f"the events of {info.name!r} before {info.gone} are no longer kept",
-        hint="fail_on_loss=False, in Spark failOnDataLoss=false, goes on after them",
-    )

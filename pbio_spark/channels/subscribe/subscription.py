@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
@@ -17,8 +16,7 @@ from ecode.errors import valid_text
 from ecode.types import Record
 from morph import Policy, Rejection
 from pbio_spark.channels.commits.checked import check_word
-from pbio_spark.channels.commits.entries import Create, Data, Drop, Entry
-from pbio_spark.channels.log.blocks import Block, Placed
+from pbio_spark.channels.commits.entries import Create
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History, has_events
 from pbio_spark.channels.log.state import ChannelInfo, dropped_to_error
@@ -26,8 +24,11 @@ from pbio_spark.channels.position import Position
 from pbio_spark.channels.publish.submission import channel_format, stored_format, to_datetime, to_microseconds
 from pbio_spark.channels.subscribe import subscribers
 from pbio_spark.channels.subscribe.ahead import MOST_BYTES, MOST_PIECES, read_together
+from pbio_spark.channels.subscribe.data_files import DataFiles
 from pbio_spark.channels.subscribe.delivered import Delivery, Event
-from pbio_spark.channels.subscribe.reading import Piece, Stretch, find_moved, loss_to_error, read_stretch
+from pbio_spark.channels.subscribe.follower import LogFollower
+from pbio_spark.channels.subscribe.offset import LogOffset
+from pbio_spark.channels.subscribe.reading import Piece, Stretch
 from pbio_spark.channels.subscribe.wanted import PLACES, format_to_wanted, split_place
 from pbio_spark.columns.files.read import Wanted
 from pbio_spark.columns.programs.routes import Request, find_way, records_to_targets, rejection_to_error
@@ -98,13 +99,14 @@ class Subscription:
         self._set_handlers(handlers)
         self._wanted: dict[str, tuple[Wanted, str | None] | None] = {}
         self._known = None if name is None else subscribers.read(folder, info.id, name)
-        self._drop = self._find_drop()
+        self._is_dropped, now = self._look_up()
         if name is not None and self._known is None:
             self._check_former(name)
-        position = self._find(start) if self._known is None else self._known.position
-        self._check_end(position)
-        self.position = max(position, Position(info.id))  # there is nothing to wait for in front of the channel
-        self._given = self._passed = self.position  # behind the last event handed out, and the last one looked at
+        self._follower = LogFollower(folder, history, [now], fail_on_loss=self._fail_on_loss, known=info.id)
+        self._files = DataFiles(folder, lambda: history, fail_on_loss=self._fail_on_loss)
+        position = self._find(start) if self._known is None else self._follower.checked(self._known.position)
+        self.position = max(position, Position(info.id))  # before the channel was created, there is nothing to wait for
+        self._given = self._passed = self.position  # after the last event handed out, and the last one looked at
         self.acknowledge()
 
     def deliveries(self, timeout: float | None = 0) -> Iterator[Delivery]:
@@ -120,17 +122,9 @@ class Subscription:
         pause, waited = _PAUSE, 0.0
         while True:
             self._stay()
-            block = self._history.block(self.position.version)
-            if block is not None:
+            if self._read(self.position.version) is not None:
                 pause, waited = _PAUSE, 0.0
-                yield from self._deliver_block(block)
-                self.position = Position(block.last + 1)
-                continue
-            entry = self._history.entry(self.position.version)
-            if entry is not None:
-                pause, waited = _PAUSE, 0.0
-                yield from self._deliver(entry, self.position.version)
-                self.position = Position(self.position.version + 1)
+                yield from self._deliver()
             else:
                 self._pass_over()
                 is_over = timeout is not None and waited >= timeout
@@ -192,18 +186,18 @@ class Subscription:
         if self._known is not None and self._given <= self._known.position < self._passed:
             self.acknowledge()
 
-    def _find_drop(self) -> ChannelInfo | None:
-        """What has the name of the channel now, if it was dropped, or the channel itself if nothing has; else None."""
+    def _look_up(self) -> tuple[bool, ChannelInfo]:
+        """Whether the channel has been dropped, and what is known of it now."""
         with self._history.lock:
-            state = self._history.catch_up()
-            if self.channel.id in state.channels:
-                return None
-            return state.channels.get(state.names.get(self.channel.name, 0), self.channel)
+            channels = self._history.catch_up().channels
+            return self.channel.id not in channels, channels.get(self.channel.id, self.channel)
 
     def _check_dropped(self) -> None:
-        """Raise PBIO_UNKNOWN_CHANNEL if nothing can come any more."""
-        if self._drop is not None:
-            raise dropped_to_error(self.channel, anew=self._drop is not self.channel).at(file=self._folder.root)
+        """Raise PBIO_UNKNOWN_CHANNEL if the channel has been dropped, so that nothing more can come."""
+        if self._is_dropped:
+            with self._history.lock:
+                is_anew = self.channel.name in self._history.catch_up().names
+            raise dropped_to_error(self.channel, anew=is_anew).at(file=self._folder.root)
 
     def _check_former(self, name: str) -> None:
         """Raise PBIO_EVENTS_GONE if the subscriber had events left of a channel that had this one's name before."""
@@ -222,17 +216,6 @@ class Subscription:
                     hint="fail_on_loss=False goes on with the new one",
                 )
             subscribers.forget(self._folder, former.channel, name)
-
-    def _check_end(self, position: Position) -> None:
-        """Raise PBIO_BAD_OFFSET for a position behind what there will be next."""
-        end = self._history.state.version + 1
-        if position.version > end and position.version > (end := self._history.catch_up().version + 1):
-            raise PbioError(
-                "PBIO_BAD_OFFSET",
-                f"{position} is after the end of the space, {Position(end)}",
-                file=self._folder.root,
-                hint="it may be of another space; `unsubscribe` forgets the position of a named subscriber",
-            )
 
     def _set_handlers(self, handlers: Handlers | None) -> None:
         by_type = handlers if isinstance(handlers, Mapping) else {} if handlers is None else {None: handlers}
@@ -255,80 +238,60 @@ class Subscription:
         if isinstance(start, str):
             with suppress(PbioError):  # it is told below
                 start = Position.parse(start)
+        where: Literal["earliest", "latest"] | Position | int
         if isinstance(start, Position):
-            return max(start, Position(start.version))  # such as can be written down
-        with self._history.lock:
-            state = self._history.state
-            first, end = state.channels.get(self.channel.id, self.channel).first, state.version + 1
-        if start == "earliest":
-            return Position(first)
-        if isinstance(start, datetime):
-            return Position(self._history.first_since(to_microseconds(start), first))
-        if start != "latest":
+            where = max(start, Position(start.version))  # such as can be written down
+        elif isinstance(start, datetime):
+            where = to_microseconds(start)
+        elif start in ("earliest", "latest"):
+            where = start  # type: ignore[assignment]
+        else:
             raise PbioError(
                 "PBIO_BAD_OPTION",
                 f"{str(start)[:80]!r} is not a place to start from",
                 hint="earliest, latest, a position such as 12.0.7, or a datetime",
             )
-        self._check_dropped()
-        return Position(end)
-
-    def _deliver(self, entry: Entry, version: int) -> Iterator[Delivery]:
-        if entry.change == Drop(self.channel.id):
-            self._drop = self._find_drop()
+        if where == "latest":
             self._check_dropped()
-        if not isinstance(entry.change, Data):
-            return
-        for group in self._history.groups(entry.change, {self.channel.id}):
-            end = group.end_in(version)
-            if end <= self.position:
-                continue
-            answer = self._wanted_of(group.format)
-            if answer is not None:
-                at = self.position
-                is_here = (at.version, at.file) == (version, group.file)
-                first = max(group.ordinal, at.ordinal) if is_here else group.ordinal
-                path = entry.change.files[group.file].path
-                yield from self._read(Piece(group, version, entry.time, path, 0, first, end.ordinal), *answer)
-            self._passed = end
+        return self._follower.start(where).start(self.channel.id)
 
-    def _deliver_block(self, block: Block) -> Iterator[Delivery]:
-        """The events of commits that were folded, as far as they are still to come."""
+    def _read(self, version: int) -> Sequence[Piece] | None:
+        return self._follower.read(version, LogOffset(self.position))
+
+    def _deliver(self) -> Iterator[Delivery]:
+        """The events of a commit, and of those after it that are at hand; then `position` is after them."""
+        version = self.position.version
+        self._follower.forget(version)
         waiting: list[Piece] = []
         size = 0
-        for one in block.walk({self.channel.id}, self.position.version):
-            piece = None if isinstance(one, int) else self._placed_to_piece(one)
-            if piece is None or (waiting and piece.group.format != waiting[0].group.format):
-                yield from self._deliver_pieces(waiting)
-                waiting, size = [], 0
-            if isinstance(one, int):
-                entry = self._history.entry(one)
-                if entry is not None:
-                    yield from self._deliver(entry, one)
-            elif piece is not None and piece.events > 0:
+        while True:
+            try:
+                pieces = self._read(version)
+            except PbioError:
+                if not waiting:
+                    raise
+                break  # it is told after the events before it
+            for whole in pieces or ():
+                piece = whole.between(self.position)
+                if piece is None:
+                    continue
+                is_full = size >= MOST_BYTES or len(waiting) >= MOST_PIECES
+                if waiting and (is_full or piece.group.format != waiting[0].group.format):
+                    yield from self._deliver_pieces(waiting)
+                    waiting, size = [], 0
                 waiting.append(piece)
                 size += piece.end - piece.start
-            if size >= MOST_BYTES or len(waiting) >= MOST_PIECES:
+            self._is_dropped = self._is_dropped or self._follower.dropped is not None
+            if self._follower.dropped is not None and self._follower.dropped[1] == version:
                 yield from self._deliver_pieces(waiting)
-                waiting, size = [], 0
+                self._check_dropped()
+            version += 1
+            if not waiting:
+                self.position = Position(version)
+            if not self._follower.is_near(version):
+                break
         yield from self._deliver_pieces(waiting)
-
-    def _placed_to_piece(self, placed: Placed) -> Piece:
-        """What is still to come of a group."""
-        group, version, published, path = placed
-        end, at = group.end_in(version), self.position
-        if end <= at:
-            first = end.ordinal
-        elif (at.version, at.file) == (version, group.file):
-            first = max(group.ordinal, at.ordinal)
-        else:
-            first = group.ordinal
-        return Piece(group, version, published, path, 0, first, end.ordinal)
-
-    def _moved(self, piece: Piece) -> Piece:
-        """The same where it lies as far as is known."""
-        located = self._history.located(piece.version, piece.path)
-        return piece if located is None else replace(piece, path=located[0], further=located[1])
+        self.position = Position(version)
 
     def _deliver_pieces(self, pieces: Sequence[Piece]) -> Iterator[Delivery]:
         """The events of groups of one format."""
@@ -340,11 +303,10 @@ class Subscription:
         wanted, type_ = answer
         together = None
         if len(pieces) > 1 and self._mode == "FAILFAST":
-            moved = [self._moved(piece) for piece in pieces]
-            together = read_together(self._folder, wanted, moved, {self.channel.id: self.channel.name})
+            together = read_together(self._folder, wanted, pieces, {self.channel.id: self.channel.name})
         if together is None:
             for piece in pieces:
-                yield from self._read(piece, wanted, type_)
+                yield from self._deliver_piece(piece, wanted, type_)
                 self._passed = piece.group.end_in(piece.version)
             return
         for batch, runs in together:
@@ -358,32 +320,14 @@ class Subscription:
                 yield delivery
         self._passed = pieces[-1].group.end_in(pieces[-1].version)
 
-    def _read(self, piece: Piece, wanted: Wanted, type_: str | None) -> Iterator[Delivery]:
-        opened = self._open(piece)
-        if opened is None:
-            return
-        file, name, further = opened
-        with file:
-            piece = replace(piece, group=piece.group.resolved())
-            stretch = Stretch.of([piece], {self.channel.id: self.channel.name})
-            for batch in read_stretch(wanted, stretch, file, self._folder.path(name), further):
-                data, ordinals = split_place(batch)
-                delivery = Delivery(data, type_, piece.version, ordinals, piece.group, to_datetime(piece.published))
-                self.position = self._given = delivery.end
-                yield delivery
-
-    def _open(self, piece: Piece) -> tuple[Any, str, int] | None:
-        """A data file, its present path, and how much further on it has what the log says; None if it may be lost."""
-        try:
-            return self._folder.open(piece.path), piece.path, 0
-        except FileNotFoundError:
-            moved = find_moved(self._folder, self._history, piece.path, piece.version)
-        if moved is None:
-            path = self._folder.path(piece.path)
-            loss = loss_to_error(self._history, self.channel.id, self.channel.name, piece.version, path)
-            if self._fail_on_loss or loss.code != "PBIO_EVENTS_GONE":
-                raise loss
-        return moved
+    def _deliver_piece(self, piece: Piece, wanted: Wanted, type_: str | None) -> Iterator[Delivery]:
+        group = piece.group
+        for batch in self._files.read(wanted, Stretch.of([piece], {self.channel.id: self.channel.name})):
+            group = group.resolved()
+            data, ordinals = split_place(batch)
+            delivery = Delivery(data, type_, piece.version, ordinals, group, to_datetime(piece.published))
+            self.position = self._given = delivery.end
+            yield delivery
 
     def _wanted_of(self, format_id: str) -> tuple[Wanted, str | None] | None:
         """How events of a format are read and as what; None if they are dropped. Raises PBIO_REJECTED."""

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pbio_spark.channels import ChannelSpace, Position
 from pbio_spark.channels.log.files import Folder
-from pbio_spark.channels.subscribe.reading import Stretch, find_moved, loss_to_error, read_stretch
+from pbio_spark.channels.subscribe.data_files import DataFiles
 from pbio_spark.columns.files.read import Wanted
 from pbio_spark.source.channels.log import ChannelLog
 from pbio_spark.source.channels.plan import ChannelPlanner, Reading
@@ -48,7 +48,7 @@ class ChannelReader(DataSourceReader):
         planner = ChannelPlanner(channels, options, schema, is_projection=is_projection)
         self._root = root
         self._fail = options.fail_on_data_loss
-        self._partitions = planner.partitions(channels.pieces(channels.start("earliest"), end))
+        self._partitions = planner.partitions(channels.pieces(channels.first("earliest"), end))
         self._wanted = dict(enumerate(planner.wanted))
 
     def __getstate__(self) -> dict[str, object]:
@@ -70,46 +70,10 @@ def read_stretches(
     Raises what `read_stretch` raises; PBIO_EVENTS_GONE; PBIO_UNEXPECTED_NULL.
     """
     began, rows = time.monotonic(), 0
-    files = _Files(root, fail_on_loss)
+    folder = Folder(root)
+    files = DataFiles(folder, lambda: ChannelSpace.open(root).history, fail_on_loss=fail_on_loss)
     found = (batch for number, stretch in reading.stretches for batch in files.read(wanted[number], stretch))
     for batch in gather(found, next(iter(wanted.values()))):
         rows += batch.num_rows
         yield batch
     log.info("read %d events, %d stretches in %d ms", rows, len(reading.stretches), 1000 * (time.monotonic() - began))
-
-
-class _Files:
-    """Opens the data files of a space for one task."""
-
-    def __init__(self, root: str, fail_on_loss: bool) -> None:
-        self._folder = Folder(root)
-        self._fail_on_loss = fail_on_loss
-        self._space: ChannelSpace | None = None
-
-    def read(self, wanted: Wanted, stretch: Stretch) -> Iterator[pa.RecordBatch]:
-        name, further = stretch.path, 0
-        try:
-            source = self._folder.open(name)
-        except FileNotFoundError:
-            moved = self._find(stretch)
-            if moved is None:
-                return
-            source, name, further = moved
-        with source:
-            yield from read_stretch(wanted, stretch, source, self._folder.path(name), further)
-
-    def _find(self, stretch: Stretch) -> tuple[object, str, int] | None:
-        """Where a file has gone; None if its events are not kept any more, and nobody misses them."""
-        if self._space is None:
-            self._space = ChannelSpace.open(self._folder.root)
-        history = self._space.history
-        moved = find_moved(self._folder, history, stretch.path, stretch.version)
-        if moved is None:
-            path = self._folder.path(stretch.path)
-            versions: dict[int, int] = dict(stretch.runs[["channel", "version"]].tolist())  # the last one of each
-            losses = [loss_to_error(history, of, stretch.channels[of], last, path) for of, last in versions.items()]
-            for loss in losses:
-                if self._fail_on_loss or loss.code == "PBIO_BAD_LOG":
-                    raise loss
-            log.warning("%s", losses[0])
-        return moved

@@ -17,9 +17,9 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pbio_spark.channels import Position
+from pbio_spark.channels.subscribe.offset import LogOffset, json_to_offset, offset_to_json
 from pbio_spark.columns.files.read import Wanted
 from pbio_spark.source.channels.log import ChannelLog
-from pbio_spark.source.channels.place import Place, place_from_json, place_to_json
 from pbio_spark.source.channels.plan import ChannelPlanner, Reading
 from pbio_spark.source.channels.reader import read_stretches
 from pbio_spark.source.channels.subscriber import StreamSubscriber
@@ -58,7 +58,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._is_projection = is_projection
         self._opened: tuple[ChannelLog, ChannelPlanner, StreamSubscriber | None] | None = None
-        self._first: Place | None = None
+        self._first: LogOffset | None = None
         self._end: Position | None = None
         self._pause = 0.0
         self._made: dict[str, Any] | None = None
@@ -73,9 +73,9 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         log, _, subscriber = self._open()
         if self._first is None:  # Spark asks twice, and what is latest changes
-            first = log.start("latest")
+            first = log.first("latest")
             self._first = first if subscriber is None else subscriber.start(first)
-        return place_to_json(self._first, log.space.id)
+        return offset_to_json(self._first, log.space.id)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         if self._options.max_records_per_trigger is not None:
@@ -90,7 +90,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         log, _, subscriber = self._open()
-        said = place_from_json(start, log.space.id)
+        said = json_to_offset(start, log.space.id)
         log.checked(max((said.position, *said.starts.values())))
         place = log.resumed(said)
         if subscriber is not None:
@@ -105,12 +105,12 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = log.latest(place, self._end, *limits)
         is_idle = latest == place and not log.space.folder.is_local
         self._pause = min(max(2 * self._pause, 0.01), LONGEST_PAUSE) if is_idle else 0.0
-        self._made = place_to_json(said if latest == place else latest, log.space.id)
+        self._made = offset_to_json(said if latest == place else latest, log.space.id)
         return self._made
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         log, planner, _ = self._open()
-        first, last = (place_from_json(said, log.space.id) for said in (start, end))
+        first, last = (json_to_offset(said, log.space.id) for said in (start, end))
         pieces = log.pieces(log.resumed(first), last.position)
         # What was planned before, and failed, is planned again: whoever started the query again has seen why.
         known = first.formats if end == self._made else None

@@ -9,9 +9,10 @@ from typing import TypeVar
 
 from pbio_spark.channels import Position
 from pbio_spark.channels.subscribe import subscribers
+from pbio_spark.channels.subscribe.follower import READERS
+from pbio_spark.channels.subscribe.offset import LogOffset
 from pbio_spark.channels.subscribe.subscribers import Subscriber
-from pbio_spark.source.channels.log import READERS, ChannelLog
-from pbio_spark.source.channels.place import Place
+from pbio_spark.source.channels.log import ChannelLog
 
 T = TypeVar("T")
 
@@ -30,10 +31,10 @@ class StreamSubscriber:
         self._name = name
         self._log = log
         self._known: dict[int, Subscriber] = {}
-        self._finished: Place | None = None
+        self._finished: LogOffset | None = None
         self._looked = 0.0
 
-    def start(self, otherwise: Place) -> Place:
+    def start(self, otherwise: LogOffset) -> LogOffset:
         """Where a new query goes on: each channel where it was left; `otherwise` if the name is new.
 
         A channel that came to be since the name was last there is read from its beginning.
@@ -44,9 +45,9 @@ class StreamSubscriber:
         last = max(positions.values())
         for channel in self._log.ids - positions.keys():
             positions[channel] = Position(channel) if channel >= last.version else otherwise.start(channel)
-        return Place.of(positions, self._log.end)
+        return LogOffset.of(positions, self._log.end)
 
-    def finish(self, place: Place) -> None:
+    def finish(self, place: LogOffset) -> None:
         """Keep, durably, that all events in front of a place have been dealt with."""
         if place != self._finished:
             is_first = self._finished is None

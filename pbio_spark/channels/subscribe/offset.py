@@ -1,4 +1,4 @@
-"""How far channels have been read: the offsets of a stream. Plain JSON that people can read.
+"""How far channels have been read: the offset of a stream, as plain JSON that people can read.
 
     {"version": 1, "space": "5ac1e0...", "position": "12.0.7", "channels": [3, 5]}
 
@@ -22,8 +22,8 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A place in a channel space.
+class LogOffset:
+    """How far some channels of a space have been read.
 
     Attributes:
         position: of the next event to be read.
@@ -40,13 +40,13 @@ class Place:
     formats: frozenset[str] | None = None
 
     @classmethod
-    def of(cls, starts: Mapping[int, Position], end: Position) -> Place:
-        """The place where channels are read from those positions on; `end` if there are none."""
+    def of(cls, starts: Mapping[int, Position], end: Position) -> LogOffset:
+        """The offset where channels are read from those positions on; `end` if there are none."""
         first = min(starts.values(), default=end)
         return cls(first, starts, frozenset(starts)).at(first)
 
-    def at(self, position: Position) -> Place:
-        """The place further on."""
+    def at(self, position: Position) -> LogOffset:
+        """The offset further on."""
         starts = {channel: start for channel, start in self.starts.items() if start > position}
         return replace(self, position=position, starts=starts)
 
@@ -55,24 +55,25 @@ class Place:
         return max(self.position, self.starts.get(channel, self.position))
 
 
-def place_to_json(place: Place, space: str) -> dict[str, Any]:
+def offset_to_json(offset: LogOffset, space: str) -> dict[str, Any]:
     """
-    >>> place = Place(Position(12, 0, 7), {3: Position(15)}, frozenset([3, 5]), {7: Position(9)}, frozenset(["02"]))
-    >>> place_from_json(place_to_json(place, "5ac1e0"), "5ac1e0") == place
+    >>> channels, formats = frozenset([3, 5]), frozenset(["02"])
+    >>> offset = LogOffset(Position(12, 0, 7), {3: Position(15)}, channels, {7: Position(9)}, formats)
+    >>> json_to_offset(offset_to_json(offset, "5ac1e0"), "5ac1e0") == offset
     True
     """
-    made: dict[str, Any] = {"version": VERSION, "space": space, "position": str(place.position)}
-    if place.channels is not None:
-        made["channels"] = sorted(place.channels)
-    if place.formats is not None:
-        made["formats"] = sorted(place.formats)
-    for name, positions in (("from", place.starts), ("left", place.left)):
+    made: dict[str, Any] = {"version": VERSION, "space": space, "position": str(offset.position)}
+    if offset.channels is not None:
+        made["channels"] = sorted(offset.channels)
+    if offset.formats is not None:
+        made["formats"] = sorted(offset.formats)
+    for name, positions in (("from", offset.starts), ("left", offset.left)):
         if positions:
             made[name] = {str(channel): str(position) for channel, position in positions.items()}
     return made
 
 
-def place_from_json(said: Mapping[str, Any], space: str) -> Place:
+def json_to_offset(said: Mapping[str, Any], space: str) -> LogOffset:
     """Raises PBIO_BAD_OFFSET for an offset that is none of this version, or of another space."""
     try:
         if said["version"] != VERSION:
@@ -83,7 +84,7 @@ def place_from_json(said: Mapping[str, Any], space: str) -> Place:
         )
         channels = frozenset(map(int, said["channels"])) if "channels" in said else None
         formats = frozenset(map(str, said["formats"])) if "formats" in said else None
-        place, other = Place(Position.parse(said["position"]), starts, channels, left, formats), str(said["space"])
+        offset, other = LogOffset(Position.parse(said["position"]), starts, channels, left, formats), str(said["space"])
     except (LookupError, TypeError, ValueError, AttributeError, PbioError) as error:
         why = error.reason if isinstance(error, PbioError) else str(error)
         reason = f"the checkpoint's offset {str(said)[:200]} is not one of channels: {why}"
@@ -94,4 +95,4 @@ def place_from_json(said: Mapping[str, Any], space: str) -> Place:
             f"the checkpoint is of the space {other[:40]}, and this one is {space}: two spaces are mixed up",
             hint="give the query its own checkpoint, or the path of its space",
         )
-    return place
+    return offset

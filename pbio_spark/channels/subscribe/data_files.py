@@ -1,0 +1,91 @@
+"""The data files of a space, opened where they are now, and why one is nowhere.
+
+Compaction moves events, and `vacuum` removes files, while others read: a file that a commit names may have gone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.log.history import History
+from pbio_spark.channels.log.state import ChannelInfo
+from pbio_spark.channels.subscribe.reading import Stretch, read_stretch
+from pbio_spark.columns.files.read import Wanted
+from pbio_spark.errors import PbioError
+
+log = logging.getLogger("pbio_spark.channels")
+
+
+class DataFiles:
+    """Reads stretches from the data files of one space.
+
+    What of a stretch is lost, because `vacuum` removed its file, is an error: PBIO_EVENTS_GONE, or PBIO_UNKNOWN_CHANNEL
+    if the channel has been dropped. If `fail_on_loss` is false, it is passed over, and a warning is logged. A file that
+    should be there is PBIO_BAD_LOG in either case.
+    """
+
+    def __init__(self, folder: Folder, history: Callable[[], History], *, fail_on_loss: bool) -> None:
+        """
+        Args:
+            history: the log of the space; called once a file is not found.
+        """
+        self._folder = folder
+        self._history = history
+        self._fail_on_loss = fail_on_loss
+
+    def read(self, wanted: Wanted, stretch: Stretch) -> Iterator[pa.RecordBatch]:
+        """The events of a stretch, as of `read_stretch`; none if they are lost and may be."""
+        opened = self._open(stretch)
+        if opened is not None:
+            source, name, further = opened
+            with source:
+                yield from read_stretch(wanted, stretch, source, self._folder.path(name), further)
+
+    def _open(self, stretch: Stretch) -> tuple[Any, str, int] | None:
+        """A file, its present path, and how much further on it has what the stretch says; None if it may be lost."""
+        try:
+            return self._folder.open(stretch.path), stretch.path, 0
+        except FileNotFoundError:
+            history = self._history()
+        located = history.locate(stretch.version, stretch.path)
+        if located is not None:
+            name, further = located
+            with suppress(FileNotFoundError):
+                return self._folder.open(name), name, further
+        path = self._folder.path(stretch.path)
+        versions: Mapping[int, int] = dict(stretch.runs[["channel", "version"]].tolist())  # the last one of each
+        losses = [
+            _loss_to_error(history, channel, stretch.channels[channel], last, path)
+            for channel, last in versions.items()
+        ]
+        for loss in losses:
+            if self._fail_on_loss or loss.code == "PBIO_BAD_LOG":
+                raise loss
+        log.warning("%s", losses[0])
+        return None
+
+
+def _loss_to_error(history: History, channel: int, name: str, version: int, path: str) -> PbioError:
+    """Why a data file with events of a channel is nowhere: PBIO_EVENTS_GONE, PBIO_UNKNOWN_CHANNEL or PBIO_BAD_LOG."""
+    with history.lock:
+        info = history.catch_up().channels.get(channel)
+    if info is None:
+        return PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {name!r} has been dropped")
+    if version >= info.first:
+        return PbioError("PBIO_BAD_LOG", "a data file is missing that the log names", file=path)
+    return gone_to_error(info)
+
+
+def gone_to_error(info: ChannelInfo) -> PbioError:
+    """PBIO_EVENTS_GONE, for a subscriber that was left behind."""
+    return PbioError(
+        "PBIO_EVENTS_GONE",
+        f"the events of {info.name!r} before {info.gone} are no longer kept",
+        hint="fail_on_loss=False, in Spark failOnDataLoss=false, goes on after them",
+    )

@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from ecode.types import FLOAT64, INT32, Field, record
 from pbio_spark.channels import ChannelSpace, Position, Submission
 from pbio_spark.channels.log import history
-from pbio_spark.channels.subscribe import subscribers
+from pbio_spark.channels.subscribe import follower, subscribers
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.source.channels import log as channel_log
 from tests.channels.spaces import COUNT
 from tests.source.channel_query import Query, columns
 from tests.source.local import batches, load, plan
@@ -111,7 +110,7 @@ def test_commits_for_others_make_no_batches(space: ChannelSpace, monkeypatch: py
     assert query.offset == start
     publish(space, 1)
     assert query.batch() == [{"n": 1}]
-    monkeypatch.setattr(channel_log, "PASSED", 2)
+    monkeypatch.setattr(follower, "PASSED", 2)
     for n in range(5):
         other.submit({"n": n})
     assert query.batch() == []  # so that a restart does not read them all again
@@ -476,7 +475,7 @@ def test_spaces_elsewhere_are_read_ahead_and_left_alone_when_idle(monkeypatch: p
     space.create_channel("counts", COUNT)
     for n in range(40):
         publish(space, n)
-    monkeypatch.setattr(channel_log, "READ_AHEAD", 7)
+    monkeypatch.setattr(follower, "READ_AHEAD", 7)
     pauses: list[float] = []
     here, sleep = threading.get_ident(), time.sleep
 

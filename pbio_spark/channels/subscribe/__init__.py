@@ -1,9 +1,12 @@
 """From commits to the events that a subscriber wants.
 
-subscribers   named subscribers: how far each one came
-wanted        a format and a request -> what reads its events
-reading       groups of a data file -> batches, with what the log says of each event
-ahead         many small groups, read in one go
-delivered     what subscribers are given: events one by one, or as columns
-subscription  all of this together, from where a subscriber left off
+follower      the log -> the events of some channels, in order, as pieces of files
+offset        how far channels have been read
+data_files    opens a file where it is now; what it means if it is lost
+reading       a stretch of a file -> batches of events
+ahead         many small pieces -> batches, in one go
+wanted        a format and a request -> a compiled reader
+delivered     events as subscribers get them
+subscribers   named subscribers: how far each one has come
+subscription  `Subscription`: follows one channel, hands out its events, acknowledges them
 """

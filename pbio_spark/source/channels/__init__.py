@@ -1,8 +1,7 @@
 """Channels as tables and streams of Spark.
 
-place       how far channels have been read
-log         which channels, from where, and what the log has of them
-plan        that -> partitions, and what reading them needs to know
+log         which channels, and from where: options -> a follower of the log
+plan        its events -> partitions, and what reading them needs to know
 reader      a batch, and what a task does
 subscriber  a stream under a subscriber's name
 stream      what Spark calls

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,32 @@ def test_third_parties_stay_in_their_rooms() -> None:
     assert wrong == set()
 
 
+CLOSED = ("pbio_spark.channels",)
+"""Packages whose rooms only they themselves know: all others take names from the package."""
+
+
+@pytest.mark.parametrize("package", CLOSED)
+def test_others_reach_a_closed_package_through_its_public_names_only(package: str) -> None:
+    public = set(import_module(package).__all__)
+    wrong = {
+        (module, name)
+        for module in SOURCES
+        if not is_in(module, package)
+        for name in imports(module)
+        if name.startswith(f"{package}.") and name.removeprefix(f"{package}.") not in public
+    }
+    assert wrong == set()
+
+
+@pytest.mark.parametrize("package", CLOSED)
+def test_every_public_name_of_a_closed_package_is_there_and_in_its_own_home(package: str) -> None:
+    module = import_module(package)
+    assert sorted(module.__all__) == sorted(name for names in module._HOMES.values() for name in names)
+    assert all(hasattr(module, name) for name in module.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = module.nothing
+
+
 def loaded_by(module: str) -> set[str]:
     """The modules that are there after a fresh process imported one."""
     command = [sys.executable, "-c", f"import {module}, sys; print(*sys.modules)"]
@@ -106,7 +133,9 @@ def loaded_by(module: str) -> set[str]:
     return set(ran.stdout.split())
 
 
-@pytest.mark.parametrize("module", ["ecode", "pbio_spark", "pbio_spark.formats", "pbio_spark.wire"])
+@pytest.mark.parametrize(
+    "module", ["ecode", "pbio_spark", "pbio_spark.channels", "pbio_spark.formats", "pbio_spark.wire"]
+)
 def test_importing_is_light(module: str) -> None:
     assert HEAVY & loaded_by(module) == set()
 

@@ -4,12 +4,13 @@
     channel    `Channel`: submit, subscribe
     position   where an event stands in a space
     commits    what one commit says
-    log        commits in order, and what they add up to
+    log        commits in order, what they add up to, and the layout on disk
     publish    a producer's events -> one commit
     subscribe  commits -> the events that a subscriber wants
-    upkeep     what need not be kept, and what is wrong
+    upkeep     what may be removed, and what is damaged
 
     >>> import tempfile
+    >>> from pbio_spark.channels import ChannelSpace
     >>> from ecode.types import INT32, Field, record
     >>> space = ChannelSpace.create(tempfile.mkdtemp() + "/space")
     >>> counts = space.create_channel("counts", record("count", [Field("n", INT32)]))
@@ -20,27 +21,105 @@
     >>> [(str(event.position), event.values) for event in counts.subscribe(start="earliest").events()]
     [('2.0.0', {'n': 1}), ('2.0.1', {'n': 2}), ('3.0.2', {'n': 3})]
 
-Nothing here knows Spark.
+Nothing here knows Spark. Other packages use only the names that this module exports, each imported at its first use:
+first those for programs, then those with which `pbio_spark.source` and the command line are built.
 """
 
-from pbio_spark.channels.channel import Channel
-from pbio_spark.channels.position import Position
-from pbio_spark.channels.publish.delivery import NotDeliveredError
-from pbio_spark.channels.publish.submission import Columns, Submission
-from pbio_spark.channels.space import ChannelSpace
-from pbio_spark.channels.subscribe.delivered import Delivery, Event
-from pbio_spark.channels.subscribe.subscribers import Subscriber
-from pbio_spark.channels.subscribe.subscription import Subscription
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pbio_spark.channels.channel import Channel
+    from pbio_spark.channels.commits.entries import Data
+    from pbio_spark.channels.log.state import ChannelInfo
+    from pbio_spark.channels.position import Position
+    from pbio_spark.channels.publish.delivery import NotDeliveredError, seconds_to_wait, wait_for_subscribers
+    from pbio_spark.channels.publish.derivation import Deriver
+    from pbio_spark.channels.publish.packed import Packed, contents_of_all, pack
+    from pbio_spark.channels.publish.prepare import Preparer
+    from pbio_spark.channels.publish.publisher import Published, Publisher
+    from pbio_spark.channels.publish.submission import Columns, Submission, channel_format, stored_format, to_datetime
+    from pbio_spark.channels.space import ChannelSpace
+    from pbio_spark.channels.subscribe.data_files import DataFiles
+    from pbio_spark.channels.subscribe.delivered import Delivery, Event
+    from pbio_spark.channels.subscribe.follower import LogFollower
+    from pbio_spark.channels.subscribe.offset import LogOffset, json_to_offset, offset_to_json
+    from pbio_spark.channels.subscribe.reading import EVENT_TYPE, Piece, Stretch
+    from pbio_spark.channels.subscribe.stream_subscriber import StreamSubscriber
+    from pbio_spark.channels.subscribe.subscribers import Subscriber
+    from pbio_spark.channels.subscribe.subscription import Start, Subscription
+    from pbio_spark.channels.upkeep.check import leftovers, problems
+    from pbio_spark.channels.upkeep.expiry import expired
 
 __all__ = [
     "ChannelSpace",
     "Channel",
     "Submission",
     "Columns",
+    "Published",
+    "NotDeliveredError",
     "Subscriber",
     "Subscription",
+    "Start",
     "Delivery",
     "Event",
     "Position",
-    "NotDeliveredError",
+    "Data",
+    "ChannelInfo",
+    "seconds_to_wait",
+    "wait_for_subscribers",
+    "Deriver",
+    "Packed",
+    "contents_of_all",
+    "pack",
+    "Preparer",
+    "Publisher",
+    "channel_format",
+    "stored_format",
+    "to_datetime",
+    "DataFiles",
+    "LogFollower",
+    "LogOffset",
+    "json_to_offset",
+    "offset_to_json",
+    "EVENT_TYPE",
+    "Piece",
+    "Stretch",
+    "StreamSubscriber",
+    "leftovers",
+    "problems",
+    "expired",
 ]
+
+_HOMES = {
+    "channel": ("Channel",),
+    "commits.entries": ("Data",),
+    "log.state": ("ChannelInfo",),
+    "position": ("Position",),
+    "publish.delivery": ("NotDeliveredError", "seconds_to_wait", "wait_for_subscribers"),
+    "publish.derivation": ("Deriver",),
+    "publish.packed": ("Packed", "contents_of_all", "pack"),
+    "publish.prepare": ("Preparer",),
+    "publish.publisher": ("Published", "Publisher"),
+    "publish.submission": ("Columns", "Submission", "channel_format", "stored_format", "to_datetime"),
+    "space": ("ChannelSpace",),
+    "subscribe.data_files": ("DataFiles",),
+    "subscribe.delivered": ("Delivery", "Event"),
+    "subscribe.follower": ("LogFollower",),
+    "subscribe.offset": ("LogOffset", "json_to_offset", "offset_to_json"),
+    "subscribe.reading": ("EVENT_TYPE", "Piece", "Stretch"),
+    "subscribe.stream_subscriber": ("StreamSubscriber",),
+    "subscribe.subscribers": ("Subscriber",),
+    "subscribe.subscription": ("Start", "Subscription"),
+    "upkeep.check": ("leftovers", "problems"),
+    "upkeep.expiry": ("expired",),
+}
+
+
+def __getattr__(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"pbio_spark.channels.{home}"), name)
+    raise AttributeError(f"module 'pbio_spark.channels' has no attribute {name!r}")

@@ -16,10 +16,10 @@ from pbio_spark.channels.log.log import FolderLog
 from pbio_spark.channels.log.root import make_root, no_space_to_error, read_id
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.position import Position
-from pbio_spark.channels.publish.commit import Published, publish
 from pbio_spark.channels.publish.delivery import SYNC_TIMEOUT, seconds_to_wait, wait_for_subscribers
 from pbio_spark.channels.publish.derivation import Deriver, check_parameters
 from pbio_spark.channels.publish.prepare import Find, Preparer
+from pbio_spark.channels.publish.publisher import Published, Publisher
 from pbio_spark.channels.publish.submission import AnyType, Submission, type_to_format
 from pbio_spark.channels.subscribe import subscribers
 from pbio_spark.channels.subscribe.subscribers import Subscriber
@@ -49,6 +49,7 @@ class ChannelSpace:
         self.history = History(FolderLog(folder), space)
         self._preparer = Preparer(formats)
         self._deriver = Deriver(formats)
+        self._publisher = Publisher(folder, self.history, formats, self._deriver)
 
     @classmethod
     def create(cls, root: str, *, exist_ok: bool = False, **storage_options: Any) -> Self:
@@ -273,7 +274,7 @@ class ChannelSpace:
         if all((channels == channels[0]).all() for channels in channels_of):
             # A channel's events lie together. Where a submission has several channels, order comes before that.
             prepared.sort(key=lambda one: int(one.groups.rows["channel"][0]))
-        published = publish(self.history, self.folder, self._deriver, self.formats, [prepared], transaction)
+        published = self._publisher.publish([prepared], transaction)
         if seconds is not None:
             channels = {channel for one in prepared for channel in one.groups.rows["channel"].tolist()}
             wait_for_subscribers(self.folder, self.history, channels, published.version, seconds)

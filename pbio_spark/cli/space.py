@@ -14,8 +14,7 @@ from pbio_spark.cli.console import Files, TypeText, expand, printable, printable
 from pbio_spark.cli.matching import one_format
 
 if TYPE_CHECKING:
-    from pbio_spark.channels import ChannelSpace, Event
-    from pbio_spark.channels.subscribe.subscription import Start
+    from pbio_spark.channels import ChannelSpace, Event, Start
 
 app = typer.Typer(help="Channel spaces: named, typed streams of events in a folder.", no_args_is_help=True)
 
@@ -177,8 +176,7 @@ def describe(root: Root, name: Name) -> None:
     Example:
       pbio space describe space readings
     """
-    from pbio_spark.channels.publish.submission import to_datetime
-    from pbio_spark.channels.upkeep.expiry import expired
+    from pbio_spark.channels import expired, to_datetime
 
     space = _open(root)
     channel = space.channel(name)
@@ -286,7 +284,7 @@ def verify(root: Root) -> None:
     Example:
       pbio space verify space
     """
-    from pbio_spark.channels.upkeep.check import leftovers, problems
+    from pbio_spark.channels import leftovers, problems
 
     space = _open(root)
     found = 0

@@ -82,7 +82,7 @@ def _draw_events(
 
 def flows_of(space: ChannelSpace, channels: Iterable[int], first: int, last: int) -> Counter[tuple[int, int, str]]:
     """How many events there are, by the version of the commit, the ID of the channel, and the ID of the format."""
-    from pbio_spark.channels.commits.entries import Data
+    from pbio_spark.channels import Data
 
     found: Counter[tuple[int, int, str]] = Counter()
     wanted = set(channels)

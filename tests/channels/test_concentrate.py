@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from ecode.types import INT32, Field, record
 from pbio_spark.channels import ChannelSpace, Columns, Submission
 from pbio_spark.channels.log import history
-from pbio_spark.channels.publish.commit import pack, publish
 from pbio_spark.channels.publish.derivation import Deriver
+from pbio_spark.channels.publish.packed import pack
 from pbio_spark.channels.publish.prepare import Preparer
+from pbio_spark.channels.publish.publisher import Publisher
 from pbio_spark.channels.upkeep.check import problems
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, again, everything
@@ -233,7 +234,7 @@ def test_files_that_tasks_wrote_are_committed_as_they_are_or_made_anew(space: Ch
         return pack(space.folder, deriver, prepared, state)
 
     def commit(*files: Any, transaction: tuple[str, int] | None = None) -> Any:
-        return publish(space.history, space.folder, deriver, space.formats, files, transaction)
+        return Publisher(space.folder, space.history, space.formats, deriver).publish(files, transaction)
 
     files = [packed([0, 1, 2]), packed([3, 5])]
     assert commit(*files, transaction=("query", 0)).events == 5

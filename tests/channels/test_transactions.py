@@ -18,7 +18,7 @@ from pbio_spark.channels import ChannelSpace, Columns, Submission
 from pbio_spark.channels.commits.contents import Contents, contents_of
 from pbio_spark.channels.commits.groups import Group, Groups
 from pbio_spark.channels.log import history
-from pbio_spark.channels.publish.commit import contents_of_all
+from pbio_spark.channels.publish.packed import contents_of_all
 from pbio_spark.channels.publish.prepare import Preparer
 from pbio_spark.columns.encode.encoder import Encoded
 from pbio_spark.errors import PbioError

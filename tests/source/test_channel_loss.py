@@ -9,9 +9,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeAlias
 
+import pyarrow as pa
 import pytest
 
-from pbio_spark.channels import ChannelSpace
+from pbio_spark.channels import ChannelSpace, Columns
+from pbio_spark.channels.log import history
 from pbio_spark.channels.log.layout import DATA
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT
@@ -141,3 +143,21 @@ def test_a_file_that_should_be_there_is_an_error_whatever_is_tolerated(
 def test_a_position_after_the_end_is_refused(space: ChannelSpace, reader: Open, start: str) -> None:
     with pytest.raises(PbioError, match=r"PBIO_BAD_OFFSET.*is after the end of the space, 5\.0\.0"):
         reader(space, start, True)
+
+
+@readers
+def test_sequence_numbers_that_are_gone_with_their_events_are_no_damage(
+    space: ChannelSpace, reader: Open, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They lie in a file of their own, which `vacuum` removes with the events."""
+    monkeypatch.setattr(history, "MOST_NUMBERS", 2)
+    rows = pa.table({"n": pa.array(range(4), pa.int32()), "number": [1, 2, 4, 8]})
+    space.channel("counts").submit(rows, producer="p", columns=Columns(sequence="number"))
+    assert numbers(reader(space, "5.0.0", True)) == [0, 1, 2, 3]
+    failing, tolerant = (reader(space, "5.0.0", fail) for fail in (True, False))
+    space.vacuum(linger=NOW)
+    with pytest.raises(PbioError, match="PBIO_EVENTS_GONE"):
+        numbers(failing)
+    with caplog.at_level(logging.WARNING):
+        assert numbers(tolerant) == []
+    assert "are no longer kept" in caplog.text

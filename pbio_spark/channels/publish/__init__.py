@@ -5,6 +5,7 @@ rows         mappings and tables -> columns, refusing what does not fit
 concentrate  rows of any channels and producers -> their groups
 prepare      submissions -> encoded events
 derivation   events of one channel -> those of channels derived from it
-commit       encoded events -> data files and one commit, exactly once
+packed       encoded events -> data files that wait for their commit
+publisher    data files -> one commit, exactly once
 delivery     a publication -> the moment when its subscribers have it
 """

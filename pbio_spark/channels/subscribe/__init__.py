@@ -8,5 +8,6 @@ ahead         many small pieces -> batches, in one go
 wanted        a format and a request -> a compiled reader
 delivered     events as subscribers get them
 subscribers   named subscribers: how far each one has come
+stream_subscriber  how far a stream over many channels has come, under one name
 subscription  `Subscription`: follows one channel, hands out its events, acknowledges them
 """

@@ -6,7 +6,7 @@ Compaction moves events, and `vacuum` removes files, while others read: a file t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
+from pbio_spark.channels.log.log import FolderLog
+from pbio_spark.channels.log.root import no_space_to_error, read_id
 from pbio_spark.channels.log.state import ChannelInfo
 from pbio_spark.channels.subscribe.reading import Stretch, read_stretch
 from pbio_spark.columns.files.read import Wanted
@@ -30,12 +32,12 @@ class DataFiles:
     should be there is PBIO_BAD_LOG in either case.
     """
 
-    def __init__(self, folder: Folder, history: Callable[[], History], *, fail_on_loss: bool) -> None:
+    def __init__(self, root: Folder | str, history: History | None = None, *, fail_on_loss: bool) -> None:
         """
         Args:
-            history: the log of the space; called once a file is not found.
+            history: the log of the space; without one, it is opened once a file is not found.
         """
-        self._folder = folder
+        self._folder = Folder(root) if isinstance(root, str) else root
         self._history = history
         self._fail_on_loss = fail_on_loss
 
@@ -52,7 +54,7 @@ class DataFiles:
         try:
             return self._folder.open(stretch.path), stretch.path, 0
         except FileNotFoundError:
-            history = self._history()
+            history = self._history = self._history or _open_history(self._folder)
         located = history.locate(stretch.version, stretch.path)
         if located is not None:
             name, further = located
@@ -61,8 +63,7 @@ class DataFiles:
         path = self._folder.path(stretch.path)
         versions: Mapping[int, int] = dict(stretch.runs[["channel", "version"]].tolist())  # the last one of each
         losses = [
-            _loss_to_error(history, channel, stretch.channels[channel], last, path)
-            for channel, last in versions.items()
+            loss_to_error(history, channel, stretch.channels[channel], last, path) for channel, last in versions.items()
         ]
         for loss in losses:
             if self._fail_on_loss or loss.code == "PBIO_BAD_LOG":
@@ -71,7 +72,14 @@ class DataFiles:
         return None
 
 
-def _loss_to_error(history: History, channel: int, name: str, version: int, path: str) -> PbioError:
+def _open_history(folder: Folder) -> History:
+    space = read_id(folder)
+    if space is None:
+        raise no_space_to_error(folder)
+    return History(FolderLog(folder), space)
+
+
+def loss_to_error(history: History, channel: int, name: str, version: int, path: str) -> PbioError:
     """Why a data file with events of a channel is nowhere: PBIO_EVENTS_GONE, PBIO_UNKNOWN_CHANNEL or PBIO_BAD_LOG."""
     with history.lock:
         info = history.catch_up().channels.get(channel)

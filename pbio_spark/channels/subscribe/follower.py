@@ -18,7 +18,7 @@ from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.state import ChannelInfo
 from pbio_spark.channels.position import Position
-from pbio_spark.channels.subscribe.data_files import gone_to_error
+from pbio_spark.channels.subscribe.data_files import gone_to_error, loss_to_error
 from pbio_spark.channels.subscribe.offset import LogOffset
 from pbio_spark.channels.subscribe.reading import Piece
 from pbio_spark.errors import PbioError
@@ -162,8 +162,9 @@ class LogFollower:
         while Position(version) < end and (pieces := self.read(version, start)) is not None:
             for piece in pieces:
                 cut = piece.between(start.start(piece.group.channel), end)
-                if cut is not None:
-                    yield cut
+                whole = None if cut is None else self.resolved(cut)
+                if whole is not None:
+                    yield whole
             version += 1
 
     def latest(
@@ -329,6 +330,24 @@ class LogFollower:
             return
         path, further = self._history.located(version, path) or (path, 0)
         yield Piece(group, version, published, path, further, group.ordinal, end.ordinal)
+
+    def resolved(self, piece: Piece) -> Piece | None:
+        """The same with what its events say of themselves, read from where it lies; None if it is lost and may be.
+
+        Raises PBIO_BAD_LOG, and as `DataFiles` does for what is lost.
+        """
+        try:
+            group = piece.group.resolved()
+        except PbioError:
+            channel = piece.group.channel
+            loss = loss_to_error(self._history, channel, self.infos[channel].name, piece.version, piece.path)
+            if loss.code == "PBIO_BAD_LOG":
+                raise
+            if self._fail_on_loss:
+                raise loss from None
+            self._warn(channel, str(loss))
+            return None
+        return piece if group is piece.group else replace(piece, group=group)
 
     def _lose(self, info: ChannelInfo) -> None:
         if self._fail_on_loss:

@@ -103,7 +103,7 @@ class Subscription:
         if name is not None and self._known is None:
             self._check_former(name)
         self._follower = LogFollower(folder, history, [now], fail_on_loss=self._fail_on_loss, known=info.id)
-        self._files = DataFiles(folder, lambda: history, fail_on_loss=self._fail_on_loss)
+        self._files = DataFiles(folder, history, fail_on_loss=self._fail_on_loss)
         position = self._find(start) if self._known is None else self._follower.checked(self._known.position)
         self.position = max(position, Position(info.id))  # before the channel was created, there is nothing to wait for
         self._given = self._passed = self.position  # after the last event handed out, and the last one looked at
@@ -321,11 +321,12 @@ class Subscription:
         self._passed = pieces[-1].group.end_in(pieces[-1].version)
 
     def _deliver_piece(self, piece: Piece, wanted: Wanted, type_: str | None) -> Iterator[Delivery]:
-        group = piece.group
-        for batch in self._files.read(wanted, Stretch.of([piece], {self.channel.id: self.channel.name})):
-            group = group.resolved()
+        resolved = self._follower.resolved(piece)
+        if resolved is None:
+            return
+        for batch in self._files.read(wanted, Stretch.of([resolved], {self.channel.id: self.channel.name})):
             data, ordinals = split_place(batch)
-            delivery = Delivery(data, type_, piece.version, ordinals, group, to_datetime(piece.published))
+            delivery = Delivery(data, type_, piece.version, ordinals, resolved.group, to_datetime(piece.published))
             self.position = self._given = delivery.end
             yield delivery
 

@@ -3,7 +3,6 @@
 log         which channels, and from where: options -> a follower of the log
 plan        its events -> partitions, and what reading them needs to know
 reader      a batch, and what a task does
-subscriber  a stream under a subscriber's name
 stream      what Spark calls
 writer      tasks' files -> one commit, of a batch or of a micro-batch
 """

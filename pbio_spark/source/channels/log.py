@@ -7,10 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Literal
 
 from ecode.suggest import did_you_mean
-from pbio_spark.channels import ChannelSpace, Position
-from pbio_spark.channels.log.state import ChannelInfo
-from pbio_spark.channels.subscribe.follower import LogFollower
-from pbio_spark.channels.subscribe.offset import LogOffset
+from pbio_spark.channels import ChannelInfo, ChannelSpace, LogFollower, LogOffset, Position
 from pbio_spark.errors import PbioError
 from pbio_spark.source.options.options import Options
 

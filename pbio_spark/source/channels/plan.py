@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from pbio_spark.channels.log.state import ChannelInfo
-from pbio_spark.channels.publish.submission import channel_format, stored_format
-from pbio_spark.channels.subscribe.reading import EVENT_TYPE, Piece, Stretch
+from pbio_spark.channels import EVENT_TYPE, ChannelInfo, Piece, Stretch, channel_format, stored_format
 from pbio_spark.columns.files.read import Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format

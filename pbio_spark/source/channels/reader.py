@@ -9,9 +9,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from pbio_spark.channels import ChannelSpace, Position
-from pbio_spark.channels.log.files import Folder
-from pbio_spark.channels.subscribe.data_files import DataFiles
+from pbio_spark.channels import DataFiles, Position
 from pbio_spark.columns.files.read import Wanted
 from pbio_spark.source.channels.log import ChannelLog
 from pbio_spark.source.channels.plan import ChannelPlanner, Reading
@@ -70,8 +68,7 @@ def read_stretches(
     Raises what `read_stretch` raises; PBIO_EVENTS_GONE; PBIO_UNEXPECTED_NULL.
     """
     began, rows = time.monotonic(), 0
-    folder = Folder(root)
-    files = DataFiles(folder, lambda: ChannelSpace.open(root).history, fail_on_loss=fail_on_loss)
+    files = DataFiles(root, fail_on_loss=fail_on_loss)
     found = (batch for number, stretch in reading.stretches for batch in files.read(wanted[number], stretch))
     for batch in gather(found, next(iter(wanted.values()))):
         rows += batch.num_rows

@@ -16,13 +16,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from pbio_spark.channels import Position
-from pbio_spark.channels.subscribe.offset import LogOffset, json_to_offset, offset_to_json
+from pbio_spark.channels import LogOffset, Position, StreamSubscriber, json_to_offset, offset_to_json
 from pbio_spark.columns.files.read import Wanted
 from pbio_spark.source.channels.log import ChannelLog
 from pbio_spark.source.channels.plan import ChannelPlanner, Reading
 from pbio_spark.source.channels.reader import read_stretches
-from pbio_spark.source.channels.subscriber import StreamSubscriber
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.reason_first import says_reason_first
 
@@ -67,7 +65,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._opened is None:
             log, name = ChannelLog(self._root, self._options), self._options.subscriber
             planner = ChannelPlanner(log, self._options, self._schema, is_projection=self._is_projection)
-            self._opened = log, planner, None if name is None else StreamSubscriber(name, log)
+            self._opened = log, planner, None if name is None else StreamSubscriber(name, log.space.folder, log)
         return self._opened
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name

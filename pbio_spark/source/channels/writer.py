@@ -21,13 +21,21 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from pbio_spark.channels import ChannelSpace, Columns, Submission
-from pbio_spark.channels.log.state import ChannelInfo
-from pbio_spark.channels.publish.commit import Packed, contents_of_all, pack, publish
-from pbio_spark.channels.publish.delivery import seconds_to_wait, wait_for_subscribers
-from pbio_spark.channels.publish.derivation import Deriver
-from pbio_spark.channels.publish.prepare import Preparer
-from pbio_spark.channels.publish.submission import stored_format
+from pbio_spark.channels import (
+    ChannelInfo,
+    ChannelSpace,
+    Columns,
+    Deriver,
+    Packed,
+    Preparer,
+    Publisher,
+    Submission,
+    contents_of_all,
+    pack,
+    seconds_to_wait,
+    stored_format,
+    wait_for_subscribers,
+)
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.source.arrow import with_schema
@@ -177,7 +185,7 @@ class _Writer:
     def _publish(self, messages: Sequence[WriterCommitMessage | None], transaction: tuple[str, int] | None) -> None:
         """Publish what tasks wrote, if they wrote anything.
 
-        Raises what `publish` and `wait_for_subscribers` raise, and PBIO_NO_SPACE.
+        Raises what `Publisher.publish` and `wait_for_subscribers` raise, and PBIO_NO_SPACE.
         """
         packed = _packed(messages)
         if not packed:
@@ -185,15 +193,9 @@ class _Writer:
         space = _opened(self.root)
         if {message.space for message in messages if isinstance(message, TaskEvents)} != {space.id}:
             raise PbioError("PBIO_NO_SPACE", "another channel space is here than when the write began", file=self.root)
-        published = publish(
-            space.history,
-            space.folder,
-            self._tools.deriver,
-            space.formats,
-            packed,
-            transaction,
-            fail_on_loss=self._fail_on_loss,
-            is_gapless=isinstance(self, ChannelStreamWriter),
+        publisher = Publisher(space.folder, space.history, space.formats, self._tools.deriver)
+        published = publisher.publish(
+            packed, transaction, fail_on_loss=self._fail_on_loss, is_gapless=isinstance(self, ChannelStreamWriter)
         )
         if published.known and not published.events:
             # So does a batch that is tried again; but who counts from 0 anew would take it for success each time.

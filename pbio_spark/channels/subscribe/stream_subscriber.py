@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from pbio_spark.channels import Position
+from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.position import Position
 from pbio_spark.channels.subscribe import subscribers
-from pbio_spark.channels.subscribe.follower import READERS
+from pbio_spark.channels.subscribe.follower import READERS, LogFollower
 from pbio_spark.channels.subscribe.offset import LogOffset
 from pbio_spark.channels.subscribe.subscribers import Subscriber
-from pbio_spark.source.channels.log import ChannelLog
 
 T = TypeVar("T")
 
@@ -27,8 +27,9 @@ class StreamSubscriber:
     its batches had events of.
     """
 
-    def __init__(self, name: str, log: ChannelLog) -> None:
+    def __init__(self, name: str, folder: Folder, log: LogFollower) -> None:
         self._name = name
+        self._folder = folder
         self._log = log
         self._known: dict[int, Subscriber] = {}
         self._finished: LogOffset | None = None
@@ -62,7 +63,7 @@ class StreamSubscriber:
             channels = {channel for channel, known in self._known.items() if subscribers.is_due(known, now)}
 
         def acknowledge(channel: int) -> Subscriber:
-            return subscribers.acknowledge(self._log.space.folder, channel, self._name, place.start(channel))
+            return subscribers.acknowledge(self._folder, channel, self._name, place.start(channel))
 
         self._known |= _at_once(acknowledge, channels & self._log.ids)
 
@@ -76,7 +77,7 @@ class StreamSubscriber:
         """What the space knows of the name, by channel."""
 
         def read(channel: int) -> Subscriber | None:
-            return subscribers.read(self._log.space.folder, channel, self._name)
+            return subscribers.read(self._folder, channel, self._name)
 
         return {channel: known for channel, known in _at_once(read, self._log.ids).items() if known is not None}
 

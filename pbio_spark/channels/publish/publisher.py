@@ -6,40 +6,33 @@ The steps of a commit, each safe to die between:
 2. Write the data files, and bring them to the disk. Nobody knows of them yet. A task of a cluster has done that before.
 3. Append the commit at the next version. From here on all of it is published.
 
-Whoever loses the race for a version starts again; data files stay if the same events are still to be published, and
-derived as they were.
+A writer that loses the race for a version starts again; its data files stay if the same events are still to be
+published, and derived as they were.
 """
 
 from __future__ import annotations
 
-import io
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 
 from pbio_spark.channels.commits.checked import bad
-from pbio_spark.channels.commits.contents import Contents, contents_of
-from pbio_spark.channels.commits.entries import LONGEST_TURN, Data, DataFile, Transaction, Turn
+from pbio_spark.channels.commits.contents import Contents
+from pbio_spark.channels.commits.entries import LONGEST_TURN, Data, Transaction, Turn
 from pbio_spark.channels.commits.groups import Groups, Int64s
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History, pause
-from pbio_spark.channels.log.layout import new_data_path
 from pbio_spark.channels.log.state import State
 from pbio_spark.channels.publish.derivation import Deriver
+from pbio_spark.channels.publish.packed import Packed, contents_of_all, pack, unpack
 from pbio_spark.channels.publish.prepare import Prepared
-from pbio_spark.channels.publish.submission import stored_format
-from pbio_spark.columns.encode.encoder import Encoded
-from pbio_spark.columns.files.chunks import Chunker
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.store import FormatStore
-from pbio_spark.wire import MAGIC
-from pbio_spark.wire.writer import format_to_item
 
 log = logging.getLogger("pbio_spark.channels")
 
@@ -62,74 +55,6 @@ class Published:
     known: int
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """A data file that waits for its commit.
-
-    Attributes:
-        own: the groups of the events that were submitted.
-        derived: those of events made of them.
-        refused: derived channels whose events could not be made, and why.
-        descendants: what was derived: see `State.descendants`.
-        contents: what was submitted, if the batch has a number.
-    """
-
-    file: DataFile
-    own: Groups
-    derived: Groups
-    refused: tuple[tuple[int, str], ...]
-    descendants: tuple[tuple[int, int], ...]
-    contents: Contents = Contents()  # noqa: RUF009 - it never changes
-
-
-def pack(folder: Folder, deriver: Deriver, events: Sequence[Prepared], state: State) -> Packed:
-    """Write events, and those of the channels that are derived from theirs, to one data file."""
-    derived, refused = deriver.derive(events, state)
-    pieces: list[object] = [MAGIC]
-    size, ordinal = len(MAGIC), 0
-    described = set()
-    placed = []
-    for one in (*events, *derived):
-        if one.format not in described:
-            pieces.append(item := format_to_item(one.format))
-            described.add(one.format)
-            size += len(item)
-        placed.append(one.groups.moved(0, size, ordinal))
-        pieces.append(one.encoded.buffer)
-        size += one.encoded.buffer.size
-        ordinal += len(one.encoded.offsets) - 1
-    path = new_data_path()
-    folder.add(path, pieces)
-    own, made = (Groups.together(part) for part in (placed[: len(events)], placed[len(events) :]))
-    return Packed(DataFile(path, size), own, made, refused, state.descendants(own.rows["channel"].tolist()))
-
-
-def contents_of_all(events: Iterable[Prepared]) -> Contents:
-    """What some events are, by which their batch is known again."""
-    return sum((contents_of(one.encoded, one.groups) for one in events), Contents())
-
-
-def unpack(folder: Folder, formats: FormatStore, packed: Packed) -> list[Prepared]:
-    """The events that were submitted, read back from their data file. Raises PBIO_BAD_LOG if it is not what it was."""
-    data = folder.read(packed.file.path)
-    if data is None or len(data) != packed.file.bytes:
-        bad(f"the data file {packed.file.path} is not the one that was written")
-    own = packed.own
-    made = []
-    # Groups lie together if they are of one format and one submission.
-    changes = (own.rows["start"][1:] != own.rows["end"][:-1]) | (np.diff(own.rows["format"]) != 0)
-    for run in np.split(np.arange(len(own)), np.flatnonzero(changes) + 1):
-        rows = own.rows[run]
-        start, end, ordinal = int(rows["start"][0]), int(rows["end"][-1]), int(rows["ordinal"][0])
-        form = stored_format(own.formats[rows["format"][0]], formats)
-        chunks = Chunker(io.BytesIO(data), packed.file.path, [form], formats.get, 1 << 20, 1 << 26)
-        offsets = [chunk.offset + chunk.positions for chunk in chunks.chunks(start, end, ordinal)]
-        encoded = Encoded(pa.py_buffer(data).slice(start, end - start), np.concatenate([*offsets, [end]]) - start)
-        groups = replace(own.take(run).moved(0, -start, -ordinal), formats=own.formats)
-        made.append(Prepared(form, encoded, groups))
-    return made
-
-
 class _Parcel:
     """Events on their way into the log, in memory or in a data file that a task wrote."""
 
@@ -149,21 +74,19 @@ class _Parcel:
         assert self._prepared is not None
         return Groups.together(one.groups for one in self._prepared)
 
-    def pack(
-        self, folder: Folder, deriver: Deriver, formats: FormatStore, state: State, known: Mapping[int, int]
-    ) -> Packed | None:
+    def pack(self, publisher: Publisher, state: State, known: Mapping[int, int]) -> Packed | None:
         """The data file as it is to be committed, without what is known; None if nothing is left."""
         packed = self.packed
         if packed is not None:
             channels = packed.own.rows["channel"].tolist()
             if not known and packed.descendants == state.descendants(channels):
                 return packed
-            self._prepared = self._prepared or unpack(folder, formats, packed)
-            self.discard(folder)
+            self._prepared = self._prepared or unpack(publisher.folder, publisher.formats, packed)
+            self.discard(publisher.folder)
         assert self._prepared is not None
         self._prepared = _without(self._prepared, known)
         if self._prepared:
-            self.packed = pack(folder, deriver, self._prepared, state)
+            self.packed = pack(publisher.folder, publisher.deriver, self._prepared, state)
         return self.packed
 
     def discard(self, folder: Folder) -> None:
@@ -174,53 +97,64 @@ class _Parcel:
         self.packed = None
 
 
-def publish(
-    history: History,
-    folder: Folder,
-    deriver: Deriver,
-    formats: FormatStore,
-    events: Sequence[Sequence[Prepared] | Packed],
-    transaction: tuple[str, int] | None,
-    *,
-    fail_on_loss: bool = True,
-    is_gapless: bool = False,
-) -> Published:
-    """Publish what is new of some events, and what channels derive from them: all of it or nothing.
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """Publishes events in one space.
 
-    Args:
-        events: those of one data file, each, or such files as tasks have written them.
-        fail_on_loss: whether it is an error if other events were published as the batch of that number; else the batch
-            is taken as published.
-        is_gapless: whether it is one, too, if none were, though batches of higher numbers are published. Otherwise that
-            number was passed over, and counts as known.
-
-    Raises:
-        PbioError: PBIO_UNKNOWN_CHANNEL if a channel has been dropped in the meantime; PBIO_OUT_OF_ORDER if a producer's
-            events come in another order than their numbers say; PBIO_OTHER_BATCH; PBIO_FILE_SYSTEM and the like.
-            PBIO_OUTCOME_UNKNOWN, where the file system failed in a way that leaves open whether the events are
-            published: to publish them again with the same numbers, or the same transaction, is safe.
+    Attributes:
+        folder, history, formats: of the space.
+        deriver: makes the events of derived channels.
     """
-    parcels = [_Parcel(one, has_number=transaction is not None) for one in events]
-    batch = _Batch(history, folder, deriver, formats, parcels, transaction, fail_on_loss, is_gapless)
-    holder, first, lost, longest = uuid.uuid4().hex, time.monotonic(), 0, 0.0
 
-    def take_turn(_: State) -> Turn:
-        return Turn(holder, min(max(1000, int(4000 * longest)), LONGEST_TURN))
+    folder: Folder
+    history: History
+    formats: FormatStore
+    deriver: Deriver
 
-    while True:
-        begun = time.monotonic()
-        with history.lock:
-            published = batch.try_once(holder)
-        if published is not None:
-            return published
-        took = time.monotonic() - begun
-        longest = max(longest, took)
-        if lost >= _LOST and time.monotonic() - first > _PATIENCE:
-            # Others, or changes of what is derived, have always been faster. Nobody may keep a writer out for ever.
-            history.commit(take_turn)
-        else:
-            pause(lost, took)
-        lost += 1
+    def publish(
+        self,
+        events: Sequence[Sequence[Prepared] | Packed],
+        transaction: tuple[str, int] | None = None,
+        *,
+        fail_on_loss: bool = True,
+        is_gapless: bool = False,
+    ) -> Published:
+        """Publish what is new of some events, and what channels derive from them: all of it or nothing.
+
+        Args:
+            events: those of one data file, each, or such files as tasks have written them.
+            fail_on_loss: whether it is an error if other events were published as the batch of that number; else the
+                batch is taken as published.
+            is_gapless: whether it is one, too, if none were, though batches of higher numbers are published. Otherwise
+                that number was passed over, and counts as known.
+
+        Raises:
+            PbioError: PBIO_UNKNOWN_CHANNEL if a channel has been dropped in the meantime; PBIO_OUT_OF_ORDER if a
+                producer's events come in another order than their numbers say; PBIO_OTHER_BATCH; PBIO_FILE_SYSTEM and
+                the like. PBIO_OUTCOME_UNKNOWN, where the file system failed in a way that leaves open whether the
+                events are published: to publish them again with the same numbers, or the same transaction, is safe.
+        """
+        parcels = [_Parcel(one, has_number=transaction is not None) for one in events]
+        batch = _Batch(self, parcels, transaction, fail_on_loss, is_gapless)
+        holder, first, lost, longest = uuid.uuid4().hex, time.monotonic(), 0, 0.0
+
+        def take_turn(_: State) -> Turn:
+            return Turn(holder, min(max(1000, int(4000 * longest)), LONGEST_TURN))
+
+        while True:
+            begun = time.monotonic()
+            with self.history.lock:
+                published = batch.try_once(holder)
+            if published is not None:
+                return published
+            took = time.monotonic() - begun
+            longest = max(longest, took)
+            if lost >= _LOST and time.monotonic() - first > _PATIENCE:
+                # Others, or changes of what is derived, have always been faster. A writer must not starve.
+                self.history.commit(take_turn)
+            else:
+                pause(lost, took)
+            lost += 1
 
 
 class _Batch:
@@ -228,23 +162,19 @@ class _Batch:
 
     def __init__(
         self,
-        history: History,
-        folder: Folder,
-        deriver: Deriver,
-        formats: FormatStore,
+        publisher: Publisher,
         parcels: Sequence[_Parcel],
         transaction: tuple[str, int] | None,
         fail_on_loss: bool,
         is_gapless: bool,
     ) -> None:
-        self._fail_on_loss = fail_on_loss
-        self._is_gapless = is_gapless
-        self._history = history
-        self._folder = folder
-        self._deriver = deriver
-        self._formats = formats
+        self._publisher = publisher
+        self._history = publisher.history
+        self._folder = publisher.folder
         self._parcels = parcels
         self._transaction = transaction
+        self._fail_on_loss = fail_on_loss
+        self._is_gapless = is_gapless
         self._total = sum(parcel.own.events for parcel in parcels)
         self._packed: list[Packed] = []
         self._data: Data | None = None
@@ -257,10 +187,7 @@ class _Batch:
             self._discard()
             return Published(None, 0, self._total)
         known = _known([parcel.own for parcel in self._parcels], state)
-        made = [
-            parcel.pack(self._folder, self._deriver, self._formats, state, own)
-            for parcel, own in zip(self._parcels, known, strict=True)
-        ]
+        made = [parcel.pack(self._publisher, state, own) for parcel, own in zip(self._parcels, known, strict=True)]
         packed = [one for one in made if one is not None]
         if not packed:
             return Published(None, 0, self._total)

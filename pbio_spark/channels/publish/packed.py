@@ -1,0 +1,94 @@
+"""Encoded events -> data files that wait for their commit, and back."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from pbio_spark.channels.commits.checked import bad
+from pbio_spark.channels.commits.contents import Contents, contents_of
+from pbio_spark.channels.commits.entries import DataFile
+from pbio_spark.channels.commits.groups import Groups
+from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.log.layout import new_data_path
+from pbio_spark.channels.log.state import State
+from pbio_spark.channels.publish.derivation import Deriver
+from pbio_spark.channels.publish.prepare import Prepared
+from pbio_spark.channels.publish.submission import stored_format
+from pbio_spark.columns.encode.encoder import Encoded
+from pbio_spark.columns.files.chunks import Chunker
+from pbio_spark.formats.store import FormatStore
+from pbio_spark.wire import MAGIC
+from pbio_spark.wire.writer import format_to_item
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A data file that waits for its commit.
+
+    Attributes:
+        own: the groups of the events that were submitted.
+        derived: those of events made of them.
+        refused: derived channels whose events could not be made, and why.
+        descendants: what was derived: see `State.descendants`.
+        contents: what was submitted, if the batch has a number.
+    """
+
+    file: DataFile
+    own: Groups
+    derived: Groups
+    refused: tuple[tuple[int, str], ...]
+    descendants: tuple[tuple[int, int], ...]
+    contents: Contents = Contents()  # noqa: RUF009 - it never changes
+
+
+def pack(folder: Folder, deriver: Deriver, events: Sequence[Prepared], state: State) -> Packed:
+    """Write events, and those of the channels that are derived from theirs, to one data file."""
+    derived, refused = deriver.derive(events, state)
+    pieces: list[object] = [MAGIC]
+    size, ordinal = len(MAGIC), 0
+    described = set()
+    placed = []
+    for one in (*events, *derived):
+        if one.format not in described:
+            pieces.append(item := format_to_item(one.format))
+            described.add(one.format)
+            size += len(item)
+        placed.append(one.groups.moved(0, size, ordinal))
+        pieces.append(one.encoded.buffer)
+        size += one.encoded.buffer.size
+        ordinal += len(one.encoded.offsets) - 1
+    path = new_data_path()
+    folder.add(path, pieces)
+    own, made = (Groups.together(part) for part in (placed[: len(events)], placed[len(events) :]))
+    return Packed(DataFile(path, size), own, made, refused, state.descendants(own.rows["channel"].tolist()))
+
+
+def contents_of_all(events: Iterable[Prepared]) -> Contents:
+    """What some events are, by which their batch is known again."""
+    return sum((contents_of(one.encoded, one.groups) for one in events), Contents())
+
+
+def unpack(folder: Folder, formats: FormatStore, packed: Packed) -> list[Prepared]:
+    """The events that were submitted, read back from their data file. Raises PBIO_BAD_LOG if it is not what it was."""
+    data = folder.read(packed.file.path)
+    if data is None or len(data) != packed.file.bytes:
+        bad(f"the data file {packed.file.path} is not the one that was written")
+    own = packed.own
+    made = []
+    # Groups lie together if they are of one format and one submission.
+    changes = (own.rows["start"][1:] != own.rows["end"][:-1]) | (np.diff(own.rows["format"]) != 0)
+    for run in np.split(np.arange(len(own)), np.flatnonzero(changes) + 1):
+        rows = own.rows[run]
+        start, end, ordinal = int(rows["start"][0]), int(rows["end"][-1]), int(rows["ordinal"][0])
+        form = stored_format(own.formats[rows["format"][0]], formats)
+        chunks = Chunker(io.BytesIO(data), packed.file.path, [form], formats.get, 1 << 20, 1 << 26)
+        offsets = [chunk.offset + chunk.positions for chunk in chunks.chunks(start, end, ordinal)]
+        encoded = Encoded(pa.py_buffer(data).slice(start, end - start), np.concatenate([*offsets, [end]]) - start)
+        groups = replace(own.take(run).moved(0, -start, -ordinal), formats=own.formats)
+        made.append(Prepared(form, encoded, groups))
+    return made

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pbio_spark.channels.channel import Channel
-    from pbio_spark.channels.commits.entries import Data
+    from pbio_spark.channels.commits.commit import Data
     from pbio_spark.channels.log.state import ChannelInfo
     from pbio_spark.channels.position import Position
     from pbio_spark.channels.publish.delivery import NotDeliveredError, seconds_to_wait, wait_for_subscribers
@@ -95,7 +95,7 @@ __all__ = [
 
 _HOMES = {
     "channel": ("Channel",),
-    "commits.entries": ("Data",),
+    "commits.commit": ("Data",),
     "log.state": ("ChannelInfo",),
     "position": ("Position",),
     "publish.delivery": ("NotDeliveredError", "seconds_to_wait", "wait_for_subscribers"),

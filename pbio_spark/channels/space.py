@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from ecode.limits import SOURCE_WORK
 from pbio_spark.channels.channel import Channel
 from pbio_spark.channels.commits.checked import check_name, check_transaction, keep_to_value
-from pbio_spark.channels.commits.entries import Change, Create, Data, Derivation, Drop
+from pbio_spark.channels.commits.commit import Change, Create, Data, Derivation, Drop
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.log import FolderLog

@@ -14,7 +14,7 @@ import pytest
 from pbio_spark.channels import ChannelSpace, Event, Position, Submission
 from pbio_spark.channels.commits.groups import Groups
 from pbio_spark.channels.log import folds
-from pbio_spark.channels.log.blocks import Block, fold_to_block
+from pbio_spark.channels.log.blocks import FoldBlock, fold_to_block
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.subscribe import subscription
 from pbio_spark.channels.upkeep import folding
@@ -143,7 +143,7 @@ def test_where_something_is_wrong_all_before_it_is_delivered(space: ChannelSpace
     assert told[0] == told[1]
 
 
-def block_of(space: ChannelSpace, change: Callable[[bytes], bytes] = lambda text: text) -> Block | None:
+def block_of(space: ChannelSpace, change: Callable[[bytes], bytes] = lambda text: text) -> FoldBlock | None:
     texts = [change(space.history.text(version) or b"") for version in range(1, 13)]
     return fold_to_block(folds.Fold(1, texts), space.id)
 

@@ -13,6 +13,7 @@ import pytest
 from pbio_spark.channels import ChannelSpace, Event
 from pbio_spark.channels.commits.chain import digest_of
 from pbio_spark.channels.log import history
+from pbio_spark.channels.log import reader as log_reader
 from pbio_spark.channels.log.layout import commit_path
 from pbio_spark.channels.log.log import FolderLog
 from pbio_spark.channels.upkeep.check import problems
@@ -82,8 +83,8 @@ def test_a_lost_commit_is_told_to_who_comes_and_nothing_is_written(space: Channe
 def test_nothing_is_written_into_a_hole_by_who_was_there_before_it(
     space: ChannelSpace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "LISTING_PAUSE", {True: 0.0})
-    monkeypatch.setattr(history, "LISTING_SHARE", 0)
+    monkeypatch.setattr(log_reader, "LISTING_PAUSE", {True: 0.0})
+    monkeypatch.setattr(log_reader, "LISTING_SHARE", 0)
     channel = space.create_channel("counts", COUNT)
     for hole in (1, 2, 5):
         early = again(space).channel("counts")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from pbio_spark.channels import ChannelSpace, Columns, Submission
-from pbio_spark.channels.commits.entries import Data
+from pbio_spark.channels.commits.commit import Data
 from pbio_spark.channels.commits.groups import Groups, bound, set_aside
 from pbio_spark.channels.log import history
 from pbio_spark.channels.upkeep.check import problems

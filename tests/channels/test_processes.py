@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pbio_spark.channels import ChannelSpace
-from pbio_spark.channels.commits.entries import Data
+from pbio_spark.channels.commits.commit import Data
 from tests.channels.spaces import COUNT, again, everything
 from tests.conftest import ROOT
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pbio_spark.channels import ChannelSpace, Submission
-from pbio_spark.channels.commits.entries import Compact, Data
+from pbio_spark.channels.commits.commit import Compact, Data
 from pbio_spark.channels.log import history
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.log import FolderLog

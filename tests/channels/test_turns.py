@@ -10,7 +10,7 @@ import pytest
 
 from ecode.types import FLOAT64, Field, record
 from pbio_spark.channels import ChannelSpace
-from pbio_spark.channels.commits.entries import Turn
+from pbio_spark.channels.commits.commit import Turn
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.publish import commit as publishing
 from tests.channels.spaces import again, values

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pbio_spark.channels import ChannelSpace, Submission
-from pbio_spark.channels.log import folds, history
+from pbio_spark.channels.log import folds, reader
 from pbio_spark.channels.upkeep import folding
 from tests.channels.spaces import COUNT
 from tests.source.channel_query import Query
@@ -23,7 +23,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folds, "SIZES", (10, 20))
     monkeypatch.setattr(folding, "KEPT", 2)
     # A stream that slept finds what was folded when it next lists the log; here it lists it each time.
-    monkeypatch.setattr(history, "LISTING_PAUSE", {True: 0.0, False: 0.0})
+    monkeypatch.setattr(reader, "LISTING_PAUSE", {True: 0.0, False: 0.0})
 
 
 def fill(space: ChannelSpace, first: int, last: int) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ecode.types import FLOAT64, INT32, Field, record
 from pbio_spark.channels import ChannelSpace, Position, Submission
-from pbio_spark.channels.log import history
+from pbio_spark.channels.log import reader
 from pbio_spark.channels.subscribe import follower, subscribers
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
@@ -118,7 +118,7 @@ def test_commits_for_others_make_no_batches(space: ChannelSpace, monkeypatch: py
 
 
 def test_an_idle_stream_asks_for_one_commit(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "LISTING_PAUSE", {True: 3600.0})
+    monkeypatch.setattr(reader, "LISTING_PAUSE", {True: 3600.0})
     query = Query(space, channel="counts")
     query.batch()
     asked: list[Any] = []
@@ -278,8 +278,8 @@ def test_an_offset_of_old_goes_on_as_it_did(space: ChannelSpace) -> None:
 
 
 def test_a_lost_commit_stops_a_stream(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "LISTING_PAUSE", {True: 0.0})
-    monkeypatch.setattr(history, "LISTING_SHARE", 0)
+    monkeypatch.setattr(reader, "LISTING_PAUSE", {True: 0.0})
+    monkeypatch.setattr(reader, "LISTING_SHARE", 0)
     query = Query(space, channel="counts")
     for n in range(4):
         publish(space, n)

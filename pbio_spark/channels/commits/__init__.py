@@ -1,8 +1,10 @@
 """What one commit says.
 
-checked   values of JSON from strangers
-entries   a commit <-> its JSON
-groups    where the events of a commit lie, as columns
-contents  what a batch is made of, in a few bytes
-chain     each commit names the one before it
+checked           values from JSON that anyone may have written
+commit            a commit, and what it may change
+commit_json       commit <-> JSON
+groups            where the events of a commit lie, as columns
+groups_from_json  the same from JSON, checked
+contents          what a batch is made of, in a few bytes
+chain             each commit names the one before it
 """

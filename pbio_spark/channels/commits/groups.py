@@ -12,14 +12,7 @@ import numpy.typing as npt
 
 from pbio_spark.channels.commits.checked import (
     EARLIEST,
-    LARGEST,
     LATEST,
-    MOST,
-    a_format,
-    a_list,
-    a_number,
-    a_text,
-    an_object,
     bad,
 )
 from pbio_spark.channels.position import Position
@@ -29,13 +22,16 @@ Int64s: TypeAlias = npt.NDArray[np.int64]
 Load: TypeAlias = "Callable[[int, int], Int64s]"
 """What reads whole numbers from a file beside the log: so many from one on."""
 
+Own: TypeAlias = "Int64s | Callable[[], Int64s] | None"
+"""What each event of a group says, or what reads it; None if they say nothing of their own."""
+
 NO_NUMBER = -1
 NO_TIME = -(2**63)
-_PLACES = ("channel", "file", "start", "end", "ordinal", "count")
-_ABSENT = {"producer": NO_NUMBER, "sequence": NO_NUMBER, "event_time": NO_TIME}
+PLACES = ("channel", "file", "start", "end", "ordinal", "count")
+ABSENT = {"producer": NO_NUMBER, "sequence": NO_NUMBER, "event_time": NO_TIME}
 """What stands in the columns that need not have a value."""
 
-ROW = np.dtype([(name, np.int64) for name in (*_PLACES, "format", *_ABSENT)])
+ROW = np.dtype([(name, np.int64) for name in (*PLACES, "format", *ABSENT)])
 """A group as a row: its format and its producer by their numbers among those of the commit."""
 
 
@@ -63,7 +59,7 @@ class Beside(Mapping[int, Int64s]):
         values = self.load(first, int(row["count"]))
         if values[-1] != last:
             bad(f"the {self.name} of events is not what the commit says")
-        return _checked(values, self.name, row)
+        return check_values(values, self.name, row)
 
     def __contains__(self, index: object) -> bool:
         return index in self.places
@@ -102,8 +98,8 @@ class Group:
     producer: str | None = None
     sequence: int | None = None
     event_time: int | None = None
-    sequences: Int64s | Callable[[], Int64s] | None = field(default=None, compare=False)
-    event_times: Int64s | Callable[[], Int64s] | None = field(default=None, compare=False)
+    sequences: Own = field(default=None, compare=False)
+    event_times: Own = field(default=None, compare=False)
 
     def resolved(self) -> Self:
         """The same with what its events say of themselves, read from where it lies. Raises PBIO_BAD_LOG."""
@@ -153,7 +149,7 @@ class Groups:
         formats, producers = _Numbers(), _Numbers()
         rows = [
             (
-                *(getattr(one, name) for name in _PLACES),
+                *(getattr(one, name) for name in PLACES),
                 formats.number(one.format),
                 NO_NUMBER if one.producer is None else producers.number(one.producer),
                 NO_NUMBER if one.sequence is None else one.sequence,
@@ -195,21 +191,9 @@ class Groups:
 
     def group(self, index: int) -> Group:
         """One of them."""
-        channel, file, start, end, ordinal, count, form, producer, sequence, event_time = self.rows[index].tolist()
-        return Group(
-            channel,
-            file,
-            start,
-            end,
-            ordinal,
-            count,
-            self.formats[form],
-            None if producer == NO_NUMBER else self.producers[producer],
-            None if sequence == NO_NUMBER else sequence,
-            None if event_time == NO_TIME else event_time,
-            _own(self.sequences, index),
-            _own(self.event_times, index),
-        )
+        row = self.rows[index].tolist()
+        own = _own(self.sequences, index), _own(self.event_times, index)
+        return row_to_group(row, self.formats, self.producers, own=own)
 
     def having(self, channels: Container[int]) -> list[Group]:
         """Those of some channels."""
@@ -263,11 +247,11 @@ class Groups:
         return self.sequences[index] if index in self.sequences else np.arange(row["count"]) + row["sequence"]
 
 
-def _read(values: Int64s | Callable[[], Int64s] | None) -> Int64s | None:
+def _read(values: Own) -> Int64s | None:
     return values() if callable(values) else values
 
 
-def _own(known: Mapping[int, Int64s], index: int) -> Int64s | Callable[[], Int64s] | None:
+def _own(known: Mapping[int, Int64s], index: int) -> Own:
     """The values of a group's events, or what reads them."""
     if isinstance(known, Beside):
         return partial(known.__getitem__, index) if index in known.places else None
@@ -291,15 +275,44 @@ class _Numbers:
         return tuple(self._numbers)
 
 
+def row_to_group(
+    row: Sequence[int],
+    formats: Sequence[str],
+    producers: Sequence[str],
+    first_file: int = 0,
+    own: tuple[Own, Own] = (None, None),
+) -> Group:
+    """The group that a row of ROW says.
+
+    Args:
+        first_file: the number of the first file of the commit, if the row counts those of several commits through.
+        own: the sequence numbers and times of its events, if each has its own.
+    """
+    channel, file, start, end, ordinal, count, form, producer, sequence, event_time = row
+    return Group(
+        channel,
+        file - first_file,
+        start,
+        end,
+        ordinal,
+        count,
+        formats[form],
+        None if producer == NO_NUMBER else producers[producer],
+        None if sequence == NO_NUMBER else sequence,
+        None if event_time == NO_TIME else event_time,
+        *own,
+    )
+
+
 def groups_to_json(groups: Groups) -> dict[str, Any]:
     """Groups as what JSON holds: a list for each column, and none for one that has no values.
 
     >>> groups_to_json(Groups.of([Group(1, 0, 32, 64, 0, 2, "02" * 12, "p", 7)]))["sequence"]
     [7]
     """
-    made: dict[str, Any] = {name: groups.rows[name].tolist() for name in (*_PLACES, "format")}
+    made: dict[str, Any] = {name: groups.rows[name].tolist() for name in (*PLACES, "format")}
     made["formats"] = list(groups.formats)
-    for name, absent in _ABSENT.items():
+    for name, absent in ABSENT.items():
         if (groups.rows[name] != absent).any():
             made[name] = [None if value == absent else value for value in groups.rows[name].tolist()]
     if groups.producers:
@@ -339,105 +352,14 @@ def bound(groups: Groups, load: Load) -> Groups:
     return replace(groups, sequences=of(groups.sequences), event_times=of(groups.event_times))
 
 
-def json_to_groups(said: Any, sizes: Sequence[int], version: int) -> Groups:
-    """The groups of a commit at a version, whose files have these sizes. Raises PBIO_BAD_LOG."""
-    made = an_object(said)
-    formats = tuple(a_format(one) for one in a_list(made.get("formats")))
-    producers = tuple(a_text(one) for one in a_list(made.get("producers", [])))
-    count = len(a_list(made.get("count")))
-    rows = np.empty(count, ROW)
-    for name in (*_PLACES, "format"):
-        rows[name] = _numbers(made.get(name), count)
-    for name, absent in _ABSENT.items():
-        column = made.get(name)
-        rows[name] = absent
-        if column is not None:
-            filled = [absent if value is None else value for value in a_list(column, count)]
-            rows[name] = _numbers(filled, count, least=absent)
-    check_rows(rows, formats, producers, np.array(sizes, np.int64), version)
-    sequences = _of_events(made.get("sequences", []), rows, "sequence")
-    times = _of_events(made.get("event_times", []), rows, "event_time")
-    return Groups(rows, formats, producers, sequences, times)
-
-
 def are_dates(times: Int64s) -> npt.NDArray[np.bool_]:
     """Which of some times have a date."""
     return (times >= EARLIEST) & (times <= LATEST)
 
 
-def check_rows(
-    rows: npt.NDArray[np.void], formats: Sequence[str], producers: Sequence[str], sizes: Int64s, version: int | Int64s
-) -> None:
-    """Raise PBIO_BAD_LOG if groups of a commit cannot be, or of several, each of which has files of its own.
-
-    Args:
-        sizes: of the files.
-        version: of the commit, or of each group's.
-    """
-    if any((rows[name] > LARGEST).any() for name in _PLACES):
-        bad("a group is where nothing can be")
-    count, file = rows["count"], rows["file"]
-    if (rows["format"] >= len(formats)).any() or (rows["producer"] >= len(producers)).any():
-        bad("a group is of a format or a producer that the commit does not name")
-    if (rows["channel"] > version).any():
-        bad("a group is of a channel of the future")
-    if (file >= len(sizes)).any() or (np.diff(file) < 0).any():
-        bad("the groups of a file are not together, or there is no such file")
-    is_first = np.diff(file, prepend=-1) > 0
-    # Channels that are derived alike share their events.
-    places = [name for name in (*_PLACES, "format") if name != "channel"]
-    is_shared = np.logical_and.reduce([np.diff(rows[name], prepend=-1) == 0 for name in places])
-    is_shared &= np.diff(rows["channel"], prepend=-1) > 0
-    # What lies between the groups of a file are descriptions of formats, and events that were given up.
-    free = np.where(is_first, 4, np.roll(rows["end"], 1))
-    if not (is_shared | (free <= rows["start"]) & (rows["start"] < rows["end"]) & (rows["end"] <= sizes[file])).all():
-        bad("the bytes of a group are not free for its events")
-    ordinals = np.where(is_first, 0, np.roll(rows["ordinal"] + count, 1))
-    is_counted = (is_shared | (rows["ordinal"] >= ordinals)) & (count > 0) & (count <= rows["end"] - rows["start"])
-    if not (is_counted & (rows["ordinal"] <= rows["end"])).all():
-        bad("the events of a group contradict their numbers")
-    has_numbers = rows["sequence"] != NO_NUMBER
-    times = rows["event_time"]
-    if ((times != NO_TIME) & ~are_dates(times)).any():
-        bad("events are of a time that has no date")
-    if (has_numbers & ((rows["producer"] == NO_NUMBER) | (rows["sequence"] >= MOST - count))).any():
-        bad("events have sequence numbers that nobody can have given them")
-
-
-def _of_events(said: Any, rows: npt.NDArray[np.void], name: str) -> Mapping[int, Int64s]:
-    """Values of single events, the first of which the group has: all in the commit, or all beside it."""
-    made: dict[int, Int64s] = {}
-    places: dict[int, tuple[int, int]] = {}
-    for one in a_list(said):
-        index = one[0] if isinstance(one, list) and len(one) in (2, 3) else None
-        if type(index) is not int or not 0 <= index < len(rows) or index in made or index in places:
-            bad("values of events belong to no group")
-        row = rows[index]
-        if len(one) == 2:
-            made[index] = _checked(_numbers(one[1], int(row["count"]), least=_ABSENT[name]), name, row)
-            continue
-        first, last = a_number(one[1], most=LARGEST), a_number(one[2], least=_ABSENT[name] + 1)
-        if row[name] == _ABSENT[name] or (name == "sequence" and last - row[name] < row["count"] - 1):
-            bad(f"the {name} of events contradicts their group's")
-        places[index] = first, last
-    if made and places:
-        bad("values of events are in the commit, and beside it")
-    return Beside(places, rows, name) if places else made
-
-
-def _checked(values: Int64s, name: str, row: np.void) -> Int64s:
+def check_values(values: Int64s, name: str, row: np.void) -> Int64s:
     """Values of the events of a group, if they can be."""
     is_right = (np.diff(values) > 0).all() if name == "sequence" else are_dates(values).all()
-    if values[0] != row[name] or values[0] == _ABSENT[name] or not is_right:
+    if values[0] != row[name] or values[0] == ABSENT[name] or not is_right:
         bad(f"the {name} of events contradicts their group's")
     return values
-
-
-def _numbers(said: Any, length: int, least: int = 0) -> Int64s:
-    """A list of whole numbers."""
-    listed = a_list(said, length)
-    # Of anything else, one long text for instance, an array might not fit into memory.
-    is_right = {int}.issuperset(map(type, listed))
-    if not is_right or min(listed, default=least) < least or max(listed, default=0) > MOST:
-        bad("a value that should be a list of whole numbers is something else")
-    return np.array(listed, np.int64)

@@ -1,10 +1,12 @@
 """The log of a space: commits in order, and what they add up to.
 
-files    whole files that appear once: what a log is made of, on any file system that can do it
+layout   the names of all files of a space
+files    files that appear once and whole, on any file system that can create them so
 root     what makes a folder a channel space
 log      `Log`, the small interface; `FolderLog`, the embedded default
-folds    old commits in blocks, as files
+folds    many old commits in one file
 blocks   a fold -> where the events of its commits lie
+reader   commits by version, each checked against those beside it
 state    what all commits up to one add up to; checkpoints of it
-history  the log with its meaning: followed, and added to
+history  the state, kept up to date; adding commits
 """

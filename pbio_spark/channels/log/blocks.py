@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pbio_spark.channels.commits.checked import LARGEST, LATEST, a_format, a_path, a_text
-from pbio_spark.channels.commits.groups import NO_NUMBER, NO_TIME, ROW, Group, Int64s, check_rows
+from pbio_spark.channels.commits.groups import NO_NUMBER, NO_TIME, ROW, Group, Int64s, row_to_group
+from pbio_spark.channels.commits.groups_from_json import check_rows
 from pbio_spark.channels.log.folds import Fold
 from pbio_spark.errors import PbioError
 
@@ -42,7 +43,7 @@ class Placed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class FoldBlock:
     """What the commits of a fold say of events.
 
     Attributes:
@@ -86,26 +87,14 @@ class Block:
             while next_alone is not None and next_alone < version:
                 yield next_alone
                 next_alone = next(alone, None)
-            channel, file, first, last, ordinal, count, form, producer, sequence, event_time = row
-            group = Group(
-                channel,
-                file - first_file,
-                first,
-                last,
-                ordinal,
-                count,
-                self.formats[form],
-                None if producer == NO_NUMBER else self.producers[producer],
-                None if sequence == NO_NUMBER else sequence,
-                None if event_time == NO_TIME else event_time,
-            )
-            yield Placed(group, version, published, self.paths[file])
+            group = row_to_group(row, self.formats, self.producers, first_file)
+            yield Placed(group, version, published, self.paths[group.file + first_file])
         while next_alone is not None:
             yield next_alone
             next_alone = next(alone, None)
 
 
-def fold_to_block(fold: Fold, space: str) -> Block | None:
+def fold_to_block(fold: Fold, space: str) -> FoldBlock | None:
     """The block of a fold; None if something in it is wrong, which is told by who looks at the commits one by one."""
     try:
         return _Maker(space).make(fold)
@@ -131,7 +120,7 @@ class _Maker:
         """How many there are with each commit's."""
         self._alone: list[int] = []
 
-    def make(self, fold: Fold) -> Block:
+    def make(self, fold: Fold) -> FoldBlock:
         for version, text in enumerate(fold.texts, fold.first):
             made = json.loads(text)
             if made["space"] != self._space:
@@ -172,7 +161,7 @@ class _Maker:
             raise ValueError(name)
         self._columns[name] += values
 
-    def _block(self, fold: Fold) -> Block:
+    def _block(self, fold: Fold) -> FoldBlock:
         rows = np.empty(sum(self._counts), ROW)
         for name, values in self._columns.items():
             rows[name] = _whole(values)
@@ -193,7 +182,7 @@ class _Maker:
         versions = np.repeat(np.array(self._versions, np.int64), self._counts)
         if len(rows):
             check_rows(rows, self._formats, self._producers, sizes, versions)
-        return Block(
+        return FoldBlock(
             fold.first,
             fold.last,
             rows,

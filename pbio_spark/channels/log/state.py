@@ -24,20 +24,19 @@ from pbio_spark.channels.commits.checked import (
     bad,
     parse,
 )
-from pbio_spark.channels.commits.entries import (
+from pbio_spark.channels.commits.commit import (
     Change,
+    Commit,
     Compact,
     Create,
     Data,
     Derivation,
     Drop,
-    Entry,
     Trim,
     Trims,
     Turn,
-    derivation_to_json,
-    json_to_derivation,
 )
+from pbio_spark.channels.commits.commit_json import derivation_to_json, json_to_derivation
 from pbio_spark.channels.commits.groups import Groups
 from pbio_spark.channels.position import NOWHERE, Position
 from pbio_spark.errors import PbioError
@@ -171,7 +170,7 @@ class State:
             self._children[info.derivation.parent].remove(channel)
         self.sequences = {key: last for key, last in self.sequences.items() if key[0] != channel}
 
-    def check(self, entry: Entry) -> None:
+    def check(self, entry: Commit) -> None:
         """Raise PBIO_BAD_LOG if the commit cannot follow here."""
         if entry.space != self.space:
             bad(f"the commit belongs to another space, {entry.space[:40]}")
@@ -202,7 +201,7 @@ class State:
             case Data() as data:
                 self._check_data(data)
 
-    def apply(self, entry: Entry) -> None:
+    def apply(self, entry: Commit) -> None:
         """Go on to the next version. Raises PBIO_BAD_LOG, with nothing changed, if the commit cannot follow here."""
         self.check(entry)
         version = self.version + 1

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from pbio_spark.channels.commits.checked import bad, check_word
-from pbio_spark.channels.commits.entries import Data
+from pbio_spark.channels.commits.commit import Data
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.position import Position

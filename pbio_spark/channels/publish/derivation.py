@@ -17,7 +17,8 @@ import ecode
 from ecode.suggest import did_you_mean
 from ecode.types import FLOAT64, INT64, Field, Record, record
 from morph import Rejection
-from pbio_spark.channels.commits.entries import Derivation, is_parameter
+from pbio_spark.channels.commits.commit import Derivation
+from pbio_spark.channels.commits.commit_json import is_parameter
 from pbio_spark.channels.commits.groups import NO_NUMBER, Groups, Int64s
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.publish.prepare import Prepared, read_encoded

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from pbio_spark.channels.commits.checked import bad
+from pbio_spark.channels.commits.commit import DataFile
 from pbio_spark.channels.commits.contents import Contents, contents_of
-from pbio_spark.channels.commits.entries import DataFile
 from pbio_spark.channels.commits.groups import Groups
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.layout import new_data_path

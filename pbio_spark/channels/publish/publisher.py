@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pbio_spark.channels.commits.checked import bad
+from pbio_spark.channels.commits.commit import LONGEST_TURN, Data, Transaction, Turn
 from pbio_spark.channels.commits.contents import Contents
-from pbio_spark.channels.commits.entries import LONGEST_TURN, Data, Transaction, Turn
 from pbio_spark.channels.commits.groups import Groups, Int64s
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History, pause

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Literal
 
-from pbio_spark.channels.commits.entries import Create, Data, Drop, Entry
-from pbio_spark.channels.log.blocks import Block, Placed
+from pbio_spark.channels.commits.commit import Commit, Create, Data, Drop
+from pbio_spark.channels.log.blocks import FoldBlock, Placed
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.state import ChannelInfo
@@ -265,17 +265,17 @@ class LogFollower:
                     raise
                 break
 
-    def _entry_or_none(self, version: int) -> Entry | None:
+    def _entry_or_none(self, version: int) -> Commit | None:
         try:
             return self._history.entry(version)
         except PbioError:
             return None
 
-    def _take(self, version: int, entry: Entry, start: LogOffset) -> None:
+    def _take(self, version: int, entry: Commit, start: LogOffset) -> None:
         self._follow(version, entry)
         self._pieces[version] = list(self._entry_to_pieces(version, entry, start))
 
-    def _read_block(self, block: Block, version: int, start: LogOffset) -> None:
+    def _read_block(self, block: FoldBlock, version: int, start: LogOffset) -> None:
         """Read commits from a version on that lie in a block."""
         end = min(block.last + 1, version + READ_AHEAD)
         found: dict[int, list[Piece]] = {one: [] for one in range(version, end)}
@@ -292,7 +292,7 @@ class LogFollower:
         self._pieces |= found
         self._followed = max(self._followed, max(self._pieces))
 
-    def _follow(self, version: int, entry: Entry) -> None:
+    def _follow(self, version: int, entry: Commit) -> None:
         """Take note of channels that come and go."""
         change = entry.change
         if isinstance(change, Drop):
@@ -308,7 +308,7 @@ class LogFollower:
                 self.dropped = self.infos[change.channel], version
             self.ids.remove(change.channel)
 
-    def _entry_to_pieces(self, version: int, entry: Entry, start: LogOffset) -> Iterator[Piece]:
+    def _entry_to_pieces(self, version: int, entry: Commit, start: LogOffset) -> Iterator[Piece]:
         if not isinstance(entry.change, Data):
             return
         for group in self._history.groups(entry.change, self.ids | self._gone.keys()):

@@ -16,7 +16,7 @@ from ecode.errors import valid_text
 from ecode.types import Record
 from morph import Policy, Rejection
 from pbio_spark.channels.commits.checked import check_word
-from pbio_spark.channels.commits.entries import Create
+from pbio_spark.channels.commits.commit import Create
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History, has_events
 from pbio_spark.channels.log.state import ChannelInfo, dropped_to_error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from pbio_spark.channels.commits.checked import bad
-from pbio_spark.channels.commits.entries import Compact, Create, Data
+from pbio_spark.channels.commits.commit import Compact, Create, Data
 from pbio_spark.channels.commits.groups import Group
 from pbio_spark.channels.log.layout import DATA, commit_path
 from pbio_spark.channels.log.log import FolderLog

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from pbio_spark.channels.commits.checked import bad
-from pbio_spark.channels.commits.entries import json_to_entry
+from pbio_spark.channels.commits.commit_json import json_to_commit
 from pbio_spark.channels.log import folds
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.folds import Fold, Folds, firsts, fold_to_bytes
@@ -80,7 +80,7 @@ def folded_files(history: History, folder: Folder, linger: timedelta) -> list[st
         fold = made.read(first, size)
         if fold is None:
             break
-        if json_to_entry(fold.texts[-1], fold.last).time > until:
+        if json_to_commit(fold.texts[-1], fold.last).time > until:
             break
         history.check_fold(fold)
         needless += [commit_path(version) for version in range(first, first + size)]

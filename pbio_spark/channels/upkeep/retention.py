@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from pbio_spark.channels.commits.checked import bad
-from pbio_spark.channels.commits.entries import Compact, Data, DataFile, Drop, Entry, Trim, Trims
+from pbio_spark.channels.commits.commit import Commit, Compact, Data, DataFile, Drop, Trim, Trims
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.layout import DATA, FOLDERS, LOG, is_checkpoint_path, is_named_by_commits, new_data_path
@@ -242,7 +242,7 @@ def is_alive(channels: Iterable[int], version: int, state: State) -> bool:
     return any(channel in state.channels and version >= state.channels[channel].first for channel in channels)
 
 
-def _entries(history: History) -> Iterator[tuple[int, Entry]]:
+def _entries(history: History) -> Iterator[tuple[int, Commit]]:
     for version in range(1, history.catch_up().version + 1):
         entry = history.entry(version)
         if entry is None:

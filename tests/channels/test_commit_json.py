@@ -14,22 +14,21 @@ from hypothesis import strategies as st
 
 from pbio_spark.channels import ChannelSpace, Position
 from pbio_spark.channels.commits.checked import EARLIEST, LATEST
-from pbio_spark.channels.commits.contents import DIGESTS, Contents
-from pbio_spark.channels.commits.entries import (
+from pbio_spark.channels.commits.commit import (
     Change,
+    Commit,
     Compact,
     Create,
     Data,
     DataFile,
     Derivation,
     Drop,
-    Entry,
     Transaction,
     Trim,
     Trims,
-    entry_to_json,
-    json_to_entry,
 )
+from pbio_spark.channels.commits.commit_json import commit_to_json, json_to_commit
+from pbio_spark.channels.commits.contents import DIGESTS, Contents
 from pbio_spark.channels.commits.groups import Group, Groups
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, again, everything
@@ -98,12 +97,12 @@ changes = (
     | data_changes()
 )
 
-entries = st.builds(Entry, TEXT, TEXT, st.integers(0, LATEST), changes, st.none() | st.just("0f" * 32))
+entries = st.builds(Commit, TEXT, TEXT, st.integers(0, LATEST), changes, st.none() | st.just("0f" * 32))
 
 
 @given(entries)
-def test_commits_survive_json(entry: Entry) -> None:
-    assert json_to_entry(entry_to_json(entry, 1000), 1000) == entry
+def test_commits_survive_json(entry: Commit) -> None:
+    assert json_to_commit(commit_to_json(entry, 1000), 1000) == entry
 
 
 JSON = st.recursive(
@@ -114,9 +113,9 @@ JSON = st.recursive(
 
 @given(entries, st.data())
 def test_whatever_is_changed_in_a_commit_is_refused_or_makes_another_sound_one(
-    entry: Entry, data: st.DataObject
+    entry: Commit, data: st.DataObject
 ) -> None:
-    made: Any = json.loads(entry_to_json(entry, 1000))
+    made: Any = json.loads(commit_to_json(entry, 1000))
     place = made
     while isinstance(place, dict | list) and place:
         key = data.draw(st.sampled_from(list(place) if isinstance(place, dict) else list(range(len(place)))))
@@ -126,24 +125,24 @@ def test_whatever_is_changed_in_a_commit_is_refused_or_makes_another_sound_one(
             place[key] = data.draw(JSON)
             break
     try:
-        changed = json_to_entry(json.dumps(made).encode(), 1000)
+        changed = json_to_commit(json.dumps(made).encode(), 1000)
     except PbioError as refused:
         code = refused.code
     else:
         code = "PBIO_BAD_LOG"
-        assert json_to_entry(entry_to_json(changed, 1000), 1000) == changed
+        assert json_to_commit(commit_to_json(changed, 1000), 1000) == changed
     assert code == "PBIO_BAD_LOG"
 
 
 @given(st.binary(max_size=60))
 def test_bytes_that_are_no_commit_are_refused(data: bytes) -> None:
     with pytest.raises(PbioError, match="PBIO_BAD_LOG"):
-        json_to_entry(data, 1)
+        json_to_commit(data, 1)
 
 
 def test_nesting_without_end_is_refused() -> None:
     with pytest.raises(PbioError, match="PBIO_BAD_LOG"):
-        json_to_entry(b'{"data":' + b"[" * 100_000, 1)
+        json_to_commit(b'{"data":' + b"[" * 100_000, 1)
 
 
 def group_with(column: str, value: Any) -> Callable[[dict[str, Any]], None]:

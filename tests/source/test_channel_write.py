@@ -13,7 +13,7 @@ import pytest
 
 from ecode.native import compile as compiler
 from ecode.types import FLOAT64, INT32, INT64, STRING, Field, record
-from pbio_spark.channels import Channel, ChannelSpace
+from pbio_spark.channels import Channel, ChannelSpace, Publisher
 from pbio_spark.channels.upkeep.check import leftovers, problems
 from pbio_spark.errors import PbioError
 from pbio_spark.source.channels import writer as channel_writer
@@ -364,13 +364,13 @@ def test_an_abort_behind_a_commit_whose_end_is_unknown_removes_nothing(
 ) -> None:
     made = stream_writer(space, rows(0).schema, channel="stocks")
     messages: list[TaskEvents | None] = [run_task(made, 0, rows(0))]
-    real = channel_writer.publish
+    real = Publisher.publish
 
     def publish_and_fail(*arguments: Any, **options: Any) -> None:
         real(*arguments, **options)
         raise PbioError("PBIO_OUTCOME_UNKNOWN", "the reply was lost")
 
-    monkeypatch.setattr(channel_writer, "publish", publish_and_fail)
+    monkeypatch.setattr(Publisher, "publish", publish_and_fail)
     with pytest.raises(PbioError, match="lost"):
         made.commit(messages, 0)
     made.abort(messages, 0)

@@ -21,12 +21,9 @@ os.environ.setdefault("SPARK_CONF_DIR", str(ROOT / "conf"))
 
 from pyspark.sql import DataFrame, SparkSession  # noqa: E402
 
+import pbio_spark as pbio  # noqa: E402
 from demo.sample import take_sample  # noqa: E402
 from demo.senders import SENDERS  # noqa: E402
-from pbio_spark.formats import Format  # noqa: E402
-from pbio_spark.formats.evolve import evolve  # noqa: E402
-from pbio_spark.formats.layout import record_to_format  # noqa: E402
-from pbio_spark.wire import FileWriter  # noqa: E402
 
 DATA = Path("build/demo")
 SAMPLES = 3
@@ -50,17 +47,17 @@ def main() -> None:
     print("The files are in build/demo. Look closer: .venv/bin/pbio lineage build/demo, or pbio --help.")
 
 
-def write_files() -> Iterator[Format]:
+def write_files() -> Iterator[pbio.Format]:
     """Write one file per generation, each sampling the machine anew; the format of each."""
     shutil.rmtree(DATA, ignore_errors=True)
     DATA.mkdir(parents=True)
-    made: Format | None = None
+    made: pbio.Format | None = None
     for sender in SENDERS:
-        before, made = made, record_to_format(sender.record, sender.machine)
+        before, made = made, pbio.Format.of(sender.record, sender.machine)
         if before is not None and sender.back is not None:
-            made = evolve(before, made, sender.back)
+            made = pbio.evolve(before, made, sender.back)
         path = DATA / f"monitor-{sender.year}.ffs"
-        with FileWriter(path) as writer:
+        with pbio.FileWriter(path) as writer:
             for _ in range(SAMPLES):
                 writer.data(made, sender.values(take_sample()))
                 time.sleep(0.2)

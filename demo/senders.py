@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from demo.sample import Sample
-from ecode.types import FLOAT32, FLOAT64, INT32, INT64, STRING, UINT32, Array, Field, Notes, Record, Ref, Struct, record
+from pbio_spark import FLOAT32, FLOAT64, INT32, INT64, STRING, UINT32, Array, Field, Notes, Record, Ref, Struct, record
 
 OLD_INTERFACE = Struct("Interface", (Field("name", STRING), Field("received_kb", UINT32), Field("sent_kb", UINT32)))
 INTERFACE = Struct("Interface", (Field("name", STRING), Field("received", INT64), Field("sent", INT64)))

@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that say what the code says: options.md, types.md, errors.md.
+"""Writes the pages of docs/ that say what the code says: options.md, types.md, errors.md, api.md.
 
     python docs/generate.py
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from docs.generate_api import api
 from ecode.errors import CODES as ECODE_CODES
 from ecode.types import (
     CHAR,
@@ -224,8 +225,8 @@ def types() -> str:
 NULLS = """\
 ## Nulls
 
-Strings and structures are null as they are. The option `nulls` says what becomes of other columns that may be null,
-and of their elements; reading gives their nulls back exactly.
+Strings and structures can always be null. The option `nulls` says how other columns that may be null, and their
+elements, are written; reading gives their nulls back exactly.
 
 | `nulls` | `x DOUBLE` | `x ARRAY<INT>` with null elements | |
 | --- | --- | --- | --- |
@@ -251,9 +252,10 @@ NAMES = """\
 ## What types are called
 
 Where a record type is written as JSON, as in `readerFormat` and `pbio space create`, a type is what `pbio schema`
-prints (`int32`, `uint8`, `float64[n]`, `*point`) or what Spark and SQL call it, in any case. A structure of that name
-goes first. `decimal` without parameters is `decimal(10,0)`, `varchar(n)` and `char(n)` are strings of any length, and
-`binary` brings a hidden field for its length."""
+prints (`int32`, `uint8`, `float64[n]`, `*point`) or what Spark and SQL call it, in any case. A structure of the
+record type that has the same name wins. `decimal` without parameters is `decimal(10,0)`, `varchar(n)` and `char(n)` are strings of any length, and
+`binary` brings a hidden field for its length. `pbio.record_to_json` writes such JSON, under Spark's names where a field
+has a meaning that Spark knows: `timestamp`, `decimal(10,2)`."""
 
 
 def _names() -> list[str]:
@@ -309,7 +311,7 @@ def _write_line(arrow: pa.DataType) -> str:
     return f"| `{ddl}` | {'; '.join(shown)} | {', '.join(said)} |"
 
 
-PAGES: dict[str, Callable[[], str]] = {"options.md": options, "types.md": types, "errors.md": errors}
+PAGES: dict[str, Callable[[], str]] = {"options.md": options, "types.md": types, "errors.md": errors, "api.md": api}
 """What this script writes, by the name of the page."""
 
 

@@ -33,10 +33,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from morph.comparison.convertible import field_fits
     from morph.comparison.differences import Comparison, compare, diff, mismatch_ratio, weight
     from morph.errors import MorphError, Problem
     from morph.evolution.edits import EditScript, edit_script
     from morph.evolution.lineages import Lineage, lineage
+    from morph.evolution.renames import suspected_renames
     from morph.evolution.score_matrix import Scores, scores
     from morph.field_map import FieldSource, StructMap, map_fields
     from morph.matcher import maxmatch
@@ -69,6 +71,8 @@ __all__ = [
     "compare",
     "Comparison",
     "maxmatch",
+    "field_fits",
+    "suspected_renames",
     "map_fields",
     "StructMap",
     "FieldSource",
@@ -83,6 +87,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "comparison.convertible": ("field_fits",),
     "comparison.differences": ("Comparison", "compare", "diff", "mismatch_ratio", "weight"),
     "evolution.edits": ("EditScript", "edit_script"),
     "errors": ("MorphError", "Problem"),
@@ -92,6 +97,7 @@ _HOMES = {
     "policy": ("FFS", "PAPER", "Criterion", "Policy", "Rule", "policy_named"),
     "resolution": ("Candidate", "Rejection", "Resolution", "answer_from_json"),
     "resolver": ("Resolver", "resolve"),
+    "evolution.renames": ("suspected_renames",),
     "evolution.score_matrix": ("Scores", "scores"),
     "transforms": ("Key", "Route", "Transform", "TransformGraph", "compile_transform"),
 }

@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     )
     from pbio_spark.wire.decode import decode
     from pbio_spark.wire.encode import encode
+    from pbio_spark.wire.writer import FileWriter
 
 __all__ = [
     # record types
@@ -133,6 +134,7 @@ __all__ = [
     "read_formats",
     "open_writer",
     "RecordWriter",
+    "FileWriter",
     # Spark
     "spark_session",
     "from_pbio",
@@ -169,6 +171,7 @@ _HOMES = {
     "pbio_spark.formats.formats_to_graph": ("formats_to_graph",),
     "pbio_spark.wire.encode": ("encode",),
     "pbio_spark.wire.decode": ("decode",),
+    "pbio_spark.wire.writer": ("FileWriter",),
     "pbio_spark.tables": ("read", "read_arrow", "read_batches", "read_formats", "open_writer", "RecordWriter"),
     "pbio_spark.source.session": ("spark_session",),
     "pbio_spark.source.dispatch": ("dispatch",),

@@ -139,6 +139,9 @@ def open_writer(
 ) -> RecordWriter:
     """A file to write records to; a context manager.
 
+    Rows are what `read` gives: times are datetimes, nulls are None. An encoder is compiled for each type, some seconds
+    when it is new; `FileWriter` does without, and takes values as `decode` gives them.
+
     Args:
         path: of the file, which is made or, without `append`, replaced.
         type: of the records: a record type or its JSON, an Arrow schema, or the format itself.

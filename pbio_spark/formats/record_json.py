@@ -46,16 +46,21 @@ _DEEPEST = 20
 
 
 def record_to_json(record: Record) -> str:
-    """The JSON of a record type; of notes, only defaults are kept, as `[type, default]`."""
-    return json.dumps(
-        {
-            struct.name: {
-                f.name: str(f.type) if f.notes.default is None else [str(f.type), f.notes.default]
-                for f in struct.fields
-            }
-            for struct in record.structs
+    """The JSON of a record type; of notes, it keeps defaults, as `[type, default]`, and what Spark has a type for.
+
+    >>> print(record_to_json(json_to_record('{"Order": {"at": "timestamp", "prices": "decimal(20,2)[3]"}}')))
+    {"Order": {"at": "timestamp", "prices": "decimal(20,2)[3]"}}
+    """
+    described: dict[str, dict[str, str | list[Any]]] = {}
+    for struct in record.structs:
+        fields = {field.name: _type_to_text(field, struct) for field in struct.fields}
+        counts = {f"{name}_count" for name, text in fields.items() if text == BINARY}
+        described[struct.name] = {
+            f.name: fields[f.name] if f.notes.default is None else [fields[f.name], f.notes.default]
+            for f in struct.fields
+            if f.name not in counts
         }
-    )
+    return json.dumps(described)
 
 
 def json_to_record(text: str | Mapping[str, Any]) -> Record:
@@ -70,6 +75,30 @@ def json_to_record(text: str | Mapping[str, Any]) -> Record:
     record = Record(tuple(structs))
     record_to_format(record)  # which refuses what no format could be: unknown counts, structures without end
     return record.subrecord(record.name)
+
+
+def _type_to_text(field: Field, struct: Struct) -> str:
+    """The type of a field, under Spark's name if the field's notes give its values a meaning that Spark has."""
+    logical, count = field.notes.logical, f"{field.name}_count"
+    if logical is None:
+        return str(field.type)
+    if (logical, field.type) == (BINARY, Array(CHAR, (count,))):
+        return BINARY if struct.find(count) == Field(count, INT32, Notes(hidden=True)) else str(field.type)
+    return str(_with_spark_name(field.type, logical) or field.type)
+
+
+def _with_spark_name(type_: Type, logical: str) -> Type | None:
+    """A type whose innermost values are called as Spark calls them; None if it has no name for them."""
+    if spark_type(logical) == (type_, logical):
+        return Ref(logical)
+    match type_:
+        case Pointer(target) if (named := _with_spark_name(target, logical)) is not None:
+            return Pointer(named)
+        case Array(_, (*dims, 16)) if dims and spark_type(logical) == (Array(CHAR, (16,)), logical):
+            return Array(Ref(logical), tuple(dims))
+        case Array(element, dims) if (named := _with_spark_name(element, logical)) is not None:
+            return Array(named, dims)
+    return None
 
 
 def _struct(name: str, fields: Any, structs: Mapping[str, Any]) -> Struct:

@@ -11,7 +11,7 @@ from ecode.types import STRING
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_ddl
 from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
-from pbio_spark.formats.record_json import json_to_record
+from pbio_spark.formats.record_json import json_to_record, record_to_json
 from pbio_spark.formats.spark_names import SPARK_NAMES, spark_type
 
 SCALARS = [
@@ -74,3 +74,18 @@ def test_an_unknown_type_is_answered_with_what_to_write(said: str, hint: str) ->
 
 def test_the_names_are_known_as_lower_case() -> None:
     assert all(name == name.lower() and spark_type(name.upper()) == SPARK_NAMES[name] for name in SPARK_NAMES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("timestamp", "date", "timestamp_ntz", "decimal(10,2)", "decimal(20,2)", "binary", "int64"),
+        *("timestamp[n]", "*timestamp", "(*timestamp)[n]", "*date[3]", "decimal(20,2)[3][n]", "(*decimal(38,0))[2]"),
+    ],
+)
+def test_what_values_mean_comes_back(text: str) -> None:
+    """A reader that asks for the type of its own files wants their timestamps, not numbers."""
+    record = json_to_record({"R": {"n": "int32", "x": text, "since": ["timestamp", 5]}})
+    written = record_to_json(record)
+    assert text in written
+    assert json_to_record(written) == record

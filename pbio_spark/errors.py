@@ -41,7 +41,7 @@ CODES: dict[str, str] = {
     # wire
     "PBIO_BAD_ATTRIBUTES": "An attribute list is malformed, does not fit an index block, or has no index to lie in.",
     "PBIO_BAD_INDEX": "An index block, or what was known of a file before it is read, contradicts the file.",
-    "PBIO_BAD_ITEM": "The file is damaged between its records; nothing after that place can be found.",
+    "PBIO_BAD_ITEM": "The file is damaged between its records; `resync` looks for the place where sound ones go on.",
     "PBIO_BAD_POINTER": "A pointer in a record leads out of it, or its target does not fit into the record.",
     "PBIO_BAD_RECORD": "A record's header contradicts the record or its format.",
     "PBIO_BAD_STRING": "A string in a record has no end, or is not text in the encoding asked for.",

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Annotated, TypeAlias
 
 import typer
 
-from pbio_spark.cli.console import Files, each_file, expand, items, name_record, printable, printable_lines, report
+from pbio_spark.cli.console import (
+    Files,
+    each_file,
+    expand,
+    items,
+    name_damage,
+    name_record,
+    printable,
+    printable_lines,
+    report,
+)
 from pbio_spark.errors import PbioError
 from pbio_spark.wire import Item, Kind, Scanner, items_to_json, read_block, record_to_json
 from pbio_spark.wire.jsonl import to_text
+from pbio_spark.wire.resync import items_resumed
 
 Bad: TypeAlias = Callable[[Item, PbioError], None]
 """Takes a record that cannot be decoded, and why."""
@@ -26,7 +37,7 @@ def cat(
     everything: Annotated[bool, typer.Option("--all", help="Comments, formats and index blocks too.")] = False,
     number: Annotated[int | None, typer.Option("-n", min=0, help="Stop after so many lines of each file.")] = None,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Go on after a record that cannot be decoded; say so on standard error.")
+        bool, typer.Option("--skip-bad", help="Go on after bad records and damage; say so on standard error.")
     ] = False,
 ) -> None:
     """Print the records of files, in file order.
@@ -39,7 +50,7 @@ def cat(
     """
     paths = list(expand(files))
     lines_of = _json_lines if json else _text_lines
-    skipped = 0
+    skipped = damages = 0
 
     def show(scanner: Scanner) -> None:
         if len(paths) > 1:
@@ -54,20 +65,28 @@ def cat(
             report(named)
             skipped += 1
 
-        for line in islice(lines_of(scanner, everything, bad), number):
+        def damage(error: PbioError) -> None:
+            nonlocal damages
+            report(name_damage(scanner, error))
+            damages += 1
+
+        found = items_resumed(scanner, damage) if skip_bad else scanner.items()
+        for line in islice(lines_of(scanner, found, everything, bad), number):
             print(line)
 
     each_file(paths, show)
     if skipped:
         print(f"pbio: bad records skipped: {skipped}", file=sys.stderr)
+    if damages:
+        print(f"pbio: damaged places skipped: {damages}", file=sys.stderr)
 
 
-def _json_lines(scanner: Scanner, everything: bool, bad: Bad) -> Iterator[str]:
-    return (line for line in items_to_json(scanner, bad) if everything or line.startswith(DATA_LINE))
+def _json_lines(scanner: Scanner, found: Iterable[Item], everything: bool, bad: Bad) -> Iterator[str]:
+    return (line for line in items_to_json(scanner, bad, found) if everything or line.startswith(DATA_LINE))
 
 
-def _text_lines(scanner: Scanner, everything: bool, bad: Bad) -> Iterator[str]:
-    for item in scanner.items():
+def _text_lines(scanner: Scanner, found: Iterable[Item], everything: bool, bad: Bad) -> Iterator[str]:
+    for item in found:
         match item.kind:
             case Kind.DATA:
                 try:

@@ -49,7 +49,10 @@ def each_file(paths: list[str], action: Callable[[Scanner], bool | None]) -> Non
     for path in expand(paths):
         try:
             with scanner_of(path) as scanner:
-                failed |= action(scanner) is False
+                try:
+                    failed |= action(scanner) is False
+                except PbioError as error:
+                    raise name_damage(scanner, error) from None
         except BrokenPipeError:
             raise
         except (PbioError, OSError) as error:
@@ -165,6 +168,14 @@ def name_record(scanner: Scanner, item: Item, error: PbioError) -> PbioError:
         error.reason = f"record {item.ordinal} at offset {item.offset}: {error.reason}"
         error.format = named or error.format
     return error.at(file=scanner.window.name, offset=item.offset)
+
+
+def name_damage(scanner: Scanner, error: PbioError) -> PbioError:
+    """The error, of damage where a scanner stands with the number of the record before it."""
+    if error.code in ("PBIO_BAD_ITEM", "PBIO_TRUNCATED") and error.offset == scanner.offset:
+        place = f"after record {scanner.ordinal - 1}" if scanner.ordinal else "before the first record"
+        error.reason = f"{place}: {error.reason}"
+    return error
 
 
 def report(error: Exception) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Annotated
 
 import typer
 
-from pbio_spark.cli.console import Files, each_file, items, name_record, printable, report
+from pbio_spark.cli.console import Files, each_file, items, name_damage, name_record, printable, report
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import find_entry, locate, opened
 from pbio_spark.wire import IndexCheck, Item, Kind, Scanner, decode
-from pbio_spark.wire.sidecar import read_sidecar
+from pbio_spark.wire.sidecar import Block, read_sidecar
 
 
 def verify(
@@ -31,13 +31,14 @@ def verify(
 
     def check(scanner: Scanner) -> bool:
         sound = True
-        for problem in chain(problems(scanner), checksum_problems(scanner.window.name)):
+        name = scanner.window.name
+        blocks = checksums(name)
+        for problem in chain(problems(scanner), checksum_problems(name, blocks)):
             report(problem)
             sound = False
         if sound and not quiet:
-            print(
-                f"{printable(scanner.window.name)}: sound (formats: {len(scanner.formats)}, records: {scanner.ordinal})"
-            )
+            counts = f"formats: {len(scanner.formats)}, records: {scanner.ordinal}"
+            print(f"{printable(name)}: sound ({counts}, checksums: {len(blocks) or 'none to compare'})")
         return sound
 
     each_file(files, check)
@@ -55,18 +56,23 @@ def problems(scanner: Scanner) -> Iterator[PbioError]:
             yield from index.check(item)
         yield from index.end(scanner.offset)
     except PbioError as error:
-        yield error.at(file=scanner.window.name)
+        yield name_damage(scanner, error.at(file=scanner.window.name))
 
 
-def checksum_problems(path: str) -> Iterator[PbioError]:
-    """The blocks that are not what the checksums in the file's outline say, if it has any."""
+def checksums(path: str) -> Sequence[Block]:
+    """The blocks with checksums of the file's outline, if it has any."""
     fs, plain = locate(path)
     entry = find_entry(fs, plain)
     outline = None if entry is None else read_sidecar(fs, plain, entry.size, entry.modified)
-    if outline is None or not outline.blocks:
+    return () if outline is None else outline.blocks
+
+
+def checksum_problems(path: str, blocks: Sequence[Block]) -> Iterator[PbioError]:
+    """The blocks that are not what their checksums say."""
+    if not blocks:
         return
     with opened(path) as source:
-        for block in outline.blocks:
+        for block in blocks:
             try:
                 block.check(source, path)
             except PbioError as error:

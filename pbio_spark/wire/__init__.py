@@ -4,6 +4,7 @@ Reading goes down this list, writing up:
 
     window      bytes by position, of a file or a buffer
     container   the items of a file: comments, formats, records, index blocks
+    resync      where reading continues after damage
     index       index blocks, which say where the items lie
     attributes  attribute lists, which an index attaches to records
     header      the header of a record

@@ -10,7 +10,8 @@ Every rule of the walk stands in this table; the compiled walk of big files keep
 | 4    | word                        | low 24 bits of the word - 4; at least 16                 |
 
 The word is u32be, the kind its top byte. Any other kind is damage, for which there is no cure: nothing in the container
-says where the next item starts. What ends early is not damage but `TruncatedError`: files grow.
+says where the next item starts. What ends early is not damage but `TruncatedError`: files grow. But an item that claims
+bytes beyond the end, among them sound items, has a damaged length.
 """
 
 from __future__ import annotations
@@ -24,10 +25,18 @@ from typing import BinaryIO, NoReturn
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.body.lookup3 import id_length
+from pbio_spark.wire.header import length_word
 from pbio_spark.wire.window import CHUNK, Source, Window
 
 MAGIC = b"\x43\x56\xff\xa9"
 INDEX_BLOCK = 256
+MOST_SEARCHED = 1 << 24
+"""How many bytes of an item that the file's end cuts off are searched for sound items."""
+
+GO_ON = (
+    "what stands before this offset is sound; to read on after the damage, set resync=true and mode=DROPMALFORMED or "
+    "PERMISSIVE in a batch, or use `pbio cat --skip-bad`"
+)
 LONGEST_HEAD = 20
 """Bytes of the longest head of an item, or of a record's with the ID that the record starts with."""
 
@@ -76,7 +85,8 @@ class Scanner:
     """Finds the items of a file, and reads of the payloads the formats only.
 
     A scanner may start at any item boundary that is known: `offset`, with the `ordinal` of the next record and the
-    `formats` known so far; `chunk` is what it fetches of a file at once, in bytes. It always stands at a boundary
+    `formats` known so far; `chunk` is what it fetches of a file at once, in bytes; `search`, whether it looks for sound
+    items inside an item that the file's end cuts off. It always stands at a boundary
     (`offset`), and `items` may be called again when the file has grown, or to go on from where a loop was left.
 
     >>> scanner = Scanner(MAGIC + bytes.fromhex("01000003") + b"hi\\0")
@@ -93,7 +103,9 @@ class Scanner:
         ordinal: int = 0,
         formats: Mapping[bytes, Format] | None = None,
         chunk: int = CHUNK,
+        search: bool = True,
     ) -> None:
+        self._search = search
         self.window = Window(source, name, chunk)
         self.offset = offset
         self.ordinal = ordinal
@@ -193,6 +205,7 @@ class Scanner:
             case unknown:
                 self._fail(offset, f"no item is of kind {unknown:#04x}")
         if item.end > size:
+            self._refuse_false_length(item, size)
             self._end_early(offset, item.end - offset, size - offset)
         return item
 
@@ -221,8 +234,35 @@ class Scanner:
             reason,
             file=self.window.name,
             offset=offset,
-            hint="the file is damaged from here on; what stands before this offset is sound",
+            hint=GO_ON,
         )
+
+    def _refuse_false_length(self, item: Item, size: int) -> None:
+        """Raise PBIO_BAD_ITEM if sound items follow inside an item that claims bytes beyond the end of the file.
+
+        A record whose header agrees with its length, as that of the last record of every growing file, is not searched.
+        """
+        from pbio_spark.wire.resync import next_sound  # which scans
+
+        if not self._search or self._has_right_length(item):
+            return
+        end = min(size, item.payload + MOST_SEARCHED)
+        place = next_sound(self.window.source, self.formats, item.offset + 1, end)
+        if place is not None:
+            claimed = f"the item claims {item.end - item.offset} bytes, {item.end - size} more than the file has"
+            self._fail(item.offset, f"{claimed}, but a sound item follows at offset {place}")
+
+    def _has_right_length(self, item: Item) -> bool:
+        """Whether the header of a record says that it is as long as its item says."""
+        form = self.formats.get(item.format_id) if item.kind is Kind.DATA else None
+        if form is None:
+            return False
+        at, word_size = length_word(form)
+        length = item.length - form.header_size
+        if not word_size:
+            return length == form.structs[0].record_length
+        word = self.window.read(item.payload + at, word_size)
+        return len(word) == word_size and int.from_bytes(word, form.byte_order) == length
 
     def _end_early(self, offset: int, needed: int, present: int) -> NoReturn:
         raise TruncatedError(

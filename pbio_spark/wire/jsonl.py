@@ -14,7 +14,7 @@ structure stands {"$node": k}. Nodes are numbered as they are met, depth first i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import isfinite, isnan
 from typing import TypeAlias
@@ -36,14 +36,19 @@ _ASCII = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 Json: TypeAlias = "bool | int | float | str | Mapping[str, Json] | Sequence[Json] | None"
 
 
-def items_to_json(scanner: Scanner, on_bad: Callable[[Item, PbioError], None] | None = None) -> Iterator[str]:
+def items_to_json(
+    scanner: Scanner,
+    on_bad: Callable[[Item, PbioError], None] | None = None,
+    items: Iterable[Item] | None = None,
+) -> Iterator[str]:
     """The JSON lines of the items from where a scanner stands; errors are those of the scanner and of `decode`.
 
     Args:
         on_bad: gets each record that cannot be decoded with the error; without it the error is raised.
+        items: those of the scanner, if not all that follow.
     """
     attributes: dict[tuple[int, bytes], bytes] = {}
-    for item in scanner.items():
+    for item in scanner.items() if items is None else items:
         match item.kind:
             case ItemKind.COMMENT:
                 yield to_text({"kind": "comment", "text": bytes_to_json(scanner.comment(item))})

@@ -26,6 +26,7 @@ class Window:
 
     def __init__(self, source: Source, name: str = "", chunk: int = CHUNK) -> None:
         self.name = name
+        self.source = source
         self._least = chunk
         self._view: memoryview | None = None
         if isinstance(source, bytes | bytearray | memoryview | mmap):

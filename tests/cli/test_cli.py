@@ -118,7 +118,7 @@ def test_schema_of_a_name_that_is_not_there(pbio: Pbio, readings: Path) -> None:
 def test_verify_says_that_a_file_is_sound(pbio: Pbio, readings: Path) -> None:
     ran = pbio("verify", readings)
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out == f"{readings}: sound (formats: 2, records: 4)\n"
+    assert ran.out == f"{readings}: sound (formats: 2, records: 4, checksums: none to compare)\n"
     assert pbio("verify", "-q", readings).out == ""
 
 
@@ -316,6 +316,28 @@ def test_cat_goes_on_after_a_bad_record(pbio: Pbio, damaged: Path, options: list
     assert ran.err.count("[PBIO_BAD_POINTER] record") == 2
     assert ran.err.endswith("pbio: bad records skipped: 2\n")
     assert pbio("cat", "--skip-bad", "-n", 1, *options, damaged).out.splitlines() == ran.out.splitlines()[:1]
+
+
+@pytest.mark.parametrize("at", [0, 4])
+def test_damage_is_told_with_the_record_before_it_and_cat_goes_on_after_it(pbio: Pbio, readings: Path, at: int) -> None:
+    """Of an item's head, the kind or the length is wrong: both are damage, the latter is no tail."""
+    data = bytearray(readings.read_bytes())
+    damage = [item.offset for item in Scanner(bytes(data)).items() if item.kind is Kind.DATA][1]
+    data[damage + at] = 0x7F
+    readings.write_bytes(data)
+    for verb in ("verify", "cat", "count"):
+        ran = pbio(verb, readings)
+        assert ran.code == 1
+        assert "[PBIO_BAD_ITEM] after record 0: " in ran.err
+        assert "--skip-bad" in ran.err
+    ran = pbio("cat", "--skip-bad", readings)
+    assert (ran.code, len(ran.out.splitlines())) == (0, 3)
+    assert ran.err.endswith("pbio: damaged places skipped: 1\n")
+
+
+def test_a_tail_is_told_with_the_record_before_it(pbio: Pbio, readings: Path) -> None:
+    readings.write_bytes(readings.read_bytes()[:-1])
+    assert "[PBIO_TRUNCATED] after record 2: " in pbio("verify", readings).err
 
 
 def test_formats_as_json(pbio: Pbio, readings: Path) -> None:

@@ -16,12 +16,12 @@ import numpy.typing as npt
 
 from ecode.native import Kernel
 from ecode.native.table import address_of
-from pbio_spark.columns.files.resync import resume
 from pbio_spark.columns.files.walk import Stop, Walked, Walker
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.wire import MAGIC, Item, Kind, Scanner, TruncatedError
-from pbio_spark.wire.container import INDEX_BLOCK, legible_id
+from pbio_spark.wire.container import GO_ON, INDEX_BLOCK, legible_id
+from pbio_spark.wire.resync import resume
 from pbio_spark.wire.sidecar import Point
 
 UNKNOWN, DAMAGE = -1, -2
@@ -138,20 +138,25 @@ class Chunker:
             walked = self.walker.walk(self._data, position, self.most_records)
             if self._ask(walked):
                 continue
+            false = self._false_length(walked, end)
+            if false is not None:
+                walked = walked.without_last()
             found = len(walked.positions)
             if found:
                 yield self._chunk(walked, ordinal)
                 ordinal += found
             position = walked.next
-            if walked.stop is Stop.FULL:
+            if walked.stop is Stop.FULL and false is None:
                 continue
-            if walked.stop is Stop.END and self._ends_before(position, end):
+            if false is None and walked.stop is Stop.END and self._ends_before(position, end):
                 is_more, position = self._more(position, end, found), 0
                 if is_more:
                     continue
             if position >= len(self._data):
                 return
             try:
+                if false is not None:
+                    raise false
                 item = self._single(position)
                 if item.end > end:
                     raise self._crossing(item, end)
@@ -184,6 +189,28 @@ class Chunker:
         if len(self._scanner.formats) > known:
             self.walker.learn([self._scanner.formats[item.format_id]])
         return item
+
+    def _false_length(self, walked: Walked, end: int) -> PbioError | None:
+        """What is wrong with the length of the last record: its header says another, and no item follows it."""
+        if not len(walked.positions) or walked.rights[-1] or walked.formats[-1] < 0:
+            return None
+        after = self._offset + walked.next
+        if after >= min(end, self.source.seek(0, os.SEEK_END)):
+            return None
+        try:
+            next(Scanner(self.source, self.name, offset=after, formats=self._scanner.formats, search=False).items())
+        except PbioError as error:
+            if not isinstance(error, TruncatedError) and error.code != "PBIO_BAD_ITEM":
+                return None
+            offset = self._offset + int(walked.positions[-1])
+            return PbioError(
+                "PBIO_BAD_ITEM",
+                f"the item claims {after - offset} bytes, but its record's header says otherwise, and no item follows",
+                file=self.name,
+                offset=offset,
+                hint=GO_ON,
+            )
+        return None
 
     def _ask(self, walked: Walked) -> bool:
         """Ask for the formats of records that nobody has described so far; whether one was found."""
@@ -294,7 +321,8 @@ class Chunker:
         if resumed is None:
             next_ordinal = next((anchor.ordinal for anchor in self._anchors if anchor.offset == last), None)
         else:
-            error.reason, error.hint = f"{error.reason}; reading goes on at offset {resumed}", None
+            error.reason = f"{error.reason}; reading can go on at offset {resumed}"
+            error.hint = "with mode=PERMISSIVE or DROPMALFORMED, or with ignoreCorruptFiles=true, it does"
         chunk = self._lone(position, min(len(self._data), last - self._offset), DAMAGE, ordinal, error)
         records = None if next_ordinal is None else max(next_ordinal - ordinal, 0)
         return replace(chunk, resumed=resumed, left_out=(last - offset, records))

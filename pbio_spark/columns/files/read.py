@@ -251,6 +251,7 @@ class BatchMaker:
         self.formats = formats
         self._dropped = 0
         self._strange = 0
+        self._tail: int | None = None
         self._damages: list[tuple[int, int | None]] = []
         self._data_schema = wanted.data_schema
         self._decoders: dict[int, AnyDecoder | Rejection] = {}
@@ -315,6 +316,8 @@ class BatchMaker:
             wanted[-1] = not self._is_ignored(chunk.error, is_tail=is_tail)
             if wanted[-1] or not is_tail:
                 self._damages.append(chunk.left_out)
+            else:
+                self._tail = chunk.left_out[0]
         bad = _Bad(row_of, status, errors)
         kept = self._keep(chunk, first + np.flatnonzero(wanted[first:stop]), bad)
         data = pa.concat_batches(batches) if batches else self._nulls()
@@ -326,19 +329,26 @@ class BatchMaker:
     def tell_of_omissions(self) -> None:
         """Log how many records have been left out."""
         if self._dropped:
-            log.warning("%s: %d bad records dropped", self.part.name, self._dropped)
+            log.warning("%s: %s dropped", self.part.name, _number(self._dropped, "bad record"))
+        if self._tail is not None:
+            log.warning(
+                "%s ends inside an item: truncatedTail leaves out its last %s",
+                self.part.name,
+                _number(self._tail, "byte"),
+            )
         if self._damages:
             left_out, records = zip(*self._damages, strict=True)
             known = sum(count for count in records if count is not None)
             log.warning(
-                "%s: damage in %d places leaves out %d bytes, with %s records",
+                "%s: damage in %s leaves out %s, with %s",
                 self.part.name,
-                len(self._damages),
-                sum(left_out),
-                f"{known} or more" if None in records else known,
+                _number(len(self._damages), "place"),
+                _number(sum(left_out), "byte"),
+                _records(known, is_all=None not in records),
             )
         if self._strange:
-            log.warning("%s: %d records that reach no wanted type left out", self.part.name, self._strange)
+            count = "1 record that reaches" if self._strange == 1 else f"{self._strange} records that reach"
+            log.warning("%s: %s no wanted type left out", self.part.name, count)
 
     def _is_wanted(self, form: Format) -> bool:
         only = self.wanted.only_name
@@ -567,3 +577,18 @@ class _Bad:
     row_of: npt.NDArray[np.int64]
     status: npt.NDArray[np.int32]
     errors: Mapping[int, PbioError]
+
+
+def _number(count: int, noun: str) -> str:
+    """
+    >>> _number(1, "place"), _number(1204, "byte")
+    ('1 place', '1204 bytes')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _records(known: int, *, is_all: bool) -> str:
+    """How many records damage leaves out."""
+    if is_all:
+        return _number(known, "record")
+    return f"at least {_number(known, 'record')}" if known else "an unknown number of records"

@@ -158,6 +158,11 @@ class Walked:
     next: int
     stop: Stop
 
+    def without_last(self) -> Walked:
+        """As if the walk had stopped at the last record."""
+        arrays = (a[:-1] for a in (self.positions, self.starts, self.ends, self.formats, self.rights))
+        return Walked(*arrays, int(self.positions[-1]), Stop.OTHER)
+
 
 class Walker:
     """Walks over data in memory, knowing some formats.

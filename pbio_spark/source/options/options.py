@@ -142,8 +142,8 @@ class Options:
         one_of("error", "ignore", "wait"),
         None,
         *READS,
-        doc="What a file does that ends inside a record: `error` (the default in batches), `ignore` the rest, or "
-        "`wait` (the default in streams) for it to grow; in a batch `wait` is `ignore`.",
+        doc="What a file does that ends inside a record: `error` (the default in batches), `ignore` the rest, which a "
+        "batch logs, or `wait` (the default in streams) for it to grow; in a batch `wait` is `ignore`.",
     )
     max_partition_bytes: int | None = _option(
         size,

@@ -6,15 +6,17 @@ index or an outline names, and the format IDs that every format item and every r
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.wire import Kind, Scanner
-from pbio_spark.wire.sidecar import Point
+from pbio_spark.wire.container import Item, Kind, Scanner
+from pbio_spark.wire.window import Source, Window
+
+if TYPE_CHECKING:
+    from pbio_spark.wire.sidecar import Point
 
 SOUND = 3
 """How many sound items must follow each other for a place to be believed."""
@@ -53,15 +55,37 @@ def resume(
     )
     if search:
         last = end if known is None else known[0]
-        places = islice(candidates(source, formats, damage + 1, last), MOST_PLACES)
-        if (place := next((place for place in places if is_sound(source, formats, place)), None)) is not None:
+        if (place := next_sound(source, formats, damage + 1, last)) is not None:
             return place, None
     return known
 
 
-def is_sound(source: BinaryIO, formats: Mapping[bytes, Format], place: int) -> bool:
+def next_sound(source: Source, formats: Mapping[bytes, Format], start: int, end: int) -> int | None:
+    """The offset of the first sound item from `start` on and before `end`; None if there is none."""
+    places = islice(candidates(source, formats, start, end), MOST_PLACES)
+    return next((place for place in places if is_sound(source, formats, place)), None)
+
+
+def items_resumed(scanner: Scanner, on_damage: Callable[[PbioError], None]) -> Iterator[Item]:
+    """The items of a file, also after damage, which `on_damage` gets. Raises damage that nothing sound follows."""
+    while True:
+        try:
+            yield from scanner.items()
+            return
+        except PbioError as error:
+            if error.code != "PBIO_BAD_ITEM":
+                raise
+            place = next_sound(scanner.window.source, scanner.formats, scanner.offset + 1, scanner.window.size())
+            if place is None:
+                raise
+            error.hint = f"reading goes on at offset {place}"
+            on_damage(error)
+            scanner.offset = place
+
+
+def is_sound(source: Source, formats: Mapping[bytes, Format], place: int) -> bool:
     """Whether three sound items of known formats follow each other here, or fewer up to the very end of the file."""
-    scanner = Scanner(source, offset=place, formats=formats, chunk=FIRST_STEP)
+    scanner = Scanner(source, offset=place, formats=formats, chunk=FIRST_STEP, search=False)
     found = 0
     try:
         for item in islice(scanner.items(), SOUND):
@@ -73,14 +97,14 @@ def is_sound(source: BinaryIO, formats: Mapping[bytes, Format], place: int) -> b
     return found == SOUND or (found > 0 and scanner.offset == scanner.window.size())
 
 
-def candidates(source: BinaryIO, ids: Iterable[bytes], start: int, end: int) -> Iterator[int]:
+def candidates(source: Source, ids: Iterable[bytes], start: int, end: int) -> Iterator[int]:
     """The places from `start` on and before `end` where a format item or a record with one of the IDs may begin."""
     reach, step = 32, FIRST_STEP
-    end = min(end, source.seek(0, os.SEEK_END))
+    window = Window(source, chunk=1)
+    end = min(end, window.size())
     while start < end:
         stop = min(start + step, end)
-        source.seek(start)
-        data = source.read(stop - start + reach)
+        data = window.read(start, stop - start + reach)
         heads = {at for mark in HEADS for at in _all(data, mark)}
         records = {at - 8 for mark in ids for at in _all(data, mark) if data[max(at - 8, 0) : at - 6] == RECORD}
         yield from (start + at for at in sorted(heads | records) if start + at < stop)

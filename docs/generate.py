@@ -253,9 +253,9 @@ NAMES = """\
 
 Where a record type is written as JSON, as in `readerFormat` and `pbio space create`, a type is what `pbio schema`
 prints (`int32`, `uint8`, `float64[n]`, `*point`) or what Spark and SQL call it, in any case. A structure of the
-record type that has the same name wins. `decimal` without parameters is `decimal(10,0)`, `varchar(n)` and `char(n)` are strings of any length, and
-`binary` brings a hidden field for its length. `pbio.record_to_json` writes such JSON, under Spark's names where a field
-has a meaning that Spark knows: `timestamp`, `decimal(10,2)`."""
+record type that has the same name wins. `decimal` without parameters is `decimal(10,0)`, `varchar(n)` and `char(n)` are
+strings of any length, and `binary` brings a hidden field for its length. `pbio.record_to_json` writes such JSON, under
+Spark's names where a field has a meaning that Spark knows: `timestamp`, `decimal(10,2)`."""
 
 
 def _names() -> list[str]:

@@ -1,4 +1,4 @@
-"""E-code, the small C in which receivers of events say what they want done at the source.
+"""E-code: a small C in which the receivers of events say what the source should do for them.
 
     >>> import ecode
     >>> from ecode.types import FLOAT64, Field, record
@@ -7,11 +7,11 @@
     >>> program.run({"input": {"price": 76.5}}).returned
     1
 
-The way of a program, in order:
+How a program is processed, in order:
 
     types            record types: what parameters look like
     environment      what a host hands to a program: parameters, functions, constants
-    library          what programs have besides: mathematics, strings, attribute lists
+    library          what programs can call anyway: mathematics, strings, attribute lists
     syntax           text -> syntax tree
     syntax_to_typed  syntax tree -> typed tree (`typed`)
     passes           checks and rewrites of the typed tree
@@ -20,11 +20,14 @@ The way of a program, in order:
     typed_to_numba   typed tree -> the text of a kernel
     native           text -> machine code
     columns          programs over batches of columns
-    program          `compile` and `Program`, which hold all of this together
+    program          `compile` and `Program`, which tie all of this together
     cli              the `ecode` command
 
-and what all of it uses: `semantics` (what C does), `outcome` (what a call leaves), `limits`, `errors`, `suggest`;
-`pipe` is for commands whose reader may go away.
+All of it uses `semantics` (what C does), `outcome` (what a call leaves), `limits`, `errors` and `suggest`; `pipe` is
+for commands whose reader may go away.
+
+Record types (`types`) and kernels (`native`) live here although they are not E-code: `morph` and `pbio_spark` use both,
+and this package is the one below them (docs/decisions/0013).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a host hands to a program: parameters, functions, constants. Nothing else can be reached."""
+"""What a host passes to a program: parameters, functions, constants. A program can reach nothing else."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -68,7 +68,7 @@ class Charge:
     Attributes:
         call: units of work and bytes of memory, of Python values.
         native: the units for generated code, a format as `Function.native` is; attribute lists write their own.
-        is_shortest: it compares strings, so that a literal among them is the most that it looks at.
+        is_shortest: the call compares strings, so it looks at no more characters than a literal among them has.
     """
 
     call: Callable[..., tuple[int, int]]
@@ -105,6 +105,23 @@ class Function:
     needs_strings: bool = False
     cost: int = 10
     charge: Charge | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The names that a program may use besides its parameters and its own.
+
+    Attributes:
+        functions: host and library functions.
+        constants: integer constants by name.
+        records: further record types, by whose names the program may declare variables.
+        hints: for names that are missing, what would bring them.
+    """
+
+    functions: tuple[Function, ...] = ()
+    constants: Mapping[str, int] = field(default_factory=dict)
+    records: tuple[Record, ...] = ()
+    hints: Mapping[str, str] = field(default_factory=dict)
 
 
 def service(

@@ -1,7 +1,7 @@
 """Everything that can go wrong, as one family of exceptions.
 
-`CompileError` carries all mistakes of a program at once, `Trap` ends one event, the others say that the host asked for
-something that cannot be. `str(error)` begins with `[CODE]`; every error survives pickling.
+`CompileError` carries all mistakes of a program at once, `Trap` ends one event, the others reject a request of the
+host. `str(error)` begins with `[CODE]`; every error survives pickling.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from enum import StrEnum
 
 CODES: dict[str, str] = {
     "ECODE_PARSE": "The text of a program is not E-code.",
-    "ECODE_NAME": "A program mentions a name that means nothing there, or declares one twice.",
-    "ECODE_TYPE": "An operation, a call or an assignment does not fit the types that it is used with.",
-    "ECODE_PARAMETER": "What the host hands to a program is not a usable record type, value, service or constant.",
-    "ECODE_NOT_COMPILABLE": "The compiler does not take a program that is correct; the interpreter runs it.",
-    "ECODE_COST": "A program costs more for each event than it may at the source of events.",
-    "ECODE_DIVISION_BY_ZERO": "The event was ended: an integer was divided by zero.",
-    "ECODE_INDEX_OUT_OF_RANGE": "The event was ended: an index lies outside its array.",
-    "ECODE_NEGATIVE_SIZE": "The event was ended: an array was to have fewer than no elements.",
-    "ECODE_SIZE_LIMIT": "The event was ended: its outputs would have become larger than a program may make them.",
-    "ECODE_BUDGET_EXCEEDED": "The event was ended: the program took more steps than it may.",
-    "ECODE_BAD_RECORD": "The event was ended: its record contradicts its type.",
+    "ECODE_NAME": "A program uses a name that is not declared, or declares one twice.",
+    "ECODE_TYPE": "An operation, a call or an assignment does not fit the types of its operands.",
+    "ECODE_PARAMETER": "The host passes a record type, value, service or constant that a program cannot use.",
+    "ECODE_NOT_COMPILABLE": "The program is correct but the compiler does not support it; the interpreter runs it.",
+    "ECODE_COST": "A program costs more for each event than the source of events allows.",
+    "ECODE_DIVISION_BY_ZERO": "The event ends: the program divides an integer by zero.",
+    "ECODE_INDEX_OUT_OF_RANGE": "The event ends: an index lies outside its array.",
+    "ECODE_NEGATIVE_SIZE": "The event ends: the program gives an array a negative size.",
+    "ECODE_SIZE_LIMIT": "The event ends: its outputs exceed the size that a program may make.",
+    "ECODE_BUDGET_EXCEEDED": "The event ends: the program exceeds its budget of steps.",
+    "ECODE_BAD_RECORD": "The event ends: its record contradicts its type.",
 }
-"""Every code that an error of this package may have, with one line of meaning."""
+"""The code of every error of this package, with one line of meaning."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORD = re.compile(r"[A-Za-z_0-9]+|\S")
@@ -40,7 +40,7 @@ class Category(StrEnum):
 
 
 class TrapKind(StrEnum):
-    """Why an event was ended (ecode-language 15)."""
+    """Why an event ends early (ecode-language 15)."""
 
     DIVISION_BY_ZERO = "division_by_zero"
     INDEX_OUT_OF_RANGE = "index_out_of_range"
@@ -51,7 +51,7 @@ class TrapKind(StrEnum):
 
 
 def valid_text(text: str) -> str:
-    r"""The text with every byte or code point that is no character written as an escape.
+    r"""The text with an escape in place of every byte or code point that is not a character.
 
     Names from files may hold bytes that are not UTF-8 (Python keeps them as lone surrogates), and a text with one can
     be neither printed nor sent: Spark waits for ever for an error whose text its worker cannot encode.
@@ -87,7 +87,7 @@ class EcodeError(Exception):
 
     @property
     def summary(self) -> str:
-        """What is wrong, for the text of an error that this one causes, which has its hint."""
+        """What is wrong, for the message of an error that this one causes; that error takes over the hint."""
         return f"{self.message} ({self.code})"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -95,7 +95,7 @@ class EcodeError(Exception):
 
 
 class ParameterError(EcodeError):
-    """What the host hands to a program is not a usable record type, value, service or constant."""
+    """The host passes a record type, value, service or constant that a program cannot use."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__("ECODE_PARAMETER", message, hint)
@@ -105,7 +105,7 @@ class ParameterError(EcodeError):
 
 
 class CostError(EcodeError):
-    """A program costs more for each event than it may where it is to run."""
+    """A program costs more for each event than the place where it runs allows."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__("ECODE_COST", message, hint)
@@ -115,7 +115,7 @@ class CostError(EcodeError):
 
 
 class NotCompilable(EcodeError):  # noqa: N818  (what it says)
-    """A correct program that the numba generator does not take; the interpreter runs it."""
+    """A correct program that the compiler does not support; the interpreter runs it."""
 
     def __init__(
         self, message: str, hint: str = "write it another way; outside of Spark, Program.run interprets it"
@@ -162,8 +162,8 @@ class Diagnostic:
 def diagnostic(source: str, at: int, category: Category, message: str, hint: str = "") -> Diagnostic:
     """A diagnostic at an offset of a source text.
 
-    >>> print(diagnostic("{ return y; }", 9, Category.NAME, "there is no 'y'"))
-    1:10: ECODE_NAME: there is no 'y'
+    >>> print(diagnostic("{ return y; }", 9, Category.NAME, "unknown name 'y'"))
+    1:10: ECODE_NAME: unknown name 'y'
         { return y; }
                  ^
     """
@@ -176,7 +176,7 @@ def diagnostic(source: str, at: int, category: Category, message: str, hint: str
 
 
 class CompileError(EcodeError):
-    """The program was rejected. `diagnostics` has every mistake, in order of position.
+    """A program with mistakes. `diagnostics` has every mistake, in order of position.
 
     `category` is the first that applies of parse, name, type; `line`, `column` and `message` are those of the first
     mistake of that category.
@@ -204,10 +204,10 @@ class CompileError(EcodeError):
 
 
 class Trap(EcodeError):  # noqa: N818  (the word of ecode-language 15)
-    """One event was ended while the program ran: its outputs are discarded, statics are as they were before it.
+    """An event that ends while the program runs: its outputs are discarded, and the statics are as before the event.
 
-    `program` is the number of the program, where several run in a row. `reason` says more of a bad record, where the
-    bytes are in order and a value does not suit the program's types. `detail` has the values that were wrong, and
+    `program` is the number of the program, where several run in a row. `reason` says more about a bad record whose
+    bytes are intact but hold a value that does not suit the program's types. `detail` has the wrong values, and
     `excerpt` the source line with a caret.
     """
 
@@ -238,7 +238,7 @@ def trap_at(source: str, at: int, kind: TrapKind, program: int = 0, reason: str 
 
 
 def index_detail(array: str, index: int, length: int) -> str:
-    """What is wrong with an index; a length below zero is that of a string that is null.
+    """What is wrong with an index; a negative length stands for a null string.
 
     >>> index_detail("input.readings", 7, 3)
     "index 7, but 'input.readings' has length 3"

@@ -1,7 +1,7 @@
-"""What a program may cost, before and while it runs. A host sets its own; the defaults suit programs of one's own.
+"""What a program may cost, before and while it runs. A host sets its limits; the defaults suit a user's own programs.
 
-A program that runs where events are published, for all who publish there, gets less: `SOURCE_WORK`, which
-`check_source` holds against what is known of the program before it runs.
+A program that runs at the source of events, at the expense of every publisher, gets less: `check_source` compares
+`SOURCE_WORK` with what is known about the program before it runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ecode.program import Program
 
 SOURCE_WORK = 1_000_000
-"""Units of work that programs may cost an event at its source: about a millisecond."""
+"""Units of work that programs may take for an event at its source: about a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Limits:
             dynamic arrays.
         budget: work of one call, in the units of `ecode.analysis.work`: about one operation, or eight bytes copied.
         kernel_lines, kernel_blocks: lines of generated text, and blocks in it (branches, loops, checks), that are
-            compiled; what takes more is left to the interpreter.
+            compiled; the interpreter runs larger programs.
         output_bytes: memory that one call may allocate: dynamic arrays, attribute lists, the log, static strings.
     """
 
@@ -46,15 +46,15 @@ class Limits:
 
 
 def check_source(programs: Mapping[str, Program], most: int = SOURCE_WORK, *, raise_by: str = "") -> None:
-    """Checks that an event can go through programs for so much work.
+    """Checks that programs take at most so much work for an event.
 
-    What the text bounds counts by that bound. What the event decides (loops over its arrays, `while`) may run, under a
-    budget: compile the programs with `Limits(budget=most)`, and they trap where they go beyond.
+    Work that the program text bounds counts by that bound. Work that the event decides (loops over its arrays, `while`)
+    may run under a budget: compile the programs with `Limits(budget=most)`, and they trap when they exceed it.
 
     Args:
         programs: by what each is called in the error.
         most: units of work of all of them together.
-        raise_by: how one gets a higher limit, for the hint.
+        raise_by: how to raise the limit, for the hint.
 
     Raises:
         CostError: the event would cost more.

@@ -53,7 +53,7 @@ class Outcome:
 
 
 def static_names(program: TypedProgram) -> dict[Variable, str]:
-    """A name for each static variable: its own, numbered from the second of that name on (`n`, `n#2`)."""
+    """A unique name for each static variable: its own, and from the second one on with a number (`n`, `n#2`)."""
     seen: Counter[str] = Counter()
     names = {}
     for variable in program.statics:
@@ -71,9 +71,9 @@ def initial_statics(program: TypedProgram) -> Statics:
     }
 
 
-def stores_texts(program: TypedProgram) -> bool:
-    """Whether a call may change the text of a static variable: the texts of all of them are then stored anew."""
-    return any(holds_texts(variable.type, program.structs) for variable in program.statics) and any(
+def stores_strings(program: TypedProgram) -> bool:
+    """Whether a call may change a static string: it then stores all static strings again."""
+    return any(holds_strings(variable.type, program.structs) for variable in program.statics) and any(
         isinstance(node, CopyRecord)
         or (isinstance(node, Assign) and node.type == STRING and _may_be_static(node.place))
         for node in walk(program.body)
@@ -85,21 +85,21 @@ def _may_be_static(place: Place) -> bool:
     return base.variable.is_static if isinstance(base, Local) else not isinstance(base, Parameter)
 
 
-def holds_texts(type_: ValueType, structs: Structs) -> bool:
+def holds_strings(type_: ValueType, structs: Structs) -> bool:
     """Whether a value has strings in place."""
     match type_:
         case Array() if not type_.is_dynamic:
-            return holds_texts(type_.element, structs)
+            return holds_strings(type_.element, structs)
         case Ref():
-            return any(holds_texts(field.type, structs) for field in structs[type_.name].fields)
+            return any(holds_strings(field.type, structs) for field in structs[type_.name].fields)
     return type_ == STRING
 
 
 def text_bytes(value: Any, type_: ValueType, structs: Structs) -> int:
-    """What the texts of a static variable take, each with its NUL; absent ones too."""
+    """The bytes that the strings of a static variable take, each with its NUL; absent strings too."""
     match type_:
         case Array():
-            if not holds_texts(type_, structs):
+            if not holds_strings(type_, structs):
                 return 0
             inner = type_.element if len(type_.dims) < 2 else Array(type_.element, type_.dims[1:])
             return sum(text_bytes(item, inner, structs) for item in value)

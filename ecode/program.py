@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ecode import library
-from ecode.environment import Function, Param
+from ecode.environment import Function, Param, Vocabulary
 from ecode.errors import CompileError
 from ecode.interpreter import Interpreter
 from ecode.limits import Limits
@@ -49,7 +49,7 @@ def compile(  # noqa: A001  (ecode.compile is what it is called)
 
     Raises:
         CompileError: with every mistake of the program.
-        ParameterError: `params`, `functions` or `constants` are wrong themselves.
+        ParameterError: `params`, `functions` or `constants` are wrong.
 
     >>> double = compile("{ return 2 * x; }", [Param("x", INT32)])
     >>> double.run({"x": 21}).returned
@@ -65,7 +65,7 @@ class Program:
         source: the text.
         params: the parameters.
         typed: the typed tree.
-        type_names: the words that are names of types in it.
+        type_names: the words that name types in it.
     """
 
     def __init__(
@@ -84,16 +84,13 @@ class Program:
         known = [r for r in (*records, *(p.type for p in params)) if isinstance(r, Record)]
         self.type_names = {struct.name for record in known for struct in record.structs} - param_names | {"attr_list"}
         tree = text_to_syntax(source, self.type_names, self.limits)
-        typed, mistakes = syntax_to_typed(
-            tree,
-            params,
-            returns,
+        vocabulary = Vocabulary(
             (*library.functions(tree.includes), *functions),
             library.constants(tree.includes) | dict(constants or {}),
-            library.hints(tree.includes),
             records,
-            self.limits,
+            library.hints(tree.includes),
         )
+        typed, mistakes = syntax_to_typed(tree, params, returns, vocabulary, self.limits)
         for check in CHECKS:
             mistakes += check(typed)
         if mistakes:
@@ -112,7 +109,7 @@ class Program:
 
     @cached_property
     def analysis(self) -> Analysis:
-        """What is known of the program before it runs."""
+        """What is known about the program before it runs."""
         from ecode.analysis.analyse import analysed
 
         return analysed(self.typed)

@@ -1,4 +1,4 @@
-"""Near misses: the closest known word to one that is not known."""
+"""Near misses: the known word that is closest to an unknown one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 
 
 def did_you_mean(word: str, known: Iterable[str], written: Mapping[str, str] | None = None) -> str:
-    """A hint such as `did you mean 'formatName'?`, or an empty text when nothing is near.
+    """A hint such as `did you mean 'formatName'?`, or an empty string when no word is close.
 
-    `written` has how a known word is to be written, if otherwise.
+    `written` maps known words to their preferred spelling.
 
     >>> did_you_mean("formatname", ["formatName", "formatId"])
     "did you mean 'formatName'?"

@@ -1,8 +1,8 @@
 """Record types: the names and kinds of fields, nesting and dimensions; no bytes and no machine.
 
 A `Record` is a flat bundle of structures: the first one is the record itself, the others are reached from it by
-name (`Ref`). Being flat, a record type may be recursive, its equality and hash cost no more than its text is long,
-and a hostile description cannot make a walk explode.
+name (`Ref`). The flat form allows recursive record types, makes equality and hash linear in the length of
+the text, and keeps a hostile description from making a walk explode.
 
     >>> reading = record("reading", [
     ...     Field("n", INT32),
@@ -18,6 +18,9 @@ and a hostile description cannot make a walk explode.
 
 The size of a basic type is the width of its *values* (an `int32` wraps at 32 bits). Where the bytes lie, in which
 order, and how wide a pointer is, belongs to a layout (`pbio_spark.formats`), never to a record type.
+
+This module is not about E-code. It lives in `ecode` because every package uses record types and `ecode` is the lowest
+(docs/decisions/0013).
 """
 
 from __future__ import annotations
@@ -122,7 +125,7 @@ class Notes:
         logical: what the bytes mean, e.g. `timestamp`, `date`, `decimal(10,2)`, `binary`, `map`; None: just the type.
         symbols: the names of an enumeration's values.
         units, accuracy: free text, e.g. `kPa` and `0.1`.
-        default: the value of the field where a record has none (decision 8).
+        default: the value of the field in records that lack it (decision 8).
         weight: the importance of the field to MaxMatch; None is 1.
         hidden: the field only serves another one (the count of an array) and is not shown to readers.
         null_bit: which bit of the structure's hidden field of bits says that this field is null, counted from the
@@ -198,14 +201,14 @@ class Record:
         return self.structs[0].fields
 
     def struct(self, name: str) -> Struct:
-        """The structure of that name; KeyError if the record type does not hold it."""
+        """The structure of that name; KeyError if the record type lacks it."""
         for struct in self.structs:
             if struct.name == name:
                 return struct
         raise KeyError(name)
 
     def subrecord(self, name: str) -> Record:
-        """The record type whose top structure is `name`, with only the structures that one reaches."""
+        """The record type whose top structure is `name`, with only the structures that it reaches."""
         reached: dict[str, Struct] = {}
         waiting = [name]
         while waiting:
@@ -226,9 +229,9 @@ class Record:
 
 
 def flat(type_: Type) -> Type:
-    """A type with one array where arrays lie in arrays, and without pointers to arrays that may be absent themselves.
+    """A type with one array in place of arrays of arrays, and without pointers to arrays that may be absent anyway.
 
-    What an array holds does not depend on where it lies: two rows behind pointers are indexed as two rows in place.
+    Two rows that pointers lead to are indexed like two rows in place.
 
     >>> print(flat(Array(Array(INT32, ("n",)), (2,))), flat(Pointer(Array(INT32, ("n",)))))
     int32[2][n] int32[n]
@@ -254,9 +257,10 @@ def references(type_: Type) -> Iterator[str]:
 
 
 def record(name: str, fields: Iterable[Field], structs: Sequence[Struct] = ()) -> Record:
-    """A record type from its own fields and the structures these mention. Raises TypeError for what is no field."""
+    """A record type from its own fields and the structures they refer to. Raises TypeError for a value that is not a
+    field."""
     own = tuple(fields)
     for one in own:
         if not isinstance(one, Field) or not isinstance(one.type, Type):
-            raise TypeError(f'{one!r} is no field of a record type: one is such as Field("n", INT32)')
+            raise TypeError(f'not a field of a record type: {one!r} (example: Field("n", INT32))')
     return Record((Struct(name, own), *structs))

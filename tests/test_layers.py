@@ -128,6 +128,85 @@ def test_every_public_name_of_a_closed_package_is_there_and_in_its_own_home(pack
         _ = module.nothing
 
 
+@pytest.mark.parametrize("room", ["ecode.types", "ecode.native"])
+def test_record_types_and_kernels_know_nothing_of_the_language(room: str) -> None:
+    """They live in `ecode` and could live elsewhere (docs/decisions/0013)."""
+    modules = [module for module in SOURCES if is_in(module, room)]
+    wrong = {(module, name) for module in modules for name in imports(module) if is_in(name, "ecode")}
+    assert {(module, name) for module, name in wrong if not is_in(name, room)} == set()
+
+
+MOST_LINES, MOST_FUNCTION_LINES, MOST_PARAMETERS, MOST_FILES = 400, 60, 7, 12
+
+STILL_TOO_LARGE: dict[str, set[str]] = {
+    "files": {
+        "pbio_spark.channels.commits.groups",
+        "pbio_spark.channels.log.history",
+        "pbio_spark.channels.subscribe.subscription",
+        "pbio_spark.columns.decode.planner",
+        "pbio_spark.columns.encode.generate",
+        "pbio_spark.columns.encode.planner",
+        "pbio_spark.columns.files.read",
+        "pbio_spark.columns.programs.binding",
+        "pbio_spark.source.options.options",
+    },
+    "functions": {
+        "pbio_spark.cli.convert.convert",
+        "pbio_spark.columns.files.chunks.chunks",
+        "pbio_spark.columns.programs.routes.find_way",
+        "pbio_spark.formats.body.type_string.type_string_to_type",
+        "pbio_spark.source.query.request.options_to_request",
+    },
+    "parameters": {
+        "pbio_spark.channels.channel.submit",
+        "pbio_spark.channels.channel.subscribe",
+        "pbio_spark.channels.publish.commit.__init__",
+        "pbio_spark.channels.publish.commit.publish",
+        "pbio_spark.channels.space.derive_channel",
+        "pbio_spark.channels.subscribe.subscription.__init__",
+        "pbio_spark.cli.convert.convert",
+        "pbio_spark.columns.decode.converter.format_to_converter",
+        "pbio_spark.columns.files.chunks.__init__",
+        "pbio_spark.columns.programs.converter.way_to_converter",
+        "pbio_spark.columns.programs.output._array",
+        "pbio_spark.columns.programs.output._chars",
+        "pbio_spark.columns.programs.output._value",
+    },
+    "folders": {
+        "pbio_spark/cli",
+    },
+}
+"""What is still beyond a limit. This list only shrinks."""
+
+
+def functions(module: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for node in ast.walk(ast.parse(SOURCES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{module}.{node.name}", node
+
+
+def parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    given = [one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+    return len([name for name in given if name not in ("self", "cls")])
+
+
+def lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    assert node.end_lineno is not None
+    return node.end_lineno - node.lineno + 1
+
+
+def test_files_functions_and_folders_stay_small() -> None:
+    everything = [found for module in SOURCES for found in functions(module)]
+    folders = [path.parent.relative_to(ROOT).as_posix() for path in SOURCES.values()]
+    found = {
+        "files": {m for m, path in SOURCES.items() if len(path.read_text("utf-8").splitlines()) > MOST_LINES},
+        "functions": {name for name, node in everything if lines(node) > MOST_FUNCTION_LINES},
+        "parameters": {name for name, node in everything if parameters(node) > MOST_PARAMETERS},
+        "folders": {folder for folder in folders if folders.count(folder) > MOST_FILES},
+    }
+    assert {kind: names - STILL_TOO_LARGE[kind] for kind, names in found.items()} == {kind: set() for kind in found}
+
+
 def loaded_by(module: str) -> set[str]:
     """The modules that are there after a fresh process imported one."""
     command = [sys.executable, "-c", f"import {module}, sys; print(*sys.modules)"]

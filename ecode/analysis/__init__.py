@@ -1,4 +1,4 @@
-"""What is known of a program before it runs.
+"""What is known about a program before it runs.
 
 analyse     whether it ends, what it costs, which fields it reads and writes
 polynomial  costs, in named sizes

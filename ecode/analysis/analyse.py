@@ -1,4 +1,4 @@
-"""What is known of a program before it runs: whether it ends, what it costs, what it touches (ecode-language 15)."""
+"""What is known about a program before it runs: whether it ends, what it costs, what it touches (ecode-language 15)."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ from ecode.types import STRING, Array
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """A program's promises.
+    """What is known about a program.
 
     Attributes:
         is_bounded: every loop counts to a bound that is fixed when it begins, and no goto leads back.
-        cost: the most work of one call (`ecode.analysis.work`), by size fields and parameters; of an unbounded program
-            that of one round of each unbounded loop. A loop whose number of rounds is not a polynomial appears as
-            `rounds(line)`, what depends on other lengths as `length(line)`.
+        cost: the most work of one call (`ecode.analysis.work`), by size fields and parameters; for an
+            unbounded program, with one round of each unbounded loop. A loop whose number of rounds is not a polynomial
+            appears as `rounds(line)`, and work that depends on other lengths as `length(line)`.
         allocation: the most bytes of dynamic output arrays of one call; None if only `Limits.output_bytes` bounds them.
         reads, writes: for each record parameter the fields used, e.g. `position.x`.
         statics: names of static variables.
@@ -173,7 +173,7 @@ class _Costs:
         elif once[1].terms:
             self.allocates_unknown = True
         if not node.is_charged_before:
-            rounds += Polynomial.of(1)  # one that does not end
+            rounds += Polynomial.of(1)  # a loop that may never end
         test = (Polynomial.of(0),) * 2 if node.condition is None else self.expression(node.condition)
         return _sum(test, ((once[0] + Polynomial.of(1)) * rounds + Polynomial.of(1), once[1] * rounds))
 
@@ -198,13 +198,13 @@ class _Costs:
         return cost, bytes_
 
     def later(self, node: Typed) -> Polynomial:
-        """What only the event knows."""
+        """Work that only the event decides."""
         if isinstance(node, Assign | Update):
             size = polynomial(node.value) if isinstance(node, Assign) else None
             assert isinstance(node.place, FieldOf)
             types = [self.program.structs[node.place.struct].find(name) for name in node.resizes]
             units = sum(self.work.value(f.type.element) for f in types if f is not None and isinstance(f.type, Array))
-            # An array that grows is given twice the room that it had.
+            # An array that grows gets twice the room that it had.
             return Polynomial.of(3 * units) * self.length(node, size)
         strings = [side for side in children(node) if getattr(side, "type", None) == STRING]
         total = Polynomial.of(0)
@@ -215,7 +215,7 @@ class _Costs:
         return total if strings else self.length(node, None)
 
     def length(self, node: Typed, known: Polynomial | None) -> Polynomial:
-        """A size as a polynomial, or under a name: that of the field, else the line."""
+        """A size as a polynomial, or as a name: that of the field, else of the line."""
         if known is not None:
             return known.bounded()
         if isinstance(node, Constant):
@@ -244,7 +244,7 @@ def _sum(a: tuple[Polynomial, Polynomial], b: tuple[Polynomial, Polynomial]) -> 
 
 
 def polynomial(node: Expression) -> Polynomial | None:
-    """An integer expression over parameters as a polynomial; None if it is none."""
+    """An integer expression over parameters as a polynomial; None if it cannot be one."""
     match node:
         case Constant(value=int(value)):
             return Polynomial.of(value)

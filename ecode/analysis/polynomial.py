@@ -33,7 +33,7 @@ class Polynomial:
         return max(map(len, self.terms), default=0)
 
     def at(self, sizes: Mapping[str, int]) -> int:
-        """The value for given sizes; KeyError for a name that is not among them."""
+        """The value for given sizes; KeyError for an unknown name."""
         total = 0
         for names, coefficient in self.terms.items():
             for name in names:
@@ -42,7 +42,7 @@ class Polynomial:
         return total
 
     def bounded(self) -> Polynomial:
-        """An upper bound for sizes that are not negative: without the terms that only make it smaller."""
+        """An upper bound for sizes that are not negative: drops the negative terms."""
         return Polynomial({names: c for names, c in self.terms.items() if c > 0})
 
     def most(self, other: Polynomial) -> Polynomial:

@@ -1,7 +1,7 @@
 """What steps cost, in units of work: an operation, eight bytes copied or cleared, a character looked at.
 
-Both engines charge a call's budget by the same figures: what is known from the text once for each round of a loop, what
-depends on the event (lengths, extents) where it is used.
+Both engines charge a call's budget by the same figures. They charge work that the text bounds once for each round of a
+loop, and work that depends on the event (lengths, extents) where it happens.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ecode.types import STRING, Array, Basic, Ref
 BYTES = 8
 """Bytes that are copied or cleared by one unit of work."""
 
-# Conversions, constants and the like cost nothing to speak of.
+# Conversions, constants and the like cost next to nothing.
 _WEIGHTS = {"Update": 3, "CopyRecord": 10, "PointerDifference": 2} | dict.fromkeys(
     [
         *("Read", "Negate", "Invert", "Arithmetic", "Compare", "Not", "Logical", "Choice", "Assign"),
@@ -59,7 +59,7 @@ class Work:
         return 1
 
     def node(self, node: Typed) -> int:
-        """Units of one node, without the nodes below it and without what only the event knows."""
+        """Units of one node, without the nodes below it and without work that only the event decides."""
         match node:
             case Call():
                 return node.function.cost + (shortest_text(node) or 0)
@@ -72,7 +72,7 @@ class Work:
         return _WEIGHTS.get(type(node).__name__, 0)
 
     def tree(self, node: Typed) -> int:
-        """Units of a node and all below it."""
+        """Units of a node and everything below it."""
         return sum(map(self.node, walk(node)))
 
     def has_dynamic_arrays(self, type_: ValueType) -> bool:
@@ -90,7 +90,7 @@ class Work:
         return False
 
     def is_charged_later(self, node: Typed) -> bool:
-        """Whether a node costs what only the event knows: engines charge that where they meet it."""
+        """Whether only the event decides what a node costs: engines charge that where they meet the node."""
         match node:
             case Call():
                 return node.function.is_logged or (node.function.charge is not None and shortest_text(node) is None)
@@ -102,7 +102,7 @@ class Work:
 
 
 def shortest_text(node: Call | Compare) -> int | None:
-    """The length of the shortest literal among the strings of a comparison, which is the most that it looks at."""
+    """The length of the shortest literal in a comparison of strings: it looks at no more characters."""
     operands: tuple[Expression, ...]
     if isinstance(node, Compare):
         operands = node.left, node.right
@@ -110,8 +110,8 @@ def shortest_text(node: Call | Compare) -> int | None:
         operands = node.arguments
     else:
         return None
-    texts = [one.value for one in operands if isinstance(one, Constant) and one.type == STRING]
-    return min((len(text) if isinstance(text, bytes) else 0 for text in texts), default=None)
+    strings = [one.value for one in operands if isinstance(one, Constant) and one.type == STRING]
+    return min((len(text) if isinstance(text, bytes) else 0 for text in strings), default=None)
 
 
 def fixed_work(program: TypedProgram) -> int:

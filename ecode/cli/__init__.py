@@ -1,4 +1,4 @@
-"""The `ecode` command: check programs, look at what becomes of them, run them."""
+"""The `ecode` command: check programs, show their stages, run them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ecode.program import compile as compile_program
 
 app = typer.Typer(
     name="ecode",
-    help="E-code: check programs, look at what becomes of them, run them. PROGRAM is a file, or - for standard input.",
+    help="E-code: check programs, show their stages, run them. PROGRAM is a file, or - for standard input.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -36,14 +36,14 @@ class Stage(StrEnum):
     ANALYSIS = "analysis"
 
 
-Text = Annotated[Path, typer.Argument(metavar="PROGRAM", help="The program text.")]
-Types = Annotated[
+ProgramFile = Annotated[Path, typer.Argument(metavar="PROGRAM", help="The program text.")]
+ParamsFile = Annotated[
     Path | None, typer.Option("--params", help="Its parameters, described in JSON (see ecode/cli/description.py).")
 ]
 
 
 @app.command()
-def check(program: Text, params: Types = None) -> None:
+def check(program: ProgramFile, params: ParamsFile = None) -> None:
     """Report every mistake of a program, and its warnings."""
     compiled = _compiled(program, params)
     for warning in compiled.analysis.warnings:
@@ -52,8 +52,8 @@ def check(program: Text, params: Types = None) -> None:
 
 
 @app.command()
-def show(program: Text, params: Types = None, stage: Stage = Stage.ANALYSIS) -> None:
-    """Show what becomes of a program: syntax tree, typed tree, the Python that numba compiles, or the analysis."""
+def show(program: ProgramFile, params: ParamsFile = None, stage: Stage = Stage.ANALYSIS) -> None:
+    """Show a stage of a program: syntax tree, typed tree, the Python that numba compiles, or the analysis."""
     compiled = _compiled(program, params)
     match stage:
         case Stage.AST:
@@ -73,9 +73,12 @@ def show(program: Text, params: Types = None, stage: Stage = Stage.ANALYSIS) -> 
 
 @app.command()
 def run(
-    program: Text,
-    values: Annotated[Path, typer.Option("--input", help="JSON: the parameters' values, or a list of such for calls.")],
-    params: Types = None,
+    program: ProgramFile,
+    values: Annotated[
+        Path,
+        typer.Option("--input", help="JSON: the values of the parameters, or a list of such objects, one per call."),
+    ],
+    params: ParamsFile = None,
 ) -> None:
     """Run a program in the interpreter, once or for each of a list of calls; prints one line of JSON for each."""
     compiled = _compiled(program, params)
@@ -116,7 +119,7 @@ def _read(path: Path) -> str:
 def main() -> None:
     """Run the command line in `sys.argv`.
 
-    Exit code 0: done; 1: an error, told on standard error; 2: misused; 141: nobody reads the output any more.
+    Exit code 0: done; 1: an error, reported on standard error; 2: wrong usage; 141: the reader of the output is gone.
     """
     with ends_with_its_reader():
         try:

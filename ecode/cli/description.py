@@ -53,7 +53,7 @@ BASIC: dict[str, Basic] = {
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a program is compiled with."""
+    """The environment that a program is compiled with."""
 
     params: tuple[Param, ...]
     returns: Basic | None
@@ -64,13 +64,13 @@ def described(json: Mapping[str, Any]) -> Description:
     """Reads a description.
 
     Raises:
-        ParameterError: it is not one.
+        ParameterError: it is not a description.
 
     >>> described({"params": [{"name": "x", "kind": "in", "type": "int32"}]}).params[0].type is INT32
     True
     """
     if not isinstance(json, Mapping) or "params" not in json:
-        raise ParameterError("the description has no 'params'", 'it is an object such as {"params": []}')
+        raise ParameterError("the description has no 'params'", 'example: {"params": []}')
     try:
         structs = {s["name"]: Struct(s["name"], _fields(s["fields"])) for s in json.get("structs") or []}
         params = tuple(_param(given, structs) for given in json["params"])
@@ -78,7 +78,9 @@ def described(json: Mapping[str, Any]) -> Description:
         returns = None if word == "void" else BASIC[word]
         records = tuple(_record(struct, structs) for struct in structs.values())
     except KeyError as error:
-        raise ParameterError(f"the description names or lacks {error.args[0]!r}", "see ecode.cli.description") from None
+        raise ParameterError(
+            f"the description lacks {error.args[0]!r}, or names it without defining it", "see ecode.cli.description"
+        ) from None
     except (TypeError, ValueError, AttributeError) as error:
         raise ParameterError(f"the description has a value of the wrong kind: {error}") from None
     return Description(params, returns, records)

@@ -12,7 +12,7 @@ _HIDDEN = ("at", "depth", "end")
 
 
 def show_tree(tree: object) -> str:
-    """One line a node: its kind, its plain attributes, and below it the nodes that it has.
+    """One line per node: its kind, its plain attributes, and the nodes below it.
 
     >>> from ecode.syntax.text_to_syntax import text_to_syntax
     >>> print(show_tree(text_to_syntax("{ return a + 1; }").body))
@@ -24,7 +24,7 @@ def show_tree(tree: object) -> str:
               left
                 Name name='a'
               right
-                Number value=1 suffix='' decimal=True
+                NumberLiteral value=1 suffix='' decimal=True
     """
     return "\n".join(_lines(tree, 0))
 
@@ -54,7 +54,7 @@ def _is_inside(value: object) -> bool:
 
 
 def _is_node(value: object) -> bool:
-    """Whether a value is a part of a tree; types, variables and the like are shown by name."""
+    """Whether a value is part of the tree; types, variables and the like are shown by name."""
     module = type(value).__module__
     is_tree = module.startswith(("ecode.syntax.tree", "ecode.typed")) and type(value).__name__ != "Opaque"
     return is_dataclass(value) and is_tree and not isinstance(value, Variable)

@@ -4,11 +4,15 @@
     binding.py  `ColumnBinding`: input columns as text
     sink.py     `ColumnSink`: output columns as text
     batch.py    `BatchProgram`: a program compiled for columns; one call runs a batch
+    run.py      one such call: the memory of the kernel, and its growth
+    inputs.py   input columns, checked, as the buffers that a kernel reads
+    state.py    static variables and the log in memory
 
 Only numpy arrays are known here; an Arrow array's buffers become numpy arrays without a copy.
 """
 
-from ecode.columns.batch import BatchProgram, BatchResult
+from ecode.columns.batch import BatchProgram
 from ecode.columns.column import Column, columns_of, values_of
+from ecode.columns.run import BatchResult, OutputMemory
 
-__all__ = ["BatchProgram", "BatchResult", "Column", "columns_of", "values_of"]
+__all__ = ["BatchProgram", "BatchResult", "OutputMemory", "Column", "columns_of", "values_of"]

@@ -75,7 +75,7 @@ class ColumnBinding:
         return f"({block} if {site.there} else 0)" if site.there else block
 
     def target(self, emitter: Emitter, site: ColumnSite) -> ColumnSite:
-        # What lies in the column where a pointer is null is nobody's, and reads as zero.
+        # Where a pointer is null, the bytes of its column are arbitrary; they read as zero.
         target = site.type.target if isinstance(site.type, Pointer) else None
         return ColumnSite((*site.path, TARGET), site.index, target, "", self.present(emitter, site))
 

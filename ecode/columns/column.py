@@ -83,12 +83,12 @@ def _column(values: Sequence[Any], type_: ValueType, structs: Structs) -> Column
         present = np.array([value is not None for value in values], np.uint8)
     match type_:
         case Basic() if type_ == STRING:
-            texts = [
+            strings = [
                 b"" if v is None else v.encode("utf-8", "surrogateescape") if isinstance(v, str) else bytes(v)
                 for v in values
             ]
-            data = np.frombuffer(b"".join(texts), np.uint8)
-            return Column(count, data, _offsets([len(text) for text in texts]), present)
+            data = np.frombuffer(b"".join(strings), np.uint8)
+            return Column(count, data, _offsets([len(text) for text in strings]), present)
         case Basic():
             bits = [_bits(value, type_) for value in values]
             return Column(count, np.array(bits, dtype_of(type_)), None, present)
@@ -106,7 +106,7 @@ def _column(values: Sequence[Any], type_: ValueType, structs: Structs) -> Column
         case Pointer():
             inner = _column(values, type_.target, structs)
             return Column(count, None, None, present, {TARGET: inner})
-    raise ParameterError(f"there are no columns of {type_}")
+    raise ParameterError(f"a value of type {type_} has no column")
 
 
 def _bits(value: Any, type_: Basic) -> Any:
@@ -154,7 +154,7 @@ def values_of(column: Column, type_: ValueType, structs: Structs) -> list[Any]:
         case Pointer():
             targets = values_of(column.children[TARGET], type_.target, structs)
             return [None if absent(i) else targets[i] for i in range(column.length)]
-    raise ParameterError(f"there are no columns of {type_}")
+    raise ParameterError(f"a value of type {type_} has no column")
 
 
 def _record(i: int, type_: Ref, known: dict[str, list[Any]], structs: Structs) -> dict[str, Any]:

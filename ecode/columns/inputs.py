@@ -31,14 +31,14 @@ def input_buffers(
     """The buffer of each table entry.
 
     Raises:
-        ParameterError: a column is missing or too short, its offsets go astray, or a size field says something else
-            than the array's own length.
+        ParameterError: a column is missing or too short, its offsets are out of range, or a size field contradicts the
+            length of its array.
     """
     found: dict[str, Buffer] = {}
     checked: set[tuple[str, tuple[str, ...]]] = set()
     for entry, (param, path, part) in sources.items():
         if param not in inputs:
-            raise ParameterError(f"there is no column for the parameter {param!r}")
+            raise ParameterError(f"the parameter {param!r} has no column")
         walk = _Walk(param, inputs[param], types[param], structs, 1 if param in blocks else count)
         for i in range(len(path) + 1):
             walk.check(checked)
@@ -49,7 +49,7 @@ def input_buffers(
 
 
 class _Walk:
-    """The way from a parameter's column to one of its children."""
+    """The path from a parameter's column to one of its children."""
 
     def __init__(self, param: str, column: Column, type_: ValueType, structs: Structs, length: int) -> None:
         self.param, self.column, self.type, self.structs, self.length = param, column, type_, structs, length
@@ -82,11 +82,11 @@ class _Walk:
 
     def _child(self, name: str) -> Column:
         if name not in self.column.children:
-            raise ParameterError(f"{self.where}: its elements are missing")
+            raise ParameterError(f"{self.where}: the elements are missing")
         return self.column.children[name]
 
     def _counted(self, name: str, type_: ValueType) -> Column:
-        """A size field that has no column is what its array's length says."""
+        """The column of a size field that was not given: the lengths of its array."""
         assert isinstance(self.type, Ref)
         for field in self.structs[self.type.name].fields:
             array = self.column.children.get(field.name)
@@ -94,10 +94,10 @@ class _Walk:
                 assert array.offsets is not None
                 assert isinstance(type_, Basic)
                 return Column(array.length, np.diff(array.offsets).astype(dtype_of(type_)))
-        raise ParameterError(f"{self.where}: there is no column {name!r}")
+        raise ParameterError(f"{self.where}: the column {name!r} is missing")
 
     def check(self, checked: set[tuple[str, tuple[str, ...]]]) -> None:
-        """Whether the column is as long as it must be, and its offsets lead nowhere else."""
+        """Checks that the column is long enough and that its offsets stay inside it."""
         if (self.param, self.path) in checked:
             return
         checked.add((self.param, self.path))
@@ -112,7 +112,7 @@ class _Walk:
         elif isinstance(self.type, Basic) and plain(self.type) is not None:
             data = column.data
             if data is None or len(data) < self.length or data.dtype != dtype_of(self.type):
-                raise ParameterError(f"{self.where}: its numbers are not {self.length} of type {dtype_of(self.type)}")
+                raise ParameterError(f"{self.where}: expected {self.length} numbers of type {dtype_of(self.type)}")
         if isinstance(self.type, Ref):
             self._check_sizes(self.type)
 
@@ -120,11 +120,11 @@ class _Walk:
         column = self.column
         offsets = column.offsets
         if offsets is None or len(offsets) <= self.length or offsets.dtype != np.int32:
-            raise ParameterError(f"{self.where}: its offsets are not {self.length + 1} of type int32")
+            raise ParameterError(f"{self.where}: expected {self.length + 1} offsets of type int32")
         used = offsets[: self.length + 1]
         room = len(column.data) if column.data is not None else column.children[ITEMS].length if column.children else 0
         if used[0] < 0 or (np.diff(used) < 0).any() or used[-1] > room:
-            raise ParameterError(f"{self.where}: its offsets do not lead from 0 to {room}")
+            raise ParameterError(f"{self.where}: the offsets do not rise from 0 to at most {room}")
 
     def _check_sizes(self, type_: Ref) -> None:
         """The size fields of dynamic arrays against the arrays' own lengths."""
@@ -133,7 +133,7 @@ class _Walk:
             if not (isinstance(field.type, Array) and field.type.is_dynamic and array is not None):
                 continue
             if array.offsets is None or len(array.offsets) <= self.length:
-                raise ParameterError(f"{self.where}.{field.name}: its offsets are too short")
+                raise ParameterError(f"{self.where}.{field.name}: the offsets are too short")
             lengths = np.diff(array.offsets[: self.length + 1].astype(np.int64))
             product: Any = np.ones(self.length, np.int64)
             for dim in field.type.dims:

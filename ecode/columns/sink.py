@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ecode.columns.column import ITEMS, TARGET, static_count
 from ecode.errors import NotCompilable, TrapKind
@@ -19,7 +19,7 @@ _MOST_PLACES = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class OutputBuffer:
     """A buffer that the host makes for an output.
 
     Attributes:
@@ -27,7 +27,7 @@ class Buffer:
         level: the capacity entry that says how many places there are; "" for one place a row.
         per_place: values in each place; offsets have one more in all.
         dtype: the numpy type.
-        opens: of offsets, the capacity entry of what they are offsets into.
+        opens: for offsets, the capacity entry of what they point into.
     """
 
     path: tuple[str, ...]
@@ -41,8 +41,8 @@ class Buffer:
 class ColumnSink:
     """Writes an output parameter into columns.
 
-    Where the source knows the size of its record, an event may fill so many bytes and a multiple of that size: nulls
-    may stand for any number of zeros, and pointers may share a target without end.
+    Where the source knows the size of its record, an event may fill `output_bytes` and a multiple of that size: a null
+    may stand for any number of zeros, and any number of pointers may share a target.
 
     Attributes:
         output_bytes: the limit.
@@ -52,7 +52,7 @@ class ColumnSink:
 
     def __init__(self, param: str, output_bytes: int) -> None:
         self.param, self.output_bytes = param, output_bytes
-        self.buffers: dict[str, Buffer] = {}
+        self.buffers: dict[str, OutputBuffer] = {}
         self.capacities: list[str] = []
         self._names: dict[tuple[tuple[str, ...], str], str] = {}
 
@@ -61,7 +61,7 @@ class ColumnSink:
         if size is not None:
             emitter.line(f"columns_left = {self.output_bytes} + {MOST_COPIES} * ({size(emitter)})")
         writing = _Writing(self, emitter, source, written, is_charged=size is not None)
-        writing.value((), written.type, site, "row", "", 1)
+        writing.value((), written.type, site, _Spot("row"))
 
     def name(self, emitter: Emitter, path: tuple[str, ...], part: str) -> str:
         if (path, part) not in self._names:
@@ -70,8 +70,21 @@ class ColumnSink:
         return emitter.entry(self._names[path, part])
 
 
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """Where a value goes in its column: at `index`; `level` and `per` as in `OutputBuffer`."""
+
+    index: str
+    level: str = ""
+    per: int = 1
+
+    def item(self, count: int, i: str) -> _Spot:
+        """Where element `i` of the static array at this spot goes."""
+        return _Spot(f"{count} * ({self.index}) + {i}", self.level, self.per * count)
+
+
 class _Writing:
-    """One visit of a record. `index` is where a value goes in its column, `level` and `per` as in `Buffer`."""
+    """One visit of a record."""
 
     def __init__(
         self, sink: ColumnSink, emitter: Emitter, reader: Reader, written: Written, *, is_charged: bool
@@ -86,9 +99,9 @@ class _Writing:
             self.emitter.trap(f"{needed} > columns_left", TrapKind.SIZE_LIMIT, 0)
             self.emitter.line(f"columns_left -= {needed}")
 
-    def buffer(self, path: tuple[str, ...], part: str, level: str, per: int, dtype: str, opens: str = "") -> str:
+    def buffer(self, path: tuple[str, ...], part: str, spot: _Spot, dtype: str, opens: str = "") -> str:
         name = self.sink.name(self.emitter, path, part)
-        self.sink.buffers[name] = Buffer(path, part, level, per, dtype, opens)
+        self.sink.buffers[name] = OutputBuffer(path, part, spot.level, spot.per, dtype, opens)
         return name
 
     def capacity(self, path: tuple[str, ...]) -> str:
@@ -102,7 +115,7 @@ class _Writing:
         return any(names[: len(w)] == w[: len(names)] for w in self.written.fields)
 
     def width(self, path: tuple[str, ...], type_: ValueType) -> int:
-        """The bytes that a value takes in columns, without what varies in length."""
+        """The bytes of fixed length that a value takes in columns."""
         match type_:
             case Basic():
                 return 5 if type_ == STRING else type_.size
@@ -115,36 +128,36 @@ class _Writing:
                 return 4 if type_.is_dynamic else static_count(type_) * self.width((*path, ITEMS), type_.element)
         return 0
 
-    def value(self, path: tuple[str, ...], type_: ValueType, site: Site, index: str, level: str, per: int) -> None:
+    def value(self, path: tuple[str, ...], type_: ValueType, site: Site, spot: _Spot) -> None:
         emitter = self.emitter
         match type_:
             case Basic() if type_ == STRING:
-                self.text(path, self.reader.string(emitter, site), index, level, per)
+                self.text(path, self.reader.string(emitter, site), spot)
             case Basic():
                 number = plain(type_)
                 if number is not None:
-                    data = self.buffer(path, "data", level, per, str(number))
+                    data = self.buffer(path, "data", spot, str(number))
                     value = self.reader.number(emitter, site, type_)
-                    emitter.line(f"store_{load_name(type_)}({data} + {number.size} * ({index}), {value})")
+                    emitter.line(f"store_{load_name(type_)}({data} + {number.size} * ({spot.index}), {value})")
             case Ref():
-                self.record(path, self.written.structs[type_.name], site, index, level, per)
+                self.record(path, self.written.structs[type_.name], site, spot)
             case Array():
                 count = static_count(type_)
-                start = emitter.temp(f"{count} * ({index})")
-                self.items(path, type_, site, start, str(count), level, per * count)
+                start = emitter.temp(f"{count} * ({spot.index})")
+                self.items(path, type_, site, str(count), _Spot(start, spot.level, spot.per * count))
             case Pointer():
-                self.pointer(path, type_, site, index, level, per)
+                self.pointer(path, type_, site, spot)
 
-    def record(self, path: tuple[str, ...], struct: Struct, site: Site, index: str, level: str, per: int) -> None:
+    def record(self, path: tuple[str, ...], struct: Struct, site: Site, spot: _Spot) -> None:
         for field in struct.fields:
             inner = (*path, field.name)
             if not self.is_written(inner):
                 continue
             found = self.reader.field(self.emitter, site, field)
             if isinstance(field.type, Array) and field.type.is_dynamic:
-                self.dynamic(inner, field.type, struct, site, found, index, level, per)
+                self.dynamic(inner, field.type, struct, site, found, spot)
             else:
-                self.value(inner, field.type, found, index, level, per)
+                self.value(inner, field.type, found, spot)
 
     def dynamic(
         self,
@@ -153,9 +166,7 @@ class _Writing:
         struct: Struct,
         record: Site,
         site: Site,
-        index: str,
-        level: str,
-        per: int,
+        spot: _Spot,
     ) -> None:
         emitter = self.emitter
         extents = []
@@ -170,35 +181,36 @@ class _Writing:
         # The counts of a null array in a record may be any numbers.
         count = total(emitter, extents, _MOST_PLACES, 0)
         self.charge(count, self.width((*path, ITEMS), type_.element))
-        start, capacity = self.begin(path, index, count, level, per)
-        self.items(path, type_, site, start, count, capacity, 1)
+        start, capacity = self.begin(path, count, spot)
+        self.items(path, type_, site, count, _Spot(start, capacity))
 
-    def begin(self, path: tuple[str, ...], index: str, count: str, level: str, per: int) -> tuple[str, str]:
+    def begin(self, path: tuple[str, ...], count: str, spot: _Spot) -> tuple[str, str]:
         """Makes room for so many elements or bytes; where they start, and the name of their capacity."""
         emitter = self.emitter
         capacity = self.capacity(path)
-        offsets = self.buffer(path, "offsets", level, per, "int32", capacity)
-        at = emitter.temp(f"{offsets} + 4 * ({index})")
+        offsets = self.buffer(path, "offsets", spot, "int32", capacity)
+        at = emitter.temp(f"{offsets} + 4 * ({spot.index})")
         start = emitter.temp(f"load_int32({at})")
         emitter.out_of(capacity, f"{start} + {count} > {capacity}", f"{start} + {count}")
         emitter.line(f"store_int32({at} + 4, {start} + {count})")
         return start, capacity
 
-    def items(
-        self, path: tuple[str, ...], type_: Array, site: Site, start: str, count: str, level: str, per: int
-    ) -> None:
+    def items(self, path: tuple[str, ...], type_: Array, site: Site, count: str, start: _Spot) -> None:
         emitter, element = self.emitter, type_.element
         inner = (*path, ITEMS)
         number = plain(element) if isinstance(element, Basic) else None
         block = self.reader.elements(emitter, site) if number is not None else None
         if number is not None and block is not None:
-            data = self.buffer(inner, "data", level, per, str(number))
-            emitter.line(f"copy_present({data} + {number.size} * {start}, {block}, {number.size} * {count})")
+            data = self.buffer(inner, "data", start, str(number))
+            emitter.line(f"copy_present({data} + {number.size} * {start.index}, {block}, {number.size} * {count})")
             return
         self.each(
             count,
             lambda i: self.value(
-                inner, element, self.reader.element(emitter, site, type_, i), f"{start} + {i}", level, per
+                inner,
+                element,
+                self.reader.element(emitter, site, type_, i),
+                replace(start, index=f"{start.index} + {i}"),
             ),
         )
 
@@ -207,49 +219,47 @@ class _Writing:
         with self.emitter.block(f"for {index} in range({count}):"):
             body(index)
 
-    def text(self, path: tuple[str, ...], parts: tuple[str, str], index: str, level: str, per: int) -> None:
+    def text(self, path: tuple[str, ...], parts: tuple[str, str], spot: _Spot) -> None:
         emitter = self.emitter
         address, length = (emitter.temp(part) for part in parts)
         self.charge(length, 1)
-        present = self.buffer(path, "present", level, per, "uint8")
-        start, capacity = self.begin(path, index, length, level, per)
-        data = self.buffer(path, "data", capacity, 1, "uint8")
+        present = self.buffer(path, "present", spot, "uint8")
+        start, capacity = self.begin(path, length, spot)
+        data = self.buffer(path, "data", _Spot(start, capacity), "uint8")
         emitter.line(f"copy({data} + {start}, {address}, {length})")
-        emitter.line(f"store_uint8({present} + {index}, 1 if {address} != 0 else 0)")
+        emitter.line(f"store_uint8({present} + {spot.index}, 1 if {address} != 0 else 0)")
 
-    def pointer(self, path: tuple[str, ...], type_: Pointer, site: Site, index: str, level: str, per: int) -> None:
+    def pointer(self, path: tuple[str, ...], type_: Pointer, site: Site, spot: _Spot) -> None:
         emitter = self.emitter
         if isinstance(type_.target, Array) and type_.target.is_dynamic:
-            # Its extents are fields beside the pointer, which are out of sight here.
+            # Its extents are fields beside the pointer, which this column cannot see.
             raise NotCompilable(f"{'.'.join(path)}: a pointer to an array of varying length has no column")
-        present = self.buffer(path, "present", level, per, "uint8")
+        present = self.buffer(path, "present", spot, "uint8")
         is_there = emitter.temp(f"1 if {self.reader.present(emitter, site)} else 0")
-        emitter.line(f"store_uint8({present} + {index}, {is_there})")
+        emitter.line(f"store_uint8({present} + {spot.index}, {is_there})")
         with emitter.block(f"if {is_there} != 0:"):
-            self.value((*path, TARGET), type_.target, self.reader.target(emitter, site), index, level, per)
+            self.value((*path, TARGET), type_.target, self.reader.target(emitter, site), spot)
         with emitter.block("else:"):
-            self.nothing((*path, TARGET), type_.target, index, level, per)
+            self.nothing((*path, TARGET), type_.target, spot)
 
-    def nothing(self, path: tuple[str, ...], type_: ValueType, index: str, level: str, per: int) -> None:
+    def nothing(self, path: tuple[str, ...], type_: ValueType, spot: _Spot) -> None:
         """Keeps the offsets below an absent value in step."""
         match type_:
             case Basic() if type_ == STRING:
-                self.begin(path, index, "0", level, per)
+                self.begin(path, "0", spot)
             case Ref():
                 for field in self.written.structs[type_.name].fields:
                     if self.is_written((*path, field.name)):
-                        self.nothing((*path, field.name), field.type, index, level, per)
+                        self.nothing((*path, field.name), field.type, spot)
             case Array() if type_.is_dynamic:
-                self.begin(path, index, "0", level, per)
+                self.begin(path, "0", spot)
             case Array() if not isinstance(type_.element, Basic) or type_.element == STRING:
                 count = static_count(type_)
                 self.each(
                     str(count),
-                    lambda i: self.nothing(
-                        (*path, ITEMS), type_.element, f"{count} * ({index}) + {i}", level, per * count
-                    ),
+                    lambda i: self.nothing((*path, ITEMS), type_.element, spot.item(count, i)),
                 )
             case Pointer():
-                present = self.buffer(path, "present", level, per, "uint8")
-                self.emitter.line(f"store_uint8({present} + {index}, 0)")
-                self.nothing((*path, TARGET), type_.target, index, level, per)
+                present = self.buffer(path, "present", spot, "uint8")
+                self.emitter.line(f"store_uint8({present} + {spot.index}, 0)")
+                self.nothing((*path, TARGET), type_.target, spot)

@@ -75,5 +75,5 @@ def _logged(function: Function, values: list[Any]) -> tuple[Any, ...]:
 
 
 def _logged_bytes(values: list[Any]) -> int:
-    """What a call takes in the log of generated code."""
+    """The bytes that a call takes in the log of generated code."""
     return 24 + sum(16 + (align(len(value), 8) if isinstance(value, bytes) else 0) for value in values)

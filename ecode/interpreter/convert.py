@@ -35,7 +35,7 @@ def to_memory(value: Any, type_: ValueType, structs: Structs, path: str) -> Any:
             if value is None:
                 return None
             return PointerValue([to_memory(value, type_.target, structs, path)], 0, 0, 1)
-    raise ParameterError(f"{path}: a {type_} cannot be given")
+    raise ParameterError(f"{path}: a value of type {type_} cannot be passed")
 
 
 def _text(value: Any, path: str) -> StringValue | None:
@@ -78,7 +78,7 @@ def _record(value: Any, type_: Ref, structs: Structs, path: str) -> RecordValue:
     fields = structs[type_.name].fields
     unknown = value.keys() - {field.name for field in fields}
     if unknown:
-        raise ParameterError(f"{path}: there is no field {sorted(unknown)[0]!r}")
+        raise ParameterError(f"{path}: unknown field {sorted(unknown)[0]!r}")
     absent = {i for i, field in enumerate(fields) if value.get(field.name) is None}
     given = [
         _default(field, structs) if i in absent else _field(value[field.name], field, structs, f"{path}.{field.name}")
@@ -113,7 +113,7 @@ def _default(field: Field, structs: Structs) -> Any:
     if field.notes.default is not None and isinstance(field.type, Basic):
         return to_memory(field.notes.default, field.type, structs, field.name)
     if isinstance(field.type, Ref):
-        # All of a structure that is not there is null.
+        # Every field of an absent structure is null.
         fields = structs[field.type.name].fields
         return RecordValue([fresh(f.type, structs) for f in fields], frozenset(range(len(fields))))
     return fresh(field.type, structs)
@@ -137,7 +137,7 @@ def _flat(value: Any, extents: Sequence[int], path: str) -> list[Any]:
     if value is None:
         count = math.prod(extents)
         if count > _MOST_ABSENT:
-            raise ParameterError(f"{path}: null stands for {count} elements, more than {_MOST_ABSENT}")
+            raise ParameterError(f"{path}: the null array has {count} elements, more than {_MOST_ABSENT}")
         return [None] * count
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         raise ParameterError(f"{path}: {value!r} is not an array")
@@ -150,7 +150,7 @@ def to_plain(value: Any, type_: ValueType, structs: Structs, at: int, depth: int
     """A value of the interpreter as a plain one.
 
     Raises:
-        Trapped: a pointer field points outside its object, or pointers go round in a circle.
+        Trapped: a pointer field points outside its object, or pointers form a circle.
     """
     match type_:
         case Basic(Kind.STRING):

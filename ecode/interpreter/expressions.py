@@ -71,12 +71,12 @@ class Expressions:
         self.program, self.structs, self.output_bytes = program, program.structs, output_bytes
         self.positions = {n: {f.name: i for i, f in enumerate(s.fields)} for n, s in program.structs.items()}
         self.param_slots = {p.name: len(program.variables) + i for i, p in enumerate(program.params)}
-        self.texts: dict[bytes, StringValue] = {}
+        self.strings: dict[bytes, StringValue] = {}
         self.work = Work(program.structs)
 
     def text(self, value: bytes) -> StringValue:
         """The one object for all equal literals."""
-        return self.texts.setdefault(value, StringValue(value))
+        return self.strings.setdefault(value, StringValue(value))
 
     def value(self, node: Expression) -> Closure:
         """The closure of an expression."""
@@ -196,10 +196,10 @@ class Expressions:
 
             return pointers
         if node.left.type == STRING and shortest_text(node) is None:
-            return self._compare_texts(left, right, compare, node.at)
+            return self._compare_strings(left, right, compare, node.at)
         return lambda frame: 1 if compare(left(frame), right(frame)) else 0
 
-    def _compare_texts(self, left: Closure, right: Closure, compare: Callable[[Any, Any], bool], at: int) -> Closure:
+    def _compare_strings(self, left: Closure, right: Closure, compare: Callable[[Any, Any], bool], at: int) -> Closure:
         def compared(frame: Frame) -> int:
             one, other = left(frame), right(frame)
             spend(frame, min(len(one or b""), len(other or b"")), at)

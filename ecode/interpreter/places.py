@@ -31,7 +31,7 @@ def position(code: Expressions, struct: str, name: str) -> int:
 
 
 def location(code: Expressions, place: Place) -> Closure:
-    """A closure that gives the list and the index where a place's value stands."""
+    """A closure that gives the list and the index that hold the value of a place."""
     match place:
         case Local(variable=variable):
             index = variable.index
@@ -51,7 +51,7 @@ def location(code: Expressions, place: Place) -> Closure:
 
 
 def value_at(code: Expressions, place: Place) -> Closure:
-    """A closure that gives what stands at a place: a number, a list, a pointer ..."""
+    """A closure that gives the value at a place: a number, a list, a pointer ..."""
     match place:
         case Local(variable=variable):
             index = variable.index
@@ -86,14 +86,14 @@ def character(text: StringValue, index: int) -> int:
 
 
 def checked(code: Expressions, place: Target) -> Closure:
-    """A closure that gives a pointer which may be followed."""
+    """A closure that gives a pointer that is safe to follow."""
     pointer, at = code.value(place.pointer), place.at
     is_of_event = isinstance(place.pointer, Read) and is_of_input(place.pointer.place)
 
     def usable(frame: Frame) -> PointerValue:
         value: PointerValue | None = pointer(frame)
         if value is None and is_of_event:
-            # What the event has no target for reads as zeros.
+            # A null pointer of the event reads as zeros.
             return PointerValue([fresh(place.type, code.structs)], 0, 0, 1)
         if value is None:
             raise Trapped(TrapKind.INDEX_OUT_OF_RANGE, at)
@@ -103,8 +103,8 @@ def checked(code: Expressions, place: Target) -> Closure:
 
 
 def shape(code: Expressions, place: Place) -> tuple[Closure, Callable[[Any], tuple[list[int], list[Any]]]]:
-    """Closures that find the array (or the record that has it), and that give its extents as they are then, and its
-    elements. Between the two, index expressions may change the extents."""
+    """Two closures: one finds the array (or its record), the other gives its current extents and its elements. Index
+    expressions may change the extents in between."""
     assert isinstance(place.type, Array)
     if not place.type.is_dynamic:
         items, fixed = value_at(code, place), [int(dim) for dim in place.type.dims]
@@ -120,7 +120,7 @@ def shape(code: Expressions, place: Place) -> tuple[Closure, Callable[[Any], tup
 
 
 def _element(code: Expressions, place: Element) -> Closure:
-    """A closure that gives the elements, the index of the one meant, and how many there are."""
+    """A closure that gives the elements of the array, the index of the element, and the number of elements."""
     indices: list[tuple[Closure, int]] = []
     array: Place = place
     while isinstance(array, Element):
@@ -175,7 +175,7 @@ def address(code: Expressions, node: AddressOf) -> Closure:
 
 
 def moved(pointer: PointerValue | None, offset: int, at: int) -> PointerValue:
-    """A pointer further on: inside its object, or just past its end."""
+    """A pointer moved by an offset: inside its object, or just past its end."""
     if pointer is None or not pointer.low <= pointer.position + offset <= pointer.high:
         raise Trapped(TrapKind.INDEX_OUT_OF_RANGE, at)
     return pointer._replace(position=pointer.position + offset)

@@ -13,7 +13,7 @@ from ecode.interpreter.expressions import Expressions
 from ecode.interpreter.memory import Frame, Trapped, fresh, spend, take
 from ecode.interpreter.statements import runner
 from ecode.limits import Limits
-from ecode.outcome import Outcome, Statics, static_names, stores_texts, text_bytes
+from ecode.outcome import Outcome, Statics, static_names, stores_strings, text_bytes
 from ecode.typed import TypedProgram
 from ecode.types import STRING, Record
 
@@ -26,7 +26,7 @@ class Interpreter:
         self.code = Expressions(program, limits.output_bytes)
         self.body = runner(self.code, program.body)
         self.names = static_names(program)
-        self.stores_texts = stores_texts(program)
+        self.stores_strings = stores_strings(program)
 
     def run(self, inputs: Mapping[str, Any], statics: Statics, budget: int | None = None) -> Outcome:
         """Runs the program once.
@@ -42,10 +42,12 @@ class Interpreter:
         """
         program, structs = self.program, self.program.structs
         if not isinstance(inputs, Mapping):
-            raise ParameterError(f"{str(inputs)[:80]!r} is not an object of parameters", "such as {'input': {...}}")
+            raise ParameterError(
+                f"expected a mapping of parameters, not {str(inputs)[:80]!r}", "example: {'input': {...}}"
+            )
         unknown = inputs.keys() - {param.name for param in program.params if param.mode is not Mode.OUT}
         if unknown:
-            raise ParameterError(f"there is no input parameter {sorted(unknown)[0]!r}")
+            raise ParameterError(f"unknown input parameter {sorted(unknown)[0]!r}")
         try:
             slots = self._slots(inputs, statics)
         except RecursionError:
@@ -61,7 +63,7 @@ class Interpreter:
                 if param.mode is Mode.OUT
             }
             after = {v: to_plain(slots[v.index], v.type, structs, 0) for v in program.statics}
-            if self.stores_texts:
+            if self.stores_strings:
                 size = sum(text_bytes(value, v.type, structs) for v, value in after.items())
                 spend(frame, size // BYTES, 0)
                 take(frame, size, 0)

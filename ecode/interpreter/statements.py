@@ -123,7 +123,7 @@ def _loop(code: Expressions, node: Loop) -> Runner:
 
 
 def _charge(code: Expressions, counted: Counted, work: int, at: int) -> Callable[[Frame], None]:
-    """Charges all rounds of a counted loop; one that would run past the variable's range never ends."""
+    """Charges all rounds of a counted loop; a loop that would run past the range of its variable exceeds any budget."""
     bound, index, step = code.value(counted.bound), counted.variable.index, counted.step
     assert isinstance(counted.variable.type, Basic)
     low, high = limits(counted.variable.type)

@@ -1,10 +1,10 @@
-"""Functions that programs may have without the host granting them (ecode-language 12 and 13).
+"""Functions that programs may call without a grant by the host (ecode-language 12 and 13).
 
     mathematics.py  `#include <math.h>`
     strings.py      `#include <string.h>`, the functions that only read
-    attributes.py   attribute lists, always there
+    attributes.py   attribute lists, always available
 
-`printf` is not among them: a host grants it (`PRINTF`), and its text goes to the log of the call.
+`printf` is not one of them: a host grants it (`PRINTF`), and its text goes to the log of the call.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def constants(includes: Iterable[str]) -> dict[str, int]:
 
 
 def hints(includes: Iterable[str]) -> dict[str, str]:
-    """For each library name that the program does not have, how it would get it."""
+    """For each library name that the program lacks, how to get it."""
     missing = {
         function.name: f"add '#include <{name}>' before the '{{'"
         for name, group in _INCLUDED.items()
@@ -56,7 +56,7 @@ def hints(includes: Iterable[str]) -> dict[str, str]:
     }
     if "limits.h" not in includes:
         missing |= dict.fromkeys(LIMITS, "add '#include <limits.h>' before the '{'")
-    return missing | {"printf": "the host has not granted it"}
+    return missing | {"printf": "the host does not provide it"}
 
 
 __all__ = ["ATTRIBUTES", "LIMITS", "MATH", "PRINTF", "STRING_FUNCTIONS", "constants", "functions", "hints"]

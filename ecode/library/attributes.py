@@ -1,4 +1,4 @@
-"""Attribute lists: named values behind an opaque handle (ecode-language 13.1).
+"""Attribute lists: named values with an opaque handle (ecode-language 13.1).
 
 A value that was not set, or was set with another type, reads as 0 or absent; a null list traps.
 """

@@ -9,7 +9,7 @@ from typing import Any
 from ecode.environment import Function
 from ecode.types import FLOAT64, INT32, INT64, Basic
 
-# Python itself is linked to it; looking for it by name would start other programs.
+# Python itself links to it; a search by name would start other programs.
 _LIBRARY = ctypes.CDLL(None)
 _ONE = """
     acos asin atan cos sin tan acosh asinh atanh cosh sinh tanh exp exp2 expm1 log log10 log2 log1p logb

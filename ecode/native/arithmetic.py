@@ -27,7 +27,7 @@ def _define_division(name: str, bits: int, operation: str, is_signed: bool) -> N
             a, b = (builder.trunc(v, width) if bits < 64 else v for v in arguments)
             if not is_signed:
                 return getattr(builder, "u" + operation)(a, b)
-            # The least value over -1 traps in hardware: divide by 1 instead, and mend the sign.
+            # The least value over -1 traps in hardware: divide by 1 instead, and correct the sign.
             is_minus_one = builder.icmp_signed("==", b, ir.Constant(width, -1))
             result = getattr(builder, "s" + operation)(a, builder.select(is_minus_one, ir.Constant(width, 1), b))
             mended = builder.neg(a) if operation == "div" else ir.Constant(width, 0)

@@ -2,7 +2,7 @@
 
 `$ECODE_CACHE_DIR`, else `$XDG_CACHE_HOME/ecode`, else `~/.cache/ecode`; an empty `ECODE_CACHE_DIR` switches it off.
 Machine code is read from nowhere else, and from there only while the folder belongs to this user and nobody else may
-write to it (DESIGN decision 15). A folder that cannot be used is no error: kernels are compiled again.
+write to it (DESIGN decision 15). A folder that cannot be used is not an error: kernels are compiled again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DIGEST = 32
 
 
 def folder() -> Path | None:
-    """The cache folder, made if need be; None where there is none to be trusted."""
+    """The cache folder, created if it is missing; None if no folder can be trusted."""
     configured = os.environ.get("ECODE_CACHE_DIR")
     if configured == "":
         return None
@@ -35,7 +35,7 @@ def folder() -> Path | None:
 
 
 def load(key: str, name: str, source: str) -> Kernel | None:
-    """The kernel stored under `key`, or None if there is none that is whole."""
+    """The kernel stored under `key`; None if it is missing or damaged."""
     cache = folder()
     if cache is None:
         return None

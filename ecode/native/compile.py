@@ -21,13 +21,13 @@ _compiled: dict[str, Kernel] = {}
 
 
 def compile_kernel(source: str, name: str = "kernel") -> Kernel:
-    """Compile generated text, or find it compiled: in this process, else in the cache on disk.
+    """Compile generated text, or find its kernel in this process or in the cache on disk.
 
     Args:
         source: a module's text that defines `name(count, table)` and, before it, any helper functions decorated with
-            `@inline`, or with `@early` if all they take is int64: these are compiled where they stand, so that they may
-            call each other as deep as a type is nested. It may call what `ecode.native.memory` and `arithmetic` export
-            and nothing else: there are no builtins beyond what numba itself needs.
+            `@inline`, or with `@early` if all they take is int64: these are compiled first, so that they may call
+            each other as deep as a type is nested. The text may call what `ecode.native.memory` and `arithmetic`
+            export, and nothing else: it has no builtins beyond those that numba needs.
         name: the entry.
     """
     key = _key(source, name)
@@ -40,7 +40,7 @@ def compile_kernel(source: str, name: str = "kernel") -> Kernel:
 
 
 def is_compiled(source: str, name: str = "kernel") -> bool:
-    """Whether `compile_kernel` would answer at once."""
+    """Whether `compile_kernel` finds this text without compiling it."""
     key = _key(source, name)
     return key in _compiled or cache.load(key, name, source) is not None
 
@@ -62,9 +62,9 @@ def _deep_recursion() -> Iterator[None]:
 
 def _compile(source: str, name: str, key: str) -> Kernel:
     from numba import int64
-    from numba.core.errors import NumbaWarning
 
     from ecode.native import arithmetic, memory
+    from ecode.native.internals import compiler_warning
     from ecode.native.wrapping import compiled, wraps
 
     filename = f"<kernel {name} {key[:12]}>"
@@ -73,7 +73,7 @@ def _compile(source: str, name: str, key: str) -> Kernel:
     exports = memory.EXPORTS | arithmetic.EXPORTS
 
     def inline(function: Any) -> Any:
-        """A helper, whose name makes its symbol, too: whatever is not inlined must not be taken for another's."""
+        """A helper. Its name makes its symbol too, so that LLVM never takes it for a helper of another kernel."""
         function.__name__ = function.__qualname__ = f"{function.__name__}_{key[:24]}"
         return wraps(function)
 
@@ -86,7 +86,7 @@ def _compile(source: str, name: str, key: str) -> Kernel:
 
     namespace = {"__name__": "ecode.native.generated", "inline": inline, "early": early, **exports}
     with warnings.catch_warnings(), _deep_recursion():
-        warnings.simplefilter("ignore", NumbaWarning)
+        warnings.simplefilter("ignore", compiler_warning())
         exec(compile(_unfolded(source), filename, "exec"), namespace)  # noqa: S102  (text of our own generators, never a user's)
         function = namespace[name]
         # The name makes the symbol: two kernels in one process must never share one.
@@ -96,15 +96,15 @@ def _compile(source: str, name: str, key: str) -> Kernel:
 
 
 def _unfolded(source: str) -> ast.Module:
-    """The tree of a text in which Python computes nothing itself: its integers have no end, and numba takes those from
-    2^63 on for unsigned ones and makes floats of them, or refuses them."""
+    """The syntax tree of a text in which Python folds no constants: Python's integers are unbounded, and numba takes
+    those from 2^63 on as unsigned and makes floats of them, or refuses them."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp) and _is_literal(node.left) and _is_literal(node.right):
             call = ast.Call(ast.Name("as_int64", ast.Load()), [node.left], [])
             node.left = ast.fix_missing_locations(ast.copy_location(call, node.left))
         elif isinstance(node, ast.Constant) and type(node.value) is int and node.value >= 1 << 63:
-            raise ValueError(f"line {node.lineno}: {node.value} is no int64")
+            raise ValueError(f"line {node.lineno}: {node.value} is not an int64")
     return tree
 
 

@@ -10,7 +10,8 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-_OURS = ("memory.py", "arithmetic.py", "compile.py", "wrapping.py")
+_COMPILER = ("memory.py", "arithmetic.py", "compile.py", "wrapping.py", "internals.py")
+"""The modules of this package that shape machine code."""
 
 
 @cache
@@ -18,13 +19,13 @@ def identity() -> str:
     """A short text that is equal on two machines exactly when they may share machine code.
 
     It names the processor and its features as LLVM sees them, the versions of Python, numba and llvmlite, and the
-    version of our own part in it. Does not import numba.
+    version of this package's own part in it. Does not import numba.
     """
     import llvmlite.binding as llvm
 
     features = os.environ.get("NUMBA_CPU_FEATURES") or llvm.get_host_cpu_features().flatten()
     processor = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
-    ours = b"".join((Path(__file__).parent / name).read_bytes() for name in _OURS)
+    own = b"".join((Path(__file__).parent / name).read_bytes() for name in _COMPILER)
     return " ".join(
         (
             llvm.get_process_triple(),
@@ -33,6 +34,6 @@ def identity() -> str:
             f"{platform.python_implementation()}-{sys.version_info.major}.{sys.version_info.minor}",
             f"numba-{version('numba')}",
             f"llvmlite-{version('llvmlite')}",
-            f"native-{hashlib.sha256(ours).hexdigest()[:16]}",
+            f"native-{hashlib.sha256(own).hexdigest()[:16]}",
         )
     )

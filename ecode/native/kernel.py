@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from ecode.native.table import Table
 
-Entry = Callable[[int, int], int]
+EntryPoint = Callable[[int, int], int]
 
-_loaded: dict[str, Entry] = {}
+_loaded: dict[str, EntryPoint] = {}
 _loading = Lock()
 
 
@@ -34,7 +34,7 @@ class Kernel:
         code: an object file (bytes), as LLVM made it.
         identity: the machine that `code` is for.
 
-    A kernel pickles as it stands. Where the identity differs it compiles itself again from its text.
+    A kernel pickles with its machine code. On a machine of another identity it compiles itself again from its text.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Kernel:
         """Run the kernel.
 
         Args:
-            count: the number of elements, as the kernel's text understands it.
+            count: the number of elements; the kernel's text defines what an element is.
             table: everything else it needs.
 
         Returns:
@@ -56,9 +56,9 @@ class Kernel:
         entry = _loaded.get(self.symbol) or self.load()
         return entry(count, table.address)
 
-    def load(self) -> Entry:
-        """The entry as a function of a count and a table's address; the first call puts the machine code in place."""
-        with _loading:  # LLVM's linker is not made for several threads at once
+    def load(self) -> EntryPoint:
+        """The entry as a function of a count and the address of a table; the first call loads the machine code."""
+        with _loading:  # LLVM's linker is not thread-safe
             entry = _loaded.get(self.symbol)
             if entry is None:
                 entry = _loaded[self.symbol] = _entry(self._here())
@@ -78,7 +78,7 @@ class Kernel:
 
 @cache
 def _engine() -> ExecutionEngine:
-    """LLVM's in-process linker. One a process: the code it holds lives as long as the process."""
+    """LLVM's in-process linker, one per process: its code lives as long as the process."""
     import llvmlite.binding as llvm
 
     add_runtime()
@@ -88,7 +88,7 @@ def _engine() -> ExecutionEngine:
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
 
-def _entry(kernel: Kernel) -> Entry:
+def _entry(kernel: Kernel) -> EntryPoint:
     import llvmlite.binding as llvm
 
     engine = _engine()
@@ -103,7 +103,7 @@ def _entry(kernel: Kernel) -> Entry:
     def entry(count: int, table: int) -> int:
         result, exception = int64(), ctypes.c_void_p()
         if function(ctypes.byref(result), ctypes.byref(exception), count, table):
-            raise SystemError(f"kernel {kernel.name} raised; kernels must answer with a status")
+            raise SystemError(f"kernel {kernel.name} raised an exception; kernels must return a status")
         return result.value
 
     return entry

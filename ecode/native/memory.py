@@ -1,10 +1,10 @@
 """What a kernel may call: loads, stores, copies and searches on raw addresses.
 
-Everything here is inlined into the kernel and checks nothing. The generated text around it has made sure that the
-address lies inside the record, and that is where a reader must look for the check.
+Everything here is inlined into the kernel and checks nothing. The generated text around it makes sure that the address
+lies inside the record: look for the check there.
 
     load_T(address)           T: int8 .. int64, uint8 .. uint64, float32, float64; at any alignment. Unsigned numbers of
-                              up to 32 bits come as int64: beside an int64, numba makes a float of anything unsigned
+                              up to 32 bits load as int64, because numba combines an int64 and an unsigned to a float
     load_T_swapped(address)   the same from the other byte order
     load_float64_mixed(address), store_float64_mixed(address, value)
                               two little-endian words, the high one first, as old ARM has them
@@ -23,9 +23,9 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ecode.native.internals import copy_bytes, zero_bytes
 from ecode.native.wrapping import wraps
 
 EXPORTS: dict[str, Any] = {}
@@ -53,8 +53,8 @@ def _value_type(type_: Any) -> Any:
 
 
 def _pointer(builder: Any, address: Any, target: Any) -> Any:
-    """An address as a pointer. Of a sum only the first term becomes one and the rest an offset from it, for LLVM sees
-    what a loop does to an array only then, and can vectorise it."""
+    """An address as a pointer. The first term of a sum becomes the pointer and the rest an offset from it: only then
+    LLVM sees how a loop walks an array, and can vectorise it."""
     if isinstance(address, ir.Instruction) and address.opname == "add":
         base, offset = address.operands
         start = _pointer(builder, base, _BYTE)
@@ -104,7 +104,7 @@ def _define(name: str, type_: Any) -> None:
 
     EXPORTS[f"load_{name}"], EXPORTS[f"store_{name}"] = load(False), store(False)
     EXPORTS[f"as_{name}"] = intrinsic(convert)
-    # One byte has one order; the second name spares the generators a case.
+    # One byte has only one order; the second name saves the generators a case.
     EXPORTS[f"load_{name}_swapped"] = load(type_.bitwidth > 8)
     EXPORTS[f"store_{name}_swapped"] = store(type_.bitwidth > 8)
     if name == "float64":
@@ -123,7 +123,7 @@ _load_byte, _load_word = EXPORTS["load_uint8"], EXPORTS["load_uint64"]
 def copy(typing: Any, to: Any, from_: Any, n: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         to, from_, n = arguments
-        cgutils.raw_memcpy(builder, builder.inttoptr(to, _BYTES), builder.inttoptr(from_, _BYTES), n, 1)
+        copy_bytes(builder, builder.inttoptr(to, _BYTES), builder.inttoptr(from_, _BYTES), n)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), generate
@@ -133,7 +133,7 @@ def copy(typing: Any, to: Any, from_: Any, n: Any) -> Any:
 def zero(typing: Any, to: Any, n: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         to, n = arguments
-        cgutils.memset(builder, builder.inttoptr(to, _BYTES), n, 0)
+        zero_bytes(builder, builder.inttoptr(to, _BYTES), n)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), generate

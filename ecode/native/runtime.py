@@ -8,10 +8,10 @@ from functools import cache
 
 @cache
 def add_runtime() -> None:
-    """Lets LLVM find the functions that it calls for what the processor cannot do at once.
+    """Lets LLVM find the functions that it calls for operations that the processor lacks.
 
     It counts some loops in 128 bits, and divides by calling `__udivti3`; a symbol that is missing when machine code is
-    put in place would end the process.
+    loaded would end the process.
     """
     import llvmlite.binding as llvm
 

@@ -19,7 +19,7 @@ class Memory(Protocol):
     def size(self) -> int: ...
 
 
-Entry: TypeAlias = "int | np.ndarray[Any, Any] | Memory"
+TableEntry: TypeAlias = "int | np.ndarray[Any, Any] | Memory"
 
 
 def address_of(array: np.ndarray[Any, Any]) -> int:
@@ -28,7 +28,7 @@ def address_of(array: np.ndarray[Any, Any]) -> int:
 
 
 class Table:
-    """An int64 array of addresses and parameters, and whatever must stay alive as long as it does.
+    """An int64 array of addresses and parameters; it keeps alive the memory that they point to.
 
     Attributes:
         entries: what it was made of.
@@ -37,7 +37,7 @@ class Table:
 
     __slots__ = ("array", "entries")
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    def __init__(self, entries: Iterable[TableEntry]) -> None:
         """Entries are integers as they are, or pieces of memory, which stand for their addresses."""
         import numpy as np
 

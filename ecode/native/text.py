@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Text:
+class Lines:
     """Lines of a program at growing and shrinking indent.
 
-    >>> text = Text()
-    >>> with text.block("for i in range(count):"):
-    ...     text.line("total += i")
-    >>> print(text)
+    >>> lines = Lines()
+    >>> with lines.block("for i in range(count):"):
+    ...     lines.line("total += i")
+    >>> print(lines)
     for i in range(count):
         total += i
     """

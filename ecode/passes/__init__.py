@@ -1,8 +1,8 @@
-"""What is checked and rewritten on the typed tree, one pass a file. The checks run in the order of `CHECKS`.
+"""Checks and rewrites of the typed tree, one pass per file. The checks run in the order of `CHECKS`.
 
 check_returns.py   a program with a value ends in a return
 check_jumps.py     labels, and jumps over initial values
-check_pointers.py  nothing is written through a pointer to what can only be read
+check_pointers.py  programs write nothing through a pointer to read-only data
 fold_constants.py  operations on constants become their results
 lower_gotos.py     jumps become a state machine
 count_loops.py     loops whose number of rounds is known before they begin

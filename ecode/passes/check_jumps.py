@@ -16,7 +16,7 @@ def check_jumps(program: TypedProgram) -> list[Diagnostic]:
             labels.setdefault(node.name, []).append(node)
     wanted = {goto.label for goto in gotos}
     found = [
-        diagnostic(program.source, label.at, Category.NAME, f"the label {name!r} stands twice")
+        diagnostic(program.source, label.at, Category.NAME, f"the label {name!r} is defined twice")
         for name, places in labels.items()
         for label in places[1:]
         if name in wanted
@@ -25,7 +25,7 @@ def check_jumps(program: TypedProgram) -> list[Diagnostic]:
     _scopes(program.body, set(), in_scope)
     for goto in gotos:
         if goto.label not in labels:
-            message, hint = f"there is no label {goto.label!r}", did_you_mean(goto.label, labels)
+            message, hint = f"unknown label {goto.label!r}", did_you_mean(goto.label, labels)
             found.append(diagnostic(program.source, goto.at, Category.NAME, message, hint))
             continue
         for declare in sorted(in_scope[goto.label], key=lambda d: d.at):

@@ -1,7 +1,7 @@
-"""Nothing is written through a pointer that may point to what can only be read: an input, a parameter block, a string.
+"""Programs write nothing through a pointer that may point to read-only data: an input, a parameter block, a string.
 
-Pointers are followed without regard to the order of statements: what is assigned to a pointer variable, or to a pointer
-field of a structure, anywhere, may be in it everywhere. That is sound, costs nothing when the program runs, and refuses
+The analysis ignores the order of statements: a pointer variable, or a pointer field of a structure, may hold anywhere
+what the program assigns to it somewhere. That is sound, costs nothing when the program runs, and refuses
 only programs that use one pointer for two purposes.
 """
 
@@ -37,7 +37,7 @@ from ecode.typed import (
 )
 from ecode.types import Array, Pointer
 
-# Where pointers are kept: a variable's index, a structure's field, or what another pointer points to, any of them.
+# What can hold a pointer: a variable (its index), a field of a structure, or the target of any other pointer (None).
 Holder: TypeAlias = int | tuple[str, str] | None
 
 
@@ -49,8 +49,8 @@ def check_pointers(program: TypedProgram) -> list[Diagnostic]:
         if isinstance(node, Assign | Update | CopyRecord):
             base = root(node.place)
             if isinstance(base, Target) and is_read_only(base.pointer, holders):
-                message = "the pointer may point to what can only be read"
-                hint = "use another pointer variable for what is written"
+                message = "the pointer may point to read-only data"
+                hint = "use a separate pointer variable for writing"
                 found.append(diagnostic(program.source, node.at, Category.TYPE, message, hint))
     return found
 
@@ -75,7 +75,7 @@ def read_only_holders(program: TypedProgram) -> set[Holder]:
 
 
 def _copied(node: CopyRecord, program: TypedProgram, holders: set[Holder]) -> None:
-    """A copied record brings its pointers: whatever they point to counts as read-only from then on."""
+    """A copied record brings its pointers: what they point to counts as read-only from then on."""
     waiting, seen = [node.place.type], set()
     while waiting:
         type_ = waiting.pop()

@@ -1,5 +1,5 @@
-"""Warnings: local variables that may be read before anything was written to them. They are zero then; that may not be
-what was meant."""
+"""Warnings: local variables that a program may read before it writes them. They are zero then, which the author may not
+expect."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ecode.types import Basic, Pointer
 
 
 def check_reads(program: TypedProgram) -> list[Diagnostic]:
-    """One warning for each variable. Programs with jumps are not looked at."""
+    """One warning for each variable. Programs with jumps get none."""
     if isinstance(program.body, Machine):
         return []
     check = _Reads(program)
@@ -68,7 +68,7 @@ class _Reads:
                 self.statement(node.then, then)
                 if node.otherwise is not None:
                     self.statement(node.otherwise, otherwise)
-                # A branch that returns says nothing about what comes after.
+                # A branch that returns tells nothing about what follows.
                 leaving = [_returns(node.then), node.otherwise is not None and _returns(node.otherwise)]
                 both = otherwise if leaving[0] else then if leaving[1] else then & otherwise
                 written |= both

@@ -17,7 +17,7 @@ def check_returns(program: TypedProgram) -> list[Diagnostic]:
     if _ends(last):
         return []
     message = "the program must end in a return"
-    hint = "a loop does not count; add 'return 0;' after it" if type(last).__name__ in ("Loop", "Machine") else ""
+    hint = "control may leave the loop; add 'return 0;' after it" if type(last).__name__ in ("Loop", "Machine") else ""
     return [diagnostic(program.source, last.at, Category.TYPE, message, hint)]
 
 

@@ -79,7 +79,7 @@ def _counted(statement: Statement, pointed: set[Variable]) -> Statement:
 
 
 def _assigned(before: Statement, variable: Variable) -> Expression | None:
-    """What a statement leaves in a variable."""
+    """The value that a statement leaves in a variable."""
     match before:
         case Evaluate(expression=Assign(place=Local(variable=written), value=value)) if written is variable:
             return value
@@ -119,7 +119,7 @@ def _plain_variable(node: Expression) -> Variable | None:
 
 
 def _goes_towards(op: str, step: int) -> bool:
-    """Whether steps of one lead to the end."""
+    """Whether the step leads towards the bound."""
     return step == {"<": 1, "<=": 1, ">": -1, ">=": -1}.get(op)
 
 
@@ -165,7 +165,7 @@ def _without_step(loop: Loop) -> list[Typed]:
 
 
 def _leaves(body: Statement) -> bool:
-    """Whether a round may end the loop: then its rounds are counted one by one."""
+    """Whether a round may end the loop early: its rounds are then charged one by one."""
     match body:
         case Break() | Return() | Goto() | Jump() | Label():
             return True

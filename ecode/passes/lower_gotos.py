@@ -1,7 +1,7 @@
 """Gotos become a state machine: the statements that a jump leads into or out of are cut into states.
 
 Only the statements around labels and gotos are cut; everything else stays structured inside a state. An engine runs the
-states in order, and where it meets a `Jump` goes on with that state.
+states in order, and continues at a `Jump` with the state that it names.
 """
 
 from __future__ import annotations

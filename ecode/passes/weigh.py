@@ -1,4 +1,4 @@
-"""Says what each loop, each jump back and the program itself cost by their text (`ecode.analysis.work`)."""
+"""Computes what each loop, each jump back and the program itself cost by their text (`ecode.analysis.work`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ecode.analysis.work import Work, fixed_work
 from ecode.typed import Block, If, Jump, Loop, Machine, Statement, TypedProgram, walk
 
 FREE = 10_000
-"""A program without loops, and without anything whose cost the event decides, is not charged for less than this."""
+"""A program without loops, and without anything whose cost the event decides, is charged only from this cost on."""
 
 
 def weigh(program: TypedProgram) -> TypedProgram:
@@ -56,7 +56,7 @@ class _Weights:
         body, once = self.statement(node.body)
         test = 0 if node.condition is None else self.work.tree(node.condition)
         once += 1 + test + (0 if node.step is None else self.work.tree(node.step))
-        # Rounds that are charged as they end leave one that does not end.
+        # Rounds that are charged when they end do not include the last round.
         return replace(node, body=body, work=once), 1 + test + (0 if node.is_charged_before else once)
 
     def _machine(self, node: Machine) -> tuple[Statement, int]:

@@ -1,4 +1,4 @@
-"""What C's operators do to numbers (ecode-language 5 and 6), on Python's: the one place that says so.
+"""What C's operators do to numbers (ecode-language 5 and 6), applied to Python numbers. No other module says so.
 
 Integers are Python integers inside the range of their type; a `float32` is the double of its value.
 """
@@ -14,7 +14,7 @@ Number = int | float
 
 
 def plain(type_: Basic) -> Basic | None:
-    """The integer or floating type that a field of a basic type is computed with; None if there is none.
+    """The integer or floating type in which a program computes a field of a basic type; None if it cannot.
 
     >>> print(plain(Basic(Kind.CHAR, 1)), plain(Basic(Kind.BOOLEAN, 1)), plain(Basic(Kind.FLOAT, 16)))
     int8 uint8 None

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from ecode.typed import Structs, ValueType
 from ecode.types import Array, Basic, Kind, Pointer, Ref
 
-# No type that a program may use comes near it; sums of absurd extents stay finite numbers.
+# Larger than any type that a program may use; sums of absurd extents stay finite.
 TOO_LARGE = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How wide the things are that are not numbers, in bytes.
+    """The widths of everything that is not a number, in bytes.
 
     >>> from ecode.types import INT32, FLOAT64, Field, Struct
     >>> C_LAYOUT.size(Ref("p"), {"p": Struct("p", (Field("a", INT32), Field("b", FLOAT64)))})

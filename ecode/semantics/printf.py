@@ -1,4 +1,4 @@
-"""The formats of `printf`: what they want, and what they make of it."""
+"""The formats of `printf`: the values that they take, and the text that they give."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Directive:
 
 
 def directives(form: bytes) -> list[Directive]:
-    """The directives of a format that want a value.
+    """The directives of a format that take a value.
 
     Raises:
         ValueError: a directive that is not C's, or that E-code does not have (`%n`, `%p`, `*`).
@@ -37,7 +37,7 @@ def directives(form: bytes) -> list[Directive]:
             continue
         letter = match[6]
         if letter not in tuple("diouxXcsfFeEgG"):
-            raise ValueError(f"{match[0]!r} is not a format of printf here")
+            raise ValueError(f"printf does not support the format {match[0]!r}")
         takes = "string" if letter == "s" else "integer" if letter in "diouxXc" else "float"
         found.append(Directive(match[0], takes))
     return found

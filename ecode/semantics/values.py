@@ -1,4 +1,4 @@
-"""Plain Python values: what programs are given and what they give back.
+"""Plain Python values: what programs take and return.
 
 Numbers are int and float, strings bytes (str is taken as UTF-8) or None, records dicts, arrays nested lists, a pointer
 the value it points to or None.
@@ -11,7 +11,7 @@ from ecode.types import Array, Basic, Kind, Ref
 
 
 def zero(type_: ValueType, structs: Structs) -> object:
-    """The value that everything starts with: 0, absent strings and pointers, empty dynamic arrays."""
+    """The initial value of a type: 0, absent strings and pointers, empty dynamic arrays."""
     match type_:
         case Basic(Kind.STRING):
             return None

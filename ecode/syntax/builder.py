@@ -15,7 +15,7 @@ _N = TypeVar("_N", bound=syntax.Node)
 
 
 class Refused(Exception):  # noqa: N818  (private: it becomes a diagnostic)
-    """A rule matched, but its text means nothing."""
+    """A rule matches, but its text has no meaning."""
 
     def __init__(self, at: int, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ def _start(child: Any) -> int:
 
 
 def _node_in(children: tuple[Any, ...]) -> Any:
-    """The one node among tokens and None; None if there is none."""
+    """The one node among tokens; None if they have none."""
     return next((child for child in children if isinstance(child, syntax.Node)), None)
 
 
@@ -242,7 +242,7 @@ class Builder(Transformer[Token, syntax.Block]):
     def name(self, token: Token) -> syntax.Name:
         return syntax.Name(_start(token), 1, str(token))
 
-    def integer(self, token: Token) -> syntax.Number:
+    def integer(self, token: Token) -> syntax.NumberLiteral:
         digits = str(token).rstrip("uUlL")
         suffix = "".join(sorted(str(token)[len(digits) :].lower()))
         if suffix not in ("", "l", "ll", "u", "lu", "llu"):
@@ -256,9 +256,9 @@ class Builder(Transformer[Token, syntax.Block]):
         value = int(digits, base)
         if value >= 1 << 64:
             raise Refused(_start(token), "the number does not fit 64 bits")
-        return syntax.Number(_start(token), 1, value, suffix, not prefixed)
+        return syntax.NumberLiteral(_start(token), 1, value, suffix, not prefixed)
 
-    def floating(self, token: Token) -> syntax.Number:
+    def floating(self, token: Token) -> syntax.NumberLiteral:
         text = str(token)
         if text[:2].lower() == "0x":
             digits = text.rstrip("fFlL") if text[-1] in "fFlL" else text
@@ -269,18 +269,18 @@ class Builder(Transformer[Token, syntax.Block]):
         else:
             digits = text.rstrip("fFlL")
             value = float(digits)
-        return syntax.Number(_start(token), 1, value, text[len(digits) :].lower(), True)
+        return syntax.NumberLiteral(_start(token), 1, value, text[len(digits) :].lower(), True)
 
-    def character(self, token: Token) -> syntax.Character:
+    def character(self, token: Token) -> syntax.CharacterLiteral:
         quoted = str(token)
         text = unescape(quoted[quoted.index("'") + 1 : -1])
         if len(text) != 1:
             raise Refused(_start(token), f"{quoted} is not one character", "strings take double quotes")
-        return syntax.Character(_start(token), 1, text[0] - 256 if text[0] > 127 else text[0])
+        return syntax.CharacterLiteral(_start(token), 1, text[0] - 256 if text[0] > 127 else text[0])
 
-    def text(self, token: Token) -> syntax.Text:
+    def text(self, token: Token) -> syntax.StringLiteral:
         value = unescape(str(token)[1:-1])
-        return syntax.Text(_start(token), 1, value.split(b"\0")[0])
+        return syntax.StringLiteral(_start(token), 1, value.split(b"\0")[0])
 
 
 def unescape(text: str) -> bytes:

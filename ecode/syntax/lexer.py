@@ -1,6 +1,6 @@
 """Text to tokens. Two things make this more than a list of patterns: an identifier that is a visible type name is a
-token of its own, so the lexer follows blocks and typedefs; and every bad character is a mistake of the program with a
-place, never an exception."""
+token of its own, so the lexer follows blocks and typedefs; and every bad character is a mistake with a location, not an
+exception."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TOKEN = re.compile(
 
 
 class Unreadable(Exception):  # noqa: N818  (private: it becomes a diagnostic)
-    """Text that no token begins with. `resume` is where reading can go on; None if nowhere."""
+    """Text at which no token begins. `resume` is where reading can continue; None if it cannot."""
 
     def __init__(self, at: int, message: str, hint: str = "", resume: int | None = None) -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ class Lexer:
         self._brackets: list[str] = []
         self._scopes: list[set[str]] = [set(type_names)]
         self._previous = ""
-        # The name a typedef is about to declare, and the depth of brackets it stands at.
+        # The name that a typedef is about to declare, and the depth of brackets around it.
         self._typedef_depth: int | None = None
         self._typedef_name: str | None = None
 
@@ -97,7 +97,7 @@ class Lexer:
                 includes.append(include[1] or include[2] or "")
                 self.position = include.end()
             elif self.source[at] == "#":
-                raise Unreadable(at, "only #include lines may stand before the program", "there is no other directive")
+                raise Unreadable(at, "only #include lines may precede the program", "E-code has no other directive")
             elif (blank := _TOKEN.match(self.source, at)) and blank.lastgroup == "blank":
                 self.position = blank.end()
             else:
@@ -117,7 +117,7 @@ class Lexer:
                 return None
             case "unclosed_comment":
                 self.position = len(self.source)
-                raise Unreadable(at, "the comment is never closed", "add '*/'")
+                raise Unreadable(at, "the comment is not closed", "add '*/'")
             case "word":
                 return Lexeme(self._word_kind(text, at), text, at)
             case "operator":
@@ -137,10 +137,12 @@ class Lexer:
             end = self.source.find("\n", at)
             self.position = len(self.source) if end < 0 else end
             what = "string" if character == '"' else "character"
-            return Unreadable(at, f"the {what} is never closed on its line", f"add {character}", resume=self.position)
+            return Unreadable(at, f"the {what} is not closed on its line", f"add {character}", resume=self.position)
         if character == "#":
-            return Unreadable(at, "a directive inside the program", "move #include before the '{'", self.position)
-        return Unreadable(at, f"the character {character!a} means nothing here", resume=self.position)
+            return Unreadable(
+                at, "a directive cannot be inside the program", "move #include before the '{'", self.position
+            )
+        return Unreadable(at, f"unexpected character {character!a}", resume=self.position)
 
     def _word_kind(self, word: str, at: int) -> str:
         if self._previous in (".", "->"):
@@ -148,7 +150,7 @@ class Lexer:
         if self._previous in ("struct", "enum", "goto") and word not in KEYWORDS:
             return "NAME"
         if word == "union":
-            raise Unreadable(at, "there are no unions", "use a struct", resume=self.position)
+            raise Unreadable(at, "E-code has no unions", "use a struct", resume=self.position)
         if word in KEYWORDS:
             if word == "typedef":
                 self._typedef_depth = len(self._brackets)
@@ -175,7 +177,7 @@ class Lexer:
                 self._scopes.append(set())
         elif operator in (")", "]", "}") and self._brackets:
             opened = self._brackets.pop()
-            # A brace closes whatever was left open inside it; the parser reports that.
+            # A brace closes everything that is still open inside it; the parser reports that.
             while operator == "}" and opened != "{" and self._brackets:
                 opened = self._brackets.pop()
             if operator == "}" and len(self._scopes) > 1:

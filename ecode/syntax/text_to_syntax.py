@@ -1,5 +1,5 @@
 """Source text to syntax tree: feeds the tokens of `lexer` to lark's LALR parser, builds nodes as rules are reduced, and
-after a mistake goes on at the next statement, so that all mistakes are reported together."""
+continues after a mistake at the next statement, so that all mistakes are reported together."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TYPE_WORDS = ("void", "char", "short", "int", "long", "float", "double", "signe
 
 
 class _Fed(LarkLexer):
-    """Tells lark that tokens are fed by hand."""
+    """Stands in for lark's own lexer: tokens are fed by hand."""
 
     def __init__(self, _conf: object) -> None:
         pass
@@ -91,7 +91,7 @@ def _follow(kind: str, pending: list[str], fed: bool) -> bool:
 
 
 def _copy(state: Any) -> Any:
-    """A parser state to come back to. The nodes in it are shared."""
+    """A parser state to return to. It shares its nodes."""
     return state.copy(deepcopy_values=False)
 
 
@@ -106,8 +106,8 @@ class _Parse:
 
     def run(self) -> syntax.Tree:
         braces = 0
-        pending: list[str] = []  # brackets that the statement at hand has opened and not closed
-        skipping = False  # past the rest of a statement with a mistake, its brackets and blocks whole
+        pending: list[str] = []  # brackets that the current statement has opened and not closed
+        skipping = False  # skips the rest of a statement with a mistake, with its brackets and blocks
         for lexeme in self._lexemes():
             braces += (lexeme.kind == "{") - (lexeme.kind == "}")
             if braces < 0 or (braces == 0 and lexeme.kind != "}"):
@@ -132,7 +132,7 @@ class _Parse:
         raise CompileError(self.mistakes)
 
     def _lexemes(self) -> Iterator[Lexeme]:
-        """The tokens; text that is none is reported, and stands as a token of a kind that no rule takes."""
+        """The tokens; any other text is reported, and becomes a token of a kind that no rule takes."""
         tokens = iter(self.lexer)
         while True:
             try:
@@ -147,7 +147,7 @@ class _Parse:
 
     def _outside(self, lexeme: Lexeme) -> None:
         if self.last.kind:
-            self._report(lexeme.at, "text after the closing brace", "")
+            self._report(lexeme.at, "unexpected text after the closing brace", "")
         else:
             self._report(lexeme.at, "a program begins with '{'", "put the whole program into one pair of braces")
 
@@ -174,7 +174,7 @@ class _Parse:
             if self.last.kind:
                 self._report(len(self.source), "the program ends too early", "a '}' is missing")
             else:
-                self._report(0, "there is no program", "a program is one block: { ... }")
+                self._report(0, "the program is empty", "a program is one block: { ... }")
             return None
         return block
 
@@ -184,7 +184,7 @@ class _Parse:
         if lexeme.kind in _TYPE_WORDS and self.last.kind == "(":
             hint = "declare the variable before the loop"
         elif _SWITCH.search(self.source, max(0, lexeme.at - 200), lexeme.at):
-            hint = "there is no switch; use if and else if"
+            hint = "E-code has no switch; use if and else if"
         elif self.last.kind == "NAME" and lexeme.kind in ("NAME", "INTEGER", "TEXT", "{"):
             hint = did_you_mean(self.last.text, KEYWORDS)
         elif "TYPE_NAME" in (lexeme.kind, self.last.kind):

@@ -25,7 +25,7 @@ class Name(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Number(Node):
+class NumberLiteral(Node):
     """A literal; `suffix` has its letters in lower case, `decimal` is false for 0x, 0b and octal forms."""
 
     value: int | float
@@ -34,12 +34,12 @@ class Number(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Character(Node):
+class CharacterLiteral(Node):
     value: int
 
 
 @dataclass(frozen=True, slots=True)
-class Text(Node):
+class StringLiteral(Node):
     value: bytes
 
 
@@ -119,9 +119,9 @@ class Call(Node):
 
 Expression: TypeAlias = (
     Name
-    | Number
-    | Character
-    | Text
+    | NumberLiteral
+    | CharacterLiteral
+    | StringLiteral
     | Unary
     | Step
     | Binary

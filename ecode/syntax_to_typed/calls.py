@@ -59,7 +59,7 @@ def _check_format(context: Context, arguments: list[Expression]) -> None:
     except ValueError as bad:
         raise context.wrong_type(form.at, str(bad)) from None
     if len(directives) != len(rest):
-        raise context.wrong_type(form.at, f"the format wants {len(directives)} values, {len(rest)} are given")
+        raise context.wrong_type(form.at, f"the format takes {len(directives)} values, but {len(rest)} are given")
     for directive, argument in zip(directives, rest, strict=True):
         number = number_type(argument.type)
         if directive.takes != ("string" if number is None else "float" if number == FLOAT64 else "integer"):

@@ -9,7 +9,7 @@ from ecode.typed import Arithmetic, Choice, Compare, Constant, Convert, Expressi
 
 
 class NotConstant(Exception):  # noqa: N818  (private: it becomes a diagnostic)
-    """The offending part stands at `at`."""
+    """Not constant, because of the part at `at`."""
 
     def __init__(self, at: int, reason: str) -> None:
         super().__init__(reason)
@@ -27,7 +27,7 @@ def integer(context: Context, node: syntax.Expression, what: str) -> int:
 
 
 def constant(context: Context, expression: Expression, what: str) -> Number | bytes | None:
-    """The value of a typed constant expression, reported as a type mistake if it is none."""
+    """The value of a typed constant expression, reported as a type mistake if it has none."""
     try:
         return fold(expression)
     except NotConstant as found:
@@ -54,7 +54,7 @@ def fold(node: Expression) -> Number | bytes | None:
             try:
                 return compute(node.op, _number(node.left), _number(node.right), node.type)
             except ZeroDivisionError:
-                raise NotConstant(node.at, "it divides by zero") from None
+                raise NotConstant(node.at, "the constant divides by zero") from None
         case Compare():
             left, right = fold(node.left), fold(node.right)
             if isinstance(left, int | float) and isinstance(right, int | float):
@@ -69,7 +69,7 @@ def fold(node: Expression) -> Number | bytes | None:
             return int(_truth(node.right))
         case Choice():
             return fold(node.then if _truth(node.condition) else node.otherwise)
-    raise NotConstant(node.at, "this is known only when the program runs")
+    raise NotConstant(node.at, "its value is known only when the program runs")
 
 
 def _number(node: Expression) -> Number:

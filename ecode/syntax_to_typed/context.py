@@ -16,12 +16,12 @@ from ecode.types import Record, Ref, Struct
 
 
 class Mistake(Exception):  # noqa: N818  (private: it is reported, then swallowed)
-    """This statement cannot be typed any further; its mistake has been reported."""
+    """This statement cannot be typed further; its mistake is reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Poisoned:
-    """A name whose declaration was wrong: using it says nothing new."""
+    """A name whose declaration is wrong: its uses are not reported again."""
 
 
 Meaning: TypeAlias = Variable | Param | Constant | Function | Poisoned
@@ -38,7 +38,7 @@ class Context:
 
     Attributes:
         structs: all structures, by their name in the typed tree.
-        hints: for names that would be known if something were included or granted, what to do.
+        hints: for names that an include or a grant would bring, what to do.
     """
 
     def __init__(self, source: str, returns: ValueType | None, limits: Limits) -> None:
@@ -61,7 +61,7 @@ class Context:
             raise CompileError(self.mistakes)
 
     def wrong_type(self, at: int, message: str, hint: str = "") -> Mistake:
-        """Reports a type mistake; raise what it returns."""
+        """Reports a type mistake, and returns the exception to raise."""
         self.report(at, Category.TYPE, message, hint)
         return Mistake(message)
 
@@ -93,12 +93,12 @@ class Context:
                 return meaning
         known = [n for scope in self.scopes for n in scope.names]
         hint = self.hints.get(name) or self._field_named(name) or did_you_mean(name, known)
-        mistake = self.wrong_name(at, f"there is no {name!r}", hint)
+        mistake = self.wrong_name(at, f"unknown name {name!r}", hint)
         self.scopes[-1].names[name] = Poisoned()
         raise mistake
 
     def _field_named(self, name: str) -> str:
-        """A hint for the field of a parameter, whose record was left out; empty if nothing is near."""
+        """A hint for the field of a parameter, where the program omits the record; empty if no name is close."""
         fields = {
             f.name: f"{param}.{f.name}"
             for param, type_ in reversed(self.param_types.items())

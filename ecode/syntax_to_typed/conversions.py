@@ -35,7 +35,7 @@ def called(type_: ValueType | None, context: Context) -> str:
         case Basic(Kind.STRING):
             return "string"
         case Basic() if plain(type_) is None:
-            return f"{type_} (which E-code has no type for)"
+            return f"{type_} (which has no E-code type)"
         case Basic(Kind.FLOAT):
             return "float" if type_.size == 4 else "double"
         case Basic(Kind.INTEGER | Kind.UNSIGNED):
@@ -80,7 +80,7 @@ def assignable(context: Context, node: Expression, type_: ValueType, at: int, wh
         hint = "a number is never a string"
     elif node.type == STRING and number is not None:
         hint = "a string is never a number"
-    message = f"{what} is {called(type_, context)}, the value is {called(node.type, context)}"
+    message = f"{what} is {called(type_, context)}, but the value is {called(node.type, context)}"
     raise context.wrong_type(at, message, hint)
 
 

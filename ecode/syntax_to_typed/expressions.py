@@ -68,18 +68,18 @@ def place(context: Context, node: syntax.Expression) -> Place:
     """A place; anything else is a type mistake."""
     resolved = resolve(context, node)
     if not isinstance(resolved, Place):
-        raise context.wrong_type(node.at, "this is a value and has no place", "name a variable, a field or an element")
+        raise context.wrong_type(node.at, "this is a value, not a place", "name a variable, a field or an element")
     return resolved
 
 
 def resolve(context: Context, node: syntax.Expression) -> Place | Expression:
-    """A place where there is one, else a value."""
+    """A place if the expression is one, else a value."""
     match node:
-        case syntax.Number():
+        case syntax.NumberLiteral():
             return _number(node)
-        case syntax.Character():
+        case syntax.CharacterLiteral():
             return Constant(node.at, INT32, node.value)
-        case syntax.Text():
+        case syntax.StringLiteral():
             return Constant(node.at, STRING, node.value)
         case syntax.Name():
             return _name(context, node)
@@ -107,7 +107,7 @@ def resolve(context: Context, node: syntax.Expression) -> Place | Expression:
             return value(context, node)
 
 
-def _number(node: syntax.Number) -> Constant:
+def _number(node: syntax.NumberLiteral) -> Constant:
     if isinstance(node.value, float):
         type_ = FLOAT32 if node.suffix == "f" else FLOAT64
         constant = Constant(node.at, FLOAT64, node.value)
@@ -154,7 +154,7 @@ def _load(context: Context, place: Place) -> Expression:
 
 
 def _record(context: Context, node: syntax.Expression, at: int) -> Place:
-    """What stands before `.` or `->`: a record, or a pointer to one."""
+    """The operand before `.` or `->`: a record, or a pointer to one."""
     resolved = resolve(context, node)
     if isinstance(resolved, Place) and isinstance(resolved.type, Ref):
         return resolved
@@ -183,7 +183,7 @@ def _target(context: Context, pointer: Expression, at: int) -> Target:
 
 def _index(context: Context, node: syntax.Index) -> Place | Expression:
     array = resolve(context, node.array)
-    if isinstance(array, Place) and isinstance(array.type, Ref) and isinstance(node.index, syntax.Text):
+    if isinstance(array, Place) and isinstance(array.type, Ref) and isinstance(node.index, syntax.StringLiteral):
         return field(context, array, node.index.value.decode("utf-8", "surrogateescape"), node.index.at)
     index = to_index(context, value(context, node.index))
     if isinstance(array, Place) and isinstance(array.type, Array):
@@ -207,7 +207,9 @@ def _address(context: Context, node: syntax.Unary) -> Expression:
         case Target():
             return where.pointer
     if isinstance(where.type, Array):
-        raise context.wrong_type(node.at, "the address of a whole array", "take the address of an element: &a[0]")
+        raise context.wrong_type(
+            node.at, "cannot take the address of a whole array", "take the address of an element: &a[0]"
+        )
     if not isinstance(where.type, Basic | Pointer | Ref) or (isinstance(where.type, Basic) and _unusable(where.type)):
         raise context.wrong_type(node.at, f"{called(where.type, context)} has no address")
     if isinstance(where, FieldOf) and _resized(context, where) and not _is_read_only(where):
@@ -334,7 +336,7 @@ def _cast(context: Context, node: syntax.Cast) -> Expression:
     type_ = type_named(context, node.type)
     operand = value(context, node.operand)
     if type_ is None:
-        raise context.wrong_type(node.at, "a cast to void")
+        raise context.wrong_type(node.at, "cannot cast to void")
     number = number_type(type_)
     if number is not None and number_type(operand.type) is not None:
         return to_number(operand, number)
@@ -350,7 +352,7 @@ def _cast(context: Context, node: syntax.Cast) -> Expression:
 def _size(context: Context, node: syntax.Expression | syntax.TypeName) -> int:
     if isinstance(node, syntax.TypeName):
         type_ = type_named(context, node)
-    elif isinstance(node, syntax.Character):
+    elif isinstance(node, syntax.CharacterLiteral):
         type_ = CHAR
     else:
         resolved = resolve(context, node)

@@ -34,7 +34,7 @@ def initialised(context: Context, target: Place, node: syntax.Initialiser) -> tu
 
 def open_extent(context: Context, node: syntax.Initialiser) -> int:
     """The extent of `T a[] = node`."""
-    if isinstance(node, syntax.Text):
+    if isinstance(node, syntax.StringLiteral):
         return len(node.value) + 1
     if not isinstance(node, syntax.InitList):
         raise context.wrong_type(node.at, "an array takes a list in braces")
@@ -53,17 +53,19 @@ def _one(context: Context, target: Place, node: syntax.Initialiser) -> Iterator[
             items = _Items(node.items)
             yield from _fill(context, target, items, is_braced=True)
             if left := items.peek():
-                raise context.wrong_type(left.at, "more values than there are places")
+                raise context.wrong_type(left.at, "too many values")
         elif len(node.items) == 1 and not node.items[0].designators:
             yield from _one(context, target, node.items[0].value)
         else:
-            raise context.wrong_type(node.at, "one value is wanted, not a list")
+            raise context.wrong_type(node.at, "expected one value, not a list")
     elif isinstance(target.type, Array):
-        if not (isinstance(node, syntax.Text) and plain_char(target.type)):
+        if not (isinstance(node, syntax.StringLiteral) and plain_char(target.type)):
             raise context.wrong_type(node.at, "an array takes a list in braces")
         extent = int(target.type.dims[0])
         if len(node.value) > extent:
-            raise context.wrong_type(node.at, f"the string has {len(node.value)} characters, the array {extent}")
+            raise context.wrong_type(
+                node.at, f"the string has {len(node.value)} characters, but the array has room for {extent}"
+            )
         for i, byte in enumerate(node.value):
             yield assign(context, _element(target, i, node.at), Constant(node.at, INT64, byte), node.at)
     elif isinstance(target.type, Ref):
@@ -110,7 +112,7 @@ def _is_for_whole(context: Context, node: syntax.Initialiser, part: Place) -> bo
     if isinstance(node, syntax.InitList) or not isinstance(part.type, Array | Ref):
         return True
     if isinstance(part.type, Array):
-        return isinstance(node, syntax.Text) and plain_char(part.type)
+        return isinstance(node, syntax.StringLiteral) and plain_char(part.type)
     return isinstance(node, syntax.Name | syntax.Member | syntax.Index) and isinstance(resolve(context, node).type, Ref)
 
 
@@ -124,14 +126,14 @@ def _parts(context: Context, target: Place) -> int:
 def _position(context: Context, target: Place, designator: syntax.Expression | str, at: int) -> int:
     if isinstance(designator, str):
         if not isinstance(target.type, Ref):
-            raise context.wrong_type(at, f"'.{designator}' is for records")
+            raise context.wrong_type(at, f"'.{designator}' designates a field, but this is not a record")
         found = field(context, target, designator, at)
         return [f.name for f in context.structs[found.struct].fields].index(found.name)
     if not isinstance(target.type, Array):
-        raise context.wrong_type(at, "'[...]' is for arrays")
+        raise context.wrong_type(at, "'[...]' designates an element, but this is not an array")
     index = constants.integer(context, designator, "a designator")
     if not 0 <= index < int(target.type.dims[0]):
-        raise context.wrong_type(at, f"there is no element {index}")
+        raise context.wrong_type(at, f"the element {index} is outside the array")
     return index
 
 

@@ -13,8 +13,8 @@ def add_record(context: Context, param: str, record: Record) -> Ref:
     """Registers the structures of a record type, and gives its name in the typed tree. `param` is for messages.
 
     Raises:
-        ParameterError: the record type cannot be: an unknown structure, a size field that is none, a structure that
-            contains itself, or a record beyond `Limits.local_bytes`.
+        ParameterError: the record type is invalid: an unknown structure, a size field that is not an integer, a
+            structure that contains itself, or a record beyond `Limits.local_bytes`.
     """
     record = record.flattened()
     by_name = {struct.name: struct for struct in record.structs}
@@ -61,7 +61,7 @@ def _check_struct(param: str, struct: Struct, by_name: dict[str, Struct]) -> Non
         where = f"{param}: field {struct.name}.{field.name}"
         for name in references(field.type):
             if name not in by_name:
-                raise ParameterError(f"{where} mentions the structure {name!r}, which the record type does not have")
+                raise ParameterError(f"{where} refers to the structure {name!r}, which the record type lacks")
         type_: Type = field.type
         while isinstance(type_, Array | Pointer):
             if isinstance(type_, Array):
@@ -78,7 +78,7 @@ def _is_size(field: Field | None) -> bool:
 
 
 def _in_place(type_: Type) -> str | None:
-    """The structure that a value of the type contains bodily."""
+    """The structure that a value of the type contains in place."""
     while isinstance(type_, Array) and not type_.is_dynamic:
         type_ = type_.element
     return type_.name if isinstance(type_, Ref) else None

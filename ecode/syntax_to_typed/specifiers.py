@@ -104,7 +104,7 @@ def type_named(context: Context, node: syntax.TypeName) -> ValueType | None:
 def pointers(context: Context, type_: ValueType | None, count: int, at: int) -> ValueType | None:
     for _ in range(count):
         if type_ is None or isinstance(type_, Opaque):
-            raise context.wrong_type(at, "there are no pointers to that")
+            raise context.wrong_type(at, "E-code has no pointers to this type")
         type_ = Pointer(type_)
     return type_
 
@@ -117,7 +117,7 @@ def declared(context: Context, base: ValueType | None, node: syntax.Declarator) 
     if not node.extents:
         return type_, False
     if isinstance(type_, Opaque):
-        raise context.wrong_type(node.at, "there are no arrays of handles")
+        raise context.wrong_type(node.at, "E-code has no arrays of handles")
     dims: list[int] = []
     for position, extent in enumerate(node.extents):
         if extent is None:
@@ -127,7 +127,7 @@ def declared(context: Context, base: ValueType | None, node: syntax.Declarator) 
             continue
         value = constants.integer(context, extent, "an extent")
         if value <= 0:
-            raise context.wrong_type(extent.at, f"an extent of {value}", "an extent is at least 1")
+            raise context.wrong_type(extent.at, f"the extent is {value}", "an extent must be at least 1")
         dims.append(value)
     type_ = Array(type_.element, (*dims, *type_.dims)) if isinstance(type_, Array) else Array(type_, tuple(dims))
     check_size(context, type_, node.at)
@@ -146,7 +146,7 @@ def _struct(context: Context, node: syntax.StructSpecifier) -> Ref:
     if node.fields is None:
         known = context.find_type(tag) or context.find_type(str(node.tag))
         if not isinstance(known, Ref):
-            raise context.wrong_name(node.at, f"there is no {tag!r}")
+            raise context.wrong_name(node.at, f"unknown type {tag!r}")
         return known
     fields: list[Field] = []
     for declaration in node.fields:
@@ -174,7 +174,7 @@ def _enum(context: Context, node: syntax.EnumSpecifier) -> Basic:
     tag = f"enum {node.tag}"
     if node.values is None:
         if context.find_type(tag) is None:
-            raise context.wrong_name(node.at, f"there is no {tag!r}")
+            raise context.wrong_name(node.at, f"unknown type {tag!r}")
         return INT32
     value = 0
     for enumerator in node.values:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ecode.environment import Function, Mode, Param
+from ecode.environment import Function, Mode, Param, Vocabulary
 from ecode.errors import Diagnostic, ParameterError
 from ecode.limits import Limits
 from ecode.semantics.arithmetic import limits as limits_of
@@ -52,11 +52,8 @@ def syntax_to_typed(
     tree: syntax.Tree,
     params: Sequence[Param],
     returns: Basic | None,
-    functions: Iterable[Function] = (),
-    named_constants: Mapping[str, int] | None = None,
-    hints: Mapping[str, str] | None = None,
-    records: Iterable[Record] = (),
-    limits: Limits | None = None,
+    vocabulary: Vocabulary,
+    limits: Limits,
 ) -> tuple[TypedProgram, list[Diagnostic]]:
     """Types a program.
 
@@ -64,27 +61,24 @@ def syntax_to_typed(
         tree: what `text_to_syntax` made.
         params: the parameters in call order.
         returns: the type of the result, None for void.
-        functions: host and library functions that the program may call.
-        named_constants: integer constants by name.
-        hints: names that are not there, and what would make them so.
-        records: further record types, by whose names the program may declare variables.
+        vocabulary: the names that the program may use besides.
         limits: bounds on what a program may declare.
 
     Returns:
-        The typed program and its mistakes; with any mistake the program is incomplete and only fit for more checks.
+        The typed program and its mistakes; with a mistake the program is incomplete and fit only for more checks.
 
     Raises:
-        ParameterError: the host's own parameters are wrong.
+        ParameterError: the parameters of the host are wrong.
         CompileError: there are as many mistakes as `limits` allows.
     """
-    context = Context(tree.source, returns, limits or Limits())
-    context.hints.update(hints or {})
+    context = Context(tree.source, returns, limits)
+    context.hints.update(vocabulary.hints)
     outermost = context.scopes[0].names
     outermost["NULL"] = Constant(0, INT32, 0)
-    outermost.update({name: _host_constant(name, number) for name, number in (named_constants or {}).items()})
-    outermost.update({function.name: function for function in functions})
+    outermost.update({name: _host_constant(name, number) for name, number in vocabulary.constants.items()})
+    outermost.update({function.name: function for function in vocabulary.functions})
     context.scopes[0].types["attr_list"] = ATTR_LIST
-    _add_types(context, params, records)
+    _add_types(context, params, vocabulary.records)
     with context.scope():
         statements = _items(context, tree.body)
     program = TypedProgram(
@@ -111,7 +105,7 @@ def _host_constant(name: str, number: int) -> Constant:
 def _add_types(context: Context, params: Sequence[Param], records: Iterable[Record]) -> None:
     for param in params:
         if param.name in context.param_types:
-            raise ParameterError(f"two parameters are called {param.name!r}")
+            raise ParameterError(f"two parameters have the name {param.name!r}")
         if isinstance(param.type, Record):
             context.param_types[param.name] = add_record(context, param.name, param.type)
         elif param.mode is Mode.OUT:
@@ -157,7 +151,7 @@ def _statement(context: Context, node: syntax.Statement) -> Statement:
         case syntax.Break() | syntax.Continue():
             word = "break" if isinstance(node, syntax.Break) else "continue"
             if context.loops == 0:
-                raise context.wrong_type(node.at, f"{word!r} stands outside any loop")
+                raise context.wrong_type(node.at, f"{word!r} is outside a loop")
             return Break(node.at) if word == "break" else Continue(node.at)
         case syntax.Return():
             try:
@@ -168,7 +162,7 @@ def _statement(context: Context, node: syntax.Statement) -> Statement:
 
 
 def _guarded(context: Context, node: syntax.Statement) -> Statement:
-    """A statement; after a mistake an empty one, so that what stands around it is still checked."""
+    """A statement; an empty one after a mistake, so that the statements around it are still checked."""
     try:
         with context.scope():
             return _statement(context, node)
@@ -212,7 +206,7 @@ def _loop(context: Context, node: syntax.Loop) -> Statement:
 def _return(context: Context, node: syntax.Return) -> Return:
     if node.value is None:
         if context.returns is not None:
-            raise context.wrong_type(node.at, "a value must be returned")
+            raise context.wrong_type(node.at, "the return needs a value")
         return Return(node.at, None)
     given = value(context, node.value)
     if context.returns is None:
@@ -260,7 +254,7 @@ def _declared(context: Context, spec: Specified, node: syntax.InitDeclarator) ->
     if context.local_bytes > context.limits.local_bytes:
         raise context.wrong_type(at, f"the variables take more than {context.limits.local_bytes:,} bytes")
     if isinstance(type_, Basic) and type_ != STRING and number_type(type_) is None:
-        raise context.wrong_type(at, f"there are no variables of type {type_}")
+        raise context.wrong_type(at, f"a variable cannot have type {type_}")
     if spec.is_static:
         _check_static(context, type_, at)
     variable = Variable(name, len(context.variables), type_, spec.is_static, spec.is_const, at)
@@ -270,7 +264,7 @@ def _declared(context: Context, spec: Specified, node: syntax.InitDeclarator) ->
         if not spec.is_static:
             yield Declare(at, variable, ())
         return
-    # In its own initial value a name still has the meaning from outside.
+    # In its own initial value a name still has its outer meaning.
     values: tuple[Assign | CopyRecord, ...] = ()
     try:
         values = initialised(context, Local(at, type_, variable), node.value)
@@ -293,7 +287,9 @@ def _check_static(context: Context, type_: ValueType, at: int) -> None:
         case Basic():
             pass
         case _:
-            raise context.wrong_type(at, "a static holds numbers, strings, arrays and records of these")
+            raise context.wrong_type(
+                at, "a static variable holds only numbers, strings, and arrays and records of these"
+            )
 
 
 def _static_value(context: Context, type_: ValueType, values: tuple[Assign | CopyRecord, ...]) -> object:

@@ -85,7 +85,7 @@ class Element(Typed):
 
 @dataclass(frozen=True, slots=True)
 class Target(Typed):
-    """What a pointer points to; null and strays are found out when it is used."""
+    """What a pointer points to; a null or stray pointer traps when it is used."""
 
     type: ValueType
     pointer: Expression

@@ -41,8 +41,8 @@ class Counted:
     """A loop whose number of rounds is known before it begins (ecode-language 15.3).
 
     `variable` moves from its value at entry by `step` while `variable op bound` holds. `may_leave` says that a round
-    can end the loop before: the number of rounds is then the most that there can be, and they are charged one by one.
-    `start` is what was assigned to the variable right before the loop, if that is known.
+    can end the loop early: the number of rounds is then an upper bound, and they are charged one by one. `start` is the
+    value that the variable gets right before the loop, if that is known.
     """
 
     variable: Variable
@@ -101,7 +101,8 @@ class Return(Typed):
 
 @dataclass(frozen=True, slots=True)
 class Jump(Typed):
-    """In a `Machine`: go on with another state, at once. One that leads back costs `work`, that of what it repeats."""
+    """In a `Machine`: go on with another state, at once. A jump back costs `work`: that of the statements it
+    repeats."""
 
     state: int
     work: int = 0

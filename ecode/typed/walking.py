@@ -43,7 +43,8 @@ _N = TypeVar("_N", bound=Typed)
 
 
 def rewritten(node: _N, change: Callable[[Typed], Typed]) -> _N:
-    """The tree after `change` was applied to every node, from the inside out. It must keep a node's kind of thing."""
+    """The tree after `change` was applied to every node, from the inside out. `change` must keep the kind of a node
+    (place, expression, statement)."""
     changes: dict[str, Any] = {}
     for field in fields(node):
         value = getattr(node, field.name)
@@ -64,7 +65,7 @@ def _rewritten(value: object, change: Callable[[Typed], Typed]) -> object:
 
 
 def is_of_input(place: Place) -> bool:
-    """Whether a place lies in a parameter that is only read, pointers of the parameter's own included."""
+    """Whether a place lies in a parameter that is only read, also when reached through the parameter's own pointers."""
     while not isinstance(place, Parameter):
         match place:
             case FieldOf():

@@ -1,6 +1,7 @@
 """Typed tree to the text of a kernel for numba.
 
-event     all of it, and the loop over events around it; the entry
+event     one event, from its inputs to its end; the entry
+kernel    the loop over events around it
 stages    several programs, one after another, as one kernel
 bindings  where the fields of a parameter live, as text
 code      what is known while a program is written; operands in order
@@ -13,6 +14,7 @@ prelude   helper functions
 """
 
 from ecode.outcome import Keep
-from ecode.typed_to_numba.event import EventKernel, typed_to_numba
+from ecode.typed_to_numba.event import Destinations, typed_to_numba
+from ecode.typed_to_numba.kernel import EventKernel
 
-__all__ = ["EventKernel", "Keep", "typed_to_numba"]
+__all__ = ["Destinations", "EventKernel", "Keep", "typed_to_numba"]

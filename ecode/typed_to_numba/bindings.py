@@ -7,11 +7,11 @@ whatever a binding wants to remember about a place while text is generated; nobo
 Values in generated text:
 
 * integers are int64 in the range of their type, unsigned 64-bit ones the int64 of the same bits;
-* a string is two texts, its address (0: absent) and its length;
+* a string is two expressions, its address (0: absent) and its length;
 * a pointer is three: address (0: null), and the bounds that the address may be moved in.
 
-Text may call what `ecode.native` gives to kernels. Whatever can be wrong with the data must be found out by lines that
-the binding emits, before the text that relies on it: `emitter.trap(condition, TrapKind.BAD_RECORD, 0)` ends the event.
+Text may call what `ecode.native` gives to kernels. A binding checks the data with lines that it emits before the text
+that relies on them: `emitter.trap(condition, TrapKind.BAD_RECORD, 0)` ends the event.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Site: TypeAlias = Any
 
 
 class Reader(Protocol):
-    """Reads what lies below a site. Texts that it returns must be free of side effects."""
+    """Reads what lies below a site. The expressions that it returns must have no side effects."""
 
     def field(self, emitter: Emitter, site: Site, field: Field) -> Site:
         """A field of the record at a site."""
@@ -40,8 +40,8 @@ class Reader(Protocol):
         ...
 
     def elements(self, emitter: Emitter, site: Site) -> str | None:
-        """The address of an array's numbers, where they lie side by side in the machine's own form; else None. That of
-        an absent array is 0."""
+        """The address of an array's numbers, if they lie side by side in the machine's own form; else None. It is 0
+        for an absent array."""
         ...
 
     def target(self, emitter: Emitter, site: Site) -> Site:
@@ -66,7 +66,7 @@ class Binding(Reader, Protocol):
     loaded once, as the event begins."""
 
     def root(self, emitter: Emitter) -> Site:
-        """The parameter as a whole, for the event at hand."""
+        """The parameter as a whole, for the current event."""
         ...
 
 
@@ -75,7 +75,7 @@ class Sink(Protocol):
 
     def write(self, emitter: Emitter, source: Reader, site: Site, written: Written) -> None:
         """Emits the lines that write the record at a site of `source`. They may ask for more memory
-        (`emitter.out_of`); then the event is run again, so nothing may count as written before the event has passed."""
+        (`emitter.out_of`); the event then runs again, so nothing may count as written before the event passes."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What is known while the event function of a program is written."""
+"""The state while the event function of a program is written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ecode.errors import TrapKind
 from ecode.typed import Convert, Expression, FieldOf, Local, Parameter, Place, Read, TypedProgram, Variable
 from ecode.typed_to_numba.bindings import Reader, Site
 from ecode.typed_to_numba.emitter import Emitter
-from ecode.typed_to_numba.stored import Memory, Stored, StoredSite, plus
+from ecode.typed_to_numba.stored import MemoryBlock, Stored, StoredSite, plus
 from ecode.types import INT64, Field
 
 # The value of an expression: one text for a number or handle, two for a string, three for a pointer.
@@ -52,13 +52,13 @@ class Code:
     """The state of writing one program.
 
     Attributes:
-        roots: by what and where each parameter is read.
+        roots: the reader and the site of each parameter.
         variables: where each variable is.
-        sites: fields of bound parameters that were found as the event began, by path.
+        sites: the fields of bound parameters that are located at the beginning of the event, by path.
         preloaded: names of their numbers.
         ranges: of the variables of the loops around.
-        shown: where the source line begins that was written last, as a comment.
-        charges_input: copies of inputs are being written that `input_left` bounds.
+        shown: the offset of the source line that was last written as a comment.
+        charges_input: whether `input_left` bounds the copies of inputs that are being written.
         finish: writes what happens when the program returns with these parts (None: without a value).
         work: the units of values.
     """
@@ -66,7 +66,7 @@ class Code:
     program: TypedProgram
     emitter: Emitter
     stored: Stored
-    frame: Memory
+    frame: MemoryBlock
     literals: Literals
     finish: Callable[[Parts | None], None]
     roots: dict[str, tuple[Reader, Site]] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Code:
             self.emitter.trap("budget < 0", TrapKind.BUDGET_EXCEEDED, at)
 
     def check_index(self, index: Expression, text: str, extent: str, at: int, array: str) -> None:
-        """Traps unless 0 <= index < extent; writes only what is not known already.
+        """Traps unless 0 <= index < extent; writes only the checks that are not known to hold.
 
         Args:
             array: its text, for the message.
@@ -121,9 +121,9 @@ class Code:
         return None
 
     def show_line(self, at: int) -> None:
-        """Writes the source line that the lines to come are made from, unless it stands there already.
+        """Writes the source line of the next lines as a comment, unless it is there already.
 
-        The line is anybody's text: only printable ASCII of it gets into a comment.
+        The line is untrusted text: only its printable ASCII gets into the comment.
         """
         source = self.program.source
         start = source.rfind("\n", 0, at) + 1
@@ -149,8 +149,8 @@ def static_path(place: Place) -> tuple[str, ...] | None:
 def in_order(code: Code, *evaluations: Callable[[], Parts]) -> Iterator[Parts]:
     """Evaluates operands from left to right.
 
-    A text stands for its value only until another line is written; so where a later operand needs lines of its own, the
-    earlier ones are kept in temporaries before them.
+    A text has its value only until another line is written. So where a later operand needs lines of its own,
+    temporaries before them keep the earlier operands.
     """
     emitter, results = code.emitter, list[Parts]()
     for evaluate in evaluations:

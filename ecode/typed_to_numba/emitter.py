@@ -12,14 +12,14 @@ from ecode.errors import NotCompilable, TrapKind
 
 # Python refuses deeper indentation, and more than twenty loops inside each other.
 _DEEPEST = 80
-# Names that generated text uses itself: intrinsics, helpers, what kernels are given. A program may use them too.
+# Names that generated text uses itself: intrinsics, helpers, table entries. A program may use them too.
 _WORDS = """
-    range copy copy_present zero heap log wanted literals statics saved texts passed traps progress one_event kernel
+    range copy copy_present zero heap log wanted literals statics saved strings passed traps progress one_event kernel
     inline status trapped event row table count state budget frame bytes_left input_left columns_left max_int64
     min_int64 compare_bytes same_text same_bytes character strncmp strchr strrchr strstr suffix_start strspn strcspn
     length_of attribute trap_values
 """
-_PREFIXED = r"(load|store|as|saturated|quotient|remainder|c|find|texts|log|heap|budget)_\w+|t\d+|_*\d.*"
+_PREFIXED = r"(load|store|as|saturated|quotient|remainder|c|find|strings|log|heap|budget)_\w+|t\d+|_*\d.*"
 _TAKEN = re.compile("|".join((_PREFIXED, *_WORDS.split())))
 _SETTLED = re.compile(r"t\d+|-?\d+(\.\d+(e[-+]?\d+)?)?")
 
@@ -28,8 +28,8 @@ _SETTLED = re.compile(r"t\d+|-?\d+(\.\d+(e[-+]?\d+)?)?")
 class TrapSite:
     """A place where an event can end; `at` is its offset in the source of the `program` with that number.
 
-    `reason` says what is wrong with a record that is not damaged. `array` is the text of what an index does not suit;
-    the index and the length are in `trap_values`.
+    `reason` says what is wrong with a record that is not damaged. `array` is the array as the program writes it, if an
+    index is out of its range; `trap_values` has the index and the length.
     """
 
     kind: TrapKind
@@ -39,8 +39,8 @@ class TrapSite:
     array: str = ""
 
 
-# What an event answers: dropped, passed, or `FIRST_TRAP` plus the number of the trap site. Below zero it has run out of
-# the memory with that number, and wants to be run again with more.
+# What an event returns: dropped, passed, or `FIRST_TRAP` plus the number of the trap site. A negative number names the
+# memory that has run out: the event runs again with more.
 DROPPED, PASSED, FIRST_TRAP = 0, 1, 2
 
 
@@ -71,7 +71,7 @@ class Emitter:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Lines under a head; a block that does nothing passes. Comments do nothing."""
+        """Lines under a head; an empty block becomes `pass`. A block of comments is empty."""
         self.line(head)
         self._depth += 1
         if self._depth > _DEEPEST:
@@ -130,7 +130,7 @@ class Emitter:
         return f"t{self._temps}"
 
     def temp(self, text: str) -> str:
-        """A name for the value that `text` has here; literals and temporaries are names enough."""
+        """A name for the value that `text` has here; literals and temporaries are their own names."""
         if _SETTLED.fullmatch(text):
             return text
         name = self.temporary()
@@ -152,7 +152,7 @@ class Emitter:
         self.line(f"if {condition}:", f"    return {self._answer(TrapSite(kind, at, self.program, reason))}")
 
     def trap_index(self, condition: str, at: int, array: str, index: str, length: str) -> None:
-        """Ends the event if the condition holds, and keeps what the index and the length of the array were."""
+        """Ends the event if the condition holds, and keeps the index and the length of the array."""
         answer = self._answer(TrapSite(TrapKind.INDEX_OUT_OF_RANGE, at, self.program, array=array))
         values = self.entry("trap_values")
         with self.block(f"if {condition}:"):
@@ -161,7 +161,7 @@ class Emitter:
             self.line(f"return {answer}")
 
     def _answer(self, site: TrapSite) -> int:
-        """What an event answers that ends there."""
+        """What an event that ends there returns."""
         if site not in self.sites:
             self.sites.append(site)
         return FIRST_TRAP + self.sites.index(site)

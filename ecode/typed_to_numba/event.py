@@ -1,10 +1,11 @@
-"""A program and its bindings to the text of a kernel that runs it on many events."""
+"""A program and its bindings to the text that runs it on one event, and so to a kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from ecode.environment import Mode
 from ecode.limits import Limits
@@ -34,62 +35,29 @@ from ecode.typed import (
     Target,
     Typed,
     TypedProgram,
-    ValueType,
     children,
     root,
     walk,
 )
 from ecode.typed_to_numba.bindings import Binding, Sink, Written
 from ecode.typed_to_numba.code import Code, Literals, Parts, static_path
-from ecode.typed_to_numba.emitter import DROPPED, FIRST_TRAP, PASSED, Emitter, TrapSite
+from ecode.typed_to_numba.emitter import DROPPED, PASSED, Emitter
+from ecode.typed_to_numba.kernel import EventKernel, assembled
 from ecode.typed_to_numba.nodes.copying import copy_value
 from ecode.typed_to_numba.nodes.statements import write
-from ecode.typed_to_numba.prelude import helpers
 from ecode.typed_to_numba.statics import StaticsText
-from ecode.typed_to_numba.stored import Memory, Scattered, Stored, cast
+from ecode.typed_to_numba.stored import MemoryBlock, Scattered, Stored, cast
 from ecode.types import STRING, Array, Basic, Pointer, Record
-
-
-@dataclass(frozen=True, slots=True)
-class EventKernel:
-    """The text of a kernel, and what a host needs to call it. A plain value: it pickles.
-
-    Attributes:
-        source: defines `kernel(count, table)`.
-        entries: what the table holds, in order; entry 0 is `progress`.
-        growable: names of memory blocks by their (negative) answer.
-        sites: where events can trap; `traps` holds their numbers plus one.
-        literals: the bytes of string literals.
-        frame_bytes: the size of the memory block `frame`.
-        statics: name, type and offset of each static variable in the block `statics`, and the block's size.
-        functions: the names of the functions, by their number in the log.
-    """
-
-    source: str
-    entries: tuple[str, ...]
-    growable: Mapping[str, int]
-    sites: tuple[TrapSite, ...]
-    literals: bytes
-    frame_bytes: int
-    statics: tuple[tuple[str, ValueType, int], ...]
-    statics_bytes: int
-    functions: tuple[str, ...]
-
 
 # How often a record may be copied for pointers into it, beyond what any event may allocate.
 MOST_COPIES = 16
-
-# The int64 words of `progress`: the next event, the next row, how many events trapped.
-PROGRESS = ("event", "row", "trapped")
 
 
 def typed_to_numba(
     program: TypedProgram,
     bindings: Mapping[str, Binding],
-    sinks: Mapping[str, Sink],
+    to: Destinations,
     limits: Limits,
-    keep: Keep = Keep.PASSED,
-    results: Sink | None = None,
     shared: Shared | None = None,
     *,
     is_morph: bool = False,
@@ -98,27 +66,40 @@ def typed_to_numba(
 
     Args:
         program: a checked program.
-        bindings: by what each input parameter is read.
-        sinks: where each output parameter goes; outputs without one are computed and forgotten. A sink for an input
-            takes the input itself, of events that the program passes.
+        bindings: what reads each input parameter.
+        to: where the results go.
         limits: of each call.
-        keep: which events leave a row.
-        results: where the results of the program itself go, if anybody wants them.
-        shared: what this program and those behind it (`stages`) share.
-        is_morph: the program's result does not matter: every event passes that does not trap.
+        shared: what this program and those after it (`stages`) share.
+        is_morph: the program's result does not matter: every event that does not trap passes.
 
     Raises:
         NotCompilable: the program uses something that only the interpreter has.
     """
-    event = Event(program, bindings, sinks, limits, keep, results, shared or Shared())
+    event = Event(program, bindings, to, limits, shared or Shared())
     return event.kernel(is_morph=is_morph)
 
 
-class Shared:
-    """The memory that programs in a row have in common."""
+@dataclass(frozen=True, slots=True)
+class Destinations:
+    """Where the results of events go.
 
-    def __init__(self) -> None:
-        self.frame, self.literals = Memory("frame"), Literals()
+    Attributes:
+        sinks: of each output parameter; outputs without one are computed and forgotten. A sink for an input takes the
+            input itself, of events that the program passes.
+        keep: which events leave a row.
+        results: of what the program itself returns, if anybody wants it.
+    """
+
+    sinks: Mapping[str, Sink]
+    keep: Keep = Keep.PASSED
+    results: Sink | None = None
+
+
+class Shared:
+    """What programs in a row have in common: memory, and the bindings of their parameter blocks."""
+
+    def __init__(self, blocks: Mapping[str, Binding] = MappingProxyType({})) -> None:
+        self.frame, self.literals, self.blocks = MemoryBlock("frame"), Literals(), blocks
 
 
 class Event:
@@ -128,15 +109,12 @@ class Event:
         self,
         program: TypedProgram,
         bindings: Mapping[str, Binding],
-        sinks: Mapping[str, Sink],
+        to: Destinations,
         limits: Limits,
-        keep: Keep,
-        results: Sink | None,
         shared: Shared,
         emitter: Emitter | None = None,
     ) -> None:
-        self.program, self.bindings, self.sinks, self.limits = program, bindings, sinks, limits
-        self.keep, self.results = keep, results
+        self.program, self.bindings, self.to, self.limits = program, bindings, to, limits
         self.emitter, self.frame = emitter or Emitter(), shared.frame
         stored = Stored(program.structs, self.frame, limits.output_bytes)
         self.code = Code(program, self.emitter, stored, self.frame, shared.literals, self._finish)
@@ -149,7 +127,7 @@ class Event:
     def kernel(self, *, is_morph: bool = False) -> EventKernel:
         """The text of the whole kernel."""
         self.write(is_morph=is_morph)
-        return self._assembled()
+        return assembled(self)
 
     def write(self, *, is_morph: bool = False) -> None:
         """Writes the event, from its inputs to its end, which leaves the function. The result of a morph is ignored."""
@@ -221,8 +199,8 @@ class Event:
 
     @contextmanager
     def _charged(self, binding: Binding) -> Iterator[None]:
-        """Bounds what is copied inside, where a binding knows the size of its record: nulls may stand for any number
-        of zeros, and pointers may share a target without end."""
+        """Bounds the copies inside, if a binding knows the size of its record: a null may stand for any number of
+        zeros, and any number of pointers may share a target."""
         size = getattr(binding, "size", None)
         if size is not None:
             self.emitter.line(f"input_left = {self.limits.output_bytes} + {MOST_COPIES} * ({size(self.emitter)})")
@@ -272,27 +250,27 @@ class Event:
         if parts is None:
             self._leave(str(PASSED), is_row=True)
             return
-        if self.keep is Keep.PASSED and parts[0] == "0":
+        if self.to.keep is Keep.PASSED and parts[0] == "0":
             self._leave(str(DROPPED), is_row=False)
             return
         parts = tuple(emitter.temp(part) for part in parts)
         is_certain = emitter.is_settled(parts[0]) and parts[0].lstrip("-").isdigit() and int(parts[0]) != 0
-        if self.keep is Keep.PASSED and not is_certain and self.sinks:
+        if self.to.keep is Keep.PASSED and not is_certain and self.to.sinks:
             with emitter.block(f"if {parts[0]} == 0:"):
                 self._leave(str(DROPPED), is_row=False)
             is_certain = True
-        if self.results is not None:
+        if self.to.results is not None:
             site = Scattered(program.returns, parts) if program.returns is not None else None
             if site is not None and program.returns is not None:
                 written = Written(program.returns, program.structs, frozenset({()}))
-                self.results.write(emitter, self.code.stored, site, written)
+                self.to.results.write(emitter, self.code.stored, site, written)
         answer = str(PASSED) if is_certain else f"{PASSED} if {parts[0]} != 0 else {DROPPED}"
         self._leave(answer, is_row=True)
 
     def _leave(self, answer: str, *, is_row: bool) -> None:
         program, emitter = self.program, self.emitter
         if is_row:
-            for name, sink in self.sinks.items():
+            for name, sink in self.to.sinks.items():
                 reader, site = self.code.roots[name]
                 is_output = any(p.name == name and p.mode is Mode.OUT for p in program.params)
                 fields = written_fields(program, name) if is_output else frozenset({()})
@@ -301,80 +279,6 @@ class Event:
         if "log" in emitter.entries:
             emitter.line(f"store_int64({emitter.entry('log_used_at')}, log_used)")
         emitter.line(f"return {answer}")
-
-    # The whole
-
-    def _assembled(self) -> EventKernel:
-        emitter = self.emitter
-        body = emitter.text()
-        start = []
-        if "heap_used" in body:
-            start.append("    heap_used = 0")
-        if "bytes_left" in body:
-            start.append(f"    bytes_left = {self.limits.output_bytes}")
-        if "budget" in body:
-            start.append(f"    budget = {emitter.entry('budget_given')}")
-        if "log_used" in body:
-            start.append(f"    log_used = load_int64({emitter.entry('log_used_at')})")
-        if "frame" in body:
-            emitter.entry("frame")
-        passed = list(emitter.entries)
-        kernel = self._kernel_lines(passed)
-        event = [f"def one_event({', '.join(['event', 'row', *passed])}):", *start, body]
-        text = "\n".join([*event, "", "", *kernel, ""])
-        source = helpers(text) + "@inline\n" + text
-        entries = ("progress", *self._kernel_entries(), *passed)
-        return EventKernel(
-            source,
-            entries,
-            dict(emitter.growable),
-            tuple(emitter.sites),
-            bytes(self.code.literals.data),
-            self.frame.size,
-            self.statics.layout(),
-            self.statics.block.size,
-            tuple(function.name for function in self.program.functions),
-        )
-
-    def _kernel_entries(self) -> list[str]:
-        entries = ["passed"]
-        if self.emitter.sites:
-            entries.append("traps")
-        entries += [name for name in self.statics.entries if name not in self.emitter.entries]
-        return entries
-
-    def _kernel_lines(self, passed: Sequence[str]) -> list[str]:
-        entries = ["progress", *self._kernel_entries(), *passed]
-        lines = ["def kernel(count, table):"]
-        lines += [f"    {name} = load_int64(table + {8 * i})" for i, name in enumerate(entries)]
-        lines += [f"    {word} = load_int64(progress + {8 * i})" for i, word in enumerate(PROGRESS)]
-        lines += ["    while event < count:"]
-        lines += [f"        {line}" for line in self.statics.save()]
-        lines += [f"        status = one_event({', '.join(['event', 'row', *passed])})"]
-        progress = [f"store_int64(progress + {8 * i}, {word})" for i, word in enumerate(PROGRESS)]
-        if self.emitter.growable:
-            lines += ["        if status < 0:"]
-            lines += [f"            {line}" for line in (*self.statics.restore(), *progress, "return status")]
-        if self.emitter.sites:
-            lines += [f"        if status >= {FIRST_TRAP}:"]
-            lines += [f"            {line}" for line in self.statics.restore()]
-            lines += [
-                f"            store_int32(traps + 4 * event, status - {FIRST_TRAP - 1})",
-                "            trapped += 1",
-                f"            store_uint8(passed + event, {DROPPED})",
-                "        else:",
-                "            store_uint8(passed + event, status)",
-            ]
-            row_indent = "            "
-        else:
-            lines += ["        store_uint8(passed + event, status)"]
-            row_indent = "        "
-        if self.sinks or self.results is not None:
-            lines += [f"{row_indent}row += {'1' if self.keep is Keep.ALL else 'status'}"]
-        lines += ["        event += 1"]
-        lines += [f"    {line}" for line in progress]
-        lines += ["    return 0"]
-        return lines
 
 
 def ends(statement: Statement) -> bool:
@@ -390,7 +294,7 @@ def ends(statement: Statement) -> bool:
 
 
 def base_of(place: Place) -> object:
-    """The variable or parameter that a place lies in; None behind a pointer."""
+    """The variable or parameter that a place lies in; None for the target of a pointer."""
     base = root(place)
     return base.variable if isinstance(base, Local) else base.param if isinstance(base, Parameter) else None
 
@@ -400,7 +304,7 @@ def _is_dropped(node: Return) -> bool:
 
 
 def _kept_pointers(body: Typed) -> set[str]:
-    """The parameters whose pointer fields are used other than to follow them or to ask whether they are null."""
+    """The parameters whose pointer fields a program uses for more than to follow them or compare them with null."""
     kept: set[str] = set()
     waiting: list[tuple[Typed, bool]] = [(body, False)]
     while waiting:

@@ -1,7 +1,7 @@
-"""A number of one type as another where no program asked for it: between what arrives and what a program expects.
+"""A number of one type as another where no program asks for it: between what arrives and what a program expects.
 
-Inside of a program C converts, as its writer knows. Where types meet that different people wrote, only what survives
-may pass: a value that the other type does not have ends the event as a bad record.
+Inside a program C converts, as its author knows. Where two types from different authors meet, a value passes only if it
+survives: a value that the other type does not have ends the event as a bad record.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _whole_to_whole(emitter: Emitter, number: str, found: Basic, wanted: Basic, 
     low, high = limits(wanted)
     found_low, found_high = limits(found)
     if found_high > 2**63 - 1:
-        # Negative is what is beyond an int64; of the others, a narrower type has its own bound.
+        # Numbers beyond an int64 are negative; for the others, a narrower type has its own bound.
         if high < found_high:
             bound = f" or {number} > {high}" if high < 2**63 - 1 else ""
             emitter.trap(f"{number} < 0{bound}", TrapKind.BAD_RECORD, 0, beyond)

@@ -1,4 +1,5 @@
-"""The text of arithmetic. Operands are texts of int64 (unsigned 64-bit ones: of the same bits), float32 or float64."""
+"""The text of arithmetic. Operands are expressions of int64 (unsigned 64-bit ones: of the same bits), float32 or
+float64."""
 
 from __future__ import annotations
 
@@ -84,7 +85,7 @@ def compared(op: str, left: str, right: str, type_: Basic) -> str:
 
 
 def negated(text: str, type_: Basic) -> str:
-    # A narrow number would be negated as one, and the least of them is its own opposite.
+    # Negation in the narrow type would leave its least value unchanged.
     return f"(-{text})" if is_floating(type_) else wrapped(f"(-as_int64({text}))", type_)
 
 

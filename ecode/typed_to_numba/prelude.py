@@ -1,4 +1,4 @@
-"""Helper functions that generated text may use; only those that it mentions are put before it."""
+"""Helper functions that generated text may use; only those that a text mentions precede it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Programs in a row, as one event: what one program makes is the next one's input, and never leaves the event's memory.
+"""Programs in a row, as one event: the output of one program is the input of the next, and never leaves the event.
 
     first program -> `StageSink` of the second -> ... -> the sink of the last
 
-Where a program ends well, the text of the next one follows; if any of them drops the event or traps, the event is over.
+Where a program succeeds, the text of the next one follows; if any program drops the event or traps, the event ends.
 """
 
 from __future__ import annotations
@@ -14,19 +14,18 @@ from typing import TypeAlias
 from ecode.environment import Mode
 from ecode.errors import NotCompilable, ParameterError
 from ecode.limits import Limits
-from ecode.outcome import Keep
 from ecode.semantics.arithmetic import plain
 from ecode.typed import Structs, TypedProgram, ValueType
 from ecode.typed_to_numba import numbers
-from ecode.typed_to_numba.bindings import Binding, Reader, Sink, Site, Written
+from ecode.typed_to_numba.bindings import Reader, Sink, Site, Written
 from ecode.typed_to_numba.code import Literals
 from ecode.typed_to_numba.emitter import Emitter
-from ecode.typed_to_numba.event import Event, Shared
+from ecode.typed_to_numba.event import Destinations, Event, Shared
 from ecode.typed_to_numba.fitting import fitted
 from ecode.types import CHAR, STRING, Array, Basic, Default, Field, Kind, Pointer, Ref, Struct
 
 MOST_ENDS = 64
-"""How often the text of a program may be repeated because those before it end in several places."""
+"""How often the text of a program may be repeated because the programs before it end in several places."""
 
 Find: TypeAlias = Callable[[Struct, str, tuple[str, ...]], Field | None]
 """The field of a structure that a name means, at the path of that name."""
@@ -43,10 +42,9 @@ class StageSink:
     Args:
         program: the next program; it has one input beside parameter blocks, and no static variables.
         number: of the program, for the sites of its traps.
-        sinks: what follows: for each of its outputs, or for its input.
+        sinks: where each of its outputs, or its input, goes.
         shared: by all programs of the row.
-        blocks: the bindings of parameter blocks.
-        find: which field of what was made a name means.
+        find: finds the field of the earlier output that a name means.
         is_morph: the result of the program does not matter.
     """
 
@@ -57,7 +55,6 @@ class StageSink:
         sinks: Mapping[str, Sink],
         limits: Limits,
         shared: Shared,
-        blocks: Mapping[str, Binding],
         find: Find = exact,
         *,
         is_morph: bool = False,
@@ -65,7 +62,7 @@ class StageSink:
         if any(variable.is_static for variable in program.variables):
             raise NotCompilable("a program after another one cannot have static variables")
         self.program, self.number, self.sinks, self.limits, self.shared = program, number, sinks, limits, shared
-        self.blocks, self.find, self.is_morph = blocks, find, is_morph
+        self.find, self.is_morph = find, is_morph
         (self.input,) = (param.name for param in program.params if param.mode is Mode.IN)
         self._written = 0
 
@@ -77,8 +74,8 @@ class StageSink:
         here = self.program.param_types[self.input]
         root, own = _MadeSite(site, written.type, here), self.program.structs
         made = _Made(source, root, written.structs, own, self.find, self.shared.literals)
-        bindings = {self.input: made, **self.blocks}
-        event = Event(self.program, bindings, self.sinks, self.limits, Keep.PASSED, None, self.shared, emitter)
+        bindings = {self.input: made, **self.shared.blocks}
+        event = Event(self.program, bindings, Destinations(self.sinks), self.limits, self.shared, emitter)
         event.write(is_morph=self.is_morph)
         emitter.program = before
 
@@ -88,12 +85,12 @@ class _MadeSite:
     """A site of the program before.
 
     Attributes:
-        site: None where that program has made no such thing: it reads as its default, else zero.
-        type: there; it may be another than here, in names of structures and in the width of numbers.
-        wanted: the type here.
+        site: None where that program has no such field: it reads as its default, else zero.
+        type: its type there, which may differ from the type here in names of structures and in the width of numbers.
+        wanted: its type here.
         path: the names of the fields that lead here.
         there: the condition that no null pointer led here, "" where none can.
-        extent: of characters that are a string here: how many there are.
+        extent: the number of characters, where they are a string here.
     """
 
     site: Site | None
@@ -106,7 +103,7 @@ class _MadeSite:
 
 
 class _Made:
-    """Reads what the program before has made, through that program's reader, by the names of fields."""
+    """Reads the output of the program before, through that program's reader, by the names of fields."""
 
     def __init__(
         self, reader: Reader, root: _MadeSite, structs: Structs, own: Structs, find: Find, literals: Literals
@@ -121,7 +118,7 @@ class _Made:
     def field(self, emitter: Emitter, site: _MadeSite, field: Field) -> _MadeSite:
         path = (*site.path, field.name)
         if site.site is None or not isinstance(site.type, Ref):
-            # A structure that is not there is null, and so is all of it.
+            # An absent structure is null, and so is everything in it.
             return _MadeSite(None, field.type, field.type, path)
         struct = self._structs[site.type.name]
         theirs = self._find(struct, field.name, path)
@@ -203,7 +200,7 @@ class _Made:
     # Inside
 
     def _value(self, emitter: Emitter, made: _MadeSite) -> _MadeSite:
-        """A value as the type here: pointers that are none here are followed. What can never be read is refused."""
+        """A value as the type here: follows pointers that are plain values here, and refuses types that do not fit."""
         while isinstance(made.type, Pointer) and not isinstance(made.wanted, Pointer):
             there = self._reader.present(emitter, made.site)
             made = replace(made, site=self._reader.target(emitter, made.site), type=made.type.target, there=there)
@@ -222,7 +219,7 @@ class _Made:
         return made
 
     def _check_extents(self, site: _MadeSite, made: _MadeSite, wanted: Array) -> None:
-        """Arrays counted by other fields, or of other sizes, would be read beyond their end."""
+        """Refuses arrays with other counts or sizes: reads would go beyond their end."""
         assert isinstance(site.type, Ref)
         assert isinstance(made.type, Array)
         own: list[int | str | None] = []
@@ -236,7 +233,7 @@ class _Made:
             raise ParameterError(f"{'.'.join(made.path)}: {made.type} cannot be read as {wanted}, of another extent")
 
     def _counts(self, site: _MadeSite, name: str) -> int | str | None:
-        """By what the array there is counted that is counted by `name` here: a field's name, or so many."""
+        """The extent of the array there whose extent is `name` here: the name of a field, or a number."""
         if not (isinstance(site.type, Ref) and isinstance(site.wanted, Ref)):
             return None
         for array in self._own[site.wanted.name].fields:
@@ -249,8 +246,8 @@ class _Made:
 
 
 def _as_read(theirs: Basic, wanted: Basic) -> Basic | None:
-    """The plain type of a number there that is read as another here: characters and enumerations are unsigned where
-    they are no longer such. None if it cannot be read as that."""
+    """The plain type in which a number of one type is read as another: characters and enumerations read as unsigned if
+    the other type is of another kind. None if it cannot be read."""
     number = plain(theirs)
     if number is None or STRING in (theirs, wanted) or plain(wanted) is None:
         return None

@@ -1,22 +1,22 @@
 """Static variables in generated code.
 
-They live in one block, `statics`. Numbers and strings are loaded into variables as an event begins and stored when it
-has ended well; arrays and records are used where they are, and the kernel restores the whole block after a trap. The
-texts of static strings lie in one of two blocks: an event that changed any writes all of them to the other one.
+They live in one block, `statics`. Numbers and strings are loaded into variables when an event begins and stored when it
+succeeds; arrays and records are used in place, and the kernel restores the whole block after a trap. The characters of
+static strings lie in one of two blocks: an event that changes a string writes all strings to the other block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ecode.outcome import holds_texts, static_names, stores_texts
+from ecode.outcome import holds_strings, static_names, stores_strings
 from ecode.semantics.layout import MEMORY_LAYOUT
 from ecode.typed import ValueType, Variable
 from ecode.typed_to_numba.code import Code
-from ecode.typed_to_numba.stored import InMemory, Memory, Scattered
+from ecode.typed_to_numba.stored import InMemory, MemoryBlock, Scattered
 from ecode.types import STRING, Array, Basic, Ref
 
-# The first word of `statics` says which block the texts are in.
+# The first word of `statics` says which block holds the strings.
 _SIDE = 8
 
 
@@ -25,11 +25,11 @@ class StaticsText:
 
     def __init__(self, code: Code) -> None:
         self.code = code
-        self.block = Memory("statics")
+        self.block = MemoryBlock("statics")
         self.block.size = _SIDE
         self.homes: dict[Variable, InMemory] = {}
         self.in_place = False
-        self.stores_texts = stores_texts(code.program)
+        self.stores_strings = stores_strings(code.program)
 
     def place(self, variable: Variable, is_pointed: bool) -> None:
         code = self.code
@@ -69,8 +69,8 @@ class StaticsText:
     def store(self) -> None:
         """Writes the end of an event that does not trap."""
         code = self.code
-        if self.stores_texts:
-            self._store_texts()
+        if self.stores_strings:
+            self._store_strings()
         for variable, home in self.homes.items():
             site = code.variables[variable]
             if isinstance(site, Scattered) and not variable.is_const:
@@ -80,7 +80,7 @@ class StaticsText:
                     assert isinstance(variable.type, Basic)
                     code.stored.store(code.emitter, home, (code.stored.number(code.emitter, site, variable.type),))
 
-    def _store_texts(self) -> None:
+    def _store_strings(self) -> None:
         """Copies all static strings to the block that they are not in."""
         code, emitter, stored = self.code, self.code.emitter, self.code.stored
         needed = emitter.temporary()
@@ -92,9 +92,9 @@ class StaticsText:
         self._each_text(measure)
         code.spend(f"({needed} >> 3)", 0)
         stored.charge(emitter, emitter.temp(f"({needed} + 7) & -8"), 0)
-        emitter.out_of("texts", f"{needed} > {emitter.entry('texts_size')}", needed)
+        emitter.out_of("strings", f"{needed} > {emitter.entry('strings_size')}", needed)
         side = emitter.temp("load_int64(statics)")
-        other, own, at = emitter.entry("texts_other"), emitter.entry("texts"), emitter.temporary()
+        other, own, at = emitter.entry("strings_other"), emitter.entry("strings"), emitter.temporary()
         emitter.line(f"{at} = {other} if {side} == 0 else {own}", f"store_int64(statics, 1 - {side})")
 
         def move(site: Scattered | InMemory) -> None:
@@ -108,12 +108,14 @@ class StaticsText:
     def _each_text(self, act: Callable[[Scattered | InMemory], None]) -> None:
         """Writes something for each static string."""
         for variable in self.homes:
-            self._texts(self.code.variables[variable], variable.type, act)
+            self._strings(self.code.variables[variable], variable.type, act)
 
-    def _texts(self, site: Scattered | InMemory, type_: ValueType, act: Callable[[Scattered | InMemory], None]) -> None:
+    def _strings(
+        self, site: Scattered | InMemory, type_: ValueType, act: Callable[[Scattered | InMemory], None]
+    ) -> None:
         """Writes something for every string in a value."""
         structs, emitter, stored = self.code.program.structs, self.code.emitter, self.code.stored
-        if not holds_texts(type_, structs):
+        if not holds_strings(type_, structs):
             return
         match type_:
             case Array():
@@ -123,10 +125,10 @@ class StaticsText:
                 index = emitter.name("each")
                 with emitter.block(f"for {index} in range({count}):"):
                     element = stored.element(emitter, site, type_, index)
-                    self._texts(InMemory(element.type, emitter.temp(element.address)), type_.element, act)
+                    self._strings(InMemory(element.type, emitter.temp(element.address)), type_.element, act)
             case Ref():
                 for field in structs[type_.name].fields:
-                    self._texts(stored.field(emitter, site, field), field.type, act)
+                    self._strings(stored.field(emitter, site, field), field.type, act)
             case _:
                 act(site)
 
@@ -135,5 +137,5 @@ class StaticsText:
         return [f"copy(saved, statics, {self.block.size})"] if self.in_place else []
 
     def restore(self) -> list[str]:
-        """The kernel's lines after an event that did not end well."""
+        """The kernel's lines after an event that failed."""
         return [f"copy(statics, saved, {self.block.size})"] if self.in_place else []

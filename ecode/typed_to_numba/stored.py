@@ -1,8 +1,8 @@
 """The program's own storage: Python variables of the event function where that is possible, raw memory elsewhere.
 
-A record whose address nobody takes is *scattered*: each number in it is a variable, a string two, a dynamic array the
-address and capacity of its elements; only static arrays lie in memory. Everything else lies in memory whole, laid out
-by `MEMORY_LAYOUT`. `Stored` reads and writes both, and is a `Reader`, so that outputs can be read like inputs.
+A record whose address the program never takes is *scattered*: each number in it is a variable, a string two, a dynamic
+array the address and capacity of its elements; only static arrays lie in memory. Everything else lies in memory whole,
+laid out by `MEMORY_LAYOUT`. `Stored` reads and writes both, and is a `Reader`, so that outputs can be read like inputs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ecode.typed import Structs, ValueType
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.types import FLOAT32, FLOAT64, STRING, Array, Basic, Field, Kind, Pointer, Ref
 
-# No sum or product of sizes below it wraps around; and more than an event's input is, copied.
+# No sum or product of sizes below it wraps around; and no copied input of an event is larger.
 _MOST_BYTES = 1 << 40
 _MOST_INPUT_BYTES = 1 << 28
 
@@ -45,7 +45,7 @@ class InMemory:
 StoredSite: TypeAlias = Scattered | InMemory
 
 
-class Memory:
+class MemoryBlock:
     """The fixed block of memory of an event ("frame"), handed out as the text is generated."""
 
     def __init__(self, name: str) -> None:
@@ -59,7 +59,7 @@ class Memory:
 
 
 def plus(address: str, offset: int | str) -> str:
-    """`address + offset`; no sum where the offset is 0."""
+    """`address + offset`; just the address if the offset is 0."""
     return address if offset in (0, "0") else f"{address} + {offset}"
 
 
@@ -89,7 +89,7 @@ def zero_of(type_: ValueType) -> str:
 
 
 def cast(number: Basic | None, text: str) -> str:
-    """A text as what a variable of a number type holds: narrow signed integers have narrow variables."""
+    """A text as the value of a variable of a number type: narrow signed integers have narrow variables."""
     if number is not None and number.kind is Kind.INTEGER and number.size < 8:
         return text if text.startswith(f"as_{number}(") else f"as_{number}({text})"
     return text
@@ -98,7 +98,7 @@ def cast(number: Basic | None, text: str) -> str:
 class Stored:
     """Reads and writes the program's own storage."""
 
-    def __init__(self, structs: Structs, frame: Memory, output_bytes: int) -> None:
+    def __init__(self, structs: Structs, frame: MemoryBlock, output_bytes: int) -> None:
         self.structs, self.frame, self.output_bytes = structs, frame, output_bytes
 
     # Making room
@@ -237,7 +237,7 @@ class Stored:
     def allocate(self, emitter: Emitter, count: str, size: int, at: int, *, is_limited: bool) -> str:
         """The address of new memory for `count` things of `size` bytes each, not zeroed, for this event.
 
-        The count may be any number but a negative one: it is compared before it is multiplied.
+        The count may be any number that is not negative: it is compared before it is multiplied.
         """
         count = emitter.temp(count)
         limit = self._limit(is_limited)
@@ -266,7 +266,7 @@ class Stored:
 
 
 def total(emitter: Emitter, extents: list[str], limit: int, at: int) -> str:
-    """The product of extents, none of which may be negative, and which may not be more than `limit`."""
+    """The product of extents, none of which may be negative, and which may not exceed `limit`."""
     count = "1"
     for extent in extents:
         extent = emitter.temp(extent)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ecode.columns import batch as batches_of_programs
+from ecode.columns import run as runs_of_programs
 from ecode.types import FLOAT64, INT32, INT64, STRING, Array, Field, Notes, Record, record
 from morph import Policy, Transform
 from pbio_spark.columns.files.read import CORRUPT_TYPE, METADATA_TYPE, Part, Wanted, read_batches
@@ -235,7 +235,7 @@ def test_programs_that_keep_state_or_are_wrong_are_refused() -> None:
 
 
 def test_records_that_become_much_larger_come_in_smaller_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches_of_programs, "_MOST_BYTES", 1 << 16)
+    monkeypatch.setattr(runs_of_programs, "_MOST_BYTES", 1 << 16)
     old_type = record("Msg", [Field("n", INT32), Field("v", Array(FLOAT64, ("n",)))])
     old, new_type = record_to_format(old_type), record("Msg", [Field("k", INT32)])
     new = evolve(old, record_to_format(new_type), "{ old.n = new.k; if (new.k) old.v[new.k - 1] = new.k; }")

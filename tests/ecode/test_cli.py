@@ -51,7 +51,7 @@ def test_check(files: list[str]) -> None:
         "5:20: warning: 'k' may be read before it is written; it is 0 then",
         "no mistakes",
     ]
-    with pytest.raises(CompileError, match="there is no 'input'"):
+    with pytest.raises(CompileError, match="unknown name 'input'"):
         output("check", files[0])
 
 

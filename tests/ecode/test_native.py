@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecode.native import Kernel, Table, Text, cache, compile_kernel
+from ecode.native import Kernel, Lines, Table, cache, compile_kernel
 from ecode.native import compile as compiler
 from ecode.native.compile import is_compiled
 
@@ -100,7 +100,7 @@ def test_traceback_shows_generated_text(private_cache: Path) -> None:
 
 
 def test_text() -> None:
-    text = Text()
+    text = Lines()
     with text.block("if a:"):
         text.line("b", "c")
     text.line("d")

@@ -111,7 +111,7 @@ def test_mistakes_are_said_once_and_in_words_of_the_program() -> None:
     with pytest.raises(ecode.CompileError) as caught:
         ecode.compile("{ int x = x; return x; }")
     assert len(caught.value.diagnostics) == 1
-    with pytest.raises(ecode.CompileError, match="there is no switch"):
+    with pytest.raises(ecode.CompileError, match="E-code has no switch"):
         ecode.compile("{ switch (1) { case 1: return 2; } return 1; }")
     with pytest.raises(ecode.ParameterError, match="has no 'params'"):
         described({})

@@ -62,7 +62,7 @@ def call(code: Code, node: Call) -> Parts:
 
 def _log(code: Code, function: Function, call: Call, arguments: list[Parts]) -> None:
     """Appends the call to the log: the event, the function, the number of arguments, then for each its kind and eight
-    bytes; those of a string are its length, and its bytes follow, padded. `columns.log` reads it."""
+    bytes. A string has its length there, and its bytes follow, padded. `columns.log` reads it."""
     emitter, nodes = code.emitter, call.arguments
     log, size = emitter.entry("log"), emitter.entry("log_size")
     number = code.program.functions.index(function)
@@ -93,14 +93,14 @@ def _log(code: Code, function: Function, call: Call, arguments: list[Parts]) -> 
         offset = f"{offset} + 16"
 
 
-def _attributes(code: Code, name: str, texts: list[str], at: int) -> Parts:
+def _attributes(code: Code, name: str, parts: list[str], at: int) -> Parts:
     emitter, stored = code.emitter, code.stored
-    texts = [emitter.temp(text) for text in texts]
+    parts = [emitter.temp(text) for text in parts]
     if name == "create_attr_list":
         handle = stored.allocate(emitter, "1", LIST_BYTES, at, is_limited=True)
         emitter.line(f"zero({handle}, {LIST_BYTES})")
         return (handle,)
-    handle, *rest = texts
+    handle, *rest = parts
     emitter.trap(f"{handle} == 0", TrapKind.INDEX_OUT_OF_RANGE, at)
     if name == "free_attr_list":
         emitter.line(f"zero({handle}, {LIST_BYTES})")

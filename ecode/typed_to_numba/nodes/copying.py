@@ -20,8 +20,8 @@ def copy_value(
     """Writes the lines that copy a value, all of it.
 
     Args:
-        is_input: the source is a parameter that moves into storage as the event begins: its memory is not charged, its
-            strings are copied too and end with a NUL, and what its pointers point to is copied.
+        is_input: the source is a parameter that moves into storage as the event begins: its memory is not charged, and
+            its strings (with a NUL) and the targets of its pointers are copied too.
     """
     _Copy(code, reader, at, is_input).value(source, type_, to, 0)
 

@@ -1,4 +1,4 @@
-"""Expressions as text. What cannot be one Python expression (an assignment inside, a check) becomes lines before it."""
+"""Expressions as text. Parts that cannot be Python expressions (an assignment, a check) become lines before them."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ from ecode.typed_to_numba.nodes.places import address, located, number
 from ecode.typed_to_numba.stored import InMemory, Scattered
 from ecode.types import STRING, Basic, Pointer
 
-# Longer texts are cut into lines, so that Python's parser takes them and people can read them.
+# Longer expressions are cut into lines, so that Python's parser takes them and people can read them.
 _LONGEST = 160
 
 
 def value(code: Code, node: Expression) -> Parts:
-    """The text (or texts) of an expression's value."""
+    """The text of an expression's value; several for strings and pointers."""
     parts = _value(code, node)
     return tuple(code.emitter.temp(text) if len(text) > _LONGEST else text for text in parts)
 
@@ -117,7 +117,7 @@ def _value(code: Code, node: Expression) -> Parts:
 
 
 def evaluate(code: Code, node: Expression) -> None:
-    """An expression whose value nobody wants."""
+    """An expression whose value is not used."""
     match node:
         case Assign():
             assign(code, node, is_wanted=False)
@@ -160,7 +160,7 @@ def _constant(code: Code, node: Constant) -> Parts:
 
 
 def _width(type_: ValueType | None) -> int:
-    """How many texts a value has."""
+    """The number of parts of a value."""
     return 3 if isinstance(type_, Pointer) else 2 if type_ == STRING else 1
 
 
@@ -259,7 +259,7 @@ def _present(code: Code, place: Place) -> str:
         return _present(code, place.array) if isinstance(place, Element) else "True"
     outer = _present(code, place.record)
     if code.is_stored(located(code, place)[0]):
-        raise NotCompilable("'present' about a parameter that the program keeps pointers into")
+        raise NotCompilable("cannot compile 'present' for a parameter into which the program keeps pointers")
     reader, site = located(code, place)
     here = reader.present(code.emitter, site)
     return here if outer == "True" else f"{outer} and {here}"

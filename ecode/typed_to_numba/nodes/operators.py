@@ -20,7 +20,7 @@ def arithmetic(code: Code, op: str, left: str, right: str, type_: Basic, at: int
 
 
 def moved(code: Code, pointer: Parts, offset: str, type_: Pointer, at: int) -> Parts:
-    """A pointer further on: inside its object, or just past its end."""
+    """A pointer moved by an offset: inside its object, or just past its end."""
     emitter = code.emitter
     size = MEMORY_LAYOUT.size(type_.target, code.program.structs)
     start, low, high = (emitter.temp(part) for part in pointer)

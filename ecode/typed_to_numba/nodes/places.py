@@ -1,4 +1,4 @@
-"""Places: by what they are read, where they are, and the checks on the way there."""
+"""Places: what reads them, where they are, and the checks on the way there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ecode.types import Array, Basic
 
 
 def located(code: Code, place: Place) -> tuple[Reader, Site]:
-    """Writes what it takes to get to a place."""
+    """Writes the lines that lead to a place, and gives its reader and site."""
     match place:
         case Local():
             return code.stored, code.variables[place.variable]
@@ -63,7 +63,7 @@ class ArrayAt:
     record: Site
 
     def extents(self, code: Code) -> list[str]:
-        """The extents as they are when this is called."""
+        """The current extents."""
         return [str(dim) if isinstance(dim, int) else self._size(code, dim) for dim in self.type.dims]
 
     def _size(self, code: Code, name: str) -> str:
@@ -103,10 +103,10 @@ def element(code: Code, place: Element) -> tuple[ArrayAt, str, str]:
         indices.insert(0, base)
         base = base.array
     array = array_at(code, base)
-    texts = in_order(code, *(partial(value, code, one.index) for one in indices))
+    parts = in_order(code, *(partial(value, code, one.index) for one in indices))
     dims = array.extents(code)
     flat, name = "", place_text(base)
-    for (text,), one, dim in zip(texts, indices, dims, strict=False):
+    for (text,), one, dim in zip(parts, indices, dims, strict=False):
         index = emitter.named(text)
         code.check_index(one.index, index, dim, one.at, name)
         flat = f"({flat}) * {dim} + {index}" if flat else index

@@ -25,7 +25,7 @@ from ecode.typed_to_numba.nodes.expressions import condition, evaluate, single, 
 from ecode.typed_to_numba.stored import Scattered
 from ecode.types import Basic
 
-# CPython compiles twenty loops inside each other; the kernel around the event takes one.
+# CPython compiles twenty nested loops; the loop over events is one of them.
 _MOST_LOOPS = 18
 
 
@@ -99,7 +99,7 @@ def _needs_lines(code: Code, test: Expression) -> bool:
 def _loop(code: Code, node: Loop) -> None:
     emitter = code.emitter
     if len(code.loops) >= _MOST_LOOPS:
-        raise NotCompilable(f"more than {_MOST_LOOPS} loops inside each other")
+        raise NotCompilable(f"loops are nested more than {_MOST_LOOPS} levels deep")
     known = _range(code, node)
     if node.counted is not None and node.is_charged_before:
         _charge(code, node.counted, node.work, node.at)
@@ -134,8 +134,8 @@ def _loop(code: Code, node: Loop) -> None:
 
 
 def _step(code: Code, node: Loop, step: Expression) -> None:
-    """The step of a loop. That of a counted one needs no narrowing where it cannot leave its type: LLVM then knows what
-    the loop does to addresses."""
+    """The step of a loop. A counted loop that cannot leave its type needs no narrowing: LLVM then knows how the loop
+    moves addresses."""
     if node.counted is None or _may_wrap(node, node.counted):
         evaluate(code, step)
         return
@@ -146,8 +146,8 @@ def _step(code: Code, node: Loop, step: Expression) -> None:
 
 
 def _may_wrap(node: Loop, counted: Counted) -> bool:
-    """Whether the variable of a counted loop may pass the end of its type. One that is charged before it begins has
-    been checked then; one that may leave early goes on as far as its condition lets it."""
+    """Whether the variable of a counted loop may pass the end of its type. A loop that is
+    charged before it begins is checked then; a loop that may leave early goes as far as its condition allows."""
     if node.is_charged_before:
         return False
     assert isinstance(counted.variable.type, Basic)
@@ -173,7 +173,7 @@ def _range(code: Code, node: Loop) -> Range | None:
 
 
 def _charge(code: Code, counted: Counted, work: int, at: int) -> None:
-    """Charges all rounds of a counted loop; one that would run past the variable's range never ends."""
+    """Charges all rounds of a counted loop; a loop that would run past the range of its variable exceeds any budget."""
     emitter = code.emitter
     site = code.variables[counted.variable]
     assert isinstance(site, Scattered)

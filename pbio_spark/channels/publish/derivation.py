@@ -107,7 +107,7 @@ class Deriver:
                 program = programs[what] = ecode.compile(source, [*params, *more])
             except ecode.EcodeError as error:
                 reason = f"the {what} does not compile: {error.summary}"
-                is_lacking = not derivation.parameters and "there is no 'param'" in str(error)
+                is_lacking = not derivation.parameters and "unknown name 'param'" in str(error)
                 hint = "give parameters={...} to derive_channel" if is_lacking else error.hint or None
                 raise PbioError("PBIO_BAD_PROGRAM", reason, hint=hint) from error
             if program.statics:

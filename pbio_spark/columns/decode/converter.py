@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ecode.native import Kernel, Table, compile_kernel
 from ecode.native.compile import is_compiled
-from ecode.native.table import Entry
+from ecode.native.table import TableEntry
 from ecode.types import Default
 from pbio_spark.columns.decode.assemble import assemble
 from pbio_spark.columns.decode.generate import EXPANDS, HEADER, KernelText, level_to_texts, stored_size
@@ -286,7 +286,7 @@ def _allocate(node: Filled, count: int, capacity: int) -> Output:
     return output
 
 
-def _entry(entry: tuple[int, str] | int, filled: Mapping[int, Output], capacities: Mapping[int, int]) -> Entry:
+def _entry(entry: tuple[int, str] | int, filled: Mapping[int, Output], capacities: Mapping[int, int]) -> TableEntry:
     if isinstance(entry, int):
         return entry
     number, name = entry

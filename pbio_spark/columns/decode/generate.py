@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import singledispatchmethod
 
-from ecode.native import Text as Lines
+from ecode.native import Lines
 from pbio_spark.columns.decode.plan import Chars, Deref, Filled, Items, Level, Load, Scalar, Text, is_contiguous
 from pbio_spark.wire import EXPANSION_LIMIT, EXPANSION_ROOM, VALUE_COST
 

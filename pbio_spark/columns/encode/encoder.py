@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ecode.native import Kernel, Table, compile_kernel
-from ecode.native.table import Entry
+from ecode.native.table import TableEntry
 from ecode.suggest import did_you_mean
 from pbio_spark.columns.encode.generate import encode_plan_to_text
 from pbio_spark.columns.encode.null_value import NullValue, plain_path
@@ -103,7 +103,7 @@ class Encoder:
         out = pa.allocate_buffer(room)
         offsets = np.zeros(batch.num_rows + 1, np.int64)
         constants = np.frombuffer(self.constants, np.uint8)
-        header: list[Entry] = [out, out.address + room - 8, offsets[1:], constants, 0, 0, 0]
+        header: list[TableEntry] = [out, out.address + room - 8, offsets[1:], constants, 0, 0, 0]
         table = Table([*header, *(entry for part in parts for entry in part.entries())])
         row = self.kernel(batch.num_rows, table)
         if row:

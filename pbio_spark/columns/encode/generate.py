@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import singledispatchmethod
 
-from ecode.native import Text as Lines
+from ecode.native import Lines
 from pbio_spark.columns.decode.plan import Load, order_of
 from pbio_spark.columns.encode.plan import (
     Chars,

@@ -11,7 +11,7 @@ from enum import IntEnum
 
 import pyarrow as pa
 
-from ecode.native import Text as Lines
+from ecode.native import Lines
 from pbio_spark.columns.decode.plan import Load
 from pbio_spark.columns.encode.plan import Extent, offset_size
 

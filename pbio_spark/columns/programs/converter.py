@@ -16,9 +16,8 @@ import pyarrow as pa
 
 import ecode
 from ecode import Mode, Param, TrapKind
-from ecode.columns import Column
-from ecode.columns.batch import BatchProgram, BatchResult
-from ecode.native.table import Entry
+from ecode.columns import BatchProgram, BatchResult, Column, OutputMemory
+from ecode.native.table import TableEntry
 from ecode.types import FLOAT64, Default, Field, Record, Struct
 from pbio_spark.columns.decode.converter import Converter, Decoded, format_to_converter
 from pbio_spark.columns.decode.planner import find_field
@@ -125,20 +124,18 @@ class Programs:
     def run(
         self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], room: dict[str, int], most_bytes: int
     ) -> BatchResult:
-        """Run over records that lie in memory, or the first of them: see `room` and `most_bytes` of `BatchProgram.run`.
+        """Run over records that lie in memory, or the first of them: see `ecode.columns.OutputMemory`.
 
         Raises OverflowError if that makes more than one batch should hold.
         """
         texts = {name: np.frombuffer(text, np.uint8) for name, text in self.texts.items()}
-        memory: dict[str, Entry] = {"starts": starts, "ends": ends, **texts}
+        memory: dict[str, TableEntry] = {"starts": starts, "ends": ends, **texts}
         try:
             return self.program.run(
                 self._inputs,
                 len(starts),
                 memory=memory,
-                room=room,
-                allocate=pa.allocate_buffer,
-                most_bytes=most_bytes,
+                outputs=OutputMemory(room, pa.allocate_buffer, most_bytes),
             )
         except ecode.ParameterError as error:
             raise OverflowError(str(error)) from error

@@ -1,0 +1,278 @@
+"""One run of a compiled program over a batch: the memory that its kernel works in, and what comes out."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from ecode.columns.column import TARGET, Buffer, Column, set_lengths
+from ecode.columns.inputs import input_buffers
+from ecode.columns.sink import OutputBuffer
+from ecode.columns.state import pack, read_log, text_bytes, unpack
+from ecode.errors import ParameterError, Trap, index_detail, trap_at
+from ecode.native import Table
+from ecode.native.table import TableEntry, address_of
+from ecode.outcome import Statics
+from ecode.typed import ValueType
+
+if TYPE_CHECKING:
+    from ecode.columns.batch import BatchProgram
+
+RETURNED = "returned"
+"""The name of the columns of results."""
+
+_FIRST_HEAP, _FIRST_TEXTS, _FIRST_LOG, _FIRST_PLACES = 1 << 16, 1 << 8, 1 << 12, 16
+_MOST_PLACES = 2**31 - 1
+_MOST_BYTES = 1 << 29
+"""What the elements of a column may take in a batch of more than one event."""
+
+Allocate: TypeAlias = "Callable[[int], Any]"
+"""Makes so many bytes of memory, with the buffer protocol."""
+
+
+def _own_memory(size: int) -> Buffer:
+    return np.empty(size, np.uint8)
+
+
+@dataclass(slots=True)
+class OutputMemory:
+    """Where the outputs of batches go.
+
+    Attributes:
+        room: what earlier batches needed, so that the next one need not grow; a run updates it in place.
+        allocate: makes the memory, whose content does not matter. Where batches come and go, memory that has been in
+            use is faster than new memory.
+        most_bytes: what the outputs of a batch may take. The run ends before the event that would make them larger,
+            unless it is the first one; `passed` says how many events there were.
+    """
+
+    room: dict[str, int] = field(default_factory=dict)
+    allocate: Allocate = _own_memory
+    most_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """The result of a batch.
+
+    Attributes:
+        passed: uint8, 1 for each event that the program passed on.
+        traps: for each event that trapped its number and the trap.
+        outputs: for each output parameter the columns of the fields that the program ever writes, one row for each
+            event that passed (with `Keep.ALL`: that did not trap), in order.
+        returned: with `Keep.ALL` the column of the program's results.
+        log: event, function and arguments of logged calls, in order.
+    """
+
+    passed: Buffer
+    traps: tuple[tuple[int, Trap], ...]
+    outputs: dict[str, Column]
+    returned: Column | None
+    log: tuple[tuple[int, str, tuple[Any, ...]], ...]
+
+    def first(self, count: int) -> BatchResult:
+        """The result of the first `count` events, without their outputs."""
+        return replace(
+            self, passed=self.passed[:count], traps=tuple(t for t in self.traps if t[0] < count), outputs={}, log=()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The buffers and capacities of one output parameter."""
+
+    name: str
+    type: ValueType | None
+    buffers: Mapping[str, OutputBuffer]
+    capacities: tuple[str, ...]
+
+
+class Run:
+    """One batch: the memory of a kernel, which grows until the batch fits."""
+
+    def __init__(
+        self,
+        program: BatchProgram,
+        inputs: Mapping[str, Column],
+        count: int,
+        statics: Statics,
+        budget: int | None,
+        memory: Mapping[str, TableEntry],
+        outputs: OutputMemory,
+    ) -> None:
+        self.program, self.count, self.statics = program, count, statics
+        self.room, self.allocate = outputs.room, outputs.allocate
+        self.most_bytes = None if outputs.most_bytes is None else min(outputs.most_bytes, _MOST_BYTES)
+        event = program.event
+        if self.most_bytes is not None:
+            self.count = count = max(1, min(count, self.most_bytes // max(self._bytes("", 1), 1))) if count else 0
+        self.places = {c: self.room.get(c, _FIRST_PLACES) for output in program.outputs for c in output.capacities}
+        taken = sum(self._bytes(level, places) for level, places in self.places.items())
+        if self.most_bytes is not None and taken > self.most_bytes:
+            # One large event needed this much, or levels filled up at different times.
+            self.places = {c: max(p * self.most_bytes // taken, _FIRST_PLACES) for c, p in self.places.items()}
+        self.memory: dict[str, Any] = {
+            "progress": np.zeros(3, np.int64),
+            "passed": np.empty(count, np.uint8),
+            "traps": np.zeros(count if event.sites else 0, np.int32),
+            "trap_values": np.empty(2 * count if "trap_values" in event.entries else 0, np.int64),
+            "wanted": np.zeros(1, np.int64),
+            "frame": np.zeros(event.frame_bytes // 8 + 1, np.int64),
+            "literals": np.frombuffer(event.literals + b"\0", np.uint8),
+            "heap": np.empty(self.room.get("heap", _FIRST_HEAP), np.uint8),
+            "log": np.empty(_FIRST_LOG, np.uint8),
+            "log_used_at": np.zeros(1, np.int64),
+            "statics": np.zeros(event.statics_bytes // 8 + 1, np.int64),
+            "saved": np.zeros(event.statics_bytes // 8 + 1, np.int64),
+            "budget_given": program.limits.budget if budget is None else budget,
+        }
+        self.memory |= memory
+        self.memory |= input_buffers(program.sources, inputs, program.types, program.structs, count, program.blocks)
+        self._pack_statics(statics)
+        for output in program.outputs:
+            for name, buffer in output.buffers.items():
+                self.memory[name] = self._new(buffer)
+
+    def run(self) -> BatchResult:
+        program = self.program
+        names = {number: name for name, number in program.event.growable.items()}
+        while True:
+            self._measure()
+            status = program.kernel(self.count, Table(self.memory[name] for name in program.event.entries))
+            if status == 0:
+                break
+            if self._is_full(names[status], int(self.memory["wanted"][0])):
+                self.count = int(self.memory["progress"][0])
+                break
+            self._grow(names[status], int(self.memory["wanted"][0]))
+        self.statics.update(self._unpacked_statics())
+        rows = int(self.memory["progress"][1])
+        columns = {output.name: self._columns(output, rows) for output in program.outputs}
+        self.room["heap"] = len(self.memory["heap"])
+        log = self.memory["log"][: int(self.memory["log_used_at"][0])].tobytes()
+        returned = columns.pop(RETURNED, None)
+        return BatchResult(
+            self.memory["passed"][: self.count],
+            self._traps(),
+            columns,
+            returned,
+            tuple(read_log(log, program.event.functions)),
+        )
+
+    def _measure(self) -> None:
+        """The sizes of what can grow."""
+        self.memory |= {f"{name}_size": len(self.memory[name]) for name in ("heap", "log", "strings")}
+        self.memory |= self.places
+
+    def _size(self, buffer: OutputBuffer) -> int:
+        places = self.places[buffer.level] if buffer.level else self.count
+        return places * buffer.per_place + (1 if buffer.opens else 0)
+
+    def _new(self, buffer: OutputBuffer) -> Buffer:
+        size, dtype = self._size(buffer), np.dtype(buffer.dtype)
+        if TARGET in buffer.path:
+            return np.zeros(size, dtype)  # nothing is written for the target of a null pointer
+        made = np.frombuffer(self.allocate(size * dtype.itemsize + 1), dtype, size)
+        if buffer.opens:
+            made[0] = 0
+        return made
+
+    def _grow(self, name: str, wanted: int) -> None:
+        if name in self.places:
+            room = 2 * self.places[name]
+            if self.most_bytes is not None:
+                room = min(room, self.most_bytes * self.places[name] // max(self._bytes(name, self.places[name]), 1))
+            size = min(max(wanted, room), _MOST_PLACES)
+            if wanted > _MOST_PLACES or (self.count > 1 and self._bytes(name, wanted) > _MOST_BYTES):
+                raise ParameterError(f"{name}: the batch produces more than a column can hold", "run smaller batches")
+            self.places[name] = size
+            for output in self.program.outputs:
+                for entry, buffer in output.buffers.items():
+                    if buffer.level == name:
+                        grown = self._new(buffer)
+                        grown[: len(self.memory[entry])] = self.memory[entry]
+                        self.memory[entry] = grown
+        elif name == "strings":
+            self._move_strings(max(wanted, 2 * len(self.memory["strings"])))
+        else:
+            grown = np.empty(max(wanted, 2 * len(self.memory[name])), np.uint8)
+            grown[: len(self.memory[name])] = self.memory[name]
+            self.memory[name] = grown
+
+    def _is_full(self, name: str, wanted: int) -> bool:
+        """Whether the batch ends here, before an event that needs more memory."""
+        if self.most_bytes is None or name not in self.places or not self.memory["progress"][0]:
+            return False
+        others = sum(self._bytes(level, places) for level, places in self.places.items() if level != name)
+        return self._bytes("", self.count) + others + self._bytes(name, wanted) > self.most_bytes
+
+    def _bytes(self, level: str, places: int) -> int:
+        """The bytes that all buffers of a level take for so many places."""
+        buffers = (buffer for output in self.program.outputs for buffer in output.buffers.values())
+        return sum(
+            places * buffer.per_place * np.dtype(buffer.dtype).itemsize for buffer in buffers if buffer.level == level
+        )
+
+    # Statics
+
+    def _pack_statics(self, statics: Statics, size: int = _FIRST_TEXTS) -> None:
+        event, structs = self.program.event, self.program.structs
+        size = max(size, sum(map(text_bytes, statics.values())))
+        self.memory |= {"strings": np.zeros(size, np.uint8), "strings_other": np.zeros(size, np.uint8)}
+        strings, base = bytearray(), address_of(self.memory["strings"])
+
+        def keep(text: bytes) -> int:
+            strings.extend(text + b"\0")
+            return base + len(strings) - len(text) - 1
+
+        self.memory["statics"][:] = 0
+        block = memoryview(self.memory["statics"]).cast("B")
+        for name, type_, offset in event.statics:
+            pack(statics[name], type_, structs, block, offset, keep)
+        self.memory["strings"][: len(strings)] = np.frombuffer(bytes(strings), np.uint8)
+
+    def _move_strings(self, size: int) -> None:
+        """Makes larger blocks for static strings: reads the state and writes it again."""
+        self._pack_statics(self._unpacked_statics(), size)
+
+    def _unpacked_statics(self) -> Statics:
+        block, structs = memoryview(self.memory["statics"]).cast("B"), self.program.structs
+        return {n: unpack(type_, structs, block, at, ctypes.string_at) for n, type_, at in self.program.event.statics}
+
+    # Results
+
+    def _columns(self, output: Output, rows: int) -> Column:
+        """The columns of an output, cut to what was written."""
+        top = Column(rows)
+        counts = {"": rows}
+        # From the outside in, offsets first: the last offset is the length of what they point into.
+        for name, buffer in sorted(output.buffers.items(), key=lambda b: (len(b[1].path), not b[1].opens)):
+            column = top
+            for step in buffer.path:
+                column = column.children.setdefault(step, Column(0))
+            data = self.memory[name][: counts[buffer.level] * buffer.per_place + (1 if buffer.opens else 0)]
+            setattr(column, buffer.part, data)
+            if buffer.opens:
+                used = counts[buffer.opens] = int(data[-1])
+                # A little more, because batches are alike but not equal.
+                room = min(used + used // 8, _MOST_PLACES)
+                self.room[buffer.opens] = max(self.room.get(buffer.opens, _FIRST_PLACES), room)
+        set_lengths(top, output.type, self.program.structs, rows)
+        return top
+
+    def _traps(self) -> tuple[tuple[int, Trap], ...]:
+        if not self.memory["progress"][2]:
+            return ()
+        found = []
+        for event in np.flatnonzero(self.memory["traps"][: self.count]).tolist():
+            site = self.program.event.sites[int(self.memory["traps"][event]) - 1]
+            detail = ""
+            if site.array:
+                detail = index_detail(site.array, *self.memory["trap_values"][2 * event : 2 * event + 2].tolist())
+            text = self.program.program_texts[site.program]
+            found.append((event, trap_at(text, site.at, site.kind, site.program, site.reason, detail)))
+        return tuple(found)

@@ -1,0 +1,96 @@
+"""The names of numba that are not public: each is used in one function here, and nowhere else.
+
+A release of numba may change them without notice. So `pyproject.toml` allows no release that this module has not run
+with, and `tests/ecode/test_internals.py` shows that each function does what kernels need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+
+def symbol(compiled: Any) -> str:
+    """The name under which the machine code of a compiled function has its entry."""
+    name: str = compiled.fndesc.llvm_func_name
+    return name
+
+
+def object_file(compiled: Any) -> bytes:
+    """The object file that holds the machine code of a compiled function."""
+    code: bytes = compiled.library._get_compiled_object()
+    return code
+
+
+def compiler_warning() -> type[Warning]:
+    """The class of all warnings that numba gives while it compiles."""
+    from numba.core.errors import NumbaWarning
+
+    warning: type[Warning] = NumbaWarning
+    return warning
+
+
+def copy_bytes(builder: Any, to: Any, from_: Any, count: Any) -> None:
+    """Emits a copy of so many bytes between pointers."""
+    from numba.core import cgutils
+
+    cgutils.raw_memcpy(builder, to, from_, count, 1)
+
+
+def zero_bytes(builder: Any, to: Any, count: Any) -> None:
+    """Emits so many zero bytes at a pointer."""
+    from numba.core import cgutils
+
+    cgutils.memset(builder, to, count, 0)
+
+
+def kernel_dispatcher(rewrite: Callable[[str], str]) -> Callable[..., Any]:
+    """A dispatcher like that of `numba.njit`, for a target of its own: `dispatcher(function, targetoptions=...)`.
+
+    Args:
+        rewrite: the text of each LLVM module to the text that LLVM gets.
+    """
+    import llvmlite.binding as llvm
+    from numba.core import cgutils
+    from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+    from numba.core.cpu import CPUContext
+    from numba.core.dispatcher import Dispatcher
+    from numba.core.registry import CPUTarget, cpu_target
+    from numba.core.runtime import rtsys
+
+    class Library(JITCodeLibrary):  # type: ignore[misc]
+        def add_ir_module(self, ir_module: Any) -> None:
+            """Like numba's own method; every text that LLVM gets for a kernel passes through here."""
+            self._raise_if_finalized()
+            module = llvm.parse_assembly(rewrite(cgutils.normalize_ir_text(str(ir_module))))
+            module.name = ir_module.name
+            module.verify()
+            self.add_llvm_module(module)
+
+        def add_linking_library(self, library: Any) -> None:
+            assert isinstance(library, Library), f"{library.name} is not compiled with wrapping arithmetic"
+            super().add_linking_library(library)
+
+    class Codegen(JITCPUCodegen):  # type: ignore[misc]
+        _library_class = Library
+
+    class Context(CPUContext):  # type: ignore[misc]
+        def init(self) -> None:
+            super().init()
+            self._internal_codegen = Codegen("ecode.native")
+
+        def post_lowering(self, mod: Any, library: Any) -> None:
+            """Nothing: kernels allocate nothing, so numba's runtime stays out of them."""
+
+    class Target(CPUTarget):  # type: ignore[misc]
+        @cached_property
+        def target_context(self) -> Any:
+            return Context(self.typing_context, self._target_name)
+
+    class Kernels(Dispatcher):
+        targetdescr = Target("cpu")
+
+    # numba's runtime is compiled with the first context that is refreshed: that must not be the one of kernels.
+    rtsys.initialize(cpu_target.target_context)
+    return Kernels

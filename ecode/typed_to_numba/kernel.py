@@ -1,0 +1,120 @@
+"""The text of one event as a kernel: the loop over events, and what a host needs to call it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ecode.outcome import Keep
+from ecode.typed import ValueType
+from ecode.typed_to_numba.emitter import DROPPED, FIRST_TRAP, TrapSite
+from ecode.typed_to_numba.prelude import helpers
+
+if TYPE_CHECKING:
+    from ecode.typed_to_numba.event import Event
+
+# The int64 words of `progress`: the next event, the next row, how many events trapped.
+PROGRESS = ("event", "row", "trapped")
+
+
+@dataclass(frozen=True, slots=True)
+class EventKernel:
+    """The text of a kernel, and what a host needs to call it. A plain value: it pickles.
+
+    Attributes:
+        source: defines `kernel(count, table)`.
+        entries: what the table holds, in order; entry 0 is `progress`.
+        growable: names of memory blocks by their (negative) answer.
+        sites: where events can trap; `traps` holds their numbers plus one.
+        literals: the bytes of string literals.
+        frame_bytes: the size of the memory block `frame`.
+        statics: name, type and offset of each static variable in the block `statics`, and the block's size.
+        functions: the names of the functions, by their number in the log.
+    """
+
+    source: str
+    entries: tuple[str, ...]
+    growable: Mapping[str, int]
+    sites: tuple[TrapSite, ...]
+    literals: bytes
+    frame_bytes: int
+    statics: tuple[tuple[str, ValueType, int], ...]
+    statics_bytes: int
+    functions: tuple[str, ...]
+
+
+def assembled(event: Event) -> EventKernel:
+    """The kernel: the text of an event, and the loop around it."""
+    emitter = event.emitter
+    body = emitter.text()
+    start = []
+    if "heap_used" in body:
+        start.append("    heap_used = 0")
+    if "bytes_left" in body:
+        start.append(f"    bytes_left = {event.limits.output_bytes}")
+    if "budget" in body:
+        start.append(f"    budget = {emitter.entry('budget_given')}")
+    if "log_used" in body:
+        start.append(f"    log_used = load_int64({emitter.entry('log_used_at')})")
+    if "frame" in body:
+        emitter.entry("frame")
+    passed = list(emitter.entries)
+    kernel = _lines(event, passed)
+    one_event = [f"def one_event({', '.join(['event', 'row', *passed])}):", *start, body]
+    text = "\n".join([*one_event, "", "", *kernel, ""])
+    source = helpers(text) + "@inline\n" + text
+    entries = ("progress", *_entries(event), *passed)
+    return EventKernel(
+        source,
+        entries,
+        dict(emitter.growable),
+        tuple(emitter.sites),
+        bytes(event.code.literals.data),
+        event.frame.size,
+        event.statics.layout(),
+        event.statics.block.size,
+        tuple(function.name for function in event.program.functions),
+    )
+
+
+def _entries(event: Event) -> list[str]:
+    entries = ["passed"]
+    if event.emitter.sites:
+        entries.append("traps")
+    entries += [name for name in event.statics.entries if name not in event.emitter.entries]
+    return entries
+
+
+def _lines(event: Event, passed: Sequence[str]) -> list[str]:
+    entries = ["progress", *_entries(event), *passed]
+    lines = ["def kernel(count, table):"]
+    lines += [f"    {name} = load_int64(table + {8 * i})" for i, name in enumerate(entries)]
+    lines += [f"    {word} = load_int64(progress + {8 * i})" for i, word in enumerate(PROGRESS)]
+    lines += ["    while event < count:"]
+    lines += [f"        {line}" for line in event.statics.save()]
+    lines += [f"        status = one_event({', '.join(['event', 'row', *passed])})"]
+    progress = [f"store_int64(progress + {8 * i}, {word})" for i, word in enumerate(PROGRESS)]
+    if event.emitter.growable:
+        lines += ["        if status < 0:"]
+        lines += [f"            {line}" for line in (*event.statics.restore(), *progress, "return status")]
+    if event.emitter.sites:
+        lines += [f"        if status >= {FIRST_TRAP}:"]
+        lines += [f"            {line}" for line in event.statics.restore()]
+        lines += [
+            f"            store_int32(traps + 4 * event, status - {FIRST_TRAP - 1})",
+            "            trapped += 1",
+            f"            store_uint8(passed + event, {DROPPED})",
+            "        else:",
+            "            store_uint8(passed + event, status)",
+        ]
+        row_indent = "            "
+    else:
+        lines += ["        store_uint8(passed + event, status)"]
+        row_indent = "        "
+    if event.to.sinks or event.to.results is not None:
+        lines += [f"{row_indent}row += {'1' if event.to.keep is Keep.ALL else 'status'}"]
+    lines += ["        event += 1"]
+    lines += [f"    {line}" for line in progress]
+    lines += ["    return 0"]
+    return lines

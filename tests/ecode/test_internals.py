@@ -1,0 +1,84 @@
+"""What kernels need of numba's internals, in the version that is installed; `pyproject.toml` allows no untested one."""
+
+import re
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+from ecode.native import Table, compile_kernel, internals
+
+ROOT = Path(__file__).parents[2]
+OPTIONS = {"nopython": True, "no_cpython_wrapper": True, "_nrt": False}
+
+
+def compiled(rewrite: object = str) -> object:
+    dispatcher = internals.kernel_dispatcher(rewrite)(lambda a: a + 1, targetoptions=OPTIONS)  # type: ignore[arg-type]
+    dispatcher.compile((numba.int64,))
+    (result,) = dispatcher.overloads.values()
+    return result
+
+
+def test_the_symbol_of_a_compiled_function_is_in_its_object_file() -> None:
+    result = compiled()
+    code = internals.object_file(result)
+    assert code.startswith((b"\x7fELF", b"\xcf\xfa\xed\xfe"))
+    assert internals.symbol(result).encode() in code
+
+
+def test_every_text_that_llvm_gets_is_rewritten_first() -> None:
+    texts: list[str] = []
+
+    def rewrite(text: str) -> str:
+        texts.append(text)
+        return text
+
+    symbol = internals.symbol(compiled(rewrite))
+    assert any(symbol in text for text in texts)
+
+
+def test_a_kernel_cannot_call_what_numba_compiles_for_others() -> None:
+    elsewhere = numba.njit(lambda a: a + 2)
+    dispatcher = internals.kernel_dispatcher(str)(lambda a: elsewhere(a), targetoptions=OPTIONS)
+    with pytest.raises((AssertionError, NotImplementedError), match=r"wrapping arithmetic|lowering"):
+        dispatcher.compile((numba.int64,))
+
+
+def test_copies_and_zeros_cover_the_bytes_that_they_name_and_no_others() -> None:
+    given, copied, zeroed = np.arange(1, 9, dtype=np.uint8), np.zeros(8, np.uint8), np.full(8, 7, np.uint8)
+    source = """
+def kernel(count, table):
+    copy(load_int64(table + 8) + 1, load_int64(table), count)
+    zero(load_int64(table + 16) + 2, count)
+    return 0
+"""
+    compile_kernel(source)(3, Table([given, copied, zeroed]))
+    assert copied.tolist() == [0, 1, 2, 3, 0, 0, 0, 0]
+    assert zeroed.tolist() == [7, 7, 0, 0, 0, 7, 7, 7]
+
+
+def test_compiler_warnings_are_those_of_numba() -> None:
+    assert issubclass(numba.NumbaPerformanceWarning, internals.compiler_warning())
+    assert issubclass(internals.compiler_warning(), Warning)
+
+
+@pytest.mark.parametrize("package", ["numba", "llvmlite"])
+def test_the_dependency_has_both_bounds_and_the_installed_version_lies_between(package: str) -> None:
+    dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    (bounds,) = (one for one in dependencies if re.match(rf"{package}\b", one))
+    least, most = re.fullmatch(rf"{package}>=([\d.]+),<([\d.]+)", bounds).groups()  # type: ignore[union-attr]
+    parts = [tuple(map(int, text.split(".")[:2])) for text in (least, version(package), most)]
+    assert parts[0] <= parts[1] < parts[2]
+
+
+def test_no_other_module_uses_what_numba_keeps_to_itself() -> None:
+    users = {
+        path.relative_to(ROOT).as_posix()
+        for package in ("ecode", "morph", "pbio_spark")
+        for path in (ROOT / package).rglob("*.py")
+        if re.search(r"numba\.core|\b_get_compiled_object\b|llvm_func_name", path.read_text(encoding="utf-8"))
+    }
+    assert users == {"ecode/native/internals.py"}

@@ -11,20 +11,19 @@
 
 From the smallest question to the largest:
 
-    comparison  how well one record type stands for another: Algorithm 1
+    comparison  how well one record type can stand for another: Algorithm 1
     policy      thresholds, weights, limits; the paper's and FFS's own
-    matcher     MaxMatch: of two sets of record types, the pair that fits best
+    matcher     MaxMatch: the best pair of two sets of record types
     transforms  E-code between formats, as a graph
-    field_map   which field fills which, defaults, what is dropped
+    field_map   which field fills which, defaults, dropped fields
     resolver    Algorithm 2: the route from a format to a wanted type
     resolution  its answer, as a value
     explain     an answer in a few lines
     evolution   how record types change: edits, renames, lineages, scores
-    as_json     values to JSON and back
     errors      errors and problems
 
-It knows record types and E-code: no bytes, no Arrow, no Spark. What this module exports is imported when it is first
-used, and networkx when there is a graph: policies and answers alone must stay light.
+It knows record types and E-code: no bytes, no Arrow, no Spark. This module imports what it exports at first use, and
+networkx only for a graph, so that policies and answers stay light.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ if TYPE_CHECKING:
     from morph.evolution.score_matrix import Scores, scores
     from morph.field_map import FieldSource, StructMap, map_fields
     from morph.matcher import maxmatch
-    from morph.policy import FFS, PAPER, Criterion, Policy, Rule, policy_named
-    from morph.resolution import Candidate, Rejection, Resolution, answer_from_json
+    from morph.policy import FFS, PAPER, Criterion, Policy, Rule
+    from morph.resolution import Candidate, Rejection, Resolution
     from morph.resolver import Resolver, resolve
     from morph.transforms import Key, Route, Transform, TransformGraph, compile_transform
 
@@ -53,11 +52,9 @@ __all__ = [
     "Resolution",
     "Rejection",
     "Candidate",
-    "answer_from_json",
     "Policy",
     "PAPER",
     "FFS",
-    "policy_named",
     "Criterion",
     "Rule",
     "Transform",
@@ -94,8 +91,8 @@ _HOMES = {
     "field_map": ("FieldSource", "StructMap", "map_fields"),
     "evolution.lineages": ("Lineage", "lineage"),
     "matcher": ("maxmatch",),
-    "policy": ("FFS", "PAPER", "Criterion", "Policy", "Rule", "policy_named"),
-    "resolution": ("Candidate", "Rejection", "Resolution", "answer_from_json"),
+    "policy": ("FFS", "PAPER", "Criterion", "Policy", "Rule"),
+    "resolution": ("Candidate", "Rejection", "Resolution"),
     "resolver": ("Resolver", "resolve"),
     "evolution.renames": ("suspected_renames",),
     "evolution.score_matrix": ("Scores", "scores"),

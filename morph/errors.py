@@ -1,4 +1,4 @@
-"""What can go wrong when types are matched: errors, which are raised, and problems, which are told of and lived with.
+"""What can go wrong when types are matched: errors, which are raised, and problems, which answers list.
 
 >>> print(MorphError("MORPH_BAD_POLICY", "`max_hops` is negative", at="policy", hint="0 allows no transform"))
 [MORPH_BAD_POLICY] `max_hops` is negative
@@ -13,18 +13,17 @@ from dataclasses import dataclass
 from ecode.errors import valid_text
 
 CODES: dict[str, str] = {
-    "MORPH_BAD_JSON": "The JSON is not that of the value which it is read as.",
-    "MORPH_BAD_POLICY": "A policy says something that no match can follow.",
+    "MORPH_BAD_POLICY": "A setting of a policy is out of its range.",
     "MORPH_BAD_TRANSFORM": "The E-code of a transform does not compile between the types that it connects.",
     "MORPH_FORMAT_CONFLICT": "One key stands for two record types.",
-    "MORPH_MAX_HOPS": "Formats that only more transforms lead to than the policy allows were not considered.",
-    "MORPH_MISSING_BODY": "A transform leads to a format that nobody has described.",
-    "MORPH_TOO_COMPLEX": "Two record types nest so deeply, or in so many ways, that comparing them is refused.",
+    "MORPH_MAX_HOPS": "A format is more transforms away than the policy allows, and is not considered.",
+    "MORPH_MISSING_BODY": "A transform leads to a format whose description is missing.",
+    "MORPH_TOO_COMPLEX": "Two record types nest too deeply, or in too many ways, to be compared.",
     "MORPH_TOO_COSTLY": "A transform may take more operations for a record than the policy allows.",
     "MORPH_TRANSFORMS_DISAGREE": "Two transforms between the same formats have different E-code.",
-    "MORPH_UNKNOWN_FORMAT": "No format of that key is known.",
+    "MORPH_UNKNOWN_FORMAT": "No format with that key is known.",
 }
-"""Every code that an error or a problem of this package may have, with one line of meaning."""
+"""The code of every error and problem of this package, with one line of meaning."""
 
 
 class MorphError(Exception):
@@ -47,28 +46,28 @@ class MorphError(Exception):
 
 
 MAX_PAIRS = 100_000
-"""The most pairs of structures that one comparison may meet; hostile types could pair each of theirs with each."""
+"""The most pairs of structures in one comparison; hostile types could pair each structure with each."""
 
 
 def check_pairs(count: int) -> None:
-    """Raise MORPH_TOO_COMPLEX if so many pairs of structures are too many."""
+    """Raise MORPH_TOO_COMPLEX if there are too many pairs of structures."""
     if count > MAX_PAIRS:
-        raise too_complex(f"they pair more than {MAX_PAIRS} structures")
+        raise too_complex(f"the record types pair more than {MAX_PAIRS} structures")
 
 
 def too_complex(reason: str) -> MorphError:
-    """The error for types that nobody should compare."""
+    """The error for types that are too complex to compare."""
     return MorphError("MORPH_TOO_COMPLEX", reason, hint="no program declares such types; the description is hostile")
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong with the transforms that stops no record which has another way.
+    """Something wrong with the transforms. It stops no record that has another route.
 
     Attributes:
-        code: one of `CODES`, or of an outer layer's.
+        code: one of `CODES`, or a code of an outer layer.
         reason: what is wrong.
-        at: the formats concerned.
+        at: the formats or the transform that it is about.
     """
 
     code: str

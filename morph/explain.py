@@ -16,7 +16,7 @@ HEADERS = (" ", "wanted", "from", "transforms", "diff", "Mr", "")
 
 
 def explain(answer: Resolution | Rejection) -> str:
-    """The headline, a table of candidates (the winner has a star), and what becomes of the fields."""
+    """The headline, a table of candidates (a star marks the winner), and where the fields come from and go."""
     lines = [_headline(answer)]
     if answer.considered:
         rows = [HEADERS, *(_row(answer, candidate) for candidate in answer.considered)]
@@ -49,7 +49,7 @@ def _headline(answer: Resolution | Rejection) -> str:
     who = f"{answer.name} {answer.incoming}".strip()
     if isinstance(answer, Rejection):
         return f"{who} is rejected: {answer.reason}"
-    way = f" by way of {' -> '.join(t.target for t in answer.route)}" if answer.route else ""
+    way = f" through {' -> '.join(t.target for t in answer.route)}" if answer.route else ""
     return f"{who} reaches {answer.wanted}{way}: {describe(answer.comparison)}"
 
 
@@ -84,7 +84,7 @@ def _row(answer: Resolution | Rejection, candidate: Candidate) -> tuple[str, ...
 
 def _remarks(answer: Resolution | Rejection) -> Iterator[str]:
     if answer.passed_over:
-        yield f"and {answer.passed_over} more that are no better"
+        yield f"and {answer.passed_over} more, none of them better"
     if isinstance(answer, Rejection):
         if answer.hint:
             yield f"hint: {answer.hint}"
@@ -104,7 +104,7 @@ def _remarks_on_fields(maps: tuple[StructMap, ...], unwritten: tuple[str, ...]) 
     for what, names in (
         ("by default", [f"{path} = {default!r}" for path, default in absent if default is not None]),
         ("null", [path for path, default in absent if default is None]),
-        ("null, for no transform writes it", list(unwritten)),
+        ("null, because no transform writes it", list(unwritten)),
         ("not wanted", dropped),
     ):
         if names:
@@ -113,5 +113,5 @@ def _remarks_on_fields(maps: tuple[StructMap, ...], unwritten: tuple[str, ...]) 
 
 
 def _path(maps: tuple[StructMap, ...], number: int, name: str) -> str:
-    """A field of the top structures by its name, of inner ones with the structure's."""
+    """A field by its name; a field of an inner structure with the name of the structure."""
     return f"{maps[number].wanted}.{name}" if number else name

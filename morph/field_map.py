@@ -1,4 +1,4 @@
-"""`map_fields`: which field of a record type fills which field of another, and what the rest becomes.
+"""`map_fields`: which field of a record type fills which field of another, and what fills the rest.
 
 >>> from ecode.types import FLOAT64, INT32, STRING, Field, Notes, record
 >>> new = record("reading", [Field("id", INT32), Field("t", FLOAT64), Field("x", INT32)])
@@ -44,12 +44,12 @@ class FieldSource:
 class StructMap:
     """How a structure of the wanted type is filled from one of the arriving type.
 
-    A present field that is a structure is filled as the map of its own pair of structures says.
+    The map of its own pair of structures says how a present field that is a structure is filled.
 
     Attributes:
         source, wanted: names of the structures.
         fields: of the wanted structure, in its order.
-        dropped: fields of the arriving structure that nobody wants; those that only serve others are not told.
+        dropped: fields of the arriving structure that the wanted one lacks, without hidden fields.
     """
 
     source: str
@@ -61,7 +61,7 @@ class StructMap:
 def map_fields(source: Record, wanted: Record, conversions: Conversions = CONVERTIBLE) -> tuple[StructMap, ...]:
     """The maps of all pairs of structures that meet, the top ones first.
 
-    Fields meet as they do for `diff`, which counts as missing just what is not present here. Raises MORPH_TOO_COMPLEX.
+    Fields match as for `diff`, which counts as missing exactly what is not present here. Raises MORPH_TOO_COMPLEX.
     """
     mine = {struct.name: struct for struct in source.structs}
     theirs = {struct.name: struct for struct in wanted.structs}

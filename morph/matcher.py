@@ -1,4 +1,4 @@
-"""`maxmatch`: of two sets of record types, the pair that fits best.
+"""`maxmatch`: the best pair of two sets of record types.
 
 >>> from ecode.types import INT32, Field, record
 >>> a, b, c = (Field(name, INT32) for name in "abc")
@@ -22,9 +22,9 @@ from morph.transforms import Key
 
 
 def maxmatch(reached: Mapping[Key, Record], wanted: Mapping[Key, Record], policy: Policy = PAPER) -> Candidate | None:
-    """MaxMatch(F1, F2): the accepted pair with the least Mr, of equals the least diff, of those the first keys.
+    """MaxMatch(F1, F2): the accepted pair with the least Mr; among equals the least diff, then the first keys.
 
-    None if no pair is within the thresholds. The order of the mappings never matters. Raises MORPH_TOO_COMPLEX.
+    None if no pair is within the thresholds. The order of the mappings does not matter. Raises MORPH_TOO_COMPLEX.
     """
     matcher = Matcher(wanted, policy)
     pairs = [pair for key, record in reached.items() for pair in matcher.best(key, record, 1)[0]]
@@ -33,7 +33,7 @@ def maxmatch(reached: Mapping[Key, Record], wanted: Mapping[Key, Record], policy
 
 
 class Matcher:
-    """Wanted types made ready to be compared with many others."""
+    """Wanted types, prepared for comparison with many others."""
 
     def __init__(self, wanted: Mapping[Key, Record], policy: Policy) -> None:
         self.policy = policy
@@ -46,7 +46,7 @@ class Matcher:
             self._by_name.setdefault(name, []).append((key, profile, profile_weight(profile)))
 
     def best(self, key: Key, record: Record, limit: int) -> tuple[list[Candidate], int]:
-        """The best pairs of a record type with a wanted one that it may match by name, and how many pairs there are."""
+        """The best pairs of a record type with wanted types of a matching name, and the number of all pairs."""
         rivals = self._by_name.get(record.name if self.policy.same_name else "", ())
         profile = record_to_profile(record, self.policy.field_weights)
         pairs = []
@@ -59,7 +59,7 @@ class Matcher:
         ], len(pairs)
 
     def rank(self, candidate: Candidate) -> tuple[Any, ...]:
-        """What candidates are sorted by, the best first."""
+        """The sort key of candidates, the best first."""
         return (*self._order(candidate.comparison, candidate.hops), candidate.reached, candidate.wanted)
 
     def _order(self, comparison: Comparison, hops: int) -> tuple[float, ...]:

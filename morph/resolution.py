@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self, cast
+from typing import cast
 
-from morph.as_json import from_json, to_json
 from morph.comparison.differences import Comparison
 from morph.errors import Problem
 from morph.field_map import StructMap
@@ -14,7 +13,7 @@ from morph.transforms import Key, Route
 
 
 class Verdict(StrEnum):
-    """What the thresholds say to a candidate."""
+    """Whether a candidate is within the thresholds."""
 
     ACCEPTED = "accepted"
     DIFF = "diff over the threshold"
@@ -23,7 +22,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A pair that MaxMatch looked at.
+    """A pair that MaxMatch considered.
 
     Attributes:
         reached: the format that a record would have after `hops` transforms; 0 for the incoming one.
@@ -39,14 +38,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What both answers say.
+    """What both kinds of answers have.
 
     Attributes:
         incoming: the format of the record.
-        name: the name of its record type; empty where nobody has described it.
+        name: the name of its record type; empty if its description is missing.
         considered: the best candidates, the best one first.
-        passed_over: how many more there were.
-        problems: of the transforms on the ways that were looked at.
+        passed_over: the number of further candidates.
+        problems: of the transforms on the routes that were considered.
     """
 
     incoming: Key
@@ -56,8 +55,8 @@ class _Answer:
     problems: tuple[Problem, ...]
 
     def explain(self) -> str:
-        """A few lines: the winner or the reason, who was considered and why it lost, what becomes of the fields."""
-        from morph.explain import explain  # it reads what is defined here
+        """A few lines: the winner or the reason, the candidates and why they lost, where fields come from and go."""
+        from morph.explain import explain  # it imports this module
 
         return explain(cast(Resolution | Rejection, self))
 
@@ -66,27 +65,17 @@ class _Answer:
 
         return explain_html(cast(Resolution | Rejection, self))
 
-    def to_json(self) -> dict[str, Any]:
-        """An object for `json.dumps`."""
-        found: dict[str, Any] = to_json(self)
-        return found
-
-    @classmethod
-    def from_json(cls, data: Any) -> Self:
-        """The value that `to_json` made the object of. Raises MORPH_BAD_JSON."""
-        return from_json(cls, data)
-
 
 @dataclass(frozen=True, slots=True)
 class Resolution(_Answer):
     """Records of the incoming format reach a wanted type.
 
     Attributes:
-        route: the transforms that a record goes through, in order; none if it already is near enough.
+        route: the transforms that a record goes through, in order; empty if it already is close enough.
         wanted: the key of the type.
         comparison: of the format at the end of the route and the wanted type.
         fields: how the wanted type is filled from there, the top structure first.
-        unwritten: wanted fields that are there, but which the last transform never writes: they are null.
+        unwritten: wanted fields that the last transform never writes, although its format has them: they are null.
     """
 
     route: Route
@@ -103,7 +92,7 @@ class Resolution(_Answer):
 
 @dataclass(frozen=True, slots=True)
 class Rejection(_Answer):
-    """No wanted type is near enough to what records of the incoming format are or can become.
+    """No wanted type is close enough to the types that records of the incoming format have or can reach.
 
     Attributes:
         reason: one sentence.
@@ -112,15 +101,3 @@ class Rejection(_Answer):
 
     reason: str
     hint: str = ""
-
-
-def answer_from_json(data: Any) -> Resolution | Rejection:
-    """Either answer from what its `to_json` made. Raises MORPH_BAD_JSON.
-
-    >>> import json
-    >>> nothing = Rejection("v1", "", (), 0, (), "nobody has described it")
-    >>> answer_from_json(json.loads(json.dumps(nothing.to_json()))) == nothing
-    True
-    """
-    kind: type[Resolution | Rejection] = Rejection if isinstance(data, dict) and "reason" in data else Resolution
-    return kind.from_json(data)

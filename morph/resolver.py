@@ -5,7 +5,7 @@
 >>> new = record("load", [Field("total", INT32), Field("cpus", INT32)])
 >>> back = Transform("v2", "v1", "{ old.average = new.total / new.cpus; }")
 >>> print(resolve("v2", {"mine": old}, TransformGraph({"v1": old, "v2": new}, [back])).explain())
-load v2 reaches mine by way of v1: a perfect match
+load v2 reaches mine through v1: a perfect match
      wanted  from  transforms  diff  Mr
   *  mine    v1    1           0     0.00  perfect
      mine    v2    0           2     1.00  Mr over the threshold
@@ -32,7 +32,7 @@ from morph.transforms import Key, Route, Transform, TransformGraph, nominal_cost
 NO_PROBLEMS: Mapping[Transform, Problem] = MappingProxyType({})
 
 SHOWN = 8
-"""Candidates that an answer keeps."""
+"""The number of candidates that an answer keeps."""
 
 
 def resolve(
@@ -43,9 +43,9 @@ def resolve(
 
 
 class Resolver:
-    """A reader: the types it wants, the transforms it knows, its policy. Comparisons are made once.
+    """A reader: the types it wants, the transforms it knows, its policy. It makes each comparison once.
 
-    Formats and transforms that are added to the graph later count from then on.
+    Formats and transforms that join the graph later count from then on.
     """
 
     def __init__(self, wanted: Mapping[Key, Record], graph: TransformGraph, policy: Policy = PAPER) -> None:
@@ -57,15 +57,23 @@ class Resolver:
     def resolve(self, incoming: Key, unusable: Mapping[Transform, Problem] = NO_PROBLEMS) -> Resolution | Rejection:
         """Which wanted type records of a format reach.
 
-        A transform whose program is wrong or costs too much is a problem, and the next best way is taken; so is one
-        that the caller knows to be unusable.
+        A transform is a problem if its program is wrong or costs too much, or if the caller knows it to be unusable;
+        the next best route wins.
 
         Raises MORPH_TOO_COMPLEX.
         """
         record = self.graph.record(incoming)
         if record is None:
-            reason = "nobody has described the format"
-            return Rejection(incoming, "", (), 0, (), reason, "bring its body: a format store, or the file it began in")
+            reason = "the description of the format is missing"
+            return Rejection(
+                incoming,
+                "",
+                (),
+                0,
+                (),
+                reason,
+                "supply its body: from a format store, or from the first file of the stream",
+            )
         if self.policy.rule is Rule.FFS:
             return self._by_ffs(incoming, record)
         routes: dict[Key, Route] = {incoming: ()}
@@ -100,7 +108,7 @@ class Resolver:
         )
 
     def _candidates(self, routes: Mapping[Key, Route]) -> tuple[tuple[Candidate, ...], int]:
-        """The best candidates among all that can be reached, the best one first, and how many more there are."""
+        """The best candidates among all reachable ones, the best first, and the number of others."""
         total = 0
         heads: list[tuple[Candidate, list[Candidate]]] = []
         for key, route in routes.items():
@@ -108,7 +116,7 @@ class Resolver:
             total += count
             if scores:
                 heads.append((replace(scores[0], hops=len(route)), scores[1:]))
-        # The candidates of one format keep their order however far it is, so the best ones are of the best formats.
+        # The candidates of a format keep their order at any distance, so the best ones belong to the best formats.
         best = []
         for head, others in nsmallest(SHOWN, heads, key=lambda pair: self._matcher.rank(pair[0])):
             best += [head, *(replace(other, hops=head.hops) for other in others)]
@@ -116,7 +124,7 @@ class Resolver:
         return tuple(best), total - len(best)
 
     def _scores_of(self, key: Key) -> tuple[list[Candidate], int]:
-        """The best candidates of one format as if it had come so, and how many it has."""
+        """The best candidates of a format without transforms, and the number of all."""
         if key not in self._scores:
             self._scores[key] = self._matcher.best(key, self.graph.known(key), SHOWN)
         return self._scores[key]
@@ -132,12 +140,12 @@ class Resolver:
                 continue
             cost = nominal_cost(program)
             if cost > self.policy.max_cost:
-                reason = f"it may take {cost:g} operations, more than {self.policy.max_cost:g}"
+                reason = f"the transform may take {cost:g} operations, more than {self.policy.max_cost:g}"
                 found[transform] = Problem("MORPH_TOO_COSTLY", reason, str(transform))
         return found
 
     def _beyond(self, routes: Mapping[Key, Route], wrong: Mapping[Transform, Problem]) -> tuple[Problem, ...]:
-        """What lies further away than the policy lets a record go."""
+        """The formats beyond the policy's number of hops."""
         last = (key for key, route in routes.items() if len(route) == self.policy.max_hops)
         beyond = {
             transform.target
@@ -147,11 +155,11 @@ class Resolver:
         }
         met = {self.graph.type_of(key) for key in routes}
         beyond = {key for key in beyond if self.graph.type_of(key) not in met}
-        reason = f"more than {self.policy.max_hops} transforms away"
+        reason = f"the format is more than {self.policy.max_hops} transforms away"
         return tuple(Problem("MORPH_MAX_HOPS", reason, key) for key in sorted(beyond))
 
     def _why(self, name: str, considered: tuple[Candidate, ...]) -> tuple[str, str]:
-        """Why there is no match, and what would help."""
+        """Why nothing matches, and what would help."""
         if considered:
             best = considered[0]
             return (
@@ -161,15 +169,15 @@ class Resolver:
         names = sorted({record.name for record in self._matcher.wanted.values()})
         near = did_you_mean(name, names)
         return (
-            f"no wanted type is called {name!r}; wanted: {', '.join(names) or 'nothing'}",
-            near or "a transform can lead to another name, and a policy without `same_name` looks past names",
+            f"no wanted type has the name {name!r}; wanted: {', '.join(names) or 'nothing'}",
+            near or "add a transform to a type of another name, or set `same_name` to False to ignore names",
         )
 
     def _fields(self, reached: Key, wanted: Key) -> tuple[StructMap, ...]:
         return map_fields(self.graph.known(reached), self._matcher.wanted[wanted], self.policy.convertible)
 
     def _unwritten(self, route: Route, fields: tuple[StructMap, ...]) -> tuple[str, ...]:
-        """The top fields that are there at the end of a route, but which its last transform never writes."""
+        """The top fields at the end of a route that its last transform never writes."""
         if not route:
             return ()
         from ecode.passes.written_fields import written_fields
@@ -181,7 +189,7 @@ class Resolver:
         return tuple(f.name for f in fields[0].fields if f.is_present and (f.name,) not in written)
 
     def _by_ffs(self, incoming: Key, record: Record) -> Resolution | Rejection:
-        """What the FFS library would do; it would not say why."""
+        """What the FFS library would do; it does not say why."""
         transforms = self.graph.transforms_of(incoming)
         routes: dict[Key, Route] = {incoming: ()}
         for transform in transforms:
@@ -192,7 +200,7 @@ class Resolver:
         match = ffs_match(reached, sorted(self._matcher.wanted.items(), key=lambda item: item[0]), bool(transforms))
         problems = self.graph.problems_from({incoming: ()})
         if match is None:
-            reason = "FFS finds no match by its own rule and would skip the record silently"
+            reason = "the rule of FFS finds no match; the FFS library would skip the record silently"
             return Rejection(incoming, record.name, (), 0, problems, reason)
         route = routes[match.reached]
         return Resolution(

@@ -1,8 +1,8 @@
 """Transforms between record types: E-code that fills a record of one type from a record of another, as a graph.
 
-A format is a record type and a layout. Formats are known by opaque texts, their keys; morph does not care that these
-are IDs. A transform names two formats and serves all formats of their record types (DESIGN decision 32), whatever
-machines these are laid out for.
+A format is a record type and a layout. An opaque string, the key, names a format; that keys are IDs does not matter
+here. A transform names two formats and serves all formats of their record types (DESIGN decision 32), for whatever
+machines they are laid out.
 
     >>> from ecode.types import INT32, Field, record
     >>> graph = TransformGraph()
@@ -32,14 +32,14 @@ from morph.errors import MorphError, Problem
 from morph.policy import NOMINAL_SIZE, PAPER
 
 Key: TypeAlias = str
-"""What a format is known by, e.g. its ID in hexadecimal. Keys break ties, so they should be the same everywhere."""
+"""The name of a format, e.g. its ID in hexadecimal. Keys break ties, so they should be the same everywhere."""
 
 
 FFS_NAMES = ("new", "old")
-"""What FFS calls the record that arrives and the one to fill, whichever is older."""
+"""FFS's names of the record that arrives and of the record to fill, whichever is older."""
 
 NAMES = (FFS_NAMES, ("from", "to"), ("input", "output"))
-"""What a reader's own transform may call them."""
+"""The names that a reader's own transform may use for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,9 @@ class Transform:
 
     Attributes:
         source, target: keys of the formats.
-        ecode: the program. FFS's own carry no braces; they are put around it.
-        is_own: the reader's, not a format's: it has the word over those that formats carry, and may use all of `NAMES`.
+        ecode: the program. Programs of FFS have no braces; they are added.
+        is_own: whether it is the reader's own: it takes precedence over those that formats carry, and may use all of
+            `NAMES`.
     """
 
     source: Key
@@ -62,13 +63,13 @@ class Transform:
 
 
 Route: TypeAlias = tuple[Transform, ...]
-"""Transforms in the order in which a record goes through them; none for a record that stays as it is."""
+"""Transforms in the order in which a record goes through them; empty for a record that stays as it is."""
 
 
 @lru_cache(maxsize=1 << 12)
 def record_to_meaning(record: Record) -> Record:
-    """What two formats have in common that are of one record type: neither the order of fields matters, nor defaults,
-    weights and other notes that do not change what a value means.
+    """The part of a record type that all its formats share: without the order of fields, and without defaults, weights
+    and other notes that do not change what a value means.
 
     >>> from ecode.types import Field, Notes, record
     >>> a, b = Field("a", INT32), Field("b", INT32)
@@ -91,10 +92,11 @@ def record_to_meaning(record: Record) -> Record:
 def compile_transform(text: str, new: Record, old: Record, *, is_own: bool = False) -> ecode.Program:
     """The checked program of a transform from `new` to `old`.
 
-    A transform returns nothing; a `return expression;`, which FFS asks for, is taken and ignored (ecode-language 1.2).
+    A transform returns nothing; a `return expression;`, which FFS requires, is accepted and ignored (ecode-language
+    1.2).
 
     Args:
-        is_own: it is the reader's, and calls its records by one of `NAMES`; a format's have FFS's.
+        is_own: whether it is the reader's, which may use any of `NAMES`; transforms of formats use FFS's.
 
     Raises MORPH_BAD_TRANSFORM with all mistakes, and the original error as its cause.
     """
@@ -114,23 +116,23 @@ def compile_transform(text: str, new: Record, old: Record, *, is_own: bool = Fal
         "MORPH_BAD_TRANSFORM",
         f"the transform does not compile: {cause.summary}",
         f"the transform from {new.name} to {old.name}",
-        cause.hint or f"`{source}` is the record that arrives, `{target}` the one to fill",
+        cause.hint or f"`{source}` is the record that arrives, `{target}` the record to fill",
     ) from cause
 
 
 def _likely(text: str) -> list[tuple[str, str]]:
-    """The pairs of names, the one first that a program seems to use."""
+    """The pairs of names, beginning with the pair that a program seems to use."""
     words = Counter(re.findall(r"(?<![\w.>])[a-z]+(?=\s*(?:[.\[=]|->))", text))
     return sorted(NAMES, key=lambda pair: -sum(words[name] for name in pair))
 
 
 def input_name(program: ecode.Program) -> str:
-    """What a transform calls the record that arrives."""
+    """The name of the record that arrives, in a transform."""
     return next(param.name for param in program.params if param.mode is ecode.Mode.IN)
 
 
 def output_name(program: ecode.Program) -> str:
-    """What a transform calls the record to fill."""
+    """The name of the record to fill, in a transform."""
     return next(param.name for param in program.params if param.mode is ecode.Mode.OUT)
 
 
@@ -150,21 +152,21 @@ def nominal_cost(program: ecode.Program) -> float:
 
 
 class TransformGraph:
-    """Record types and the transforms between them; chains, branches and cycles are all fine.
+    """Record types and the transforms between them; chains, branches and cycles are allowed.
 
-    Formats of one record type are one node. What is wrong with formats and transforms is collected in `problems` and
-    stops nothing else.
+    Formats of one record type are one node. `problems` collects what is wrong with formats and transforms; it stops
+    nothing else.
     """
 
     def __init__(self, records: Mapping[Key, Record] | None = None, transforms: Collection[Transform] = ()) -> None:
         self._records: dict[Key, Record | None] = {}
         self._types: dict[Record, Key] = {}
-        """Record types, and the format of each that was described first."""
+        """For each record type, its first described format."""
         self._transforms: dict[tuple[Key, Key, bool], Transform] = {}
         self._from: dict[Key, list[Transform]] = {}
-        """Transforms by the format that they name."""
+        """Transforms by their source format."""
         self._formats: dict[Key, list[Key]] = {}
-        """By the first format of a record type, all of them."""
+        """All formats of a record type, by the first of them."""
         self._reported: list[Problem] = []
         self._programs: dict[Transform, ecode.Program | MorphError] = {}
         for key, record in (records or {}).items():
@@ -173,7 +175,8 @@ class TransformGraph:
             self.add_transform(transform)
 
     def add_format(self, key: Key, record: Record) -> None:
-        """Say what a key stands for. Raises MORPH_FORMAT_CONFLICT if it stands for another record type already."""
+        """Describe the format of a key. Raises MORPH_FORMAT_CONFLICT if the key stands for another record type
+        already."""
         if self.record(key) not in (None, record):
             raise MorphError("MORPH_FORMAT_CONFLICT", "the key stands for two different record types", key)
         if self.record(key) is None:
@@ -184,8 +187,8 @@ class TransformGraph:
     def add_transform(self, transform: Transform) -> None:
         """Add a transform; its formats may be described later or never.
 
-        Of two between the same formats that differ, the first one counts and the second is a problem; a reader's own
-        counts before any other.
+        Of two different transforms between the same formats the first one counts and the second is a problem; a
+        reader's own counts before any other.
         """
         for key in (transform.source, transform.target):
             self._records.setdefault(key, None)
@@ -193,15 +196,15 @@ class TransformGraph:
         if known is transform:
             self._from.setdefault(transform.source, []).append(transform)
         elif known.ecode != transform.ecode:
-            reason = "a second transform between them has other E-code and is not used"
+            reason = "a second transform between these formats has different E-code and is not used"
             self.report(Problem("MORPH_TRANSFORMS_DISAGREE", reason, str(transform)))
 
     def report(self, problem: Problem) -> None:
-        """Add a problem, told of with every answer that has to do with the format or transform where it is."""
+        """Add a problem: every answer that involves its format or transform lists it."""
         self._reported.append(problem)
 
     def record(self, key: Key) -> Record | None:
-        """The record type of a format; None if nobody has described it."""
+        """The record type of a format; None if its description is missing."""
         return self._records.get(key)
 
     def known(self, key: Key) -> Record:
@@ -209,11 +212,11 @@ class TransformGraph:
         record = self.record(key)
         if record is None:
             hint = did_you_mean(key, self.records)
-            raise MorphError("MORPH_UNKNOWN_FORMAT", f"no format {key!r} is known", hint=hint)
+            raise MorphError("MORPH_UNKNOWN_FORMAT", f"unknown format {key!r}", hint=hint)
         return record
 
     def type_of(self, key: Key) -> Key:
-        """The format that stands for all of a format's record type: the one described first; itself if none was."""
+        """The format that stands for a format's record type: the first one described; itself if none is described."""
         record = self.record(key)
         return key if record is None else self._types[record_to_meaning(record)]
 
@@ -223,7 +226,7 @@ class TransformGraph:
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """All formats, also those that nobody has described, in the order of adding."""
+        """All formats, with and without a description, in the order of adding."""
         return tuple(self._records)
 
     @property
@@ -233,20 +236,20 @@ class TransformGraph:
 
     @property
     def transforms(self) -> tuple[Transform, ...]:
-        """All transforms, those of one format together and in the order of adding."""
+        """All transforms, grouped by source format, in the order of adding."""
         return tuple(transform for key in self._records for transform in self.transforms_of(key))
 
     def transforms_of(self, key: Key) -> tuple[Transform, ...]:
-        """The transforms that name a format itself as their source, in the order of adding."""
+        """The transforms whose source is this very format, in the order of adding."""
         return tuple(self._from.get(key, ()))
 
     def transforms_from(self, key: Key) -> tuple[Transform, ...]:
-        """The transforms that records of a format may go through: those from all formats of its record type."""
+        """The transforms that records of a format may go through: those of all formats of its record type."""
         return tuple(transform for one in self.formats_of(key) for transform in self.transforms_of(one))
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What was reported, bodies that are missing, and of the programs compiled so far those that are wrong."""
+        """Reported problems, missing descriptions, and the wrong programs among those compiled so far."""
         wrong = (
             Problem(failure.code, failure.reason, str(transform))
             for transform, failure in self._programs.items()
@@ -255,8 +258,8 @@ class TransformGraph:
         return (*self._reported, *self._missing_bodies(self._records), *self._odd(self.transforms), *wrong)
 
     def problems_from(self, routes: Mapping[Key, Route]) -> tuple[Problem, ...]:
-        """The problems of what can be reached: what was reported of it, and missing bodies next to it."""
-        # What a format carries itself; only where that is nothing, what the others of its record type do.
+        """The problems of what can be reached: those reported, and missing descriptions next to it."""
+        # The transforms that a format carries itself; if it carries none, those of its record type.
         carried = (one for key in routes for one in self.transforms_of(key) or self.transforms_from(key))
         transforms = sorted(carried, key=lambda one: (one.source, one.target, not one.is_own))
         places = {*routes, *map(str, transforms)}
@@ -268,26 +271,26 @@ class TransformGraph:
         for key in keys:
             if self.record(key) is None:
                 sources = ", ".join(sorted(one.source for one in self.transforms if one.target == key))
-                reason = "nobody has described it" + (f"; transforms lead to it from {sources}" if sources else "")
+                reason = "its description is missing" + (f"; transforms lead to it from {sources}" if sources else "")
                 yield Problem("MORPH_MISSING_BODY", reason, key)
 
     def _odd(self, transforms: Collection[Transform]) -> Iterator[Problem]:
-        """Transforms that can never serve, or that other formats of their record type carry with other E-code."""
+        """Transforms that can never serve, or that other formats of their record type carry with different E-code."""
         for transform in dict.fromkeys(transforms):
             if self.is_loop(transform):
-                yield Problem("MORPH_BAD_TRANSFORM", "it leads from a record type to itself", str(transform))
+                yield Problem("MORPH_BAD_TRANSFORM", "the transform leads from a record type to itself", str(transform))
                 continue
             others = sorted(str(one) for one in self._like(transform) if one.ecode != transform.ecode)
             if others:
-                reason = f"formats of the same record types have other E-code between them: {', '.join(others)}"
+                reason = f"formats of the same record types carry different E-code: {', '.join(others)}"
                 yield Problem("MORPH_TRANSFORMS_DISAGREE", reason, str(transform))
 
     def is_loop(self, transform: Transform) -> bool:
-        """Whether a transform leads from a record type to itself, so that no record ever goes through it."""
+        """Whether a transform leads from a record type to itself; no record goes through it."""
         return self.type_of(transform.source) == self.type_of(transform.target)
 
     def _like(self, transform: Transform) -> Iterator[Transform]:
-        """What formats carry between the same record types, but not between the same formats."""
+        """The transforms that formats carry between the same record types, also between other formats."""
         target = self.type_of(transform.target)
         for other in () if transform.is_own else self.transforms_from(transform.source):
             if not other.is_own and self.type_of(other.target) == target:
@@ -296,18 +299,18 @@ class TransformGraph:
     def routes(
         self, source: Key, max_hops: int = PAPER.max_hops, without: Collection[Transform] = ()
     ) -> dict[Key, Route]:
-        """The way to every described record type that a format can be transformed into, itself included: F_t of the
-        paper. A type is known by the format that the last transform names.
+        """The route to every described record type that a format can reach, itself included: F_t of the paper. The key
+        of a type is the format that the last transform names.
 
-        The way with the fewest hops, of equals the one whose keys come first; transforms in `without` are not used. Of
-        several between two record types a reader's own counts first, then that which the format itself carries.
+        The route has the fewest hops, and among equals the first keys; it uses no transform in `without`. Of several
+        transforms between two record types a reader's own counts first, then the one that the format itself carries.
         """
         routes: dict[Key, Route] = {source: ()}
         met = {self.type_of(source)}
         edge: list[Key] = [source]
         for _ in range(max_hops):
-            further: list[Key] = []
-            # The keys of `edge` are in the order of their routes, so the first way found is the first in order.
+            beyond: list[Key] = []
+            # The keys of `edge` are in the order of their routes, so the first route found is the first in order.
             for key in edge:
                 found: dict[Key, Transform] = {}
                 for transform in sorted(self.transforms_from(key), key=lambda one: _preference(one, key)):
@@ -317,8 +320,8 @@ class TransformGraph:
                     if type_ not in met:
                         met.add(type_)
                         routes[transform.target] = (*routes[key], transform)
-                        further.append(transform.target)
-            edge = further
+                        beyond.append(transform.target)
+            edge = beyond
         return routes
 
     def program(self, transform: Transform) -> ecode.Program:
@@ -339,5 +342,5 @@ class TransformGraph:
 
 
 def _preference(transform: Transform, key: Key) -> tuple[bool, bool, Key, Key]:
-    """What transforms from a format's record type to another one are sorted by, the best first."""
+    """The sort key of transforms from a format's record type to another one, the best first."""
     return (not transform.is_own, transform.source != key, transform.target, transform.source)

@@ -65,7 +65,7 @@ NOT_UTF8 = b"gr\xf6\xdfe".decode("utf-8", "surrogateescape")
         PbioError("PBIO_BAD_BODY", NOT_UTF8, file=NOT_UTF8, format=NOT_UTF8, field=f"$.{NOT_UTF8}", hint=NOT_UTF8),
         PbioError("PBIO_BAD_BODY", "half of a pair: \ud800").at(file=NOT_UTF8),
         TruncatedError("PBIO_TRUNCATED", NOT_UTF8),
-        MorphError("MORPH_BAD_JSON", NOT_UTF8, NOT_UTF8, NOT_UTF8),
+        MorphError("MORPH_BAD_POLICY", NOT_UTF8, NOT_UTF8, NOT_UTF8),
         Problem("MORPH_MISSING_BODY", NOT_UTF8, NOT_UTF8),
         EcodeError("ECODE_TYPE", NOT_UTF8, NOT_UTF8),
         ParameterError(NOT_UTF8),

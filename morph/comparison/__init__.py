@@ -1,7 +1,7 @@
-"""How well one record type stands for another.
+"""How well one record type can stand for another.
 
 convertible  which field may become which
 profile      a record type prepared for comparing
 differences  Algorithm 1: diff, weight, mismatch ratio
-ffs_rule     what the FFS library would choose
+ffs_rule     the choice of the FFS library
 """

@@ -1,8 +1,8 @@
-"""Which field may become which: the one table of conversions, and what else two fields must have in common.
+"""Which field may become which: the table of conversions, and what else two fields must have in common.
 
-A value goes from a field to another of the same name if nothing of its meaning is lost. Widths do not matter here, nor
-how exact a type is: a value that the other field does not have makes a bad record when it is met, it does not change
-which types match. Matching and reading ask the same function, `meaning_fits`.
+A value goes from a field to another of the same name if it keeps its meaning. Widths and precision do not matter here:
+a value that does not fit the other field makes its record a bad one, but does not change which types match. Matching
+and reading use the same function, `meaning_fits`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ecode.types import CHAR, Array, Basic, Field, Kind, Pointer, Ref, Type
 Conversions: TypeAlias = frozenset[tuple[Kind, Kind]]
 
 SAME_KIND: Conversions = frozenset((kind, kind) for kind in Kind)
-"""Nothing changes its kind: FFS's rule (ffs-wire-format 8.1)."""
+"""No value changes its kind: FFS's rule (ffs-wire-format 8.1)."""
 
 INT128 = Basic(Kind.INTEGER, 16)
-"""What holds decimals of more than 18 digits."""
+"""The type that holds decimals of more than 18 digits."""
 
 CONVERTIBLE: Conversions = SAME_KIND | {
     (source, wanted)
@@ -33,20 +33,20 @@ CONVERTIBLE: Conversions = SAME_KIND | {
     }.items()
     for wanted in becomes
 }
-"""(from, to) of what a value may become. A float is no integer, a number no text, a number no name or truth value.
+"""(from, to) pairs of kinds. A float never becomes an integer, nor a number a string, a name or a truth value.
 
-Decimals count as integers here: they become floats, and each other, and integers become decimals.
+Decimals count as integers: they become floats and each other, and integers become decimals.
 """
 
 DECIMAL = "decimal("
-"""How the logical types of decimals begin."""
+"""The beginning of the logical types of decimals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a value is, however wide: its kind, its logical type, and whether the numbers of an enumeration have names.
+    """What a value means, whatever its width: kind, logical type, and whether the numbers of an enumeration have names.
 
-    A decimal is an integer with a logical type, also where 16 chars hold it.
+    A decimal is an integer with a logical type, even if 16 chars hold it.
     """
 
     kind: Kind
@@ -59,7 +59,7 @@ class Meaning:
 
 
 def meaning_fits(source: Meaning, wanted: Meaning, conversions: Conversions = CONVERTIBLE) -> bool:
-    """Whether values of one meaning can be values of the other.
+    """Whether values of one meaning can become values of the other.
 
     >>> meaning_fits(Meaning(Kind.INTEGER, "decimal(10,2)"), Meaning(Kind.INTEGER))
     True
@@ -79,10 +79,10 @@ _TEXT = Meaning(Kind.STRING)
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A type without what does not matter to a match: pointers, names of counts, how arrays nest.
+    """The part of a type that matters for a match: without pointers, names of counts, and the nesting of arrays.
 
     Attributes:
-        dims: extents, outermost first; None is one that each record says for itself.
+        dims: extents, outermost first; None is an extent that each record has for itself.
         core: the basic type of the elements, or the name of their structure.
     """
 
@@ -107,7 +107,7 @@ def shape(type_: Type) -> Shape:
 
 
 def extents_fit(source: tuple[int | None, ...], wanted: tuple[int | None, ...]) -> bool:
-    """Whether an array of one shape is one of the other: as many dimensions, each open or of the same extent.
+    """Whether an array of one shape fits the other: as many dimensions, each open or of the same extent.
 
     >>> extents_fit((3, 2), (None, 2)), extents_fit((None,), (3,)), extents_fit((), (1,))
     (True, False, False)
@@ -117,7 +117,8 @@ def extents_fit(source: tuple[int | None, ...], wanted: tuple[int | None, ...]) 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Look:
-    """All of a basic field that a match looks at. Equal ones are mostly the same object: sets of them are fast."""
+    """The part of a basic field that matters for a match. Equal ones are mostly one object, so sets of them are
+    fast."""
 
     name: str
     shape: Shape
@@ -136,16 +137,16 @@ def _look(name: str, type_: Type, logical: str | None, units: str | None, is_nam
 
 
 def field_to_look(field: Field) -> Look:
-    """What a match looks at, of a basic field or an array of basic values."""
+    """The part that matters for a match, of a basic field or an array of basic values."""
     return _look(field.name, field.type, field.notes.logical, field.notes.units, bool(field.notes.symbols))
 
 
 def field_fits(source: Field, wanted: Field, conversions: Conversions = CONVERTIBLE) -> bool:
-    """Whether values of one basic field (or array of basic values) are values of the other, whatever their names.
+    """Whether values of one basic field (or array of basic values) can fill the other, whatever their names.
 
-    Kinds must be convertible and extents fit; characters in an array are text, which fits into as much room and into a
-    string. Logical types must be the same, but for decimals, and units the same where both are stated. The values of
-    enumerations are their names, whatever numbers two versions gave them.
+    Kinds must be convertible and extents must fit; an array of characters is a text, which fits into a string and into
+    an array of at least its size. Logical types must be equal, except for decimals, and so must units if both have
+    them. The values of enumerations are their names, whatever numbers two versions give them.
 
     >>> from ecode.types import FLOAT64, INT32, STRING
     >>> field_fits(Field("v", INT32), Field("v", FLOAT64)), field_fits(Field("v", FLOAT64), Field("v", INT32))
@@ -158,7 +159,7 @@ def field_fits(source: Field, wanted: Field, conversions: Conversions = CONVERTI
 
 @lru_cache(maxsize=1 << 16)
 def look_fits(source: Look, wanted: Look, conversions: Conversions) -> bool:
-    """The same of what is looked at."""
+    """The same for what matters of two fields."""
     if source.units and wanted.units and source.units != wanted.units:
         return False
     from_, to = source.shape, wanted.shape
@@ -169,7 +170,7 @@ def look_fits(source: Look, wanted: Look, conversions: Conversions) -> bool:
 
 
 def _characters(look: Look) -> float | None:
-    """How many characters a text can have; None for what is no text."""
+    """The most characters of a text; None if the field is not a text."""
     core, dims = look.shape.core, look.shape.dims
     if isinstance(core, Basic) and core.kind is Kind.STRING and not dims:
         return math.inf

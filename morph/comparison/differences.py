@@ -1,12 +1,12 @@
 """`diff`, `weight`, `mismatch_ratio`: Algorithm 1 of *Morphable Messaging*, for every nesting.
 
-Basic fields are counted, each by its weight; an array of basic values is one field. A structure (or an array of
-structures) of one record type meets the field of the same name in the other if that is a structure too and its extents
-fit; then their fields are compared, else all basic fields in it are missing. Names of structures mean nothing.
+Basic fields count, each with its weight; an array of basic values is one field. A structure (or an array of structures)
+of one record type matches the field of the same name in the other if that is a structure too and its extents fit; then
+their fields are compared, else all basic fields in it are missing. Names of structures do not matter.
 
 Where structures contain each other, a walk follows the fields breadth first from where it enters the cycle and counts
-each structure of it once: fields that lead back to one already met count nothing. So every W is finite, and no diff is
-larger than its W.
+each structure once: fields that lead back to a counted one add nothing. So every W is finite, and every diff is at most
+its W.
 
     >>> from ecode.types import FLOAT64, INT32, STRING, Field, record
     >>> old = record("reading", [Field("id", INT32), Field("t", FLOAT64), Field("place", STRING)])
@@ -29,12 +29,12 @@ from morph.errors import check_pairs, too_complex
 from morph.policy import PAPER, Policy
 
 MAX_WEIGHT = 1e300
-"""No type may weigh more: beyond lie numbers whose ratio nobody can tell."""
+"""No type may weigh more: the ratio of larger numbers is not exact."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How a record type that arrives and one that is wanted differ.
+    """How an arriving record type and a wanted one differ.
 
     Attributes:
         diff: diff(incoming, wanted): the weight of the fields that the wanted type does not have.
@@ -59,8 +59,9 @@ class Comparison:
 def diff(f1: Record, f2: Record, policy: Policy = PAPER) -> float:
     """diff(f1, f2): the weight of the basic fields of f1 that are not in f2, when records of f1 are to become f2.
 
-    In the paper a field is in both types or it is not. Here an integer may become a float and not the other way
-    round, so the direction matters: `compare` has the paper's diff(f2, f1) as `missing`.
+    In the paper a field is in both types or not. Here an integer may become a float but not the reverse, so the
+    direction
+    matters: `compare` gives the paper's diff(f2, f1) as `missing`.
 
     Raises MORPH_TOO_COMPLEX.
     """
@@ -84,7 +85,7 @@ def compare(f1: Record, f2: Record, policy: Policy = PAPER) -> Comparison:
 
 
 def compare_profiles(incoming: Node, wanted: Node, wanted_weight: float, conversions: Conversions) -> Comparison:
-    """The same of record types made ready."""
+    """The same for prepared record types."""
     return Comparison(
         _absent(incoming, wanted, conversions, is_source=True),
         _absent(wanted, incoming, conversions, is_source=False),
@@ -93,7 +94,7 @@ def compare_profiles(incoming: Node, wanted: Node, wanted_weight: float, convers
 
 
 def profile_weight(node: Node) -> float:
-    """W of a record type made ready: all of it is absent from nothing."""
+    """W of a prepared record type: its diff with nothing."""
     return _absent(node, None, frozenset(), is_source=True)
 
 
@@ -122,7 +123,7 @@ _Exit = tuple[Node, Node | None, float]
 def _walk_cycle(
     node: Node, other: Node | None, conversions: Conversions, is_source: bool
 ) -> tuple[list[float], list[_Exit]]:
-    """The absent fields of a structure and of those that it is in a cycle with, and the structures they lead to."""
+    """The absent fields of a structure and of its cycle, and the structures that these lead to."""
     own: list[float] = []
     exits: list[_Exit] = []
     met = {node.struct.name}
@@ -157,8 +158,8 @@ def _own(node: Node, other: Node | None, conversions: Conversions, is_source: bo
 
 
 def _total(weights: list[float]) -> float:
-    """The sum, which must not depend on the order of its parts."""
+    """The sum, independent of the order of its parts."""
     total = sum(weights)
     if not total < MAX_WEIGHT:
-        raise too_complex(f"their weight is beyond {MAX_WEIGHT:g}")
+        raise too_complex(f"the weight of the record types exceeds {MAX_WEIGHT:g}")
     return total if isinstance(total, int) else math.fsum(weights)

@@ -1,4 +1,4 @@
-"""`ffs_match`: how the FFS library chooses by itself (ffs-wire-format 8.2), to be seen beside the paper's algorithm.
+"""`ffs_match`: the choice of the FFS library (ffs-wire-format 8.2), for comparison with the paper's algorithm.
 
     >>> from ecode.types import INT32, Field, record
     >>> old = record("reading", [Field("id", INT32)])
@@ -6,7 +6,7 @@
     >>> ffs_match([("new", new)], [("old", old)], carries_transforms=False) is None
     True
 
-One added field, and the record is skipped without a word.
+After one added field the library skips the record silently.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ THRESHOLD = 0.2
 """The winner's share of missing fields must be below this."""
 
 START = 65535
-"""Differences from which on no candidate is taken."""
+"""The differences from which on no candidate is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class FfsMatch:
-    """The pair that FFS takes: `reached`, the incoming format or one it names as prior, and `wanted`, by their keys."""
+    """The pair that FFS chooses: `reached`, the incoming format or one that it names as prior, and `wanted`, by
+    keys."""
 
     reached: str
     wanted: str
@@ -41,7 +42,8 @@ def ffs_match(
 
     Args:
         reached: the incoming format, then the prior formats it names, in order, up to the first that is not known.
-        wanted: the registered formats, in order: of equals the first wins. A format only matches one of its own name.
+        wanted: the registered formats, in order: the first of equals wins. A format matches only formats of its own
+            name.
         carries_transforms: whether the incoming format names any prior format, known or not.
     """
     best: FfsMatch | None = None
@@ -63,7 +65,7 @@ def ffs_match(
 
 
 def ffs_differences(incoming: Record, wanted: Record) -> tuple[int, int]:
-    """(diff1, diff2): fields of the incoming type that the wanted one lacks, and the other way round."""
+    """(diff1, diff2): fields of the incoming type that the wanted one lacks, and the reverse."""
     lost = missing = 0
     others = {struct.name: struct for struct in wanted.structs[1:]}
     pairs = [(incoming.structs[0], wanted.structs[0])]
@@ -78,7 +80,7 @@ def ffs_differences(incoming: Record, wanted: Record) -> tuple[int, int]:
 
 
 def ffs_weight(wanted: Record) -> float:
-    """W of FFS: all fields, a structure as well as those in it."""
+    """W of FFS: all fields, both structures and the fields in them."""
     return weight(Record(tuple(Struct(s.name, tuple(_counted(s))) for s in wanted.structs)))
 
 
@@ -106,7 +108,7 @@ def _is_dynamic(type_: Type) -> bool:
 
 
 def _class(type_: Type) -> tuple[str, int]:
-    """The class of a type, and how many static elements it has; whether behind a pointer does not matter."""
+    """The class of a type, and its number of static elements; a pointer to it counts like the type itself."""
     match type_:
         case Basic(kind):
             return kind, 1
@@ -120,7 +122,7 @@ def _class(type_: Type) -> tuple[str, int]:
 
 
 def _text(type_: Type) -> str:
-    """What a type string says, but for sizes and pointers."""
+    """What a type string says, except for sizes and pointers."""
     match type_:
         case Basic(kind):
             return kind

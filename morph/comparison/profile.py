@@ -1,6 +1,6 @@
-"""A record type made ready for comparing: fields by name, weights worked out, cycles found.
+"""A record type prepared for comparison: fields by name, weights computed, cycles found.
 
-Made once per record type, so that a comparison of two flat ones is a difference of two sets.
+It is prepared once, so that a comparison of two flat record types is a difference of two sets.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Inner:
     Attributes:
         dims: its extents, as in `Shape`.
         node: the structure.
-        weight: what the weights of all fields below are multiplied by.
-        is_back: the structure and the one that holds the field contain each other.
+        weight: the factor for the weights of all fields below.
+        is_back: whether the structure and the one that holds the field contain each other.
     """
 
     dims: tuple[int | None, ...]
@@ -33,11 +33,11 @@ class Inner:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A structure, where field weights by path reach it.
+    """A structure at a path, with the weights that hold there.
 
     Attributes:
         struct: its name and fields.
-        height: structures further in have smaller numbers; those that contain each other have the same.
+        height: inner structures have smaller numbers; structures that contain each other have the same.
         looks: the basic fields by name, arrays of basic values among them.
         weights: of the basic fields.
         all_basic, counted: the looks of the basic fields; of those with a weight.
@@ -55,16 +55,16 @@ class Node:
 
 @dataclass(slots=True)
 class _Weights:
-    """Weights of the policy for a field and for those below it."""
+    """Weights of the policy for a field and for the fields below it."""
 
     own: float | None = None
     below: Weights = field(default_factory=dict)
 
 
 def record_to_profile(record: Record, field_weights: tuple[tuple[str, float], ...] = ()) -> Node:
-    """The top structure of a record type, ready for comparing.
+    """The top structure of a record type, prepared for comparison.
 
-    The weight of a field is the policy's, else what its notes say, else 1; a hidden field has none.
+    The weight of a field is that of the policy, else that of its notes, else 1; a hidden field has weight 0.
     """
     structs = {struct.name: struct for struct in record.structs}
     heights = _heights(record)
@@ -73,7 +73,7 @@ def record_to_profile(record: Record, field_weights: tuple[tuple[str, float], ..
     waiting: list[tuple[Node, Weights]] = []
 
     def node_of(name: str, below: Weights) -> Node:
-        # Structures below which no path of the policy leads are shared.
+        # Structures that no path of the policy enters are shared.
         key = name, id(below) if below else 0
         if key not in made:
             made[key] = Node(structs[name], heights[name])

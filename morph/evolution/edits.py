@@ -1,8 +1,8 @@
 """`edit_script`: how one record type becomes another, field by field, for people to read.
 
-Fields are told by their paths; the order of fields means nothing to PBIO, so a change of order is none. A field that is
-in one place of the old type only and, with the same name and type, in one other place of the new one has moved. No
-guess is made at fields that changed their names.
+Paths identify fields; the order of fields means nothing to PBIO, so a change of order is not an edit. A field has moved
+if it is in one place of the old type only, and in another place of the new type with the same name and type. The script
+does not guess which fields changed their names.
 
     >>> from ecode.types import FLOAT32, FLOAT64, INT32, Field, record
     >>> old = record("reading", [Field("id", INT32), Field("t", FLOAT32), Field("x", INT32)])
@@ -27,7 +27,7 @@ from morph.errors import check_pairs
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """A field that stays as it is. Of a structure: so do all fields in it."""
+    """A field that stays as it is, with all fields in it."""
 
     path: str
     type: Type
@@ -105,7 +105,7 @@ class EditScript:
 def edit_script(old: Record, new: Record) -> EditScript:
     """The edits from one record type to another.
 
-    A structure that meets a structure is looked into, each pair of them once; one without partner is one edit.
+    Each pair of matching structures is compared once; a structure without partner is one edit.
     Raises MORPH_TOO_COMPLEX.
     """
     edits = list(_compared(old, new))
@@ -130,7 +130,7 @@ def _compared(old: Record, new: Record) -> Iterator[Edit]:
     mine = {struct.name: struct for struct in old.structs}
     theirs = {struct.name: struct for struct in new.structs}
     met = {(old.name, new.name)}
-    # A stack of what is still to come, so that inner fields stand below the field that holds them.
+    # A stack, so that inner fields follow the field that holds them.
     stack: list[Edit | tuple[Struct, Struct, str]] = [(old.structs[0], new.structs[0], "")]
     while stack:
         item = stack.pop()

@@ -1,4 +1,4 @@
-"""`lineage`: which record type can become which, as a tree for the terminal and as a picture in Graphviz's language.
+"""`lineage`: which record type can become which, as a tree for the terminal and as a graph for Graphviz.
 
 >>> from ecode.types import INT32, Field, record
 >>> from morph.transforms import Transform, TransformGraph
@@ -26,10 +26,10 @@ class Relative:
 
     Attributes:
         key: of its first format, which stands for all of them.
-        name: its name; empty for a format that nobody has described.
+        name: its name; empty for a format without a description.
         version: its place among the types of that name, oldest first from 1: a transform leads to an older one.
-            In a cycle, and where no transform says, types are in the order in which they were added.
-        older: what it has transforms to, in the order of adding.
+            In a cycle, and between types without a transform, the order of adding counts.
+        older: the types that it has transforms to, in the order of adding.
         others: its other formats: the same type, laid out for other machines, or with other transforms.
     """
 
@@ -41,7 +41,7 @@ class Relative:
 
     @property
     def label(self) -> str:
-        """What people and options call it: `name@version`."""
+        """The label in options and pictures: `name@version`."""
         return f"{self.name}@{self.version}" if self.name else "?"
 
     def __str__(self) -> str:
@@ -55,14 +55,14 @@ class Lineage:
     types: tuple[Relative, ...]
 
     def __str__(self) -> str:
-        """A tree: below a record type stands what it can become. What was shown before ends in dots."""
+        """A tree: each record type, and below it the types that it can become. A repeated type ends in dots."""
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
         by_key = {relative.key: relative for relative in self.types}
         younger = {key for relative in self.types for key in relative.older if key != relative.key}
         shown: set[Key] = set()
-        # Types of a cycle that nothing leads to have no youngest; then the one added last stands on top.
+        # A cycle that nothing leads to has no youngest type; its last added type is the root.
         roots = [r.key for r in reversed(self.types) if r.key not in younger]
         for root in [*roots, *(r.key for r in reversed(self.types))]:
             stack = [(root, 0)] if root not in shown else []
@@ -101,7 +101,7 @@ def _quoted(*lines: str) -> str:
 
 
 def lineage(graph: TransformGraph) -> Lineage:
-    """The record types of a graph with their versions; formats that nobody has described are among them."""
+    """The record types of a graph with their versions; formats without a description are among them."""
     import networkx as nx
 
     order = {key: number for number, key in enumerate(dict.fromkeys(map(graph.type_of, graph.keys)))}
@@ -109,7 +109,7 @@ def lineage(graph: TransformGraph) -> Lineage:
         key: tuple(dict.fromkeys(graph.type_of(transform.target) for transform in graph.transforms_from(key)))
         for key in order
     }
-    # From old to new; types that transform into each other are one step of their way.
+    # From old to new; types that transform into each other are one step.
     whole: nx.DiGraph[Key] = nx.DiGraph()
     whole.add_nodes_from(order)
     whole.add_edges_from((target, key) for key, targets in older.items() for target in targets)

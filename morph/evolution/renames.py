@@ -1,6 +1,6 @@
-"""`suspected_renames`: fields that two versions of a record type may only call differently.
+"""`suspected_renames`: fields whose names differ in two versions of a record type, but which may be the same.
 
-MaxMatch never guesses: a field that has another name is missing. People are told what it may have been called.
+MaxMatch never guesses: a field that has another name is missing. This module suggests the earlier name to people.
 
 >>> from ecode.types import FLOAT64, INT64, Field, record
 >>> old = record("sensor", [Field("id", INT64), Field("temp", FLOAT64)])
@@ -18,14 +18,14 @@ from ecode.types import Basic, Field, Record, Struct
 from morph.comparison.convertible import CONVERTIBLE, extents_fit, field_fits, shape
 
 SIMILAR = 0.6
-"""From which ratio on two names are similar."""
+"""The least ratio of similar names."""
 
 
 def suspected_renames(source: Record, wanted: Record) -> dict[str, str]:
-    """By path, the wanted fields that a type lacks, and the field without partner that each may be there.
+    """The wanted fields that a type lacks, by path, and for each the unmatched field that it may be.
 
-    It has a type that fits, and a similar name, or the same place between the same neighbours. Structures that meet are
-    looked into where they lie in place or in an array.
+    That field has a fitting type, and a similar name or the same place between the same neighbours. Matching structures
+    are compared too, in place or in an array.
     """
     found: dict[str, str] = {}
     met: set[tuple[str, str]] = set()
@@ -47,7 +47,7 @@ def suspected_renames(source: Record, wanted: Record) -> dict[str, str]:
 
 
 def similar_name(name: str, known: Collection[str]) -> str | None:
-    """The most similar of some names, or None: near by its letters, or one begins or ends with the other.
+    """The most similar of some names, or None: similar in letters, or one begins or ends with the other.
 
     >>> similar_name("tmep", ["temp", "place"]), similar_name("temperature_k", ["t", "temp"]), similar_name("x", ["y"])
     ('temp', 'temp', None)
@@ -61,7 +61,7 @@ def _similarity(one: str, other: str) -> float:
     one, other = one.casefold(), other.casefold()
     ratio = difflib.SequenceMatcher(None, one, other).ratio()
     short, long = sorted((one, other), key=len)
-    # Names of a letter or two begin or end like many others.
+    # Names of one or two letters begin or end many others.
     is_part = len(short) > 2 and (long.startswith(short) or long.endswith(short))
     return max(ratio, SIMILAR + ratio / 10) if is_part else ratio
 

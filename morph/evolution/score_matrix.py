@@ -1,4 +1,4 @@
-"""`scores`: how well each of many record types would reach each of many others, as a matrix.
+"""`scores`: how well each of many record types fits each of many others, as a matrix.
 
 >>> from ecode.types import INT32, Field, record
 >>> a, b = Field("a", INT32), Field("b", INT32)
@@ -13,10 +13,8 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ecode.types import Record
-from morph.as_json import from_json, to_json
 from morph.comparison.differences import Comparison, compare_profiles, profile_weight
 from morph.comparison.profile import record_to_profile
 from morph.policy import PAPER, Policy
@@ -30,7 +28,7 @@ class Scores:
     Attributes:
         incoming: keys of the rows.
         wanted: keys of the columns.
-        rows: one comparison for each pair, without transforms and whatever the names.
+        rows: one comparison for each pair, without transforms and without regard to names.
     """
 
     incoming: tuple[Key, ...]
@@ -61,16 +59,6 @@ class Scores:
         )
         return f"<table><tr>{head}</tr>{body}</table>"
 
-    def to_json(self) -> dict[str, Any]:
-        """An object for `json.dumps`."""
-        found: dict[str, Any] = to_json(self)
-        return found
-
-    @classmethod
-    def from_json(cls, data: Any) -> Scores:
-        """The value that `to_json` made the object of. Raises MORPH_BAD_JSON."""
-        return from_json(cls, data)
-
 
 def _cell(comparison: Comparison) -> str:
     tooltip = f"diff {comparison.diff:g}, missing {comparison.missing:g} of {comparison.weight:g}"
@@ -80,7 +68,8 @@ def _cell(comparison: Comparison) -> str:
 def scores(
     incoming: Mapping[Key, Record], wanted: Mapping[Key, Record] | None = None, policy: Policy = PAPER
 ) -> Scores:
-    """All against all; without `wanted`, of one set of types. Only weights and conversions of the policy count.
+    """All against all; within one set of types if `wanted` is missing. Only the weights and conversions of the policy
+    count.
 
     Raises MORPH_TOO_COMPLEX.
     """

@@ -107,7 +107,7 @@ def test_match_shows_what_may_only_have_changed_its_name(pbio: Pbio, tmp_path: P
 def test_match_explains(pbio: Pbio, monitors: tuple[Path, Path]) -> None:
     old, new = monitors
     assert pbio("match", "--explain", new, old).out.splitlines() == [
-        f"NewMonitoringMsg {NEW_ID} reaches {OLD_ID} by way of {OLD_ID}: a perfect match",
+        f"NewMonitoringMsg {NEW_ID} reaches {OLD_ID} through {OLD_ID}: a perfect match",
         "     wanted                    from                      transforms  diff  Mr",
         f"  *  {OLD_ID}  {OLD_ID}  1           0     0.00  perfect",
         f"  FFS itself chooses {OLD_ID}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from collections.abc import Sequence
 
@@ -22,7 +21,6 @@ from morph import (
     Resolver,
     Transform,
     TransformGraph,
-    answer_from_json,
     map_fields,
     maxmatch,
     resolve,
@@ -80,7 +78,7 @@ def test_an_old_reader_gets_the_new_monitor() -> None:
 
 def test_a_new_reader_cannot_get_the_old_monitor_by_itself() -> None:
     answer = rejected("old", {"new": NEW}, monitors())
-    assert answer.reason == "no wanted type is called 'MonitoringMsg'; wanted: NewMonitoringMsg"
+    assert answer.reason == "no wanted type has the name 'MonitoringMsg'; wanted: NewMonitoringMsg"
     assert answer.hint == "did you mean 'NewMonitoringMsg'?"
     nothing = rejected("old", {"new": NEW}, monitors(), Policy(same_name=False))
     assert nothing.reason == ("the nearest wanted type is new with diff 3, Mr 1.00 (6 of 6): Mr over the threshold")
@@ -215,13 +213,13 @@ def test_a_missing_body_is_told_of_and_another_way_is_taken() -> None:
     answer = resolved("in", {"w": flat("r", "z")}, graph)
     assert way(answer) == ["via", "out"]
     assert [str(p) for p in answer.problems] == [
-        "[MORPH_MISSING_BODY] lost: nobody has described it; transforms lead to it from in"
+        "[MORPH_MISSING_BODY] lost: its description is missing; transforms lead to it from in"
     ]
 
 
 def test_a_format_that_nobody_has_described_is_rejected() -> None:
     answer = rejected("lost", {"w": OLD}, monitors())
-    assert answer.explain().splitlines()[0] == "lost is rejected: nobody has described the format"
+    assert answer.explain().splitlines()[0] == "lost is rejected: the description of the format is missing"
 
 
 def test_a_wrong_program_is_told_of_and_the_next_best_way_is_taken() -> None:
@@ -258,7 +256,7 @@ def test_of_two_transforms_that_disagree_the_first_counts() -> None:
 
 def test_what_is_too_far_is_told() -> None:
     answer = rejected("rev2", {"rev0": REV0}, revisions(), Policy(max_hops=1))
-    assert [str(problem) for problem in answer.problems] == ["[MORPH_MAX_HOPS] rev0: more than 1 transforms away"]
+    assert [str(problem) for problem in answer.problems] == ["[MORPH_MAX_HOPS] rev0: the format is more than 1 transforms away"]
     assert resolved("rev2", {"rev0": REV0}, revisions(), Policy(max_hops=2)).problems == ()
     assert rejected("rev2", {"rev0": REV0}, revisions(), Policy(max_hops=0)).problems[0].at == "rev1"
 
@@ -287,7 +285,7 @@ def test_what_a_transform_never_writes_is_told() -> None:
     )
     answer = resolved("in", {"w": flat("r", "yz")}, graph)
     assert (answer.comparison.is_perfect, answer.unwritten) == (True, ("z",))
-    assert answer.explain().splitlines()[-1] == "  null, for no transform writes it: z"
+    assert answer.explain().splitlines()[-1] == "  null, because no transform writes it: z"
     assert resolved("new", {"old": OLD}, monitors()).unwritten == ()
 
 
@@ -298,12 +296,12 @@ def test_what_can_be_reached_is_not_too_far() -> None:
 
 
 def test_nothing_wanted_is_a_rejection() -> None:
-    assert rejected("old", {}, monitors()).reason == "no wanted type is called 'MonitoringMsg'; wanted: nothing"
+    assert rejected("old", {}, monitors()).reason == "no wanted type has the name 'MonitoringMsg'; wanted: nothing"
 
 
 def test_an_explanation_for_people() -> None:
     assert resolve("new", {"mine": OLD}, monitors()).explain() == (
-        "NewMonitoringMsg new reaches mine by way of old: a perfect match\n"
+        "NewMonitoringMsg new reaches mine through old: a perfect match\n"
         "     wanted  from  transforms  diff  Mr\n"
         "  *  mine    old   1           0     0.00  perfect"
     )
@@ -321,7 +319,7 @@ def test_a_thousand_versions_and_a_hundred_readers() -> None:
     assert all(isinstance(answer, Resolution) for answer in answers)
     assert [a.wanted for a in answers[:12] if isinstance(a, Resolution)] == [*["w005"] * 11, "w015"]
     assert all(len(answer.considered) + answer.passed_over == 100 for answer in answers)
-    assert "and 92 more that are no better" in answers[0].explain()
+    assert "and 92 more, none of them better" in answers[0].explain()
 
 
 def test_a_long_chain() -> None:
@@ -385,7 +383,7 @@ def test_a_transform_from_a_record_type_to_itself_is_told_of_and_never_taken() -
 def test_ffs_skips_a_record_for_one_added_field() -> None:
     graph = TransformGraph({"in": flat("r", "ab")})
     assert resolved("in", {"w": flat("r", "a")}, graph)
-    assert rejected("in", {"w": flat("r", "a")}, graph, FFS).reason.startswith("FFS finds no match")
+    assert rejected("in", {"w": flat("r", "a")}, graph, FFS).reason.startswith("the rule of FFS finds no match")
     assert resolved("in", {"w": flat("r", "ba")}, graph, FFS).comparison.is_perfect
 
 
@@ -451,7 +449,6 @@ def test_the_order_of_candidates_never_matters(formats: dict[str, Record], data:
     first = answers(list(formats), transforms, list(wanted))
     assert answers(shuffled(list(formats)), transforms[::-1], shuffled(list(wanted))) == first
     for answer in first:
-        assert answer_from_json(json.loads(json.dumps(answer.to_json(), allow_nan=False))) == answer
         assert pickle.loads(pickle.dumps(answer)) == answer
         assert answer.explain()
     best = maxmatch(formats, wanted)

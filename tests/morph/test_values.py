@@ -1,8 +1,7 @@
-"""Policies, transforms and JSON: what is refused, and that values come back as they went."""
+"""Policies, transforms and scores: what is refused, and what they say."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from typing import Any
@@ -10,23 +9,15 @@ from typing import Any
 import pytest
 
 import ecode
-from ecode.types import Kind
 from morph import (
-    FFS,
-    PAPER,
     Criterion,
     MorphError,
     Policy,
-    Resolution,
-    Scores,
     Transform,
     TransformGraph,
     compile_transform,
-    policy_named,
-    resolve,
     scores,
 )
-from morph.as_json import from_json, to_json
 from morph.errors import CODES
 from tests.morph.samples import NEW, OLD, flat, monitors
 from tests.test_layers import ROOT
@@ -52,61 +43,10 @@ def test_a_policy_that_cannot_be_followed(settings: dict[str, Any], setting: str
     assert caught.value.at == setting
 
 
-def test_policies_have_names() -> None:
-    assert (policy_named("paper"), policy_named("ffs")) == (PAPER, FFS)
-    with pytest.raises(MorphError, match="did you mean 'paper'"):
-        policy_named("papers")
-
-
-@pytest.mark.parametrize(
-    "policy", [PAPER, FFS, Policy(3, 0.25, (("a.b", 2), ("c", 0.5)), frozenset([(Kind.CHAR, Kind.FLOAT)]))]
-)
-def test_policies_go_through_json(policy: Policy) -> None:
-    assert from_json(Policy, json.loads(json.dumps(to_json(policy), allow_nan=False))) == policy
-
-
-def test_equal_values_have_equal_json() -> None:
-    """Sets have no order, their JSON has."""
-    assert json.dumps(to_json(PAPER)) == json.dumps(to_json(from_json(Policy, to_json(PAPER))))
-
-
-@pytest.mark.parametrize(
-    ("data", "at"),
-    [
-        ([], "$"),
-        ({"max_hops": "many"}, "$.max_hops"),
-        ({"max_hops": True}, "$.max_hops"),
-        ({"maxhops": 1}, "$"),
-        ({"prefer": ["luck"]}, "$.prefer[0]"),
-        ({"field_weights": [["a"]]}, "$.field_weights[0]"),
-        ({"convertible": {}}, "$.convertible"),
-    ],
-)
-def test_json_that_is_no_policy(data: Any, at: str) -> None:
-    with pytest.raises(MorphError, match=r"^\[MORPH_BAD_JSON\]") as caught:
-        from_json(Policy, data)
-    assert caught.value.at == at
-
-
-def test_json_that_says_too_little() -> None:
-    with pytest.raises(MorphError, match="something is not said of 'ecode'"):
-        from_json(Transform, {"source": "a", "target": "b"})
-
-
-def test_an_answer_says_in_json_how_to_do_it() -> None:
-    answer = resolve("new", {"mine": OLD}, monitors())
-    assert isinstance(answer, Resolution)
-    data = json.loads(json.dumps(answer.to_json()))
-    assert [hop["target"] for hop in data["route"]] == ["old"]
-    assert [f["name"] for f in data["fields"][0]["fields"]] == ["avg_rqueue_length", "free_memory", "rx_tx_bytes"]
-    assert Resolution.from_json(data) == answer
-
-
 def test_scores_of_all_against_all() -> None:
     found = scores({"new": NEW, "old": OLD, "part": flat("r", "a")}, {"new": NEW, "both": flat("r", "ab")})
     assert found.mismatch_ratios == ((0, 1), (1, 1), (1, 0.5))
     assert found.rows[0][0].is_perfect
-    assert Scores.from_json(json.loads(json.dumps(found.to_json()))) == found
     assert found._repr_html_().count("<td") == 6
 
 
@@ -150,7 +90,7 @@ def test_a_key_stands_for_one_record_type() -> None:
 def test_formats_may_be_described_after_their_transforms() -> None:
     graph = TransformGraph(transforms=[Transform("new", "old", "{ }")])
     assert (graph.records, [problem.code for problem in graph.problems]) == ({}, ["MORPH_MISSING_BODY"] * 2)
-    assert graph.problems[0].reason == "nobody has described it"
+    assert graph.problems[0].reason == "its description is missing"
     graph.add_format("new", NEW)
     graph.add_format("old", OLD)
     assert (graph.records, graph.problems) == ({"new": NEW, "old": OLD}, ())
@@ -170,7 +110,7 @@ def test_a_program_is_checked_once_and_stays_wrong() -> None:
 def test_every_code_in_the_sources_is_declared_and_every_declared_code_is_used() -> None:
     used = {
         code
-        for path in (ROOT / "morph").glob("*.py")
+        for path in (ROOT / "morph").rglob("*.py")
         for code in re.findall(r'(?:MorphError|Problem)\(\s*"(MORPH_[A-Z_]+)"', path.read_text(encoding="utf-8"))
     }
     assert used == set(CODES)

@@ -256,7 +256,8 @@ def test_of_two_transforms_that_disagree_the_first_counts() -> None:
 
 def test_what_is_too_far_is_told() -> None:
     answer = rejected("rev2", {"rev0": REV0}, revisions(), Policy(max_hops=1))
-    assert [str(problem) for problem in answer.problems] == ["[MORPH_MAX_HOPS] rev0: the format is more than 1 transforms away"]
+    (problem,) = answer.problems
+    assert str(problem) == "[MORPH_MAX_HOPS] rev0: the format is more than 1 transforms away"
     assert resolved("rev2", {"rev0": REV0}, revisions(), Policy(max_hops=2)).problems == ()
     assert rejected("rev2", {"rev0": REV0}, revisions(), Policy(max_hops=0)).problems[0].at == "rev1"
 

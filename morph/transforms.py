@@ -126,11 +126,6 @@ def _likely(text: str) -> list[tuple[str, str]]:
     return sorted(NAMES, key=lambda pair: -sum(words[name] for name in pair))
 
 
-def input_name(program: ecode.Program) -> str:
-    """The name of the record that arrives, in a transform."""
-    return next(param.name for param in program.params if param.mode is ecode.Mode.IN)
-
-
 def output_name(program: ecode.Program) -> str:
     """The name of the record to fill, in a transform."""
     return next(param.name for param in program.params if param.mode is ecode.Mode.OUT)

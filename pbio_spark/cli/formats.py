@@ -51,7 +51,7 @@ class Contents:
         name = next((known for known in versions if name in (known, valid_text(known))), name)
         if name is not None and name not in versions:
             hint = did_you_mean(name, versions) or f"there are: {', '.join(versions)}"
-            raise PbioError("PBIO_UNKNOWN_FORMAT", f"no format is called {name!r}", hint=hint)
+            raise PbioError("PBIO_UNKNOWN_FORMAT", f"unknown format {name!r}", hint=hint)
         return [merge(versions[wanted]) for wanted in versions if name in (None, wanted)]
 
 

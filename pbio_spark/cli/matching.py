@@ -133,7 +133,7 @@ def _chosen(spec: str) -> list[Format]:
         chosen = [f for f in formats if f.id.hex() in named]
     if not chosen:
         names = list(dict.fromkeys(text for one in types for text in (one.name, one.label)))
-        reason = f"no format is called {which!r}" if names else "there is no format in it"
+        reason = f"unknown format {which!r}" if names else "the file holds no format"
         hint = did_you_mean(which, names) or (f"there are: {', '.join(names)}" if names else None)
         raise PbioError("PBIO_UNKNOWN_FORMAT", reason, file=path, hint=hint)
     return list({record_to_meaning(f.record): f for f in reversed(chosen)}.values())[::-1]

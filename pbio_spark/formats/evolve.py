@@ -1,4 +1,4 @@
-"""`evolve`: a format that carries the way back to an older one.
+"""`evolve`: a format that carries a transform to an older one.
 
 >>> from ecode.types import INT32, Field, record
 >>> from pbio_spark.formats.layout import record_to_format
@@ -23,8 +23,8 @@ from pbio_spark.formats.format import Format
 def evolve(old: Format, new: Format, ecode: str) -> Format:
     """The new format with a transform to the old one: E-code that fills the record `old` from the record `new`.
 
-    The transform is part of the body, so that the format has another ID than `new`. The old body is not in it: a reader
-    has to find that elsewhere. Calls can be chained to add transforms to several older formats.
+    The transform is part of the body, so the format has another ID than `new`. It does not contain the old body: a
+    reader must find that elsewhere. Chain calls to add transforms to several older formats.
 
     Raises:
         MorphError: MORPH_BAD_TRANSFORM with all mistakes of the program; MORPH_TRANSFORMS_DISAGREE if `new` already
@@ -32,17 +32,17 @@ def evolve(old: Format, new: Format, ecode: str) -> Format:
         PbioError: PBIO_BAD_OPT_INFO if the text cannot be stored.
     """
     if "\0" in ecode:
-        raise PbioError("PBIO_BAD_OPT_INFO", "the text of a transform holds a NUL, which ends it in a body")
+        raise PbioError("PBIO_BAD_OPT_INFO", "the text of a transform contains a NUL, which would end it in a body")
     if any(transform.prior == old.id for transform in new.transforms):
         raise MorphError(
             "MORPH_TRANSFORMS_DISAGREE",
-            f"the format carries a transform to {old.id.hex()} already",
+            f"the format already carries a transform to {old.id.hex()}",
             new.name,
             "start from the format without transforms",
         )
     compile_transform(ecode, new.record, old.record)
     top, *inner = new.layouts.structs
-    # FFS reports only the first block of a version-0 structure, so what FFS understands comes first.
+    # FFS reports only the first block of a version-0 structure, so the blocks that FFS understands come first.
     ffs = [block for block in top.opt_info if block.type == EVOL]
     ours = [block for block in top.opt_info if block.type != EVOL]
     block = transform_to_opt_info(Transform(old.id, ecode))

@@ -45,9 +45,9 @@ class Format:
         float_format: 0 unknown (take the byte order), 1 big-endian, 2 little-endian, 3 mixed (ffs-wire-format 5.6).
         column_major: the first index of an array runs fastest.
         body_version: 0, 1 or 2; decides the record header.
-        body: the bytes as they came, which need not be as we would write them.
+        body: the bytes as they arrived; this package may write an equal format with other bytes.
         id: 8, 10 or 12 bytes.
-        record: the record type, with the notes of our opt-info block.
+        record: the record type, with the notes of its opt-info block.
     """
 
     structs: tuple[StructLayout, ...] = field(compare=False)
@@ -74,7 +74,9 @@ class Format:
         if id is None:
             id = format_id(body)  # noqa: A001
         elif id_length(id) != len(id):
-            raise PbioError("PBIO_BAD_ID", f"a format ID of {len(id)} bytes says that it has {id_length(id)}")
+            raise PbioError(
+                "PBIO_BAD_ID", f"the format ID has {len(id)} bytes, but its version byte says {id_length(id)}"
+            )
         try:
             layouts = body_to_layouts(body)
             record = layouts_to_record(layouts)
@@ -110,7 +112,7 @@ class Format:
         return record_to_format(record, machine)
 
     def is_called(self, names: Container[str]) -> bool:
-        """Whether the format's name is one of these; one with bytes that are no UTF-8 also as messages show it."""
+        """Whether the format's name is one of these; a name that is not UTF-8 also matches as messages show it."""
         return self.name in names or valid_text(self.name) in names
 
     @classmethod
@@ -125,8 +127,8 @@ class Format:
     ) -> Self:
         """The format of structures that a program declares, the top one first, as FFS would register it.
 
-        Fields and structures may come in any order and alignments are worked out (`registration`). A default value in
-        a name, `n(5)`, is cut off unless `keep_defaults` says that it belongs to the name.
+        Fields and structures may come in any order; alignments are computed (`registration`). A default value in a
+        name, `n(5)`, is removed unless `keep_defaults` says that it belongs to the name.
 
         Raises PBIO_UNKNOWN_MACHINE, PBIO_BAD_LAYOUT and whatever `from_body` raises.
         """
@@ -145,13 +147,13 @@ class Format:
         )
 
     def verify_id(self) -> None:
-        """Raise PBIO_BAD_ID if the ID is of the kind that is computed from the body and is not this body's."""
+        """Raise PBIO_BAD_ID if the ID is of the computed kind and does not belong to the body."""
         if len(self.id) == 12 and self.id != format_id(self.body):
             raise PbioError(
                 "PBIO_BAD_ID",
                 f"the body belongs to the ID {format_id(self.body).hex()}",
                 format=self.id.hex(),
-                hint="the format store or the file was damaged or tampered with",
+                hint="the format store or the file is damaged or was tampered with",
             )
 
     @property
@@ -161,7 +163,7 @@ class Format:
 
     @property
     def layouts(self) -> Layouts:
-        """What the body says, apart from the body: the input of `layouts_to_body`."""
+        """The content of the body: the input of `layouts_to_body`."""
         return Layouts(
             self.structs,
             self.byte_order,
@@ -172,7 +174,7 @@ class Format:
         )
 
     def struct(self, name: str) -> StructLayout:
-        """The layout of the structure of that name; KeyError if there is none."""
+        """The layout of the structure of that name; KeyError if it is missing."""
         return self._layouts[name]
 
     @property
@@ -185,7 +187,7 @@ class Format:
         return name in self._variant
 
     def is_recursive(self, name: str) -> bool:
-        """Whether the structure can reach itself or one that can: where pointers may share targets (7.5)."""
+        """Whether the structure can reach itself, or a structure that can: pointers may then share targets (7.5)."""
         return name in self._recursive
 
     @property
@@ -247,7 +249,7 @@ def _notes(notes: Notes) -> str:
 
 
 def _columns(rows: Iterable[list[str]]) -> list[str]:
-    """Lines of text with their parts one below the other."""
+    """Lines of text with aligned parts."""
     table = list(rows)
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return [

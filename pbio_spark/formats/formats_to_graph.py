@@ -23,7 +23,7 @@ from pbio_spark.formats.store import FormatStore
 
 
 def carries_transforms(form: Format) -> bool:
-    """Whether a format carries transforms, or something that should be some: the graph says what is wrong with it."""
+    """Whether a format carries transforms, valid or not: the graph says what is wrong with them."""
     try:
         return bool(form.transforms)
     except PbioError:
@@ -33,10 +33,10 @@ def carries_transforms(form: Format) -> bool:
 def formats_to_graph(
     formats: Iterable[Format], store: FormatStore | None = None, missing: list[bytes] | None = None
 ) -> TransformGraph:
-    """The graph of some formats, and of older ones that these lead to where the store has their bodies.
+    """The graph of some formats, and of the older formats that they lead to, as far as the store has them.
 
     Args:
-        missing: takes the IDs of those that the store does not have.
+        missing: receives the IDs of formats that the store lacks.
 
     Transforms that cannot be read are problems of the graph. Raises what the store raises, and MORPH_FORMAT_CONFLICT.
     """

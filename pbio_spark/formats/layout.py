@@ -28,15 +28,15 @@ def record_to_format(
 ) -> Format:
     """The format of a record type on a machine: fields in their order, each at its natural place.
 
-    Structures that the record does not reach are left out.
+    Structures that the record does not reach are omitted.
 
     Args:
         machine: a name in `machine.MACHINES`, or a machine.
         body_version: 2 is what FFS writes today; 0 and 1 serve old readers.
-        opt_info: further blocks of the top structure, such as transforms; the notes on fields come by themselves.
+        opt_info: further blocks of the top structure, such as transforms; the notes on fields are added anyway.
 
-    Raises PBIO_UNKNOWN_MACHINE; PBIO_BAD_LAYOUT and PBIO_BAD_TYPE_STRING, with the path of the field, for what no
-    format can say.
+    Raises PBIO_UNKNOWN_MACHINE; PBIO_BAD_LAYOUT and PBIO_BAD_TYPE_STRING, with the path of the field, for a type that
+    no format can express.
     """
     if not isinstance(record, Record):
         raise PbioError(
@@ -71,7 +71,7 @@ def record_to_format(
                 for f in struct.fields
             ),
             lengths[struct.name],
-            # FFS reports only the first block of a version-0 structure, so what FFS understands comes first.
+            # FFS reports only the first block of a version-0 structure, so the blocks that FFS understands come first.
             opt_info=(*(opt_info if struct is record.structs[0] else ()), *notes_to_opt_info(struct.fields)),
         )
         for struct in record.structs
@@ -80,7 +80,7 @@ def record_to_format(
 
 
 def _type_string(struct: Struct, field: Field, structs: Mapping[str, Struct]) -> str:
-    """The field's type string, which must mean the field's type and nothing else."""
+    """The field's type string; it must mean exactly the field's type."""
     path = f"$.{field.name}"
     text = type_to_type_string(field.type)
     try:
@@ -94,15 +94,15 @@ def _type_string(struct: Struct, field: Field, structs: Mapping[str, Struct]) ->
             f"the type {shorten(str(field.type))} cannot be written as a type string",
             format=shorten(struct.name),
             field=path,
-            hint="names of structures and of counts must not hold brackets or parentheses, nor be basic types",
+            hint="names of structures and of counts must not contain brackets or parentheses, nor be basic types",
         )
     return text
 
 
 def _element_size(type_: Type, lengths: Mapping[str, int], pointer_size: int) -> int:
-    """The size that a field's entry states: that of the innermost element, which of a string is its pointer.
+    """The size in a field's entry: that of the innermost element, or of the pointer for a string.
 
-    FFS steps through arrays of strings behind a pointer by this size.
+    FFS steps by this size through an array of strings that a pointer leads to.
     """
     while isinstance(type_, Array | Pointer):
         type_ = type_.element if isinstance(type_, Array) else type_.target

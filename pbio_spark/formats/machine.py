@@ -15,7 +15,7 @@ ByteOrder = Literal["little", "big"]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a C compiler's memory layout depends on; sizes in bytes."""
+    """The properties that decide a C compiler's memory layout; sizes in bytes."""
 
     byte_order: ByteOrder
     pointer_size: int
@@ -23,7 +23,7 @@ class Machine:
 
     @property
     def float_format(self) -> int:
-        """The code of its IEEE floats in a body (ffs-wire-format 5.6)."""
+        """The code of the machine's IEEE floats in a body (ffs-wire-format 5.6)."""
         return 1 if self.byte_order == "big" else 2
 
 
@@ -41,7 +41,7 @@ MACHINES: dict[str, Machine] = {
     "s390x": Machine("big", 8),
     "sparc": Machine("big", 4),
 }
-"""Machines by name. `le32` is 32-bit x86, which aligns nothing beyond 4 bytes; 32-bit ARM and SPARC do."""
+"""Machines by name. `le32` is 32-bit x86, which aligns nothing beyond 4 bytes, unlike 32-bit ARM and SPARC."""
 
 
 def machine_named(name: str | Machine) -> Machine:
@@ -50,5 +50,5 @@ def machine_named(name: str | Machine) -> Machine:
         return name
     if not isinstance(name, str) or name not in MACHINES:
         hint = did_you_mean(str(name), MACHINES) or f"one of {', '.join(MACHINES)}"
-        raise PbioError("PBIO_UNKNOWN_MACHINE", f"no machine is called {name!r}", hint=hint)
+        raise PbioError("PBIO_UNKNOWN_MACHINE", f"unknown machine {name!r}", hint=hint)
     return MACHINES[name]

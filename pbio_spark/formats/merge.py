@@ -33,19 +33,19 @@ MAX_PRECISION = 38
 """The most digits of a decimal."""
 
 MAX_STRUCTS = 1000
-"""The most structures that a union may have: hostile versions could pair each of theirs with each of the others'."""
+"""The most structures in a union: hostile versions could pair each structure with each of the other version."""
 
 
 def merge(records: Iterable[Record]) -> Record:
-    """The record type that holds what any of the given ones (at least one, oldest first) holds.
+    """The record type that holds what any of the given record types (at least one, oldest first) holds.
 
-    Fields pair by name, nested ones too; the order is that of first appearance. Numbers widen as Spark's do, so that
-    64-bit integers beside floats become doubles, and decimals beside decimals or integers have the digits of both. An
-    extent is the largest, or dynamic if any is. What one version points to and another holds in place is a pointer.
-    The values of an enumeration are its names; a later version's name whose number is taken gets the next free one.
-    Other later notes win over earlier ones, but units must be the same where both are stated.
+    Fields pair by name, nested ones too, in the order of first appearance. Numbers widen as in Spark: 64-bit integers
+    and floats become doubles, and decimals get enough digits for all decimals and integers. An extent is the largest,
+    or dynamic if any is dynamic. A value that one version holds in place and another points to becomes a pointer. The
+    values of an enumeration are its names; if the number of a later name is taken, the name gets the next free number.
+    Other later notes override earlier ones, but units must be equal if both versions have them.
 
-    What one version says to be null by a bit is behind a pointer in the union of several.
+    A field that is null by a bit in one version becomes a pointer in the union of several.
 
     Raises PBIO_CANNOT_MERGE with the path of the field.
     """
@@ -56,7 +56,7 @@ def merge(records: Iterable[Record]) -> Record:
 
 
 def _by_pointers(record: Record) -> Record:
-    """The type with pointers where it has bits and marks for nulls, which are another format's business."""
+    """The type with pointers in place of bits and marks for nulls, which belong to one format only."""
     return Record(
         tuple(
             Struct(s.name, tuple(_by_pointer(f) for f in s.fields if f.name not in unseen))
@@ -76,7 +76,7 @@ def _by_pointer(field: Field) -> Field:
 
 
 def _nullable(type_: Type, *, is_whole: bool) -> Type:
-    """A type that may be null as a whole, or an array whose elements may be; 16 chars in a row are one number."""
+    """A type that may be null as a whole, or an array with nullable elements; 16 chars in a row are one number."""
     if is_whole:
         return type_ if isinstance(type_, Pointer) or type_ == STRING else Pointer(type_)
     assert isinstance(type_, Array)
@@ -86,7 +86,7 @@ def _nullable(type_: Type, *, is_whole: bool) -> Type:
 
 
 class _Merger:
-    """One union of two. Structures pair by the fields that lead to them, not by their names."""
+    """A union of two record types. Structures pair by the fields that lead to them, not by their names."""
 
     def __init__(self, old: Record, new: Record) -> None:
         self._old = {struct.name: struct for struct in old.structs}
@@ -158,7 +158,7 @@ class _Merger:
                 wider = _wider(old, new)
                 if wider is not None:
                     return wider
-        raise _conflict(f"it is {shorten(str(old))} in one version, {shorten(str(new))} in another", path)
+        raise _conflict(f"the type is {shorten(str(old))} in one version, {shorten(str(new))} in another", path)
 
 
 def _extent(old: int | str, new: int | str) -> int | str:
@@ -168,7 +168,7 @@ def _extent(old: int | str, new: int | str) -> int | str:
 
 
 def _wider(old: Basic, new: Basic) -> Basic | None:
-    """The narrowest basic type that holds the values of both, doubles standing in for whatever joins a float."""
+    """The narrowest basic type that holds the values of both; a float and anything else become a double."""
     kinds = {old.kind, new.kind}
     if len(kinds) == 1:
         return max(old, new, key=lambda basic: basic.size)
@@ -183,9 +183,9 @@ def _wider(old: Basic, new: Basic) -> Basic | None:
 
 def _union_of_notes(old: Notes, new: Notes, path: str) -> Notes:
     if old.logical != new.logical:
-        raise _conflict(f"its logical type is {old.logical} in one version, {new.logical} in another", path)
+        raise _conflict(f"the logical type is {old.logical} in one version, {new.logical} in another", path)
     if old.units and new.units and old.units != new.units:
-        raise _conflict(f"its unit is {old.units} in one version, {new.units} in another", path)
+        raise _conflict(f"the unit is {old.units} in one version, {new.units} in another", path)
     return Notes(
         logical=old.logical,
         symbols=_union_of_symbols(old.symbols, new.symbols),
@@ -211,7 +211,7 @@ def _union_of_symbols(old: Symbols, new: Symbols) -> Symbols:
 
 
 def _wider_decimal(old: Field, new: Field, path: str) -> Field | None:
-    """The field that holds the decimals of both, or the integers of one, without loss; None if that is not the case."""
+    """The field that holds the decimals, or decimals and integers, of both without loss; None for other types."""
     one, other = _to_digits(replace(old, type=_bare(old.type))), _to_digits(replace(new, type=_bare(new.type)))
     if one is None or other is None or old.notes.logical == new.notes.logical:
         return None
@@ -221,7 +221,7 @@ def _wider_decimal(old: Field, new: Field, path: str) -> Field | None:
     scale = max(scale, deeper)
     precision = max(whole, more) + scale
     if precision > MAX_PRECISION:
-        raise _conflict(f"all values of both versions would need a decimal of {precision} digits", path)
+        raise _conflict(f"the values of both versions would need a decimal of {precision} digits", path)
     logical = f"{DECIMAL}{precision},{scale})"
     notes = _union_of_notes(replace(old.notes, logical=logical), replace(new.notes, logical=logical), path)
     extents = tuple(_extent(a, b) for a, b in zip(dims, others, strict=True))
@@ -236,14 +236,14 @@ def _wider_decimal(old: Field, new: Field, path: str) -> Field | None:
 
 
 def _elements(type_: Type) -> Type | None:
-    """The type of an array's elements, also behind a pointer; None of what is no array."""
+    """The type of an array's elements, also of an array that a pointer leads to; None if it is not an array."""
     while isinstance(type_, Pointer):
         type_ = type_.target
     return type_.element if isinstance(type_, Array) else None
 
 
 def _bare(type_: Type) -> Type:
-    """A number or an array of numbers without what makes them nullable."""
+    """A number or an array of numbers without the pointers that make it nullable."""
     while isinstance(type_, Pointer):
         type_ = type_.target
     if isinstance(type_, Array) and isinstance(type_.element, Pointer):
@@ -272,7 +272,7 @@ def _later(old: T, new: T) -> T:
 
 
 def _check_counts(fields: Iterable[Field], path: str) -> None:
-    """A count that became a float in the union counts nothing any more."""
+    """Refuses a count that is a float in the union."""
     by_name: Mapping[str, Type] = {field.name: field.type for field in fields}
     for field in fields:
         type_ = field.type
@@ -281,7 +281,7 @@ def _check_counts(fields: Iterable[Field], path: str) -> None:
                 count = by_name[dim] if isinstance(dim, str) else None
                 if count is not None and not (isinstance(count, Basic) and count.kind in (Kind.INTEGER, Kind.UNSIGNED)):
                     raise _conflict(
-                        f"its count {shorten(str(dim))} is not an integer in all versions", f"{path}.{field.name}"
+                        f"the count {shorten(str(dim))} is not an integer in all versions", f"{path}.{field.name}"
                     )
             type_ = type_.element if isinstance(type_, Array) else type_.target
 
@@ -291,5 +291,5 @@ def _conflict(reason: str, path: str) -> PbioError:
         "PBIO_CANNOT_MERGE",
         reason,
         field=path,
-        hint="name the record type that you want with readerFormat, or one version with formatId",
+        hint="name the wanted record type with readerFormat, or one version with formatId",
     )

@@ -1,7 +1,7 @@
-"""Record types as JSON, short enough to be typed into an option.
+"""Record types as JSON, short enough for an option.
 
-The first structure is the record, the others are those that it mentions; types are written as they are printed, or as
-Spark and SQL call them.
+The first structure is the record, the others are the structures that it uses. Write types as they print, or with the
+names of Spark and SQL.
 
     >>> load = json_to_record('{"Load": {"n": "int32", "hosts": "host[n]"}, "host": {"id": "string", "up": "*uint8"}}')
     >>> print(load)
@@ -70,10 +70,10 @@ def json_to_record(text: str | Mapping[str, Any]) -> Record:
     except ValueError as error:
         _bad(f"the text is not JSON: {error}", "$")
     if not isinstance(parsed, dict) or not parsed:
-        _bad("the JSON is not an object of structures", "$")
+        _bad("expected a JSON object of structures", "$")
     structs = [_struct(name, fields, parsed) for name, fields in parsed.items()]
     record = Record(tuple(structs))
-    record_to_format(record)  # which refuses what no format could be: unknown counts, structures without end
+    record_to_format(record)  # refuses record types that no format can have: unknown counts, structures without end
     return record.subrecord(record.name)
 
 
@@ -103,13 +103,13 @@ def _with_spark_name(type_: Type, logical: str) -> Type | None:
 
 def _struct(name: str, fields: Any, structs: Mapping[str, Any]) -> Struct:
     if not isinstance(fields, dict):
-        _bad("a structure is an object of fields", f"$.{name}")
+        _bad("a structure must be an object of fields", f"$.{name}")
     made = []
     for field, what in fields.items():
         path = f"$.{name}.{field}"
         type_, default = what if isinstance(what, list) and len(what) == 2 else (what, None)
         if not isinstance(type_, str) or not isinstance(default, bool | int | float | str | None):
-            _bad('a field is a type, or ["type", default]', path)
+            _bad('a field must be a type, or ["type", default]', path)
         text = type_.strip()
         if text.lower() == BINARY and text not in structs:
             count = f"{field}_count"
@@ -123,7 +123,7 @@ def _struct(name: str, fields: Any, structs: Mapping[str, Any]) -> Struct:
 
 
 def _type(text: str, structs: Mapping[str, Any], path: str, depth: int) -> tuple[Type, str | None]:
-    """The type of a text, and the logical type of the values in it."""
+    """The type that a text names, and the logical type of its values."""
     if depth > _DEEPEST:
         _bad("the type is nested too deeply", path)
     if text.startswith("*"):
@@ -142,14 +142,14 @@ def _type(text: str, structs: Mapping[str, Any], path: str, depth: int) -> tuple
         return Ref(text), None
     if text in BASICS:
         return BASICS[text], None
-    return spark_type(text) or _bad(f"type {text!r} is unknown", path, _hint(text, structs))
+    return spark_type(text) or _bad(f"unknown type {text!r}", path, _hint(text, structs))
 
 
 def _hint(text: str, structs: Iterable[str]) -> str:
     """What to write in place of an unknown type."""
     outer = text.lower().partition("<")[0].strip()
     if "<" in text and outer == "array":
-        return "an array is written int32[n], where n is an integer field of the same structure that holds its length"
+        return "write an array as int32[n], where n is an integer field of the same structure that holds its length"
     if "<" in text and outer in ("struct", "map"):
         return 'describe the structure beside the first one, {"Load": {"at": "point"}, "point": {"x": "double"}}'
     if text.lower() == BINARY:

@@ -1,4 +1,4 @@
-"""What Spark and SQL call types: accepted wherever a record type is written by hand.
+"""The names of types in Spark and SQL: accepted wherever people write record types.
 
 >>> spark_type("BIGINT")
 (Basic(kind=<Kind.INTEGER: 'integer'>, size=8), None)
@@ -26,19 +26,19 @@ SPARK_NAMES: Final[dict[str, tuple[Basic, str | None]]] = {
     **dict.fromkeys(("timestamp", "timestamp_ltz"), (INT64, "timestamp")),
     "timestamp_ntz": (INT64, "timestamp_ntz"),
 }
-"""Names without parameters -> a type and what its bytes mean."""
+"""Names without parameters -> a type and the meaning of its bytes."""
 
 BINARY: Final = "binary"
-"""The one name of Spark's whose field needs a second one, for its length."""
+"""The Spark type whose field needs a second field, for its length."""
 
 _LENGTH = re.compile(r"(varchar|char) ?\( ?[1-9]\d* ?\)")
 _DECIMAL = re.compile(r"(?:decimal|dec|numeric)(?: ?\( ?(\d{1,2}) ?(?:, ?(\d{1,2}) ?)?\))?")
 
 
 def spark_type(text: str) -> tuple[Type, str | None] | None:
-    """The type of a name, in any case, and its logical type; None if Spark has no such name for one value.
+    """The type and the logical type of a name, in any case; None if Spark has no scalar type of that name.
 
-    `decimal` without parameters is `decimal(10,0)`, as in Spark; a length, as in `varchar(20)`, is not kept.
+    `decimal` without parameters is `decimal(10,0)`, as in Spark; a length, as in `varchar(20)`, is ignored.
     """
     name = " ".join(text.lower().split())
     if _LENGTH.fullmatch(name):

@@ -1,4 +1,4 @@
-"""Format stores: where bodies are kept by ID, out of band."""
+"""Format stores: they keep bodies by ID, apart from the records."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ FORMAT_NAME = re.compile(r"(?:[0-9a-f]{2}){8}|(?:[0-9a-f]{2}){10}|(?:[0-9a-f]{2}
 
 
 class FormatStore(Protocol):
-    """Formats by ID. A body that lies about a computed (version 2) ID gets neither in nor out: PBIO_BAD_ID."""
+    """Formats by ID. A store neither takes nor returns a body with a wrong computed (version 2) ID: PBIO_BAD_ID."""
 
     def get(self, format_id: bytes) -> Format | None:
         """The format of that ID, or None."""
 
     def put(self, format: Format) -> None:  # noqa: A002
-        """Keep a format. Raises PBIO_FORMAT_CONFLICT if another body is kept under its ID."""
+        """Store a format. Raises PBIO_FORMAT_CONFLICT if the store has another body with its ID."""
 
     def __iter__(self) -> Iterator[Format]:
         """All formats."""
 
     def __hash__(self) -> int:
-        """A store is itself, whatever it holds."""
+        """A store hashes by identity, whatever it holds."""
 
 
 class MemoryStore:
@@ -70,14 +70,14 @@ class MemoryStore:
 class FolderStore:
     """Formats in the folder `_formats` of a root on any fsspec file system, one file per format, named by its ID.
 
-    A file appears whole or not at all, is on disk when `put` returns, and never changes. What was read once is
-    remembered; what was not there is looked for again.
+    A file appears whole or not at all, is on disk when `put` returns, and never changes. The store remembers formats
+    that it has read, and looks again for those that were missing.
     """
 
     def __init__(self, root: str | os.PathLike[str], **storage_options: Any) -> None:
         """`storage_options` go to fsspec."""
         self.root = os.fspath(root)
-        # What a file system remembers of a folder hides what others have put there since.
+        # A cached listing of a folder would hide what others have put there since.
         self._fs, path = locate(root, **{**storage_options, "use_listings_cache": False})
         self._folder = f"{path.rstrip('/')}/{FORMATS}"
         self._is_local = isinstance(self._fs, LocalFileSystem)
@@ -89,10 +89,10 @@ class FolderStore:
 
     def put(self, format: Format) -> None:  # noqa: A002
         format.verify_id()
-        # Not what is remembered: the file may have been removed since.
+        # Not the remembered format: the file may have been removed since.
         if self._load(format.id) is None:
             self._create(self._path(format.id), format.body)
-        # Read it back: another writer may have been faster, and an ID that is not a hash may stand for two bodies.
+        # Read it back: another writer may have been faster, and an ID that is not a hash may have two bodies.
         if self._load(format.id) != format:
             raise _conflict(format)
 
@@ -112,7 +112,7 @@ class FolderStore:
 
     def _load(self, format_id: bytes) -> Format | None:
         if not FORMAT_NAME.fullmatch(format_id.hex()):
-            return None  # of no length that an ID may have
+            return None  # the length is not that of an ID
         path = self._path(format_id)
         try:
             with trouble(self._fs, path), self._open(path) as file:
@@ -130,7 +130,7 @@ class FolderStore:
         return open_file(path, "PBIO_BAD_BODY") if self._is_local else self._fs.open(path, "rb")
 
     def _create(self, path: str, body: bytes) -> None:
-        # Whoever puts a format looks for it first: one whose fate is open is put again.
+        # A format whose outcome is open can be put again, because `put` looks for it first.
         with trouble(self._fs, path), definite():
             self._fs.makedirs(self._folder, exist_ok=True)
             if not self._is_local:
@@ -138,13 +138,13 @@ class FolderStore:
                 self._fs.pipe_file(temporary, body)
                 move_file(self._fs, temporary, path)
             elif not create_file(path, [body]):
-                sync_folder(self._folder)  # who was faster may not have done so yet
+                sync_folder(self._folder)  # the faster writer may not have done so yet
 
 
 def _conflict(format: Format) -> PbioError:  # noqa: A002
     return PbioError(
         "PBIO_FORMAT_CONFLICT",
-        "another body is known under this ID",
+        "the store has another body with this ID",
         format=format.id.hex(),
-        hint="one of the two comes from a damaged file or from another format server",
+        hint="one of the two bodies comes from a damaged file or from another format server",
     )

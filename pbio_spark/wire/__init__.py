@@ -1,19 +1,19 @@
 """Files and records as FFS writes them, in plain Python: the oracle for everything compiled.
 
-Reading goes down this list, writing up:
+Reading goes down this list, writing goes up:
 
     window      bytes by position, of a file or a buffer
     container   the items of a file: comments, formats, records, index blocks
     resync      where reading continues after damage
-    index       index blocks, which say where the items lie
+    index       index blocks, which say where items are
     attributes  attribute lists, which an index attaches to records
     header      the header of a record
-    images      how the values of a format lie in memory
+    images      the values of a format in memory
     decode      record bytes -> values
     encode      values -> record bytes
     writer      `FileWriter`
     jsonl       items as lines of JSON
-    sidecar     outlines of files, kept beside them
+    sidecar     outlines of files, stored beside them
 """
 
 from pbio_spark.wire.attributes import Attribute, attribute, attributes_from_bytes, attributes_to_bytes

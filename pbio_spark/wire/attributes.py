@@ -20,7 +20,7 @@ FIXED: Mapping[AttributeType, str] = {"int4": "i", "int8": "q", "atom": "i", "fl
 class Attribute:
     """One attribute: the hash of its name (signed, 32 bits), its type on the wire, and its value.
 
-    A string's value is the text without its NUL, as bytes; an opaque value is bytes, the others are numbers.
+    The value of a string is its bytes without the NUL; an opaque value is bytes; other values are numbers.
     """
 
     atom: int
@@ -46,10 +46,10 @@ def attribute(name: str, value: int | float | str | bytes) -> Attribute:
 
 
 def attributes_to_bytes(attributes: Iterable[Attribute], byte_order: Literal["little", "big"]) -> bytes:
-    """The list as it lies in an index entry; integers first, each group by ascending atom.
+    """The list as stored in an index entry; integers first, each group by ascending atom.
 
     Raises:
-        PbioError: PBIO_BAD_ATTRIBUTES if a value does not fit its type, a name comes twice, or there are too many.
+        PbioError: PBIO_BAD_ATTRIBUTES if a value does not fit its type, a name appears twice, or there are too many.
     """
     order = ">" if byte_order == "big" else "<"
     ordered = sorted(attributes, key=lambda a: (a.type != "int4", a.atom))
@@ -79,7 +79,7 @@ def attributes_to_bytes(attributes: Iterable[Attribute], byte_order: Literal["li
 def attributes_from_bytes(data: bytes) -> tuple[Attribute, ...]:
     """The attributes of a list in stored order; PBIO_BAD_ATTRIBUTES if the bytes are not exactly one list."""
     if len(data) < 4 or data[0] > 1:
-        _fail(f"an attribute list does not start with {data[:4].hex(' ')}")
+        _fail(f"an attribute list cannot start with {data[:4].hex(' ')}")
     order = ">" if data[0] else "<"
     found: list[Attribute] = []
     at = 4
@@ -93,7 +93,7 @@ def attributes_from_bytes(data: bytes) -> tuple[Attribute, ...]:
             type_ = TYPES.get(code)
             at += 8
             if type_ is None or type_ == "int4":
-                _fail(f"no attribute of type code {code} may stand here")
+                _fail(f"an attribute of type code {code} cannot be here")
             elif type_ in FIXED:
                 (value,) = struct.unpack_from(order + FIXED[type_], data, at)
                 at += struct.calcsize(FIXED[type_])
@@ -111,7 +111,7 @@ def attributes_from_bytes(data: bytes) -> tuple[Attribute, ...]:
     except struct.error:
         _fail(f"the list ends inside an attribute, at byte {at} of {len(data)}")
     if at != len(data):
-        _fail(f"the list takes {at} bytes, not {len(data)}")
+        _fail(f"the list takes {at} bytes, but {len(data)} are given")
     return tuple(found)
 
 

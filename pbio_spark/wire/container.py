@@ -1,6 +1,6 @@
 """The items of a file (ffs-wire-format 2): comments, formats, records and index blocks, one after the other.
 
-Every rule of the walk stands in this table; the compiled walk of big files keeps to the same four lines.
+This table has all rules of the walk; the compiled walk of big files follows the same four lines.
 
 | kind | head, bytes                 | payload, bytes                                           |
 | ---- | --------------------------- | -------------------------------------------------------- |
@@ -9,9 +9,9 @@ Every rule of the walk stands in this table; the compiled walk of big files keep
 | 3    | word, u32be low             | low 16 bits of the word << 32 or low; bits 16..23 are 0  |
 | 4    | word                        | low 24 bits of the word - 4; at least 16                 |
 
-The word is u32be, the kind its top byte. Any other kind is damage, for which there is no cure: nothing in the container
-says where the next item starts. What ends early is not damage but `TruncatedError`: files grow. But an item that claims
-bytes beyond the end, among them sound items, has a damaged length.
+The word is u32be, the kind its top byte. Any other kind is damage that cannot be repaired: nothing in the container
+says where the next item starts. An item that ends early is not damage but a `TruncatedError`: files grow. But an item
+that claims bytes beyond the end, among them sound items, has a damaged length.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ GO_ON = (
     "PERMISSIVE in a batch, or use `pbio cat --skip-bad`"
 )
 LONGEST_HEAD = 20
-"""Bytes of the longest head of an item, or of a record's with the ID that the record starts with."""
+"""Bytes of the longest head of an item, including the ID at the start of a record."""
 
 
 class Kind(IntEnum):
@@ -53,7 +53,7 @@ class Kind(IntEnum):
 class TruncatedError(PbioError):
     """The file ends inside an item, or in an index block that its writer has reserved but not yet written.
 
-    Everything before `offset`, an item boundary, is sound, and reading can go on there once the file has grown.
+    Everything before `offset`, an item boundary, is sound, and reading can continue there once the file has grown.
     """
 
 
@@ -63,9 +63,9 @@ class Item:
 
     Attributes:
         offset: of its first word in the file.
-        payload, length: the place and number of bytes of what it holds: a comment's text with its NUL, a format body, a
+        payload, length: the place and number of bytes of its content: a comment's text with its NUL, a format body, a
             record with its header, the rest of an index block.
-        format_id: of a format item; of a record as far as it is legible, else empty.
+        format_id: of a format item; of a record if it is legible, else empty.
         ordinal: of a record among all records of the file, from 0; -1 for other items.
     """
 
@@ -82,7 +82,7 @@ class Item:
 
 
 class Scanner:
-    """Finds the items of a file, and reads of the payloads the formats only.
+    """Finds the items of a file, and reads only the payloads of formats.
 
     A scanner may start at any item boundary that is known: `offset`, with the `ordinal` of the next record and the
     `formats` known so far; `chunk` is what it fetches of a file at once, in bytes; `search`, whether it looks for sound
@@ -112,11 +112,11 @@ class Scanner:
         self.formats: dict[bytes, Format] = dict(formats or {})
 
     def items(self, stop: int | None = None) -> Iterator[Item]:
-        """The items that start at `offset` or later, and before `stop` if given, as the file is now.
+        """The items that start at `offset` or later, and before `stop` if given, in the current file.
 
         Raises:
-            TruncatedError: the last item is not complete; `offset` stays in front of it.
-            PbioError: PBIO_NOT_FFS, PBIO_BAD_ITEM, PBIO_FORMAT_CONFLICT, or what is wrong with a format body.
+            TruncatedError: the last item is not complete; `offset` stays before it.
+            PbioError: PBIO_NOT_FFS, PBIO_BAD_ITEM, PBIO_FORMAT_CONFLICT, or the errors of a format body.
         """
         size = self.window.size()
         if self.offset == 0 and size > 0:
@@ -138,16 +138,16 @@ class Scanner:
         """The text of a comment, without its NUL."""
         text, nul, _ = self.read(item).partition(b"\0")
         if not nul:
-            self._fail(item.offset, f"the comment's {item.length} bytes hold no NUL")
+            self._fail(item.offset, f"the comment of {item.length} bytes has no NUL")
         return text
 
     def format_of(self, item: Item) -> Format:
-        """The format of a record; PBIO_UNKNOWN_FORMAT if no format item in front of the record has its ID."""
+        """The format of a record; PBIO_UNKNOWN_FORMAT if no format item before the record has its ID."""
         found = self.formats.get(item.format_id)
         if found is None:
             raise PbioError(
                 "PBIO_UNKNOWN_FORMAT",
-                f"no format before the record has its ID {item.format_id.hex()}"
+                f"the file describes no format with the ID {item.format_id.hex()} before the record"
                 if item.format_id
                 else "the record does not start with a format ID",
                 file=self.window.name,
@@ -172,11 +172,11 @@ class Scanner:
         match word >> 24:
             case Kind.COMMENT:
                 if (length := word & 0xFFFFFF) < 1:
-                    self._fail(offset, "a comment of no bytes, not even a NUL")
+                    self._fail(offset, "a comment is empty, without even a NUL")
                 item = Item(Kind.COMMENT, offset, offset + 4, length)
             case Kind.FORMAT:
                 if (length_of_id := word & 0xFFFFFF) not in (8, 10, 12):
-                    self._fail(offset, f"a format ID of {length_of_id} bytes")
+                    self._fail(offset, f"the format ID has {length_of_id} bytes")
                 if len(head) < 8 + length_of_id:
                     self._end_early(offset, 8 + length_of_id, size - offset)
                 format_id = head[8 : 8 + length_of_id]
@@ -193,7 +193,7 @@ class Scanner:
                 item = Item(Kind.DATA, offset, offset + 8, length, format_id, self.ordinal)
             case Kind.INDEX:
                 if (length := word & 0xFFFFFF) < 20:
-                    self._fail(offset, f"an index block of {length} bytes")
+                    self._fail(offset, f"the index block has {length} bytes")
                 item = Item(Kind.INDEX, offset, offset + 4, length - 4)
             case 0 if not any(self.window.read(offset, INDEX_BLOCK)):
                 raise TruncatedError(
@@ -203,7 +203,7 @@ class Scanner:
                     offset=offset,
                 )
             case unknown:
-                self._fail(offset, f"no item is of kind {unknown:#04x}")
+                self._fail(offset, f"unknown kind of item {unknown:#04x}")
         if item.end > size:
             self._refuse_false_length(item, size)
             self._end_early(offset, item.end - offset, size - offset)
@@ -217,7 +217,7 @@ class Scanner:
         elif known.body != body:
             raise PbioError(
                 "PBIO_FORMAT_CONFLICT",
-                f"format ID {item.format_id.hex()} comes a second time, with another body",
+                f"the format ID {item.format_id.hex()} appears again with another body",
                 file=self.window.name,
                 offset=item.offset,
             )
@@ -267,7 +267,7 @@ class Scanner:
     def _end_early(self, offset: int, needed: int, present: int) -> NoReturn:
         raise TruncatedError(
             "PBIO_TRUNCATED",
-            f"truncated at offset {offset}: an item of {needed} bytes, {present} of them present",
+            f"truncated at offset {offset}: the item has {needed} bytes, but {present} are present",
             file=self.window.name,
             offset=offset,
         )
@@ -278,15 +278,15 @@ _BP_HINT = "BP5 files hold FFS records inside ADIOS2's own framing; read the fol
 
 
 def _what_it_is(head: bytes, name: str) -> tuple[str, str]:
-    """What a file is that does not start as an FFS file does, as far as its first bytes tell, and a hint."""
+    """What the first bytes say about a file that is not an FFS file, and a hint."""
     base = os.path.basename(name)
     if base in _BP_FILES or head[:4] == b"ADIO":
         return "this is a file of an ADIOS2 BP folder", _BP_HINT
     if any(head[:8] == (12).to_bytes(8, order) for order in ("little", "big")) and head[16:17] == b"\2":
         return "this is the file of format descriptions (mmd.0) of an ADIOS2 BP5 folder", _BP_HINT
     if head[:4] in (b"\2\0\0\x08", b"\2\0\0\x0a", b"\2\0\0\x0c") and len(legible_id(head[8:20])) == head[3]:
-        return "the file starts with a format, where an FFS file starts with 43 56 ff a9", (
-            "its first four bytes are lost; put them in place again"
+        return "the file starts with a format; an FFS file starts with 43 56 ff a9", (
+            "its first four bytes are lost; restore them"
         )
     if head[:2] == b"\2\0" and len(legible_id(head[:12])) == 12:
         return f"this is a stream of records without a file head: it starts with the format ID {head[:12].hex()}", (
@@ -297,7 +297,7 @@ def _what_it_is(head: bytes, name: str) -> tuple[str, str]:
 
 
 def legible_id(start: bytes) -> bytes:
-    """The format ID at the start of these bytes; none if they do not start with a whole one."""
+    """The format ID at the start of these bytes; empty if they do not start with a whole ID."""
     try:
         length = id_length(start)
     except PbioError:
@@ -306,7 +306,7 @@ def legible_id(start: bytes) -> bytes:
 
 
 def open_file(path: str | os.PathLike[str]) -> BinaryIO:
-    """Opens a local FFS file; PBIO_NOT_FFS if the path is the folder of another format."""
+    """Opens a local FFS file; PBIO_NOT_FFS if the path is a folder of another format."""
     if os.path.isdir(path):
         refuse_bp_folder(os.fspath(path), os.listdir(path))
     return open(path, "rb")

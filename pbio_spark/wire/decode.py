@@ -1,7 +1,7 @@
 """Record bytes -> values (ffs-wire-format 7), in plain Python: the oracle that compiled decoders must agree with.
 
-Nothing in a record is believed before it is checked. A record that one rule refuses is refused as a whole, and the
-error names the field, the place and the reason; compiled decoders call `decode` for the text of theirs.
+It trusts nothing in a record before it checks it. If one rule refuses a record, the whole record is refused, and the
+error names the field, the place and the reason; compiled decoders call `decode` for the text of their errors.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from pbio_spark.wire.header import check_header
 from pbio_spark.wire.images import Images, Path, StructImage, Value, align, images_of, path_to_text
 
 EXPANSION_LIMIT = 64
-"""How many times its own length a record may decode to, if that is more than `EXPANSION_ROOM`."""
+"""A record may decode to this multiple of its length, if that is more than `EXPANSION_ROOM`."""
 EXPANSION_ROOM = 16 << 20
-"""How many bytes any record may decode to. Pointers of non-recursive structures are followed each time they are met, so
-a few bytes can describe a tree without end; but honest records share, too, a hub that hundreds of nodes point to."""
+"""The bytes that any record may decode to. Pointers of non-recursive structures are followed each time they occur, so a
+few bytes can describe a huge tree; but honest records share too, such as a hub that hundreds of nodes point to."""
 VALUE_COST = 32
-"""What each structure and array counts, in bytes, beside what it holds: it costs memory of its own, however small."""
+"""The bytes that each structure and array counts beside its content, because it costs memory itself."""
 
 
 def room_of(length: int) -> int:
-    """How many bytes a record of a length may decode to. The compiled decoders keep to the same rule."""
+    """The bytes that a record of a length may decode to. The compiled decoders use the same rule."""
     return max(EXPANSION_ROOM, EXPANSION_LIMIT * length)
 
 
@@ -47,17 +47,17 @@ def decode(
     Structures become dicts in field order, arrays nested lists with logical indices, NULL of any kind None (so an empty
     dynamic array is None unless it could be null otherwise, and a pointer to a NULL pointer too). A `char` is 0..255, a
     `boolean` is true if not 0, a float of 16 bytes is its bytes. In recursive structures a target that several pointers
-    share is one Python object, and cycles are cycles. Where another field says that a value is null, it is None, and
-    the other field is left out.
+    share is one Python object, and cycles are cycles. A value that another field marks as null is
+    None, and the other field is omitted.
 
     Args:
-        text: the encoding of strings; None leaves them bytes.
-        strict: whether a string that is not in that encoding is an error; if not, it stays bytes.
-        file, offset: where the record lies, for errors.
+        text: the encoding of strings; None keeps them as bytes.
+        strict: whether a string that is not in that encoding is an error; otherwise it stays bytes.
+        file, offset: the place of the record, for errors.
 
     Raises:
-        PbioError: PBIO_BAD_RECORD (header), PBIO_BAD_POINTER (a target not inside the record), PBIO_BAD_STRING (no NUL,
-            or not text), PBIO_RECORD_EXPANDS (pointers that repeat more than `room_of` allows). `error.field`
+        PbioError: PBIO_BAD_RECORD (header), PBIO_BAD_POINTER (a target outside the record), PBIO_BAD_STRING (no NUL,
+            or not text), PBIO_RECORD_EXPANDS (shared targets beyond what `room_of` allows). `error.field`
             is the field's path, `error.offset` the place in the file, or in `record` where `offset` is not given.
     """
     try:
@@ -81,10 +81,10 @@ class _Decoder:
         self.variant_part = align(images.top.length)
         self.room = room_of(len(data))
         self.met: dict[tuple[int, Type, tuple[int, ...]], Value] = {}
-        # What is still to be filled in, the next at the end: where the value goes, its type and position, and the
-        # structure that its field belongs to. A stack of our own, since lists may have any number of nodes.
+        # The values still to be filled in, the next at the end: where the value goes, its type and position, and the
+        # structure that its field belongs to. An explicit stack, since lists may have any number of nodes.
         self.todo: list[tuple[Holder, Any, Type, int, StructImage, int, Path]] = []
-        # Structures with arrays of which another one says which elements are null, and what these say.
+        # Structures with arrays whose null elements another array marks, and those marks.
         self.marked: list[tuple[StructImage, dict[str, Value], dict[str, Value]]] = []
 
     def decode(self) -> dict[str, Value]:
@@ -98,7 +98,7 @@ class _Decoder:
         return values
 
     def value(self, type_: Type, at: int, owner: StructImage, base: int, path: Path) -> Value:
-        """The value at `at`, of a field of the structure `owner` at `base`; its parts may be filled in later."""
+        """The value at `at`, of a field of the structure `owner` at `base`; its parts may follow later."""
         cost = 0
         extents: list[int] = []
         while isinstance(type_, Pointer):
@@ -114,7 +114,7 @@ class _Decoder:
                 if not size:
                     self.charge(VALUE_COST * empty_lists(extents), at, path)
                 if not (at := self.follow(at, size, path)):
-                    # What a pointer leads to, or what could be null otherwise, is an array without elements.
+                    # The target of a pointer, or an array with marks for null, is an array without elements.
                     is_there = cost or (path is not None and path[1] in owner.null_bits)
                     return nest([], extents) if is_there and not size else None
                 cost += size
@@ -141,7 +141,7 @@ class _Decoder:
     def struct(self, image: StructImage, at: int, path: Path) -> dict[str, Value]:
         self.charge(VALUE_COST, at, path)
         values: dict[str, Value] = dict.fromkeys(f.name for f in image.fields if f.name not in image.unseen)
-        # What is null must be sound too, for columns are looked at as a whole; and so must be what says so.
+        # Null values must be sound too, because columns are checked as a whole; and so must their marks.
         aside: dict[str, Value] = {}
         if image.null_items:
             self.marked.append((image, values, aside))
@@ -180,7 +180,7 @@ class _Decoder:
             return None
         end = self.data.find(0, at)
         if end < 0:
-            self.fail("PBIO_BAD_STRING", f"no NUL ends the string at offset {at} of the record", slot, path)
+            self.fail("PBIO_BAD_STRING", f"the string at offset {at} of the record has no NUL at its end", slot, path)
         self.charge(end + 1 - at, slot, path)
         characters = self.data[at:end]
         if self.text is None:
@@ -193,14 +193,16 @@ class _Decoder:
             self.fail("PBIO_BAD_STRING", f"the string is not {self.text}: {error.reason}", at + error.start, path)
 
     def follow(self, slot: int, size: int, path: Path) -> int:
-        """Where the pointer at `slot` leads, to `size` bytes inside the record; 0 is NULL."""
+        """The target of the pointer at `slot`: `size` bytes inside the record; 0 is NULL."""
         at = self.images.pointer(self.data, slot)
         end = len(self.data)
         if at and not self.variant_part <= at < end:
-            reason = f"a pointer to offset {at} of the record, whose variant part is {self.variant_part} to {end}"
+            reason = (
+                f"the pointer leads to offset {at} of the record, outside its variant part {self.variant_part} to {end}"
+            )
             self.fail("PBIO_BAD_POINTER", reason, slot, path)
         if at and at + size > end:
-            reason = f"a target of {size} bytes at offset {at} of the record, which ends at {end}"
+            reason = f"the target takes {size} bytes at offset {at} of the record, which ends at {end}"
             self.fail("PBIO_BAD_POINTER", reason, slot, path)
         return at
 
@@ -210,7 +212,7 @@ class _Decoder:
         if self.room < 0:
             self.fail(
                 "PBIO_RECORD_EXPANDS",
-                f"the record's {len(self.data)} bytes make more than {room_of(len(self.data))}",
+                f"the record's {len(self.data)} bytes decode to more than {room_of(len(self.data))}",
                 at,
                 path,
             )
@@ -220,14 +222,14 @@ class _Decoder:
 
 
 def without_marked(value: Value, marks: Value) -> Value:
-    """Nested lists with None where the marks, as many, are not 0."""
+    """Nested lists with None where the mark of an element is not 0."""
     if isinstance(value, list) and isinstance(marks, list):
         return [without_marked(part, mark) for part, mark in zip(value, marks, strict=True)]
     return None if marks else value
 
 
 def nest(flat: list[Value], extents: list[int]) -> list[Value]:
-    """Lists in lists from elements in order, the last index fastest.
+    """Nested lists from elements in order, the last index fastest.
 
     >>> nest([1, 2, 3, 4, 5, 6], [2, 3])
     [[1, 2, 3], [4, 5, 6]]
@@ -239,7 +241,7 @@ def nest(flat: list[Value], extents: list[int]) -> list[Value]:
 
 
 def empty_lists(extents: list[int]) -> int:
-    """How many lists an array without elements consists of, beside the outermost.
+    """The number of inner lists in an array without elements.
 
     >>> [empty_lists(extents) for extents in ([0], [0, 3], [3, 0], [3, 2, 0], [3, 0, 2])]
     [0, 0, 3, 6, 3]
@@ -248,7 +250,7 @@ def empty_lists(extents: list[int]) -> int:
 
 
 def path_to_element(path: Path, rank: int, extents: list[int]) -> Path:
-    """The path to the element of an array that is `rank`-th with the last index fastest."""
+    """The path to element `rank` of an array, in the order in which the last index runs fastest."""
     indices: list[int] = []
     for extent in reversed(extents):
         rank, index = divmod(rank, extent)

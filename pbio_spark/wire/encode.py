@@ -16,13 +16,13 @@ from pbio_spark.wire.images import Images, Path, StructImage, Value, align, imag
 def encode(format: Format, values: dict[str, Value], *, text: str = "utf-8") -> bytes:  # noqa: A002
     """One encoded record, header included, from values as `decode` gives them.
 
-    Every field must be there, control fields of arrays too, and an array must have the extents that they say, or be
-    None. In recursive structures one dict or list object that is met again is written once (7.5). Strings may be bytes.
+    Every field must be present, control fields of arrays too, and an array must have their extents, or be None. In
+    recursive structures a dict or list object that appears again is written once (7.5). Strings may be bytes.
 
     Raises:
         PbioError: PBIO_BAD_VALUE with the field's path: a field is missing, unknown, of the wrong type or out of range,
-            an array has other extents, a string holds a NUL, or a pointer leads to the record itself, which has no
-            encoding.
+            an array has other extents, a string contains a NUL, or a pointer leads to the record itself, which
+            cannot be encoded.
 
     >>> from ecode.types import INT32, STRING, Field, record
     >>> from pbio_spark.formats.layout import record_to_format
@@ -49,8 +49,8 @@ class _Encoder:
         self.out = bytearray()
         self.kept: list[dict[str, Value]] = []
         self.written: dict[tuple[int, Type, tuple[int, ...]], int] = {}
-        # What is still to be written into space that is reserved for it, the next at the end. Taken from the end, it
-        # gives the order of 7.4: each target at once, depth first.
+        # Values still to be written into reserved space, the next at the end. Taking them from the end gives the order
+        # of 7.4: each target at once, depth first.
         self.todo: list[tuple[Type, int, Value, StructImage, int, Path]] = []
 
     def encode(self, values: dict[str, Value], is_variant: bool) -> bytes:
@@ -98,7 +98,7 @@ class _Encoder:
             missing = [name for name in names if name not in value]
             unknown = [name for name in value if name not in names]
             hint = did_you_mean(unknown[0], names) if unknown else None
-            fail(f"fields missing: {missing}, unknown: {unknown}", path, hint)
+            fail(f"missing fields: {missing}; unknown fields: {unknown}", path, hint)
         value = {**value, **self.said_null(image, at, value, path)} if image.unseen else value
         for field in reversed(image.fields):
             inner = value.get(field.name)
@@ -110,7 +110,7 @@ class _Encoder:
                 self.todo.append((field.type, at + field.offset, inner, image, at, (path, field.name)))
 
     def said_null(self, image: StructImage, at: int, value: dict[str, Value], path: Path) -> dict[str, Value]:
-        """Sets the bits of fields that are null. What arrays hold with zeros for nulls, and the marks that say so."""
+        """Sets the bits of null fields. Gives arrays with zeros for nulls, and the marks of these nulls."""
         for name, (byte, bit) in image.null_bits.items():
             if value[name] is None:
                 self.out[at + byte] |= bit
@@ -123,7 +123,7 @@ class _Encoder:
             filled, said = split_nulls(value[name], len(levels.dims), zero)
             if said is not None:
                 made |= {name: filled, marks: said}
-        self.kept.append(made)  # what is told by its id must not make room for another
+        self.kept.append(made)  # keep the object alive: its id must not be reused
         return made
 
     def array(
@@ -160,16 +160,16 @@ class _Encoder:
         try:
             characters = value.encode(self.text) if isinstance(value, str) else value
         except UnicodeEncodeError as error:
-            fail(f"the string has no form in {self.text}: {error.reason}", path)
+            fail(f"the string cannot be encoded in {self.text}: {error.reason}", path)
         if 0 in characters:
-            fail("a string cannot hold a NUL", path)
+            fail("a string cannot contain a NUL", path)
         self.point(slot, len(self.out), path)
         self.out += characters + b"\0"
 
     def target(
         self, slot: int, type_: Type, extents: list[int], size: int, value: Value, owner: StructImage, path: Path
     ) -> int:
-        """Makes room for the target of the pointer at `slot`; 0 if it was written before and is shared."""
+        """Makes room for the target of the pointer at `slot`; 0 if it is shared and already written."""
         key = id(value), type_, tuple(extents)
         shares = owner.shares and isinstance(value, dict | list)
         if shares and key in self.written:
@@ -193,7 +193,7 @@ class _Encoder:
 
 
 def split_nulls(value: Value, depth: int, zero: Value) -> tuple[Value, Value]:
-    """Nested lists with `zero` for each None, and others with 1 in these places and 0 elsewhere; None if none is None.
+    """Nested lists with `zero` for each None, and lists with 1 in these places and 0 elsewhere; None without nulls.
 
     >>> split_nulls([[1, None], [2, 3]], 2, 0)
     ([[1, 0], [2, 3]], [[0, 1], [0, 0]])
@@ -223,13 +223,14 @@ def _filled(value: Value, depth: int, zero: Value) -> Value:
 
 
 def flatten(value: Value, extents: list[int], path: Path) -> list[Value]:
-    """The elements of nested lists, the last index fastest; PBIO_BAD_VALUE unless they have exactly these extents."""
+    """The elements of nested lists, the last index fastest; PBIO_BAD_VALUE unless the lists have exactly these
+    extents."""
     level = [value]
     for depth, extent in enumerate(extents):
         for rank, part in enumerate(level):
             if not isinstance(part, list) or len(part) != extent:
                 found = f"{len(part)} elements" if isinstance(part, list) else f"a {type(part).__name__}"
-                fail(f"{found} where {extent} elements are due", path_to_element(path, rank, extents[:depth]))
+                fail(f"{found}, but the array has {extent} elements", path_to_element(path, rank, extents[:depth]))
         level = [inner for part in level if isinstance(part, list) for inner in part]
     return level
 

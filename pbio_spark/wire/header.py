@@ -8,7 +8,7 @@ from pbio_spark.wire.images import align
 
 
 def header_to_bytes(format: Format, length: int) -> bytes:  # noqa: A002
-    """The header of a record of `length` bytes; PBIO_BAD_VALUE if the length word cannot hold that."""
+    """The header of a record of `length` bytes; PBIO_BAD_VALUE if the length word cannot hold it."""
     at, size = length_word(format)
     if size and length >> 8 * size:
         raise PbioError("PBIO_BAD_VALUE", f"the record would have {length} bytes", format=format.name)
@@ -17,11 +17,11 @@ def header_to_bytes(format: Format, length: int) -> bytes:  # noqa: A002
 
 
 def check_header(format: Format, record: bytes) -> int:  # noqa: A002
-    """The position of the base record in `record`, header included, once its header is found to be right.
+    """The position of the base record in `record`, header included, after checking the header.
 
     Raises:
-        PbioError: PBIO_BAD_RECORD if the ID is another format's, or the record is longer or shorter than it says or
-            than the format demands.
+        PbioError: PBIO_BAD_RECORD if the ID belongs to another format, or the record is longer or shorter than its
+            header or the format says.
     """
 
     def fail(reason: str, offset: int) -> PbioError:
@@ -31,19 +31,19 @@ def check_header(format: Format, record: bytes) -> int:  # noqa: A002
     if not record.startswith(format.id):
         raise fail(f"the record's format ID is {record[: len(format.id)].hex()}, not {format.id.hex()}", 0)
     if len(record) < start:
-        raise fail(f"a record of {len(record)} bytes, its header alone needs {start}", 0)
+        raise fail(f"the record has {len(record)} bytes, but its header alone needs {start}", 0)
     length = len(record) - start
     at, size = length_word(format)
     if size and (said := int.from_bytes(record[at : at + size], format.byte_order)) != length:
-        raise fail(f"the record says that {said} bytes follow its header, {length} do", at)
+        raise fail(f"the record says that {said} bytes follow its header, but {length} do", at)
     base = format.structs[0].record_length
     if length < align(base) if size else length != base:
-        raise fail(f"{length} bytes follow the header, the format's structure has {base}", start)
+        raise fail(f"{length} bytes follow the header, but the format's structure has {base}", start)
     return start
 
 
 def length_word(format: Format) -> tuple[int, int]:  # noqa: A002
-    """Where the length word lies, and its size, 0 if there is none."""
+    """The offset of the length word, and its size; 0 if the header has no length word."""
     if not format.is_variant:
         return len(format.id), 0
     return (len(format.id), 8) if format.body_version == 2 else (len(format.id) + 3 & ~3, 4)

@@ -1,6 +1,6 @@
-"""How the values of a format lie in memory: the sizes of types, the bytes of numbers, the extents of arrays.
+"""The values of a format in memory: the sizes of types, the bytes of numbers, the extents of arrays.
 
-Decoding and encoding both see a format through `Images`; ffs-wire-format 5.6, 5.7 and 6.
+Decoding and encoding both use `Images` of a format; ffs-wire-format 5.6, 5.7 and 6.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ Value: TypeAlias = "bool | int | float | str | bytes | list[Value] | dict[str, V
 """A decoded value: structures are dicts in field order, arrays are lists (one level per dimension), NULL is None."""
 
 Path: TypeAlias = "tuple[Path, str | int] | None"
-"""The way to a value, innermost step last: names of fields and indices. A shared tail makes a step cost nothing."""
+"""The path to a value, innermost step last: names of fields and indices. Paths share their beginning, so a step is
+cheap."""
 
 INTEGERS = {1: "b", 2: "h", 4: "i", 8: "q"}
 
@@ -38,9 +39,9 @@ class FieldImage:
 class StructImage:
     """A structure in memory: `length` bytes, fields in ascending order of offset.
 
-    `shares` says that pointers in its fields may meet again (7.5), in other words that the structure is recursive.
-    `null_bits` has the offset and the value of the bit that says that a field is null, `null_items` the field that says
-    which of an array's elements are; the fields that say so are `unseen`.
+    `shares` says that pointers in its fields may share targets (7.5): the structure is recursive. `null_bits` has the
+    offset and the value of the bit that marks a field as null, `null_items` the field that marks the null elements of
+    an array; the marking fields are `unseen`.
     """
 
     name: str
@@ -77,7 +78,7 @@ def path_to_text(path: Path) -> str:
 
 
 class Images:
-    """The structures of one format as its machine lays them out. Get them from `images_of`."""
+    """The structures of one format in its machine's layout. Get them from `images_of`."""
 
     def __init__(self, format: Format) -> None:  # noqa: A002 - the project's word for the thing
         self.pointer_size = format.pointer_size
@@ -96,7 +97,7 @@ class Images:
         return self._structs[name]
 
     def size(self, type_: Type) -> int:
-        """The bytes that a value of this type takes where it stands; what it points to is elsewhere."""
+        """The bytes that a value of this type takes in place, without the target of a pointer."""
         return slot_size(type_, self._lengths, self.pointer_size)
 
     def pointer(self, data: bytes | bytearray, at: int) -> int:
@@ -117,12 +118,12 @@ class Images:
         return found
 
     def memory_order(self, extents: list[int]) -> list[int] | None:
-        """Which element of an array, counted with the last index fastest, lies first in memory, second, and so on.
+        """The elements of an array in their order in memory, each as its number with the last index fastest.
 
-        None if they lie in just that order.
+        None if that is the order in memory.
         """
         if not self._column_major or len(extents) < 2 or not prod(extents):
-            return None  # an empty array may claim any other extent, which no byte of the record bears out
+            return None  # an empty array may claim any other extent without a byte in the record
         strides = [prod(extents[k + 1 :]) for k in range(len(extents))]
         order = [0]
         for extent, stride in zip(reversed(extents), reversed(strides), strict=True):
@@ -132,7 +133,7 @@ class Images:
     def read_numbers(self, basic: Basic, data: bytes, at: int, count: int) -> list[Value]:
         """`count` values of a basic type other than string, from `at` on.
 
-        A `float` of 16 bytes is a long double, of which the format does not say whose: its bytes are the value.
+        A `float` of 16 bytes is a long double of an unknown machine: its bytes are the value.
         """
         size = basic.size
         if basic.kind is Kind.FLOAT:
@@ -212,5 +213,5 @@ def _swap_words(data: bytes) -> bytes:
 
 @lru_cache(maxsize=128)
 def images_of(format: Format) -> Images:  # noqa: A002
-    """The images of a format, made once."""
+    """The images of a format, computed once."""
     return Images(format)

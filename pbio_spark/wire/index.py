@@ -1,4 +1,4 @@
-"""Index blocks (ffs-wire-format 3): where the format and data items lie that follow a block, up to the next one."""
+"""Index blocks (ffs-wire-format 3): the places of the format and data items after a block, up to the next block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pbio_spark.wire.container import INDEX_BLOCK, Item, Kind, Scanner, legible_
 HEAD = struct.Struct(">IIII")
 FORMAT_ENTRY, DATA_ENTRY, END = 0, 1, 0xFF
 ENTRY_LIMIT = 248
-"""An entry must end before this byte of its block, so that the end word has room."""
+"""An entry must end before this byte of its block, to leave room for the end word."""
 BLOCK_WORD = (Kind.INDEX << 24 | INDEX_BLOCK).to_bytes(4)
 
 
@@ -22,7 +22,7 @@ BLOCK_WORD = (Kind.INDEX << 24 | INDEX_BLOCK).to_bytes(4)
 class Entry:
     """One item that a block announces: its place in the file, its format's ID, and a record's attribute list.
 
-    `attributes` holds the bytes of the list (none at all for a record written without); None for a format item.
+    `attributes` holds the bytes of the list (empty for a record without attributes); None for a format item.
     """
 
     offset: int
@@ -41,8 +41,9 @@ class Block:
     Attributes:
         offset: of the block in the file.
         next: offset of the next block; of the last block, the file's length.
-        first, last: ordinals of the first and last record announced; `last` is `first - 1` (modulo 2**32) if none is.
-        cursor: where in the block its end word stands.
+        first, last: ordinals of the first and last record announced; `last` is `first - 1` (modulo 2**32) for no
+            records.
+        cursor: the offset of the end word in the block.
     """
 
     offset: int
@@ -59,31 +60,31 @@ class Block:
 
 
 def block_from_bytes(block: bytes, offset: int, file: str = "") -> Block:
-    """Parses a block that lies at `offset`.
+    """Parses the block at `offset`.
 
     Raises:
-        PbioError: PBIO_BAD_INDEX if an entry does not fit, there is no end word, or the ordinals do not count the
-            records announced.
+        PbioError: PBIO_BAD_INDEX if an entry does not fit, the end word is missing, or the ordinals do not count
+            the announced records.
     """
 
     def fail(reason: str) -> PbioError:
         return PbioError("PBIO_BAD_INDEX", reason, file=file, offset=offset)
 
     if len(block) < 20:
-        raise fail(f"an index block of {len(block)} bytes")
+        raise fail(f"the index block has {len(block)} bytes")
     _, next_, first, last = HEAD.unpack_from(block)
     entries: list[Entry] = []
     cursor = HEAD.size
     while True:
         if cursor + 4 > len(block):
-            raise fail("no end word closes the entries")
+            raise fail("the entries have no end word")
         word = int.from_bytes(block[cursor : cursor + 4])
         kind, length = word & 0xFF, word >> 8
         if kind == END:
             break
         payload = block[cursor + 12 : cursor + 12 + length]
         if len(payload) < length:
-            raise fail(f"an entry of {length} bytes at byte {cursor} does not fit into the block")
+            raise fail(f"the entry of {length} bytes at byte {cursor} does not fit into the block")
         where = int.from_bytes(block[cursor + 4 : cursor + 12])
         if where <= offset:
             raise fail(f"the entry at byte {cursor} points to offset {where}, which is not after the block")
@@ -97,7 +98,7 @@ def block_from_bytes(block: bytes, offset: int, file: str = "") -> Block:
             entries.append(Entry(where, payload[4:ends], payload[ends:]))
             cursor += 12 + (length + 3 & ~3)
         else:
-            raise fail(f"no entry is of kind {kind:#04x}, as at byte {cursor}")
+            raise fail(f"unknown kind of entry {kind:#04x} at byte {cursor}")
         if legible_id(entries[-1].format_id) != entries[-1].format_id:
             raise fail(f"the entry at byte {cursor} has no valid format ID")
     found = Block(offset, next_, first, last, tuple(entries), cursor)
@@ -107,18 +108,18 @@ def block_from_bytes(block: bytes, offset: int, file: str = "") -> Block:
 
 
 def read_block(scanner: Scanner, item: Item) -> Block:
-    """The block that a scanner has met."""
+    """The block that a scanner has found."""
     return block_from_bytes(scanner.window.read(item.offset, item.end - item.offset), item.offset, scanner.window.name)
 
 
 def read_index(scanner: Scanner, limit: int | None = None) -> tuple[Block, ...] | None:
     """All blocks of an indexed file, found without walking its records; None if it has no index, or more than `limit`.
 
-    The scanner must stand at the start of the file. What the blocks say of items is not compared with the items.
+    The scanner must be at the start of the file. The blocks are not compared with the items.
 
     Raises:
         PbioError: PBIO_BAD_INDEX if the chain of blocks is broken or does not reach the end of the file, a block is
-            damaged, or records are counted twice or left out; a sequential scan may still read the file.
+            damaged, or counts records twice or omits some; a sequential scan may still read the file.
     """
     window = scanner.window
     first = next((item for item in scanner.items() if item.kind is not Kind.COMMENT), None)
@@ -133,7 +134,7 @@ def read_index(scanner: Scanner, limit: int | None = None) -> tuple[Block, ...] 
         if offset <= blocks[-1].offset or len(head) < 4 or head[0] != Kind.INDEX:
             raise PbioError(
                 "PBIO_BAD_INDEX",
-                f"no next block at offset {offset}, and the file ends at {size}",
+                f"offset {offset} should hold the next block, but the file ends at {size}",
                 file=window.name,
                 offset=blocks[-1].offset,
             )
@@ -153,9 +154,9 @@ def read_index(scanner: Scanner, limit: int | None = None) -> tuple[Block, ...] 
 
 
 class IndexCheck:
-    """Compares the blocks of a file with the items that follow them, as a scanner finds these.
+    """Compares the blocks of a file with the items that a scanner finds after them.
 
-    An index is a hint: whoever reads a file believes the items, and where the index lies it is at most told of.
+    An index is a hint: readers trust the items, and a wrong index is at most reported.
     """
 
     def __init__(self, scanner: Scanner) -> None:
@@ -164,7 +165,7 @@ class IndexCheck:
         self.announced: deque[Entry] = deque()
 
     def check(self, item: Item) -> Iterator[PbioError]:
-        """What the next item of the file contradicts."""
+        """What contradicts the index in the next item of the file."""
         if item.kind is Kind.INDEX:
             yield from self.end(item.offset)
             self.block = None
@@ -184,11 +185,11 @@ class IndexCheck:
                 self.block = None
 
     def end(self, offset: int) -> Iterator[PbioError]:
-        """What is wrong when the next block, or the end of the file, stands at `offset`."""
+        """What is wrong if the next block, or the end of the file, is at `offset`."""
         if self.block is not None and self.announced:
             yield self.wrong(f"the item announced at offset {self.announced[0].offset} is not there")
         if self.block is not None and self.block.next != offset:
-            yield self.wrong(f"the next block is said to be at offset {self.block.next}, not {offset}")
+            yield self.wrong(f"the block says that the next one is at offset {self.block.next}, but it is at {offset}")
 
     def wrong(self, reason: str) -> PbioError:
         offset = None if self.block is None else self.block.offset
@@ -200,19 +201,19 @@ def check_room(format_id: bytes, attributes: bytes) -> None:
     room = ENTRY_LIMIT - HEAD.size - 12 - 4 - len(format_id) - 1
     if len(attributes) > room:
         raise PbioError(
-            "PBIO_BAD_ATTRIBUTES", f"an attribute list of {len(attributes)} bytes; an index block has room for {room}"
+            "PBIO_BAD_ATTRIBUTES", f"the attribute list has {len(attributes)} bytes; an index block has room for {room}"
         )
 
 
 MAX_FILE = 0xFFFFFFFF
-"""An indexed file has no more bytes than this, since a block states the place of the next one in 32 bits."""
+"""The most bytes of an indexed file, since a block stores the place of the next one in 32 bits."""
 
 
 class IndexWriter:
     """Interleaves index blocks with the items of a file, byte for byte as the reference library does (3.2).
 
-    One buffer serves all blocks and is never cleared, so that later blocks end with leftovers of earlier ones.
-    Between two calls the file stands at its end.
+    One buffer serves all blocks and is never cleared, so later blocks end with leftovers of earlier ones. Between two
+    calls the file is at its end.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -225,7 +226,7 @@ class IndexWriter:
 
     @classmethod
     def resume(cls, file: BinaryIO, block: Block, scanner: Scanner) -> IndexWriter:
-        """Goes on in the last block of a file that a scanner has read to its end.
+        """Continues in the last block of a file that a scanner has read to its end.
 
         Raises:
             PbioError: PBIO_BAD_INDEX if the block does not cover the end of the file.
@@ -246,20 +247,20 @@ class IndexWriter:
         return writer
 
     def check_end(self, length: int) -> None:
-        """PBIO_BAD_INDEX if `length` more bytes, and the blocks that they may need, are too much for the file."""
+        """Raises PBIO_BAD_INDEX if the file cannot hold `length` more bytes and the blocks that they may need."""
         if self._file.tell() + length + 2 * INDEX_BLOCK > MAX_FILE:
             raise PbioError(
                 "PBIO_BAD_INDEX",
-                f"{length} bytes more would make the indexed file longer than {MAX_FILE} bytes",
-                hint="begin another file, or write without an index",
+                f"{length} more bytes would make the indexed file longer than {MAX_FILE} bytes",
+                hint="start another file, or write without an index",
             )
 
     def format_at_end(self, format_id: bytes) -> None:
-        """Announces the format item that is written next."""
+        """Announces the format item that the writer writes next."""
         self._enter(FORMAT_ENTRY, format_id)
 
     def data_at_end(self, format_id: bytes, attributes: bytes) -> None:
-        """Announces the record that is written next."""
+        """Announces the record that the writer writes next."""
         self._enter(DATA_ENTRY, len(format_id).to_bytes(4) + format_id + attributes)
         self._records += 1
 

@@ -4,11 +4,11 @@
     {"kind": "format", "name", "id", "body_len", "body_version", "struct": {...}, "subformats": [...]}
     {"kind": "data", "format", "id", "value", "attrs"}
     {"kind": "index", "next", "start", "last", "elements": [{"type", "fpos", "attrs"}]}
-    {"kind": "index", "error": ...}        a damaged block, which changes nothing in the records that follow it
+    {"kind": "index", "error": ...}        a damaged block; the records after it are not affected
 
-Keys stand in stored order. NaN and the infinities are strings; bytes that are not UTF-8 are {"$bytes": hex}. The value
-of a recursive format is {"$nodes": [...]}, the record being node 0; where a field of a recursive structure points to a
-structure stands {"$node": k}. Nodes are numbered as they are met, depth first in field order.
+Keys are in stored order. NaN and the infinities are strings; bytes that are not UTF-8 are {"$bytes": hex}. The value of
+a recursive format is {"$nodes": [...]}, with the record as node 0; a pointer from a field of a recursive structure to a
+structure is {"$node": k}. Nodes are numbered in order of appearance, depth first in field order.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def items_to_json(
     on_bad: Callable[[Item, PbioError], None] | None = None,
     items: Iterable[Item] | None = None,
 ) -> Iterator[str]:
-    """The JSON lines of the items from where a scanner stands; errors are those of the scanner and of `decode`.
+    """The JSON lines of the items from the position of a scanner on; errors are those of the scanner and of `decode`.
 
     Args:
-        on_bad: gets each record that cannot be decoded with the error; without it the error is raised.
+        on_bad: receives each record that cannot be decoded, and the error; without it the error is raised.
         items: those of the scanner, if not all that follow.
     """
     attributes: dict[tuple[int, bytes], bytes] = {}
@@ -120,7 +120,7 @@ def block_to_json(block: Block) -> Json:
 
 
 def attributes_to_json(listed: bytes) -> Json:
-    """A list of them; the bytes of one that is malformed, as damage to an index makes it."""
+    """The attributes as JSON; the bytes of a malformed list, as in a damaged index."""
     try:
         return [{"atom": a.atom, "type": a.type, "value": _attribute_value(a)} for a in attributes_from_bytes(listed)]
     except PbioError:
@@ -143,8 +143,8 @@ def record_to_json(format: Format, record: bytes, *, file: str | None = None, of
     """The JSON text of one encoded record's value.
 
     Raises:
-        PbioError: those of `decode`, and PBIO_RECORD_EXPANDS where arrays that a record shares, or that contain
-            themselves, would be shown again and again.
+        PbioError: those of `decode`, and PBIO_RECORD_EXPANDS if shared arrays, or arrays that contain themselves,
+            would repeat too often.
     """
     values = decode(format, record, text=None, file=file, offset=offset)
     try:
@@ -154,7 +154,7 @@ def record_to_json(format: Format, record: bytes, *, file: str | None = None, of
 
 
 class _ValueText:
-    """Writes the text of one value. What is still to be written lies on a stack of our own: values may be deep."""
+    """Writes the text of one value, with an explicit stack, because values may be nested deeply."""
 
     def __init__(self, format: Format, room: int) -> None:  # noqa: A002
         self.format = format
@@ -162,8 +162,8 @@ class _ValueText:
         self.lists: set[int] = set()
         self.nodes: dict[int, int] = {}
         self.texts: list[list[str]] = []
-        # The next at the end: the text that it goes to, and either a piece of it or a value with its type and whether
-        # it is of a field whose pointers are nodes.
+        # The next at the end: its text, and either a piece of it or a value with its type and whether it belongs to a
+        # field whose pointers are nodes.
         self.todo: list[tuple[list[str], str] | tuple[list[str], Type, Value, bool]] = []
         self.keys = _keys(format)
 
@@ -179,7 +179,7 @@ class _ValueText:
         return f'{{"$nodes":[{",".join(texts)}]}}' if self.format.is_recursive(self.format.name) else texts[0]
 
     def node(self, value: dict[str, Value], type_: Type) -> int:
-        """The number of a node; one that is new is written next, before what follows it where it was met."""
+        """The number of a node; a new node is written next, before what follows it."""
         number = self.nodes.setdefault(id(value), len(self.nodes))
         if number == len(self.texts):
             self.texts.append([])
@@ -218,17 +218,19 @@ class _ValueText:
                 text.append(to_text(scalar))
 
     def spend(self, value: list[Value]) -> None:
-        """Lets a list be shown again only as long as there is room: it may be part of itself."""
+        """Lets a list repeat only while there is room: it may be part of itself."""
         if id(value) in self.lists:
             self.room -= 1 + len(value)
             if self.room < 0:
-                raise PbioError("PBIO_RECORD_EXPANDS", "arrays that repeat or contain themselves have no text")
+                raise PbioError(
+                    "PBIO_RECORD_EXPANDS", "arrays that repeat or contain themselves cannot be shown as text"
+                )
         self.lists.add(id(value))
 
 
 @lru_cache(maxsize=128)
 def _keys(format: Format) -> dict[str, tuple[tuple[str, Type], ...]]:  # noqa: A002
-    """For each structure, what stands in front of the value of each field, and the field's type."""
+    """For each structure, the text before the value of each field, and the type of the field."""
     return {
         struct.name: tuple(
             (f"{',' if position else '{'}{to_text(field.name)}:", field.type)
@@ -261,7 +263,7 @@ def bytes_to_json(characters: bytes) -> Json:
 
 
 def to_text(value: Json) -> str:
-    """Compact JSON. Text stands as it is, unless it is a name with bytes that are not UTF-8."""
+    """Compact JSON. Text stays as it is, except names with bytes that are not UTF-8."""
     text = _UNICODE.encode(value)
     return text if text.isascii() or _is_unicode(text) else _ASCII.encode(value)
 

@@ -1,9 +1,9 @@
-"""Outlines of files: which formats are in one and where it can be split, so that nobody has to walk it again.
+"""Outlines of files: the formats in a file and the places where it can be split, so that no reader walks it again.
 
-A sidecar is the outline of a file on disk, a small JSON file beside it that `pbio index` and our writer make:
-`.reading.ffs.outline` belongs to `reading.ffs`. It is a hint: it counts only as long as the file has the size and the
-time of modification that it names, it is what was written (it has a digest of itself), and the file has at its start,
-at its end and wherever it is to be split the bytes that it had when the outline was made.
+A sidecar is the outline of a file on disk, a small JSON file beside it that `pbio index` and the writer of this package
+make: `.reading.ffs.outline` belongs to `reading.ffs`. It is a hint: it counts only while it is intact (it has a digest
+of itself), the file has the size and the time of modification that it names, and the bytes at the start, at the end and
+at the places to split are those of the outlined file.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 VERSION = 2
 STEP = 4 << 20
-"""How far apart the points of an outline are at least, in bytes."""
+"""The least distance between the points of an outline, in bytes."""
 LIMIT = 16 << 20
-"""A sidecar of more bytes than this is not read."""
+"""The largest sidecar that is read, in bytes."""
 PIECE = 1 << 20
-"""How many bytes are read at once to make a checksum."""
+"""The bytes that are read at once to make a checksum."""
 SAMPLE, END_SAMPLE = 64, 4096
-"""How many bytes are compared at each point, and at the start and the end of the file."""
+"""The bytes that are compared at each point, and at the start and the end of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Block:
     sum: int
 
     def sum_in(self, source: BinaryIO) -> int:
-        """The CRC-32 of these bytes of a file; what is not there has none."""
+        """The CRC-32 of these bytes of a file; bytes beyond its end do not count."""
         source.seek(self.start)
         left, found = self.end - self.start, 0
         while left > 0 and (data := source.read(min(left, PIECE))):
@@ -60,29 +60,29 @@ class Block:
         return found
 
     def check(self, source: BinaryIO, file: str) -> None:
-        """Raise PBIO_CHECKSUM if a file has other bytes there."""
+        """Raise PBIO_CHECKSUM if the file has other bytes there."""
         if self.sum_in(source) != self.sum:
             raise PbioError(
                 "PBIO_CHECKSUM",
-                f"the bytes from offset {self.start} to {self.end} are not those that the checksum was made of",
+                f"the bytes from offset {self.start} to {self.end} do not match their checksum",
                 file=file,
                 offset=self.start,
-                hint="restore the file, or write its outline anew with `pbio index --checksums` if the file is right",
+                hint="restore the file; if the file is right, write its outline again with `pbio index --checksums`",
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What is known of a file.
+    """What is known about a file.
 
     Attributes:
-        size, modified: of the file that this is said of; bytes, and seconds since 1970.
-        formats: in the order in which they come.
-        counts: of each format, how many records it has.
+        size, modified: of the outlined file; bytes, and seconds since 1970.
+        formats: in the order of the file.
+        counts: the number of records of each format.
         points: places to split, ascending and at least `STEP` apart; neither the start nor the end.
-        is_whole: whether all of this is said of the whole file, or of its head only.
+        is_whole: whether the outline covers the whole file, or only its head.
         samples: checksums of the file's bytes at its start, at each point, and at its end; see `with_samples`.
-        sums: CRC-32 of all bytes before the first point, between points, and after the last; () if nobody made them.
+        sums: CRC-32 of all bytes before the first point, between points, and after the last; () without checksums.
     """
 
     size: int
@@ -99,22 +99,22 @@ class Outline:
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The blocks that there are checksums of."""
+        """The blocks that have checksums."""
         places = (0, *(point.offset for point in self.points), self.size)
         return tuple(map(Block, places, places[1:], self.sums)) if self.sums else ()
 
     def with_sums(self, source: BinaryIO) -> Outline:
-        """The outline with a checksum of each block of the file that it is of."""
+        """The outline with a checksum of each block of its file."""
         blocks = replace(self, sums=(0,) * (len(self.points) + 1)).blocks
         return replace(self, sums=tuple(block.sum_in(source) for block in blocks))
 
     def with_samples(self, source: BinaryIO) -> Outline:
-        """The outline with checksums of the file that it is of."""
+        """The outline with samples of its file."""
         places = (0, *(point.offset for point in self.points), self.size)
         return replace(self, samples=tuple(_checksum(source, place, self.size) for place in places))
 
     def fits(self, source: BinaryIO, points: Iterable[Point]) -> bool:
-        """Whether a file has, at its start, its end, and these of the points, the bytes of the one it was made of."""
+        """Whether a file has, at its start, its end and these points, the bytes of the outlined file."""
         if len(self.samples) != len(self.points) + 2:
             return False
         known = dict(zip(self.points, self.samples[1:], strict=False))
@@ -156,7 +156,7 @@ def _digest(said: dict[str, Any]) -> str:
 
 
 def outline_from_json(text: str | bytes) -> Outline | None:
-    """The outline, or None if the text is none that this version wrote."""
+    """The outline, or None if this version did not write the text."""
     try:
         said = json.loads(text)
         if said["version"] != VERSION or said.pop("digest") != _digest(said):
@@ -183,7 +183,7 @@ def outline_from_json(text: str | bytes) -> Outline | None:
 
 
 def sidecar_path(path: str) -> str:
-    """Where the sidecar of a file lies.
+    """The path of the sidecar of a file.
 
     >>> sidecar_path("data/reading.ffs")
     'data/.reading.ffs.outline'
@@ -193,7 +193,7 @@ def sidecar_path(path: str) -> str:
 
 
 def read_sidecar(fs: AbstractFileSystem, path: str, size: int, modified: float) -> Outline | None:
-    """The outline in a file's sidecar, or None if there is none, or none of the file as it is now."""
+    """The outline in a file's sidecar; None if it is missing or does not fit the current file."""
     try:
         with opened(full_path(fs, sidecar_path(path))) as file:
             text = file.read(LIMIT)

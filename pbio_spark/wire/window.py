@@ -1,4 +1,4 @@
-"""Bytes by position, of a file or of a buffer; knows nothing of what they mean."""
+"""Bytes by position, of a file or of a buffer, whatever they mean."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import BinaryIO, TypeAlias
 Source: TypeAlias = bytes | bytearray | memoryview | mmap | BinaryIO
 
 CHUNK = 1 << 16
-"""What one read of a file fetches at least, in bytes: many small items cost one read, a large record is not fetched
-for its header's sake."""
+"""The least bytes of one read of a file: many small items cost one read, and the header of a large record does not
+fetch the record."""
 
 
 class Window:
     """A seekable binary file or a buffer, read by position.
 
-    The file stays the caller's: the window moves its position and never closes it. Its size is asked for anew each
-    time, since a file may grow. `chunk` is what one read of a file fetches at least.
+    The caller keeps the file: the window moves its position and never closes it. It asks for the size each time,
+        since a
+    file may grow. `chunk` is the least size of one read of a file.
 
     >>> window = Window(b"abcdef", "letters")
     >>> window.read(4, 10)
@@ -37,11 +38,11 @@ class Window:
             self._chunk_start = 0
 
     def size(self) -> int:
-        """The number of bytes there are now."""
+        """The current number of bytes."""
         return self._file.seek(0, os.SEEK_END) if self._view is None else len(self._view)
 
     def read(self, offset: int, length: int) -> bytes:
-        """The `length` bytes from `offset` on; fewer only where the source ends."""
+        """The `length` bytes from `offset` on; fewer only at the end of the source."""
         if self._view is not None:
             return bytes(self._view[offset : offset + length])
         start = offset - self._chunk_start
@@ -52,6 +53,6 @@ class Window:
     def _fetch(self, offset: int, length: int) -> bytes:
         self._file.seek(offset)
         pieces = [self._file.read(length)]
-        while pieces[-1] and sum(map(len, pieces)) < length:  # an unbuffered file may return less than was asked for
+        while pieces[-1] and sum(map(len, pieces)) < length:  # an unbuffered file may return fewer bytes
             pieces.append(self._file.read(length - sum(map(len, pieces))))
         return b"".join(pieces)

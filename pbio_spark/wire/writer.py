@@ -1,4 +1,4 @@
-"""Writes files: the magic, comments, each format before its first record, records, and the index if one is wanted."""
+"""Writes files: the magic, comments, each format before its first record, records, and optionally the index."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ class FileWriter:
     """An FFS file being written; a context manager.
 
     Args:
-        file: a path, or a binary file that stands at its start; an index needs one that can seek.
-        indexed: interleave index blocks, which must be told from the start of a file.
-        append: go on at the end of a file, which must be readable and whole; an indexed one goes on in its last block.
+        file: a path, or a binary file at its start; an index needs a file that can seek.
+        indexed: interleave index blocks; decide this at the start of a file.
+        append: continue at the end of a file, which must be readable and whole; an indexed file continues in its last
+            block.
         owned: close a file object that was handed in, which stays open otherwise.
 
     Raises:
-        PbioError: PBIO_CANNOT_APPEND if the file has an index and `indexed` is false, or the other way round; and
-            whatever a `Scanner` finds wrong with a file to append to.
+        PbioError: PBIO_CANNOT_APPEND if the file has an index and `indexed` is false, or the reverse; and the
+            errors of a `Scanner` in a file to append to.
 
     >>> import io
     >>> from ecode.types import INT32, Field, record
@@ -72,11 +73,12 @@ class FileWriter:
         """Writes a comment.
 
         Raises:
-            PbioError: PBIO_BAD_VALUE if it holds a NUL or is longer than 2**24 - 2 bytes; PBIO_BAD_INDEX as for `data`.
+            PbioError: PBIO_BAD_VALUE if it contains a NUL or is longer than 2**24 - 2 bytes; PBIO_BAD_INDEX as for
+                `data`.
         """
         data = text.encode() if isinstance(text, str) else text
         if 0 in data or len(data) + 1 >> 24:
-            raise PbioError("PBIO_BAD_VALUE", f"a comment of {len(data)} bytes that is too long or holds a NUL")
+            raise PbioError("PBIO_BAD_VALUE", f"the comment of {len(data)} bytes is too long or contains a NUL")
         if self._index is not None:
             self._index.check_end(len(data))
         self._file.write((Kind.COMMENT << 24 | len(data) + 1).to_bytes(4) + data + b"\0")
@@ -90,7 +92,7 @@ class FileWriter:
         """Writes a record: values, or an encoded record with its header.
 
         Raises:
-            PbioError: PBIO_BAD_VALUE or PBIO_BAD_RECORD if the record is not one of the format, PBIO_BAD_ATTRIBUTES if
+            PbioError: PBIO_BAD_VALUE or PBIO_BAD_RECORD if the record does not fit the format, PBIO_BAD_ATTRIBUTES if
                 the file has no index to hold attributes or they do not fit, PBIO_FORMAT_CONFLICT if the file holds
                 another format with the same ID, PBIO_BAD_INDEX if the file has an index and would become longer than
                 an index can say. Nothing is written then.
@@ -101,7 +103,7 @@ class FileWriter:
             check_header(format, record)
         listed = b"" if attributes is None else attributes_to_bytes(attributes, format.byte_order)
         if listed and self._index is None:
-            raise PbioError("PBIO_BAD_ATTRIBUTES", "attributes lie in the index, and this file has none")
+            raise PbioError("PBIO_BAD_ATTRIBUTES", "the index holds attributes, and this file has no index")
         if self._index is not None:
             check_room(format.id, listed)
             self._index.check_end(len(record) + len(format.body))

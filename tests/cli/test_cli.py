@@ -112,7 +112,7 @@ def test_schema_is_the_union_of_versions(pbio: Pbio, readings: Path) -> None:
 def test_schema_of_a_name_that_is_not_there(pbio: Pbio, readings: Path) -> None:
     ran = pbio("schema", "--name", "readin", readings)
     assert ran.code == 1
-    assert ran.err == "[PBIO_UNKNOWN_FORMAT] no format is called 'readin'\n  hint: did you mean 'reading'?\n"
+    assert ran.err == "[PBIO_UNKNOWN_FORMAT] unknown format 'readin'\n  hint: did you mean 'reading'?\n"
 
 
 def test_verify_says_that_a_file_is_sound(pbio: Pbio, readings: Path) -> None:

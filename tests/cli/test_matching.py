@@ -55,9 +55,9 @@ def test_diff_wants_one_format_of_each(pbio: Pbio, readings: Path, tmp_path: Pat
     assert ran.code == 1
     assert ran.err.startswith("[PBIO_SEVERAL_FORMATS] any of 2 record types could be meant")
     ran = pbio("diff", f"{readings}#raeding", f"{readings}#reading")
-    assert "no format is called 'raeding'" in ran.err
+    assert "unknown format 'raeding'" in ran.err
     assert "did you mean 'reading'?" in ran.err
-    assert "there is no format in it" in pbio("diff", written(tmp_path / "empty.ffs"), readings).err
+    assert "the file holds no format" in pbio("diff", written(tmp_path / "empty.ffs"), readings).err
     assert pbio("diff", tmp_path / "nowhere.ffs", readings).code == 1
 
 

@@ -32,7 +32,7 @@ from ecode.types import (
 )
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format, OptInfo
-from pbio_spark.formats.body.opt_info import EVOL, NOTES, XML, Transform, opt_info_to_transforms, opt_info_to_xml
+from pbio_spark.formats.body.opt_info import EVOL, NOTES, Transform, opt_info_to_transforms
 from pbio_spark.formats.layout import record_to_format
 from tests.corpus import ffs_json
 
@@ -156,8 +156,6 @@ def test_blocks_of_ffs_in_the_corpus() -> None:
     (transform,) = formats["transform.ffs: reading"].transforms
     assert transform.prior.hex() in {e["id"] for e in entries}
     assert "old." in transform.ecode
-    (template,) = opt_info_to_xml(formats["golden file_output.sun8.bin: string format"].structs[0].opt_info)
-    assert template.startswith("<StringRecord")
 
 
 def test_transforms_of_all_id_versions() -> None:
@@ -170,8 +168,3 @@ def test_transforms_of_all_id_versions() -> None:
 def test_broken_transforms_are_errors(data: bytes) -> None:
     with pytest.raises(PbioError, match=r"PBIO_BAD_(OPT_INFO|ID)"):
         opt_info_to_transforms([OptInfo(EVOL, data)])
-
-
-def test_broken_templates_are_errors() -> None:
-    with pytest.raises(PbioError, match="PBIO_BAD_OPT_INFO"):
-        opt_info_to_xml([OptInfo(XML, b"<no end>")])

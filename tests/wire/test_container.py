@@ -128,15 +128,15 @@ def test_reads_across_chunks() -> None:
 @pytest.mark.parametrize(
     ("item", "reason"),
     [
-        ("05000000", "no item is of kind 0x05"),
-        ("00000001", "no item is of kind 0x00"),
-        ("01000000", "not even a NUL"),
-        ("0200000900000004" + "00" * 13, "format ID of 9 bytes"),
+        ("05000000", "unknown kind of item 0x05"),
+        ("00000001", "unknown kind of item 0x00"),
+        ("01000000", "without even a NUL"),
+        ("0200000900000004" + "00" * 13, "format ID has 9 bytes"),
         ("0200000800000004" + "02000001aaaaaaaa" + "00" * 4, "not one of 8 bytes"),
         ("0300000c" + "01000000", None),
         ("03800000" + "00000010" + "00" * 16, "reserved bits"),
         ("03010000" + "00000010" + "00" * 16, "reserved bits"),
-        ("04000013" + "00" * 15, "index block of 19 bytes"),
+        ("04000013" + "00" * 15, "index block has 19 bytes"),
     ],
 )
 def test_damage(item: str, reason: str | None) -> None:

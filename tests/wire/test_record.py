@@ -61,7 +61,7 @@ GOOD = encode(READING, {"n": 2, "v": [1.5, -2.0], "unit": "kPa"})
 @pytest.mark.parametrize(
     ("edits", "code", "field", "reason"),
     [
-        ([(7, 8)], "PBIO_BAD_POINTER", "$.v", "offset 8 of the record, whose variant part is 16 to 36"),
+        ([(7, 8)], "PBIO_BAD_POINTER", "$.v", "offset 8 of the record, outside its variant part 16 to 36"),
         ([(7, 36)], "PBIO_BAD_POINTER", "$.v", "offset 36"),
         ([(4, 255)], "PBIO_BAD_POINTER", "$.v", "offset 4278190096"),
         ([(7, 24)], "PBIO_BAD_POINTER", "$.v", "16 bytes at offset 24 of the record, which ends at 36"),
@@ -86,13 +86,13 @@ def test_bad_records_name_the_place(edits: list[tuple[int, int]], code: str, fie
     [
         (b"", "format ID is "),
         (GOOD[:11], "format ID"),
-        (GOOD[:12], "12 bytes, its header alone needs 24"),
+        (GOOD[:12], "12 bytes, but its header alone needs 24"),
         (POINT.id + GOOD[12:], "not " + READING.id.hex()),
-        (GOOD + b"\0", "36 bytes follow its header, 37 do"),
-        (GOOD[:-1], "36 bytes follow its header, 35 do"),
+        (GOOD + b"\0", "36 bytes follow its header, but 37 do"),
+        (GOOD[:-1], "36 bytes follow its header, but 35 do"),
         (
             GOOD[:12] + (8).to_bytes(8) + GOOD[20:24] + bytes(8),
-            "8 bytes follow the header, the format's structure has 12",
+            "8 bytes follow the header, but the format's structure has 12",
         ),
     ],
 )
@@ -106,7 +106,7 @@ def test_bad_headers(encoded: bytes, reason: str) -> None:
 def test_flat_records_have_one_length(length: int) -> None:
     error = refusal(POINT, POINT.id + bytes(4 + length))
     assert error.code == "PBIO_BAD_RECORD"
-    assert error.reason == f"{length} bytes follow the header, the format's structure has 16"
+    assert error.reason == f"{length} bytes follow the header, but the format's structure has 16"
 
 
 def test_absent_arrays_may_have_any_count() -> None:

@@ -3,9 +3,9 @@
 layouts            body <-> the layouts of its structures
 struct_layout      what a body says about one structure
 type_string        type string <-> type
-slots              the room that a field takes in its structure
-registration       structures as declared -> as a body must store them
+slots              the space of a field in its structure
+registration       structures as declared -> as a body stores them
 layouts_to_record  layouts -> record type, refusing contradictions
-opt_info           notes, transforms and templates that travel with a body
+opt_info           notes and transforms that travel with a body
 lookup3            the hash that makes format IDs and attribute atoms
 """

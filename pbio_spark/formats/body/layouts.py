@@ -1,7 +1,7 @@
 """Format bodies: the bytes that describe a top-level structure and all it uses (ffs-wire-format 5.1 to 5.4).
 
-`body_to_layouts` follows whatever offsets a body has, and trusts none; `layouts_to_body` writes the one canonical
-arrangement, from which format IDs are computed. Whether the structures make sense is the business of `check`.
+`body_to_layouts` follows the offsets of a body, and trusts none; `layouts_to_body` writes the canonical arrangement,
+from which format IDs are computed. `layouts_to_record` checks whether the structures make sense.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pbio_spark.formats.body.struct_layout import FieldLayout, OptInfo, StructLa
 from pbio_spark.formats.machine import ByteOrder
 
 MAX_BODY: Final = 16 * 1024 * 1024
-"""The longest body, in bytes, that is looked at; the longest ever seen have some 100 KB."""
+"""The longest accepted body, in bytes; real ones have at most about 100 KB."""
 
 _MARKS: Final[tuple[ByteOrder, ByteOrder]] = ("little", "big")
 _HEADER: Final = struct.Struct(">HBBBBH")
@@ -24,7 +24,7 @@ _OPT_INFO: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Layouts:
-    """All that a body says: its structures, the top one first, and what they have in common."""
+    """The content of a body: its structures, the top one first, and what they have in common."""
 
     structs: tuple[StructLayout, ...]
     byte_order: ByteOrder
@@ -36,7 +36,7 @@ class Layouts:
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """The fixed part of a sub-body, whichever its version."""
+    """The fixed part of a sub-body of any version."""
 
     length: int
     version: int
@@ -52,7 +52,7 @@ class _Head:
 
     @property
     def common(self) -> tuple[object, ...]:
-        """What all structures of a body must agree on."""
+        """The properties that all structures of a body must share."""
         return self.byte_order, self.pointer_size, self.float_format, bool(self.column_major)
 
 
@@ -61,15 +61,15 @@ def body_to_layouts(body: bytes) -> Layouts:
     if len(body) > MAX_BODY:
         _bad(f"the body has {len(body)} bytes, more than the {MAX_BODY} allowed", 0)
     if len(body) < _HEADER.size:
-        _bad(f"the body has {len(body)} bytes, its header alone needs {_HEADER.size}", 0)
+        _bad(f"the body has {len(body)} bytes, but its header alone needs {_HEADER.size}", 0)
     low, mark, version, subformats, _, high = _HEADER.unpack_from(body)
     if version > 2:
-        _bad(f"the body version is {version}, known are 0, 1 and 2", 3)
+        _bad(f"the body version is {version}; versions 0, 1 and 2 are known", 3)
     if mark > 1:
         _bad(f"the byte-order mark is {mark}, not 0 or 1", 2)
     length = low if version == 0 else low | high << 16
     if length != len(body):
-        _bad(f"the body says it has {length} bytes, it has {len(body)}", 0)
+        _bad(f"the body says that it has {length} bytes, but it has {len(body)}", 0)
     position = _HEADER.size
     heads: list[_Head] = []
     structs: list[StructLayout] = []
@@ -101,7 +101,7 @@ def _read_head(body: bytes, start: int) -> _Head:
         )
     elif version <= 2:
         if room < 28:
-            _bad("a structure is cut off inside its head", start)
+            _bad("the head of a structure is truncated", start)
         low, high = struct.unpack_from(">H22xH", body, start)
         length = low | high << 16
         name, fields, record_length, pointer, size, floats, opt_low, column_major, alignment, opt_high = (
@@ -109,20 +109,20 @@ def _read_head(body: bytes, start: int) -> _Head:
         )
         opt_info = opt_low | opt_high << 16
     else:
-        _bad(f"the version of a structure is {version}, known are 0, 1 and 2", start + 2)
+        _bad(f"the version of a structure is {version}; versions 0, 1 and 2 are known", start + 2)
     fixed, entry = _sizes(version)
     if length % 4 or not fixed <= length <= room:
-        _bad(f"a structure of {length} bytes where {room} are left", start)
+        _bad(f"a structure has {length} bytes, but {room} are left", start)
     if size < fixed:
-        _bad(f"a head of {size} bytes, its version has {fixed}", start)
+        _bad(f"a head has {size} bytes, but its version needs {fixed}", start)
     if fixed + fields * entry > length:
         _bad(f"{fields} fields do not fit into a structure of {length} bytes", start)
     if pointer not in (4, 8):
-        _bad(f"pointers of {pointer} bytes", start)
+        _bad(f"the pointer size is {pointer} bytes", start)
     if floats > 3:
-        _bad(f"the float format is {floats}, known are 0 to 3", start)
+        _bad(f"the float format is {floats}; formats 0 to 3 are known", start)
     if record_length < 0:
-        _bad(f"a record length of {record_length}", start)
+        _bad(f"the record length is {record_length}", start)
     return _Head(
         length, version, _MARKS[mark], name, fields, record_length, pointer, floats, opt_info, column_major, alignment
     )
@@ -137,8 +137,8 @@ def _sizes(version: int) -> tuple[int, int]:
 class _SubBody:
     """One structure's bytes, whose offsets count from its own start.
 
-    Strings and blocks may be shared, but all of them together may not be longer than the structure's bytes: a small
-    body whose entries all point into one long text must not become gigabytes.
+    Strings and blocks may be shared, but together they may not be longer than the structure's bytes: a small body whose
+    entries all point into one long string must not become gigabytes.
     """
 
     data: memoryview
@@ -154,7 +154,7 @@ class _SubBody:
         fields = []
         for name, type_, field_size, offset in entries:
             if field_size < 0 or offset < 0:
-                _bad(f"a field of size {field_size} at offset {offset}", self.start)
+                _bad(f"a field has size {field_size} at offset {offset}", self.start)
             fields.append(FieldLayout(strings.at(name), strings.at(type_), field_size, offset))
         name = strings.at(self.head.name)
         return StructLayout(name, tuple(fields), self.head.record_length, self.head.alignment, self._opt_info(order))
@@ -195,7 +195,7 @@ class _Strings:
             return known
         end = self._data.find(b"\0", offset) if offset < len(self._data) else -1
         if end < 0:
-            _bad(f"no NUL-terminated text at offset {offset} of a structure", self._start)
+            _bad(f"offset {offset} of a structure holds no NUL-terminated string", self._start)
         self._room -= end + 1 - offset
         if self._room < 0:
             _bad("the strings of a structure overlap", self._start)
@@ -205,17 +205,17 @@ class _Strings:
 
 
 def layouts_to_body(layouts: Layouts) -> bytes:
-    """The canonical body of structures that are in canonical order already (`registration` puts them so).
+    """The canonical body of structures that already are in canonical order (see `registration`).
 
-    Raises PBIO_BAD_LAYOUT for what a body of this version cannot hold.
+    Raises PBIO_BAD_LAYOUT for structures that a body of this version cannot hold.
     """
     subs = [_write_sub_body(s, layouts) for s in layouts.structs]
     length = _HEADER.size + sum(map(len, subs))
     limit = 0xFFFF if layouts.version == 0 else MAX_BODY
     if length > limit:
-        raise PbioError("PBIO_BAD_LAYOUT", f"a body of {length} bytes; version {layouts.version} allows {limit}")
+        raise PbioError("PBIO_BAD_LAYOUT", f"the body has {length} bytes; version {layouts.version} allows {limit}")
     if len(subs) > 100:
-        raise PbioError("PBIO_BAD_LAYOUT", f"{len(subs)} structures in one format; 100 are allowed")
+        raise PbioError("PBIO_BAD_LAYOUT", f"the format has {len(subs)} structures; 100 are allowed")
     mark = _MARKS.index(layouts.byte_order)
     header = _HEADER.pack(length & 0xFFFF, mark, layouts.version, len(subs) - 1, 0, length >> 16)
     return header + b"".join(subs)
@@ -280,9 +280,9 @@ def _encode(text: str) -> bytes:
     try:
         raw = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise PbioError("PBIO_BAD_LAYOUT", f"the name {text[:60]!r} is not text") from None
+        raise PbioError("PBIO_BAD_LAYOUT", f"the name {text[:60]!r} is not valid text") from None
     if b"\0" in raw:
-        raise PbioError("PBIO_BAD_LAYOUT", f"the name {text[:60]!r} holds a NUL")
+        raise PbioError("PBIO_BAD_LAYOUT", f"the name {text[:60]!r} contains a NUL")
     return raw
 
 

@@ -1,4 +1,4 @@
-"""From the structures of a body to the record type they describe, refusing every contradiction on the way.
+"""From the structures of a body to the record type that they describe; refuses every contradiction.
 
 Source: ffs-wire-format 5.7, 6 and the checks of 11 (Body).
 """
@@ -27,10 +27,10 @@ def layouts_to_record(layouts: Layouts) -> Record:
     lengths: dict[str, int] = {}
     for layout in layouts.structs:
         if layout.name in lengths:
-            _bad(f"two structures are called {shorten(layout.name)}")
+            _bad(f"two structures have the name {shorten(layout.name)}")
         lengths[layout.name] = layout.record_length
     record = Record(tuple(_struct(layout, lengths) for layout in layouts.structs))
-    innermost_first(_field_types(record))  # fails if a structure has no end
+    innermost_first(_field_types(record))  # fails if a structure contains itself
     for layout, struct in zip(layouts.structs, record.structs, strict=True):
         _check_places(layout, struct, lengths, layouts.pointer_size)
     return record
@@ -61,7 +61,7 @@ def _struct(layout: StructLayout, lengths: Mapping[str, int]) -> Struct:
 
 
 def _check_controls(layout: StructLayout, name: str, type_: Type, types: Mapping[str, Type]) -> None:
-    """Every dimension that is a name must be a single integer of the same structure."""
+    """Checks that every dimension that is a name is a single integer of the same structure."""
     while isinstance(type_, Array | Pointer):
         if isinstance(type_, Array):
             for dim in type_.dims:
@@ -82,18 +82,21 @@ def _check_controls(layout: StructLayout, name: str, type_: Type, types: Mapping
 
 
 def _check_places(layout: StructLayout, struct: Struct, lengths: Mapping[str, int], pointer_size: int) -> None:
-    """Every field lies inside the structure, and no two of them overlap."""
+    """Checks that every field lies inside the structure, and that no two overlap."""
     taken: list[tuple[int, int, str]] = []
     for place, field in zip(layout.fields, struct.fields, strict=True):
         for name in references(field.type):
             if lengths[name] == 0:
-                _bad(f"it refers to structure {shorten(name)}, whose record length is 0", layout, field.name)
+                _bad(f"the field refers to structure {shorten(name)}, whose record length is 0", layout, field.name)
             if place.size < lengths[name]:
-                _bad(f"its size is {place.size}, its structure has {lengths[name]} bytes", layout, field.name)
+                _bad(
+                    f"the field has size {place.size}, but its structure has {lengths[name]} bytes", layout, field.name
+                )
         size = slot_size(field.type, lengths, pointer_size)
         if place.offset + size > layout.record_length or size > MAX_ELEMENTS:
             _bad(
-                f"{size} bytes at offset {place.offset} of a structure of {layout.record_length} bytes",
+                f"the field takes {size} bytes at offset {place.offset}, "
+                f"beyond the {layout.record_length} bytes of its structure",
                 layout,
                 field.name,
             )
@@ -101,7 +104,7 @@ def _check_places(layout: StructLayout, struct: Struct, lengths: Mapping[str, in
     taken.sort()
     for (offset, size, name), (following, _, other) in pairwise(taken):
         if offset + size > following:
-            _bad(f"it overlaps with {shorten(name)}", layout, other)
+            _bad(f"the field overlaps with {shorten(name)}", layout, other)
 
 
 def variant_structs(record: Record) -> frozenset[str]:
@@ -126,11 +129,11 @@ def _is_variant(type_: Type, variant: set[str]) -> bool:
 def recursive_structs(record: Record) -> frozenset[str]:
     """The structures that can reach themselves, and those that reach one of these (ffs-wire-format 7.5).
 
-    FFS does not see that two structures refer to each other (12.2) and then cannot read its own record; here they
+    FFS does not notice that two structures refer to each other (12.2) and then cannot read its own record; here they
     count as recursive, so a cycle through them ends.
     """
     refers = {s.name: {name for f in s.fields for name in references(f.type)} for s in record.structs}
-    # What is left when the structures that refer only to struck ones are struck out is what can go round for ever.
+    # Strike out structures that refer only to struck ones; the structures that remain can form cycles.
     while True:
         endless = {name: targets for name, targets in refers.items() if targets & refers.keys()}
         if len(endless) == len(refers):

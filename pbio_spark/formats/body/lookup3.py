@@ -22,7 +22,7 @@ def hashlittle2(data: bytes) -> tuple[int, int]:
     a = b = c = (0xDEADBEEF + len(data)) & m
     if not data:
         return c, b
-    # Every word counts as little-endian, on every machine. The last 1 to 12 bytes are padded with zeros to 12.
+    # Words are little-endian on every machine. The last 1 to 12 bytes are padded with zeros to 12.
     words = struct.unpack(f"<{(len(data) + 11) // 12 * 3}I", data + bytes(-len(data) % 12))
     for i in range(0, len(words) - 3, 3):
         # Only the rotations need their operand within 32 bits, so each line reduces once.
@@ -59,16 +59,18 @@ def format_id(body: bytes) -> bytes:
 
 
 def id_length(prefix: bytes) -> int:
-    """How many bytes the format ID that starts with these (at least 8) bytes has: 8, 10 or 12 (ffs-wire-format 4.1).
+    """The length of the format ID that starts with these (at least 8) bytes: 8, 10 or 12 (ffs-wire-format 4.1).
 
-    Raises PBIO_BAD_ID when they do not start an ID of a known version.
+    Raises PBIO_BAD_ID if they are not the start of an ID of a known version.
     """
     if len(prefix) >= 8:
         if not any(prefix[4:8]):
             return 8
         if prefix[0] in (1, 2):
             return 8 + 2 * prefix[0]
-    raise PbioError("PBIO_BAD_ID", f"{prefix[:12].hex() or 'nothing'} does not start a format ID of version 0, 1 or 2")
+    raise PbioError(
+        "PBIO_BAD_ID", f"{prefix[:12].hex() or 'nothing'} is not the start of a format ID of version 0, 1 or 2"
+    )
 
 
 def atom(name: str) -> int:

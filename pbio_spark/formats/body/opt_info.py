@@ -1,10 +1,11 @@
-"""Opt-info blocks: our own notes on fields, and FFS's transforms and XML templates (ffs-wire-format 9).
+"""Opt-info blocks: notes on fields, and FFS's transforms (ffs-wire-format 9).
 
-Our block is one JSON object per structure, which FFS's own tools keep and ignore. It says what type strings cannot:
+The block of notes is one JSON object per structure, which FFS's own tools keep and ignore. It says what type strings
+cannot:
 
     {"fields": {"colour": {"symbols": [["red", 0], ["green", 1]]}, "t": {"logical": "timestamp", "units": "us"}}}
 
-The keys are those of `ecode.types.Notes`; numbers that JSON does not know are the texts NaN, Infinity and -Infinity.
+The keys are those of `ecode.types.Notes`; numbers that JSON lacks are the strings NaN, Infinity and -Infinity.
 """
 
 from __future__ import annotations
@@ -37,13 +38,12 @@ from pbio_spark.formats.body.struct_layout import OptInfo
 
 NOTES = int.from_bytes(b"NOTE", "big")
 EVOL = int.from_bytes(b"EVOL", "big")
-XML = int.from_bytes(b"XML ", "big")
 
 NULL_BITS = "nulls"
 """The logical type of the field whose bits say which others of its structure are null (`Notes.null_bit`)."""
 
 Nulls: TypeAlias = Literal["pointer", "mask", "none"]
-"""How a record type says that a value is null where its type cannot: behind a pointer, by a bit, or not at all."""
+"""How a record type marks a null that its type cannot express: by a pointer, by a bit, or not at all."""
 
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _KEYS = tuple(f.name for f in fields(Notes))
@@ -53,7 +53,7 @@ _KEYS = tuple(f.name for f in fields(Notes))
 class Transform:
     """E-code that fills a record of an older format (`old`) from one of the format that carries it (`new`).
 
-    `prior` is the ID of the older format, whose body has to come from elsewhere.
+    `prior` is the ID of the older format; its body must come from elsewhere.
     """
 
     prior: bytes
@@ -75,11 +75,6 @@ def opt_info_to_transforms(blocks: Iterable[OptInfo]) -> tuple[Transform, ...]:
     return tuple(transforms)
 
 
-def opt_info_to_xml(blocks: Iterable[OptInfo]) -> tuple[str, ...]:
-    """The XML templates among the blocks of a structure, in order. Raises PBIO_BAD_OPT_INFO."""
-    return tuple(_text(block.data, "template") for block in blocks if block.type == XML)
-
-
 def _text(data: bytes, what: str) -> str:
     text, nul, _ = data.partition(b"\0")
     if not nul:
@@ -88,7 +83,7 @@ def _text(data: bytes, what: str) -> str:
 
 
 def notes_to_opt_info(noted: Iterable[Field]) -> tuple[OptInfo, ...]:
-    """Our block for the fields of one structure; nothing where there is nothing to say."""
+    """The block of notes on the fields of one structure; empty without notes."""
     said = {field.name: _to_json(field.notes) for field in noted if field.notes != NO_NOTES}
     if not said:
         return ()
@@ -105,9 +100,9 @@ def _to_json(notes: Notes) -> dict[str, Any]:
 
 
 def opt_info_to_notes(blocks: Iterable[OptInfo], types: Mapping[str, Type]) -> dict[str, Notes]:
-    """Our notes among the blocks of a structure whose fields have these types; empty without our block.
+    """The notes among the blocks of a structure whose fields have these types; empty without such a block.
 
-    Keys that are not known are left alone: a later version may say more. Raises PBIO_BAD_OPT_INFO.
+    Unknown keys are ignored: a later version may say more. Raises PBIO_BAD_OPT_INFO.
     """
     ours = [block.data for block in blocks if block.type == NOTES]
     if not ours:
@@ -118,20 +113,20 @@ def opt_info_to_notes(blocks: Iterable[OptInfo], types: Mapping[str, Type]) -> d
         said = json.loads(ours[0].decode("utf-8"), parse_constant=_no_constant)["fields"]
         items = list(said.items())
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
-        _bad("the notes on fields are not the JSON that they should be")
+        _bad("the notes on fields must be a JSON object of fields")
     notes = {}
     for name, values in items:
         if name not in types:
-            _bad("there are notes on a field that the structure does not have", name)
+            _bad("the notes name a field that the structure lacks", name)
         if not isinstance(values, dict):
-            _bad("the notes on a field are not an object", name)
+            _bad("the notes on a field must be an object", name)
         notes[name] = _from_json(name, types[name], values)
     _check_nulls(types, notes)
     return notes
 
 
 def _check_nulls(types: Mapping[str, Type], notes: Mapping[str, Notes]) -> None:
-    """What says which values are null must be there, one for each."""
+    """Checks that every bit and mark for nulls exists and serves one field."""
     masks = [name for name, said in notes.items() if said.logical == NULL_BITS]
     if not masks and not any(said.null_bit is not None or said.null_items is not None for said in notes.values()):
         return
@@ -143,19 +138,19 @@ def _check_nulls(types: Mapping[str, Type], notes: Mapping[str, Notes]) -> None:
             case Array(Basic(Kind.UNSIGNED, 1), (int(extent),)) if notes[name].null_bit is None:
                 bits = 8 * extent
             case _:
-                _bad("the bits for nulls are not an array of bytes in place", name)
+                _bad("the field of bits for nulls must be an array of bytes in place", name)
     taken: set[int] = set()
     for name, said in notes.items():
         if said.null_bit is not None:
             if not said.null_bit < bits or said.null_bit in taken:
-                _bad("`null_bit` is no bit of the structure, or another field's", name)
+                _bad("`null_bit` must be a bit of the structure that no other field uses", name)
             taken.add(said.null_bit)
         if said.null_items is not None and not _are_marks(types.get(said.null_items), types[name], said.logical):
-            _bad("`null_items` is no field of bytes with the extents of the array", name)
+            _bad("`null_items` must name a field of bytes with the extents of the array", name)
 
 
 def _are_marks(marks: Type | None, type_: Type, logical: str | None) -> bool:
-    """Whether a field holds a byte for each number of an array; 16 chars may be one."""
+    """Whether a field holds a byte for each number of an array; 16 chars may be one number."""
     if not isinstance(type_, Array) or not isinstance(type_.element, Basic) or type_.element == STRING:
         return False
     if type_.element != CHAR:
@@ -165,7 +160,7 @@ def _are_marks(marks: Type | None, type_: Type, logical: str | None) -> bool:
 
 
 def nulls_in(record: Record) -> Nulls:
-    """How a record type says that a number is null."""
+    """How a record type marks that a number is null."""
     fields = [field for struct in record.structs for field in struct.fields]
     if any(field.notes.null_bit is not None or field.notes.null_items is not None for field in fields):
         return "mask"
@@ -181,7 +176,7 @@ def _points_to_number(type_: Type) -> bool:
 
 
 def null_fields(struct: Struct) -> frozenset[str]:
-    """The names of the fields that only say which values of others are null."""
+    """The names of the fields that only mark the nulls of other fields."""
     bits = {field.name for field in struct.fields if field.notes.logical == NULL_BITS}
     return frozenset(bits | {field.notes.null_items for field in struct.fields if field.notes.null_items is not None})
 
@@ -193,17 +188,17 @@ def _no_constant(text: str) -> Never:
 def _from_json(name: str, type_: Type, values: dict[str, Any]) -> Notes:
     for key in ("logical", "units", "accuracy"):
         if not isinstance(values.get(key), str | None):
-            _bad(f"`{key}` is not a text", name)
+            _bad(f"`{key}` must be a string", name)
     weight, hidden = values.get("weight"), values.get("hidden", False)
     if weight is not None and not (_is_number(weight) and 0 <= weight <= 1e9):
-        _bad("`weight` is not a number from 0 to 1e9", name)
+        _bad("`weight` must be a number from 0 to 1e9", name)
     if not isinstance(hidden, bool):
-        _bad("`hidden` is not true or false", name)
+        _bad("`hidden` must be true or false", name)
     bit, items = values.get("null_bit"), values.get("null_items")
     if bit is not None and not (isinstance(bit, int) and not isinstance(bit, bool) and bit >= 0):
-        _bad("`null_bit` is not a number from 0", name)
+        _bad("`null_bit` must be a number of at least 0", name)
     if not isinstance(items, str | None):
-        _bad("`null_items` is not a text", name)
+        _bad("`null_items` must be a string", name)
     symbols = _symbols(name, type_, values.get("symbols", []))
     return Notes(
         logical=values.get("logical"),
@@ -224,17 +219,17 @@ def _is_number(value: object) -> bool:
 
 def _symbols(name: str, type_: Type, pairs: object) -> tuple[tuple[str, int], ...]:
     if not isinstance(pairs, list):
-        _bad("`symbols` is not a list", name)
+        _bad("`symbols` must be a list", name)
     symbols = []
     element = type_.element if isinstance(type_, Array) else type_
     for pair in pairs:
         if not (isinstance(element, Basic) and element.kind is Kind.ENUMERATION):
-            _bad("`symbols` on a field that is not an enumeration", name)
+            _bad("`symbols` needs a field that is an enumeration", name)
         if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and _fits(pair[1], element)):
-            _bad("`symbols` are not pairs of a text and a number that the field can hold", name)
+            _bad("`symbols` must be pairs of a string and a number that the field can hold", name)
         symbols.append((pair[0], pair[1]))
     if len({s for s, _ in symbols}) != len(symbols) or len({n for _, n in symbols}) != len(symbols):
-        _bad("`symbols` name a value twice", name)
+        _bad("`symbols` names a value twice", name)
     return tuple(symbols)
 
 
@@ -255,7 +250,7 @@ def _default(name: str, type_: Type, symbols: tuple[tuple[str, int], ...], value
         case _:
             fits = False
     if not fits:
-        _bad("`default` is not a value that the field can hold", name)
+        _bad("`default` must be a value that the field can hold", name)
     checked: Default = value
     return checked
 

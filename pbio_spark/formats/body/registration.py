@@ -1,6 +1,6 @@
 """From structures as a program declares them to the order and sizes that a body must have (ffs-wire-format 5.5).
 
-Format IDs are hashes of bodies, so two writers agree on an ID only if both follow these rules to the letter.
+Format IDs are hashes of bodies, so two writers agree on an ID only if both follow these rules exactly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The room that a field takes inside its structure: its slot's size and alignment (ffs-wire-format 5.5, 5.7)."""
+"""The space of a field in its structure: the size and alignment of its slot (ffs-wire-format 5.5, 5.7)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pbio_spark.formats.machine import Machine
 
 
 def slot_content(type_: Type) -> tuple[int, Type]:
-    """How often what is in the slot: static arrays lie in place, whatever needs a pointer does not.
+    """The number of values in the slot, and their type: static arrays lie in place, targets of pointers do not.
 
     >>> slot_content(Array(Array(Ref("p"), ("n",)), (2, 5)))
     (10, Array(element=Ref(name='p'), dims=('n',)))
@@ -49,14 +49,14 @@ def slot_alignment(type_: Type, alignments: Mapping[str, int], machine: Machine)
 def innermost_first(types: Mapping[str, Iterable[Type]]) -> list[str]:
     """The structures in an order in which each comes after those that it holds in place.
 
-    Raises PBIO_BAD_LAYOUT if a structure holds itself, directly or through others: it would have no end.
+    Raises PBIO_BAD_LAYOUT if a structure contains itself, directly or through others.
     """
     left = {name: {_held(type_) for type_ in fields} for name, fields in types.items()}
     order: list[str] = []
     while left:
         finite = [name for name, held in left.items() if not held & left.keys()]
         if not finite:
-            raise PbioError("PBIO_BAD_LAYOUT", f"structure {shorten(next(iter(left)))} contains itself and has no end")
+            raise PbioError("PBIO_BAD_LAYOUT", f"structure {shorten(next(iter(left)))} contains itself without end")
         order += finite
         left = {name: held for name, held in left.items() if name not in finite}
     return order

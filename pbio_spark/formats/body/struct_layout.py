@@ -10,9 +10,9 @@ class FieldLayout:
     """A field entry of a body (ffs-wire-format 5.7).
 
     Attributes:
-        name: bytes on the wire; what is not UTF-8 is escaped as by `surrogateescape`.
+        name: bytes on the wire; bytes that are not UTF-8 are escaped with `surrogateescape`.
         type: the type string, verbatim.
-        size: bytes of one element as stored; strings and structures have better sources for theirs.
+        size: bytes of one element as stored; the sizes of strings and structures have better sources.
         offset: bytes from the start of the structure.
     """
 
@@ -32,7 +32,7 @@ class OptInfo:
 
 @dataclass(frozen=True, slots=True)
 class StructLayout:
-    """A sub-body: one structure as it lies in the sender's memory, fields in ascending order of offset.
+    """A sub-body: one structure as in the sender's memory, fields in ascending order of offset.
 
     `record_length` and `alignment` are in bytes.
     """

@@ -8,17 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from math import prod
-from typing import Never
 
 from ecode.suggest import did_you_mean
 from ecode.types import Array, Basic, Kind, Pointer, Ref, Type
 from pbio_spark.errors import PbioError
 
 MAX_DEPTH = 64
-"""The most pointers, parentheses and dimensions one type string may have: types are walked by recursion."""
+"""The most pointers, parentheses and dimensions one type string may have: the code walks types by recursion."""
 
 MAX_LENGTH = 4096
-"""The longest type string, in characters: thousands of fields may share one, and each parses it."""
+"""The longest type string, in characters: thousands of fields may share a string, and each parses it."""
 
 MAX_ELEMENTS = 2**31 - 1
 """The most elements the static dimensions of one field may have, all together."""
@@ -57,7 +56,7 @@ def type_string_to_type(text: str, size: int, is_struct: Callable[[str], bool]) 
     Args:
         is_struct: whether the body holds a structure of that name.
 
-    Raises PBIO_BAD_TYPE_STRING. Whether the fields that dimensions name exist is the structure's business.
+    Raises PBIO_BAD_TYPE_STRING. It does not check that the fields in dimensions exist: `layouts_to_record` does.
 
     >>> print(type_string_to_type("(*point)[n]", 8, {"point"}.__contains__))
     (*point)[n]
@@ -65,11 +64,8 @@ def type_string_to_type(text: str, size: int, is_struct: Callable[[str], bool]) 
     uint32[2][3]
     """
 
-    def fail(why: str, hint: str | None = None) -> Never:
-        raise PbioError("PBIO_BAD_TYPE_STRING", f"type string {shorten(text)}: {why}", hint=hint)
-
     if len(text) > MAX_LENGTH:
-        fail(f"more than {MAX_LENGTH} characters")
+        raise _bad(text, f"more than {MAX_LENGTH} characters")
     # From the outside in: every layer is its stars, its dimensions, and either a name or a text in parentheses.
     layers: list[tuple[int, tuple[int | str, ...]]] = []
     depth, elements = 0, 1
@@ -80,38 +76,22 @@ def type_string_to_type(text: str, size: int, is_struct: Callable[[str], bool]) 
         nested = core.startswith("(")
         end = core.rfind(")") + 1 if nested else core.find("[") if "[" in core else len(core)
         if nested and not end:
-            fail("a parenthesis is not closed")
+            raise _bad(text, "a parenthesis is not closed")
         brackets = core[end:]
         if _DIMS.fullmatch(brackets) is None:
-            fail("only dimensions in brackets may follow the name")
-        dims = tuple(_dim(dim, fail) for dim in brackets[1:-1].split("][")) if brackets else ()
+            raise _bad(text, "only dimensions in brackets may follow the name")
+        dims = tuple(_dim(dim, text) for dim in brackets[1:-1].split("][")) if brackets else ()
         layers.append((stars, dims))
         depth += stars + len(dims) + nested
         elements *= prod(dim for dim in dims if isinstance(dim, int))
         if depth > MAX_DEPTH:
-            fail(f"more than {MAX_DEPTH} pointers, parentheses and dimensions")
+            raise _bad(text, f"more than {MAX_DEPTH} pointers, parentheses and dimensions")
         if elements > MAX_ELEMENTS:
-            fail(f"more than {MAX_ELEMENTS} elements")
+            raise _bad(text, f"more than {MAX_ELEMENTS} elements")
         if not nested:
             break
         rest = core[1 : end - 1]
-
-    name = core[:end]
-    kind = BASE_TYPES.get(name.strip(_BLANKS).lower())
-    result: Type
-    if kind is Kind.STRING:
-        result = Basic(kind, 0)
-    elif kind is not None:
-        if size not in SIZES[kind]:
-            fail(f"no {kind} has {size} bytes")
-        result = Basic(kind, size)
-    elif is_struct(name):
-        result = Ref(name)
-    else:
-        fail(
-            f"{shorten(name)} is neither a basic type nor a structure of this format",
-            did_you_mean(name[:80], BASE_TYPES),
-        )
+    result = _named(core[:end], size, is_struct, text)
     for stars, dims in reversed(layers):
         result = Array(result, dims) if dims else result
         for _ in range(stars):
@@ -119,20 +99,40 @@ def type_string_to_type(text: str, size: int, is_struct: Callable[[str], bool]) 
     return result
 
 
-def _dim(text: str, fail: Callable[[str], Never]) -> int | str:
-    number = _NUMBER.fullmatch(text)
+def _named(name: str, size: int, is_struct: Callable[[str], bool], text: str) -> Type:
+    """The type of a name, in the type string `text`."""
+    kind = BASE_TYPES.get(name.strip(_BLANKS).lower())
+    if kind is Kind.STRING:
+        return Basic(kind, 0)
+    if kind is not None:
+        if size not in SIZES[kind]:
+            raise _bad(text, f"a type of kind {kind} cannot have {size} bytes")
+        return Basic(kind, size)
+    if is_struct(name):
+        return Ref(name)
+    hint = did_you_mean(name[:80], BASE_TYPES)
+    raise _bad(text, f"{shorten(name)} is neither a basic type nor a structure of this format", hint)
+
+
+def _bad(text: str, why: str, hint: str | None = None) -> PbioError:
+    return PbioError("PBIO_BAD_TYPE_STRING", f"type string {shorten(text)}: {why}", hint=hint)
+
+
+def _dim(dim: str, text: str) -> int | str:
+    number = _NUMBER.fullmatch(dim)
     if number is not None:
         return int(number[1])
-    if not text.strip(_BLANKS) or text.strip(_BLANKS).lstrip("+-").isdecimal():
-        fail(f"{shorten(text)} is not a dimension: a positive decimal number or the name of an integer field")
-    return text
+    if not dim.strip(_BLANKS) or dim.strip(_BLANKS).lstrip("+-").isdecimal():
+        why = f"{shorten(dim)} is not a dimension: a positive decimal number or the name of an integer field"
+        raise _bad(text, why)
+    return dim
 
 
 def type_to_type_string(type_: Type) -> str:
-    """The usual spelling of a type: blanks nowhere, `unsigned integer` and `float` for their kinds.
+    """The usual spelling of a type: no blanks, `unsigned integer` and `float` for their kinds.
 
-    The text of a type whose structure or control field has an unlucky name (`a]b`) means something else; the layout
-    builder finds out by reading it back.
+    If the structure or control field of a type has an unlucky name (`a]b`), the text means something else; the layout
+    builder notices by reading it back.
 
     >>> type_to_type_string(Array(Pointer(Ref("point")), ("n",)))
     '(*point)[n]'
@@ -153,7 +153,7 @@ def type_to_type_string(type_: Type) -> str:
 
 
 def shorten(text: str) -> str:
-    """A text of unknown origin and length as it may stand in a message.
+    """An untrusted text, quoted and cut so that it fits a message.
 
     >>> shorten("x" * 100)
     "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...'"

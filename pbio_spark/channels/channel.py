@@ -99,6 +99,7 @@ class Channel:
         filter: str | None = None,  # noqa: A002
         mode: Literal["FAILFAST", "DROPMALFORMED"] = "FAILFAST",
         on_reject: Literal["fail", "drop"] = "fail",
+        on_unfilled: Literal["fail", "warn", "ignore"] = "fail",
         fail_on_loss: bool = True,
         expire_after: timedelta = EXPIRE_AFTER,
     ) -> Subscription:
@@ -114,13 +115,16 @@ class Channel:
             mode: whether an event that is damaged, or on which the filter traps, is an error or left out and counted in
                 the log.
             on_reject: what happens to events that reach no wanted type: an error, or nothing.
+            on_unfilled: what happens to fields of the wanted types that no event can fill as far as the space knows: an
+                error at once, or a warning when events come, as for fields that only some events lack; or nothing.
             fail_on_loss: whether events that are not kept any more are an error, PBIO_EVENTS_GONE, or passed over.
             expire_after: how long a named subscriber may stay away before nothing is kept for it any more.
 
         Raises:
-            PbioError: PBIO_BAD_OPTION; PBIO_BAD_LOG if the named subscriber's file is damaged; PBIO_UNKNOWN_CHANNEL if
-                the channel was dropped, and nothing of it is left to be read; PBIO_EVENTS_GONE if the subscriber had
-                not read all events of a channel that was dropped and made anew, and `fail_on_loss` is set.
+            PbioError: PBIO_BAD_OPTION; PBIO_UNFILLED; PBIO_BAD_LOG if the named subscriber's file is damaged;
+                PBIO_UNKNOWN_CHANNEL if the channel was dropped, and nothing of it is left to be read; PBIO_EVENTS_GONE
+                if the subscriber had not read all events of a channel that was dropped and made anew, and
+                `fail_on_loss` is set.
         """
         space = self.space
         return Subscription(
@@ -134,6 +138,7 @@ class Channel:
             filter,
             mode,
             on_reject,
+            on_unfilled,
             fail_on_loss,
             expire_after,
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ecode.types import FLOAT64, INT32, INT64, STRING, Field, record
+from ecode.types import FLOAT64, INT32, INT64, STRING, Field, Record, Ref, Struct, record
 from pbio_spark.channels import Channel, ChannelSpace, Event, Position, Submission
 from pbio_spark.channels.subscribe import subscribers
 from pbio_spark.errors import PbioError
@@ -179,6 +179,36 @@ def test_a_subscriber_may_ask_for_less_or_for_other_widths(space: ChannelSpace) 
     less = record("less", [Field("name", STRING), Field("id", FLOAT64)])
     channel.subscribe({less: lambda event: seen.append(event.values)}, start="earliest").run()
     assert seen == [{"name": f"reading {n}", "id": float(n)} for n in range(4)]
+
+
+def test_a_field_that_no_event_can_fill_is_refused_at_once(
+    space: ChannelSpace, caplog: pytest.LogCaptureFixture
+) -> None:
+    def place(at: str, id_: str = "id") -> Record:
+        struct = Struct("at", tuple(Field(name, FLOAT64) for name in at))
+        return record("place", [Field(id_, INT32), Field("at", Ref("at"))], [struct])
+
+    channel = space.create_channel("places", place("abcdexy"))
+    channel.submit({"id": 1, "at": dict.fromkeys("abcdexy", 1.0)})
+    for type_, said in (
+        (place("abcdexy", "idd"), r"the field 'idd':.*did you mean 'id'"),
+        (place("abcdexz"), r"the field 'at\.z':.*there are: a, b"),
+        (place("abcdepq"), r"the fields 'at\.p', 'at\.q':.*there are: a, b"),
+    ):
+        for types in ({type_: print}, {type_: print, None: print}):
+            with pytest.raises(PbioError, match=rf"(?s)PBIO_UNFILLED.*{said}.*on_unfilled"):
+                channel.subscribe(types)
+    seen: list[Any] = []
+    handlers: dict[Any, Any] = {place("abcdxz"): lambda event: seen.append(event.values["at"]["z"])}
+    channel.subscribe(handlers, start="earliest", on_unfilled="ignore").run()
+    assert "lack" not in caplog.text
+    channel.subscribe(handlers, start="earliest", on_unfilled="warn").run()
+    assert "lack at.z of the type place" in caplog.text
+    assert seen == [None, None]
+    # An event may have more fields than its channel's type, and the space knows its format then.
+    channel.submit({"id": 2, "at": dict.fromkeys("abcdexyz", 3.0)}, format=record_to_format(place("abcdexyz")))
+    channel.subscribe(handlers, start="earliest").run()
+    assert seen[2:] == [None, 3.0]
 
 
 def test_old_and_new_subscribers_of_one_channel_each_get_their_own_version(space: ChannelSpace) -> None:

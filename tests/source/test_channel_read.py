@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql.types import StructType
 
 from ecode.types import INT32, Field, record
 from pbio_spark.channels import ChannelSpace, Submission
@@ -219,6 +221,25 @@ def test_columns_are_as_for_files(space: ChannelSpace) -> None:
     )
     assert load(space.root, channel="counts")[-1] == {"n": 1}
     assert load(space.root, schema=columns(("m", pa.int32())), channel="counts")[-1] == {"m": 2}
+
+
+def test_a_channel_without_events_has_the_fields_of_its_type(space: ChannelSpace) -> None:
+    space.create_channel("empty", COUNT)
+    given = StructType().add("n", "integer")
+    wrong = StructType().add("n", "integer").add("m", "integer")
+    assert load(space.root, channel="empty", schema=given) == []
+    with pytest.raises(PbioError, match=r"PBIO_UNFILLED(.|\n)*'m'"):
+        plan(space.root, channel="empty", schema=wrong)
+    with pytest.raises(PbioError, match=r"PBIO_INCOMPATIBLE_TYPE"):
+        plan(space.root, channel="empty", schema=StructType().add("n", "date"))
+    assert load(space.root, channel="empty", schema=wrong, onUnfilled="ignore") == []
+    # No event says so, but the other channel's type: it is not misspelled.
+    both = StructType().add("n", "integer").add("name", "string")
+    space.create_channel("later", READING)
+    assert len(load(space.root, channels="counts,later", schema=both)) == len(ALL)
+    # Events that need a transform of the reader's may come as well.
+    transform = {"from": {"load": {"average": "float64"}}, "to": {"count": {"n": "int32"}}, "ecode": "{ to.n = 1; }"}
+    assert load(space.root, channel="empty", schema=given, transforms=json.dumps([transform])) == []
 
 
 def test_small_groups_are_read_in_one_go_by_one_task(space: ChannelSpace) -> None:

@@ -29,6 +29,7 @@ from pbio_spark.channels.subscribe.delivered import Delivery, Event
 from pbio_spark.channels.subscribe.follower import LogFollower
 from pbio_spark.channels.subscribe.offset import LogOffset
 from pbio_spark.channels.subscribe.reading import Piece, Stretch
+from pbio_spark.channels.subscribe.unfilled import refuse_unfilled
 from pbio_spark.channels.subscribe.wanted import PLACES, format_to_wanted, split_place
 from pbio_spark.columns.files.read import Wanted
 from pbio_spark.columns.programs.routes import Request, find_way, records_to_targets, rejection_to_error
@@ -79,11 +80,13 @@ class Subscription:
         filter: str | None,  # noqa: A002 - the word of the option
         mode: Literal["FAILFAST", "DROPMALFORMED"],
         on_reject: Literal["fail", "drop"],
+        on_unfilled: Literal["fail", "warn", "ignore"],
         fail_on_loss: bool,
         expire_after: timedelta,
     ) -> None:
         check_word(mode, ("FAILFAST", "DROPMALFORMED"), "mode")
         check_word(on_reject, ("fail", "drop"), "on_reject")
+        check_word(on_unfilled, ("fail", "warn", "ignore"), "on_unfilled")
         self.channel = info
         self.name = name
         self._folder = folder
@@ -92,6 +95,7 @@ class Subscription:
         self._filter = filter
         self._mode: Literal["FAILFAST", "DROPMALFORMED"] = mode
         self._on_reject = on_reject
+        self._on_unfilled = on_unfilled
         self._fail_on_loss = fail_on_loss
         self._expire_after = expire_after
         self._types: dict[str, Record]
@@ -225,8 +229,11 @@ class Subscription:
         if None in by_type:
             self._handlers[None] = by_type[None]
         self._takes_rest = None in self._handlers and bool(self._types)
+        own = channel_format(self.channel, self._formats)
+        if self._on_unfilled == "fail":
+            for name, record in self._types.items():
+                refuse_unfilled(name, record, own, self._formats, NEAREST)
         if not self._types:
-            own = channel_format(self.channel, self._formats)
             self._types[own.name] = own.record
             if None in self._handlers:
                 self._handlers[own.name] = self._handlers[None]
@@ -351,7 +358,7 @@ class Subscription:
         wanted = format_to_wanted(form, schema, self._formats, request, mode=self._mode)
         converter = wanted.converters[form.id]
         lacking = sorted(() if isinstance(converter, Rejection) else converter_to_unfilled(converter))
-        if lacking and type_ is not None:
+        if lacking and type_ is not None and self._on_unfilled != "ignore":
             log.warning(
                 "channel %s: events of the format %s (%s) lack %s of the type %s, which is null for them",
                 self.channel.name,

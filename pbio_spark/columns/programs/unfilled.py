@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ecode.types import Record, Struct, references
+from morph.evolution.renames import similar_name
 from pbio_spark.columns.decode.converter import Converter
 from pbio_spark.columns.decode.plan import Absent, Deref, Group, Items, Masked, Node
 
 if TYPE_CHECKING:
     from pbio_spark.columns.programs.converter import AnyConverter
+
+SHOWN = 8
+"""Names that a message lists."""
 
 
 def converter_to_unfilled(converter: AnyConverter) -> frozenset[str]:
@@ -47,3 +52,37 @@ def schema_to_paths(columns: Iterable[pa.Field], path: str = "") -> Iterator[str
             type_ = type_.value_type
         if pa.types.is_struct(type_):
             yield from schema_to_paths(type_, f"{path}{column.name}.")
+
+
+def is_below(path: str, paths: Collection[str]) -> bool:
+    """Whether a path is one of some, or a part of one."""
+    parts = path.split(".")
+    return any(".".join(parts[:n]) in paths for n in range(1, len(parts) + 1))
+
+
+def struct_at(record: Record, path: str) -> Struct | None:
+    """The structure that the columns below a path come from."""
+    struct = record.structs[0]
+    for name in path.split(".") if path else ():
+        near = struct.like(name)
+        inner = next(references(near[0].type), None) if near else None
+        if inner is None:
+            return None
+        struct = record.struct(inner)
+    return struct
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """What a name may have been meant to be, or what names there are."""
+    near = similar_name(name, known)
+    return f"did you mean {near!r}?" if near is not None else listed(known)
+
+
+def listed(names: Iterable[str]) -> str:
+    """
+    >>> listed("ab"), listed("")
+    ('there are: a, b', '')
+    """
+    names = list(names)
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"there are: {', '.join(names[:SHOWN])}{more}" if names else ""

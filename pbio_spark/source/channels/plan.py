@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -57,6 +57,8 @@ class ChannelPlanner:
         self._base = replace(options_to_wanted(self._options, schema, (), EVENT_TYPE), store=log.space.formats)
         self._unfilled = Unfilled(self._options, is_projection)
         self._met: set[str] = set()
+        self._own: dict[str, tuple[Wanted, Format]] = {}
+        """By their IDs, the formats that describe channels' types, and what reads them."""
         self._numbers: dict[str, int] = {}
         """By the format of a channel, the number of what is wanted of its events."""
         self.wanted: list[Wanted] = []
@@ -74,13 +76,13 @@ class ChannelPlanner:
         Raises PBIO_NEW_FORMAT, PBIO_REJECTED, and what else `with_converters` raises.
         """
         found = list(pieces)
-        self._learn(found, known)
+        self._learn(found, known, is_stream=is_stream)
         local = self._log.space.folder.is_local
         most = self._options.max_partition_bytes or PARTITION_BYTES
         packed = _share(found, most) if is_stream else _pack(found, most, LOCAL_OPEN_COST if local else OPEN_COST)
         return [Reading(tuple(self._stretches(part))) for part in packed]
 
-    def _learn(self, pieces: Sequence[Piece], met: frozenset[str] | None) -> None:
+    def _learn(self, pieces: Sequence[Piece], met: frozenset[str] | None, *, is_stream: bool) -> None:
         """Compile what the events need that has not been met before."""
         formats: dict[int, dict[str, int]] = {}
         pairs: list[tuple[Wanted, Format]] = []
@@ -100,9 +102,30 @@ class ChannelPlanner:
                 wanted = replace(wanted, formats=tuple(dict.fromkeys((*wanted.formats, *known))))
                 self.wanted[number] = with_converters(wanted, known, sum(sizes.values()))
             pairs += [(self.wanted[number], form) for form in known]
-        self._unfilled.is_open = met is not None or not pairs
-        self._unfilled.check(pairs, self.wanted)
+        # A channel without events has its type, and events that will fill what it has. In a stream all are to come.
+        found = set() if is_stream else {piece.group.channel for piece in pieces}
+        awaited = self._own_pairs({info.format for info in self._log.infos.values() if info.id not in found})
+        self._unfilled.is_open = is_stream or not (pairs or awaited)
+        ids = {form.id for _, form in pairs}
+        pairs += [(wanted, form) for wanted, form in awaited if form.id not in ids]
+        self._unfilled.check(pairs, self.wanted, has_all=not awaited)
         self._met |= {format_id for sizes in formats.values() for format_id in sizes}
+
+    def check_types(self) -> None:
+        """Before a stream's first events: tell of columns that the channels' types leave null."""
+        self._unfilled.is_open = True
+        own = self._own_pairs({info.format for info in self._log.infos.values()})
+        self._unfilled.check(own, self.wanted, has_all=False)
+
+    def _own_pairs(self, ids: Collection[str]) -> list[tuple[Wanted, Format]]:
+        """Formats that describe channels' types, with what reads them as far as it can."""
+        for info in self._log.infos.values():
+            if info.format in ids and info.format not in self._own:
+                wanted, form = self.wanted[self._number(info)], channel_format(info, self._log.space.formats)
+                if wanted.request is not None:
+                    wanted = replace(wanted, request=replace(wanted.request, on_reject="drop"))
+                self._own[info.format] = with_converters(wanted, [form], 0), form
+        return [self._own[format_id] for format_id in sorted(ids)]
 
     def _number(self, info: ChannelInfo) -> int:
         """The number of what is wanted of a channel's events."""

@@ -65,6 +65,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._opened is None:
             log, name = ChannelLog(self._root, self._options), self._options.subscriber
             planner = ChannelPlanner(log, self._options, self._schema, is_projection=self._is_projection)
+            planner.check_types()
             self._opened = log, planner, None if name is None else StreamSubscriber(name, log.space.folder, log)
         return self._opened
 

@@ -7,17 +7,25 @@ formats are known that can come, else a warning; what only some formats lack is 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 from ecode.errors import valid_text
 from ecode.suggest import did_you_mean
-from ecode.types import Record, Struct, references
+from ecode.types import Record
 from morph import Rejection
-from morph.evolution.renames import similar_name, suspected_renames
+from morph.evolution.renames import suspected_renames
 from pbio_spark.columns.files.read import Wanted
-from pbio_spark.columns.programs.unfilled import converter_to_unfilled, schema_to_paths
+from pbio_spark.columns.programs.unfilled import (
+    SHOWN,
+    converter_to_unfilled,
+    is_below,
+    listed,
+    schema_to_paths,
+    struct_at,
+    suggestion,
+)
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
@@ -25,9 +33,6 @@ from pbio_spark.formats.formats_to_graph import versions
 from pbio_spark.source.options.options import Options
 
 log = logging.getLogger("pbio_spark.source")
-
-SHOWN = 8
-"""Names that a message lists."""
 
 
 @dataclass(slots=True)
@@ -50,6 +55,8 @@ class Unfilled:
         pairs: Sequence[tuple[Wanted, Format]],
         wanted: Sequence[Wanted],
         counts: Mapping[bytes, int] | None = None,
+        *,
+        has_all: bool = True,
     ) -> None:
         """Tell of what the converters of formats leave null, and of names and programs of options that do nothing.
 
@@ -57,6 +64,7 @@ class Unfilled:
             pairs: each format with what reads it, its converter included.
             wanted: all that reads, also where there is no format yet.
             counts: of each format, how many records come, by its ID; None if nobody knows.
+            has_all: whether these are all formats that records have, so that a program that none needs has no use.
 
         Raises PBIO_UNFILLED.
         """
@@ -65,7 +73,8 @@ class Unfilled:
         self._check_names(wanted, [form for _, form in pairs])
         if self.is_projection or self.options.reader_format:
             self._check_columns(pairs, counts)
-        self._check_programs(pairs)
+        if has_all:
+            self._check_programs(pairs)
 
     def _check_columns(self, pairs: Sequence[tuple[Wanted, Format]], counts: Mapping[bytes, int] | None) -> None:
         lacking: dict[str, list[Format]] = {}
@@ -79,7 +88,7 @@ class Unfilled:
             unfilled = converter_to_unfilled(converter)
             reached = _target(wanted, converter.target)
             for path in schema_to_paths(wanted.data_schema):
-                if _is_below(path, unfilled):
+                if is_below(path, unfilled):
                     # Of several wanted types, a record fills the columns of the one that it reaches.
                     if reached is None or any(f.name.lower() == path.partition(".")[0].lower() for f in reached.fields):
                         lacking.setdefault(path, []).append(form)
@@ -106,7 +115,7 @@ class Unfilled:
         self._fail(
             f"no record can fill the {what}: no format has such a field, and no transform or default makes one",
             path,
-            _suggestion(path.rpartition(".")[2], known),
+            suggestion(path.rpartition(".")[2], known),
         )
 
     def _tell_of_some(
@@ -149,11 +158,11 @@ class Unfilled:
                 if not types and has_program:
                     continue
                 fields = [f.name for record in types for f in record.fields] if has_program else []
-                hint = did_you_mean(path, [*paths, *fields]) or _listed(paths)
+                hint = did_you_mean(path, [*paths, *fields]) or listed(paths)
                 self._fail(f"the option defaults names {path!r}, which is no column", path, hint)
         for path, name in self.options.field_aliases.items():
             parent, _, own = path.rpartition(".")
-            structs = [struct for record in types if (struct := _struct_at(record, parent)) is not None]
+            structs = [struct for record in types if (struct := struct_at(record, parent)) is not None]
             # Where all formats have the column under its own name, nobody needs another.
             is_needed = len(structs) < len(types) or not all(struct.like(own) for struct in structs)
             if types and is_needed and not any(struct.like(name) for struct in structs):
@@ -161,7 +170,7 @@ class Unfilled:
                 self._fail(
                     f"the option fieldAliases says that {path!r} is called {name!r}, which no format has",
                     path,
-                    _suggestion(name, known),
+                    suggestion(name, known),
                 )
 
     def _check_programs(self, pairs: Sequence[tuple[Wanted, Format]]) -> None:
@@ -207,12 +216,6 @@ def _raise(reason: str, path: str, hint: str) -> NoReturn:
     )
 
 
-def _is_below(path: str, paths: Collection[str]) -> bool:
-    """Whether a path is one of some, or a part of one."""
-    parts = path.split(".")
-    return any(".".join(parts[:n]) in paths for n in range(1, len(parts) + 1))
-
-
 def _is_inside(path: str, lacking: Mapping[str, Collection[Format]], having: Collection[str]) -> bool:
     """Whether what holds a column is told of itself, with as many formats."""
     parent = path.rpartition(".")[0]
@@ -224,21 +227,9 @@ def _target(wanted: Wanted, name: str | None) -> Record | None:
     return targets.get(name) if name is not None else None
 
 
-def _struct_at(record: Record, path: str) -> Struct | None:
-    """The structure that the columns below a path come from."""
-    struct = record.structs[0]
-    for name in path.split(".") if path else ():
-        near = struct.like(name)
-        inner = next(references(near[0].type), None) if near else None
-        if inner is None:
-            return None
-        struct = record.struct(inner)
-    return struct
-
-
 def _has(record: Record, path: str) -> bool:
     parent, _, name = path.rpartition(".")
-    struct = _struct_at(record, parent)
+    struct = struct_at(record, parent)
     return struct is not None and bool(struct.like(name))
 
 
@@ -246,7 +237,7 @@ def _names_beside(path: str, wanted: Wanted, form: Format) -> Iterator[str]:
     """The fields that stand where a column's field should, and those that transforms of the reader lead to."""
     described = wanted.request.described if wanted.request is not None else ()
     for one in (form, *described):
-        struct = _struct_at(one.record, path.rpartition(".")[0])
+        struct = struct_at(one.record, path.rpartition(".")[0])
         yield from (f.name for f in (() if struct is None else struct.fields) if not f.notes.hidden)
 
 
@@ -262,14 +253,3 @@ def _renamed(path: str, form: Format, wanted: Wanted) -> str | None:
         return suspected_renames(form.record, arrow_to_record(wanted.data_schema, form.name)).get(path)
     except PbioError:  # what no record could have
         return None
-
-
-def _suggestion(name: str, known: Sequence[str]) -> str:
-    near = similar_name(name, known)
-    return f"did you mean {near!r}?" if near is not None else _listed(known)
-
-
-def _listed(names: Iterable[str]) -> str:
-    names = list(names)
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"there are: {', '.join(names[:SHOWN])}{more}" if names else ""

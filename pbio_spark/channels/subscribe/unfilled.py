@@ -1,0 +1,70 @@
+"""Fields of a subscriber's type that no event can fill: they would be null without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NoReturn
+
+from ecode.types import Record
+from morph import Policy, Rejection
+from pbio_spark.channels.subscribe.wanted import format_to_wanted
+from pbio_spark.columns.programs.routes import Request
+from pbio_spark.columns.programs.unfilled import (
+    SHOWN,
+    converter_to_unfilled,
+    is_below,
+    schema_to_paths,
+    struct_at,
+    suggestion,
+)
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.schema import record_to_arrow
+from pbio_spark.formats.store import FormatStore
+
+
+def refuse_unfilled(name: str, type_: Record, own: Format, formats: FormatStore, policy: Policy) -> None:
+    """Raise PBIO_UNFILLED if a type has fields that events of no format can fill.
+
+    Args:
+        own: describes the channel's type.
+        formats: of the space; an event may have more fields than its channel's type.
+    """
+    lacking: list[str] | None = None
+    for form in _known(own, formats):
+        unfilled = _unfilled(form, name, type_, formats, policy)
+        if unfilled is not None:
+            paths = list(schema_to_paths(record_to_arrow(type_))) if lacking is None else lacking
+            lacking = [path for path in paths if is_below(path, unfilled)]
+            if not lacking:
+                return
+    if lacking:
+        _raise(name, [path for path in lacking if path.rpartition(".")[0] not in lacking], own)
+
+
+def _known(own: Format, formats: FormatStore) -> Iterator[Format]:
+    yield own
+    yield from (form for form in formats if form.id != own.id)
+
+
+def _unfilled(form: Format, name: str, type_: Record, formats: FormatStore, policy: Policy) -> frozenset[str] | None:
+    """What events of a format leave null; None if they do not reach the type."""
+    request = Request(((name, type_),), policy=policy)
+    converter = format_to_wanted(form, record_to_arrow(type_), formats, request).converters[form.id]
+    return None if isinstance(converter, Rejection) else converter_to_unfilled(converter)
+
+
+def _raise(name: str, paths: list[str], own: Format) -> NoReturn:
+    parent, _, field = paths[0].rpartition(".")
+    struct = struct_at(own.record, parent)
+    known = [] if struct is None else [f.name for f in struct.fields if not f.notes.hidden]
+    fields = ("fields " if len(paths) > 1 else "field ") + ", ".join(map(repr, paths[:SHOWN]))
+    hint = suggestion(field, known)
+    raise PbioError(
+        "PBIO_UNFILLED",
+        f"no event can fill the {fields}{' and more' if len(paths) > SHOWN else ''}: no format in the space has such a "
+        "field, and no transform makes one",
+        format=name,
+        field=f"$.{paths[0]}",
+        hint=f"{hint}; on_unfilled='warn' or 'ignore' lets it be" if hint else "on_unfilled='warn' lets it be",
+    )

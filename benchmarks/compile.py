@@ -10,11 +10,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 
+from pbio_spark.columns.files.wanted import Wanted
+
 from benchmarks import Row
 from ecode.native import compile as compiler
 from ecode.types import FLOAT64, INT32, INT64, STRING, Array, Field, Record, record
 from pbio_spark.columns.decode.converter import Converter
-from pbio_spark.columns.files.read import Wanted
 from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.layout import record_to_format
 

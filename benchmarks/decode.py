@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from pbio_spark.columns.files.wanted import Part, Wanted
 
 from benchmarks import Row
 from benchmarks.ffs_rates import SIZES, Sample, decode_seconds, read_seconds, sample
 from pbio_spark.columns.decode.converter import Decoder
-from pbio_spark.columns.files.read import Part, Wanted, read_batches
+from pbio_spark.columns.files.read import read_batches
 from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.wire import FileWriter
 

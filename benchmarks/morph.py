@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from pbio_spark.columns.files.wanted import Wanted
 
 from benchmarks import Row, side_by_side
 from benchmarks.readings import reading, readings, save
@@ -24,11 +25,11 @@ from ecode.columns.column import ITEMS
 from ecode.types import Record
 from morph import Rejection, compile_transform
 from pbio_spark.columns.encode.encoder import format_to_encoder
-from pbio_spark.columns.files.read import Wanted
 from pbio_spark.columns.programs.converter import AnyConverter
-from pbio_spark.columns.programs.output import MadeColumns
+from pbio_spark.columns.programs.output import ProgramOutput
 from pbio_spark.columns.programs.routes import Request
 from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.mapping import ColumnSpec
 from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
@@ -131,7 +132,7 @@ def unfused(of: AnyConverter, records: Records) -> Callable[[], object]:
     """Decode all records as they are, and then run the transform over the columns."""
     decoder = of.decoder()
     program = BatchProgram.of(compile_transform(TO_OLD, NEW, OLD))
-    made = MadeColumns(OLD, record_to_arrow(OLD))
+    made = ProgramOutput(OLD, ColumnSpec(record_to_arrow(OLD)))
 
     def run() -> None:
         for part in records.steps():

@@ -9,7 +9,7 @@ Spark carries errors from its Python processes as text, so the text itself start
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from ecode.errors import valid_text
@@ -161,6 +161,22 @@ class PbioError(Exception):
 
     def __reduce__(self) -> tuple[Callable[..., PbioError], tuple[Any, ...]]:
         return _rebuild, (type(self), self.code, self.reason, dict(self.__dict__))
+
+
+def path_to_text(steps: Iterable[str | int]) -> str:
+    """The path of a value for people: the names of fields, and the indices of elements.
+
+    >>> path_to_text(("a", 3, "unit price"))
+    '$.a[3]["unit price"]'
+    """
+    return "$" + "".join(map(step_to_text, steps))
+
+
+def step_to_text(step: str | int) -> str:
+    """A step of such a path."""
+    if isinstance(step, int):
+        return f"[{step}]"
+    return f".{step}" if step.isidentifier() else '["' + step.replace('"', '\\"') + '"]'
 
 
 def _rebuild(cls: type[PbioError], code: str, reason: str, facts: dict[str, Any]) -> PbioError:

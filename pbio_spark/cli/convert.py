@@ -20,7 +20,7 @@ from pbio_spark.paths import is_local, locate
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pbio_spark.columns.files.read import Wanted
+    from pbio_spark.columns.files.wanted import Wanted
     from pbio_spark.formats import Format
     from pbio_spark.formats.body.opt_info import Nulls
 
@@ -103,7 +103,8 @@ def convert(
 
 def rows_of_records(paths: list[str]) -> Iterator[dict[str, Any]]:
     """The records of files, which have one name, as rows."""
-    from pbio_spark.columns.files.read import Part, read_batches
+    from pbio_spark.columns.files.read import read_batches
+    from pbio_spark.columns.files.wanted import Part
 
     wanted = _wanted(paths, None, -1)
     for path in paths:
@@ -114,7 +115,7 @@ def rows_of_records(paths: list[str]) -> Iterator[dict[str, Any]]:
 
 def _wanted(paths: list[str], name: str | None, depth: int) -> Wanted:
     """The columns of the records of one name. Raises PBIO_SEVERAL_FORMATS."""
-    from pbio_spark.columns.files.read import Wanted
+    from pbio_spark.columns.files.wanted import Wanted
     from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 
     found = Contents()
@@ -130,7 +131,8 @@ def _wanted(paths: list[str], name: str | None, depth: int) -> Wanted:
 
 def _to_columns(paths: list[str], partial: str, kind: Target, name: str | None, depth: int) -> tuple[int, str]:
     """Write the records of one name as columns. Returns how many, and of what name."""
-    from pbio_spark.columns.files.read import Part, read_batches
+    from pbio_spark.columns.files.read import read_batches
+    from pbio_spark.columns.files.wanted import Part
 
     wanted = _wanted(paths, name, depth)
     rows = 0

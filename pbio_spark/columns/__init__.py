@@ -2,6 +2,7 @@
 
 numbers   which number may become which Arrow type
 lossless  values as another type, only without loss
+defaults  what a column holds that no field fills
 decode    record bytes -> Arrow arrays
 encode    Arrow batches -> record bytes
 programs  E-code between records and rows: transforms and filters

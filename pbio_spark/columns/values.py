@@ -19,8 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pbio_spark.columns.encode.encoder import Encoder
+from pbio_spark.columns.files.batches import BatchMaker
 from pbio_spark.columns.files.chunks import Chunker
-from pbio_spark.columns.files.read import BatchMaker, Part, Wanted
+from pbio_spark.columns.files.wanted import Part, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.wire import MAGIC, Kind
 

@@ -11,10 +11,10 @@ from operator import itemgetter
 from typing import Any, NoReturn, TypeAlias
 
 from ecode.types import Array, Basic, Kind, Pointer, Ref, Type
-from pbio_spark.errors import PbioError
+from pbio_spark.errors import PbioError, path_to_text
 from pbio_spark.formats import Format
 from pbio_spark.wire.header import check_header
-from pbio_spark.wire.images import Images, Path, StructImage, Value, align, images_of, path_to_text
+from pbio_spark.wire.images import Images, Path, StructImage, Value, align, images_of, steps_of
 
 EXPANSION_LIMIT = 64
 """A record may decode to this multiple of its length, if that is more than `EXPANSION_ROOM`."""
@@ -218,7 +218,7 @@ class _Decoder:
             )
 
     def fail(self, code: str, reason: str, at: int, path: Path) -> NoReturn:
-        raise PbioError(code, reason, offset=self.start + at, field=path_to_text(path))
+        raise PbioError(code, reason, offset=self.start + at, field=path_to_text(steps_of(path)))
 
 
 def without_marked(value: Value, marks: Value) -> Value:

@@ -6,11 +6,11 @@ from typing import NoReturn
 
 from ecode.suggest import did_you_mean
 from ecode.types import Array, Basic, Kind, Pointer, Ref, Type
-from pbio_spark.errors import PbioError
+from pbio_spark.errors import PbioError, path_to_text
 from pbio_spark.formats import Format
 from pbio_spark.wire.decode import path_to_element
 from pbio_spark.wire.header import header_to_bytes
-from pbio_spark.wire.images import Images, Path, StructImage, Value, align, images_of, path_to_text
+from pbio_spark.wire.images import Images, Path, StructImage, Value, align, images_of, steps_of
 
 
 def encode(format: Format, values: dict[str, Value], *, text: str = "utf-8") -> bytes:  # noqa: A002
@@ -236,4 +236,4 @@ def flatten(value: Value, extents: list[int], path: Path) -> list[Value]:
 
 
 def fail(reason: str, path: Path, hint: str | None = None) -> NoReturn:
-    raise PbioError("PBIO_BAD_VALUE", reason, field=path_to_text(path), hint=hint)
+    raise PbioError("PBIO_BAD_VALUE", reason, field=path_to_text(steps_of(path)), hint=hint)

@@ -62,19 +62,16 @@ def align(offset: int) -> int:
     return (offset + 7) & ~7
 
 
-def path_to_text(path: Path) -> str:
+def steps_of(path: Path) -> list[str | int]:
     """
-    >>> path_to_text((((None, "a"), 3), "unit price"))
-    '$.a[3]["unit price"]'
+    >>> steps_of((((None, "a"), 3), "unit price"))
+    ['a', 3, 'unit price']
     """
-    steps: list[str] = []
+    steps: list[str | int] = []
     while path is not None:
         path, step = path
-        if isinstance(step, int):
-            steps.append(f"[{step}]")
-        else:
-            steps.append(f".{step}" if step.isidentifier() else '["' + step.replace('"', '\\"') + '"]')
-    return "$" + "".join(reversed(steps))
+        steps.append(step)
+    return steps[::-1]
 
 
 class Images:

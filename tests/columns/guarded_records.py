@@ -40,6 +40,7 @@ from pbio_spark.columns.decode.planner import format_to_plan
 from pbio_spark.columns.programs.binding import WireBinding
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import FieldLayout, Format, StructLayout
+from pbio_spark.formats.arrow.mapping import ColumnSpec
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import decode, encode
@@ -164,7 +165,7 @@ def subjects(random: Random) -> Iterator[Subject]:
 
 
 def subject(form: Format, records: list[bytes], texts: tuple[str, ...]) -> Subject:
-    plan = format_to_plan(form, record_to_arrow(form.record, SHOWN), SHOWN)
+    plan = format_to_plan(form, ColumnSpec(record_to_arrow(form.record, SHOWN), SHOWN))
     decoders = [Decoder(plan_to_converter(plan, fused=True))]
     programs = []
     output = ecode.Param("output", OUT, ecode.Mode.OUT)

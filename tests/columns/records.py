@@ -14,6 +14,7 @@ from pbio_spark.columns.decode.generate import level_to_texts
 from pbio_spark.columns.decode.plan import levels_of
 from pbio_spark.columns.decode.planner import format_to_plan
 from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.mapping import ColumnSpec
 from pbio_spark.formats.arrow.schema import DEFAULT, Presentation, record_to_arrow
 from tests.columns.checked import CheckedKernel
 
@@ -24,11 +25,13 @@ def decode_records(
     presentation: Presentation = DEFAULT,
     schema: pa.Schema | None = None,
     *,
+    spec: ColumnSpec | None = None,
     fused: bool = True,
     checked: bool = False,
 ) -> Decoded:
     """Encoded records, headers included, through a fresh converter; `checked` does not compile its kernels."""
-    plan = format_to_plan(form, schema or record_to_arrow(form.record, presentation), presentation)
+    spec = spec or ColumnSpec(schema or record_to_arrow(form.record, presentation), presentation)
+    plan = format_to_plan(form, spec)
     memory = np.frombuffer(b"".join(records) or b"\0", np.uint8)
     lengths = np.array([len(record) for record in records], np.int64)
     ends = memory.__array_interface__["data"][0] + np.cumsum(lengths)

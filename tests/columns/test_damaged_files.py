@@ -7,7 +7,9 @@ import os
 import random
 from dataclasses import replace
 
-from pbio_spark.columns.files.read import Part, Wanted, read_batches
+from pbio_spark.columns.files.wanted import Part, Wanted
+
+from pbio_spark.columns.files.read import read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 from pbio_spark.wire import Scanner

@@ -39,9 +39,10 @@ from ecode.types import (
 )
 from morph.comparison.convertible import CONVERTIBLE, field_fits
 from pbio_spark.columns.decode.planner import format_to_plan
-from pbio_spark.columns.programs.output import MadeColumns
+from pbio_spark.columns.programs.output import ProgramOutput
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
+from pbio_spark.formats.arrow.mapping import ColumnSpec
 from pbio_spark.formats.arrow.schema import decimal_type, record_to_arrow
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import decode, encode
@@ -127,7 +128,7 @@ def _single(value: float) -> float | None:
 def accepts(type_: Type, logical: str | None, want: pa.DataType) -> bool:
     form = record_to_format(record("r", [Field("v", type_, Notes(logical=logical))]))
     try:
-        format_to_plan(form, pa.schema([("v", want)]))
+        format_to_plan(form, ColumnSpec(pa.schema([("v", want)])))
     except PbioError as error:
         assert error.code == "PBIO_INCOMPATIBLE_TYPE"  # noqa: PT017 - some pairs are refused
         return False
@@ -215,7 +216,7 @@ def test_what_a_program_made_follows_the_same_rule(type_: Basic) -> None:
     for want in WANTED:
         if not accepts(type_, None, want):
             continue
-        columns = MadeColumns(record("r", [Field("v", type_)]), pa.schema([("v", want)]))
+        columns = ProgramOutput(record("r", [Field("v", type_)]), ColumnSpec(pa.schema([("v", want)])))
         column = Column(length=len(values), children={"v": Column(length=len(values), data=made)})
         batch, bad = columns.to_batch(column)
         expected = [survivor(exact(type_, None, value), want) for value in values]

@@ -32,10 +32,11 @@ from ecode.types import (
     flat,
     record,
 )
-from pbio_spark.columns.programs.output import MadeColumns
+from pbio_spark.columns.programs.output import ProgramOutput
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
+from pbio_spark.formats.arrow.mapping import ColumnSpec
 from pbio_spark.formats.arrow.schema import DEFAULT, Presentation, record_to_arrow
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.testing import strategies
@@ -107,7 +108,7 @@ def made_of(
             result = run(patch, form, form.record, records, program)
     except (ecode.NotCompilable, ecode.ParameterError):
         return None
-    batch, bad = MadeColumns(form.record, schema, presentation).to_batch(result.outputs["input"])
+    batch, bad = ProgramOutput(form.record, ColumnSpec(schema, presentation)).to_batch(result.outputs["input"])
     return batch, result.passed.astype(bool), bad
 
 
@@ -156,7 +157,7 @@ def test_decimals_of_too_many_digits_make_bad_rows(type_: pa.DataType, most: int
     schema = pa.schema([("d", type_)])
     record = arrow_to_record(schema, "row")
     output = Column(5, children={"d": Column(5, np.array([most - 1, most, 1 - most, -most, -(2**63)], np.int64))})
-    batch, bad = MadeColumns(record, schema).to_batch(output)
+    batch, bad = ProgramOutput(record, ColumnSpec(schema)).to_batch(output)
     assert bad.tolist() == [1, 3, 4]
     assert [int(batch["d"][i].as_py().scaleb(type_.scale)) for i in (0, 2)] == [most - 1, 1 - most]
 
@@ -165,14 +166,15 @@ def test_long_decimals_become_numbers_that_have_their_digits() -> None:
     record = arrow_to_record(pa.schema([("d", pa.decimal128(28, 3))]), "row")
     value = (-1234567).to_bytes(16, "little", signed=True) + (10**28).to_bytes(16, "little")
     output = Column(2, children={"d": Column(2, children={ITEMS: Column(32, np.frombuffer(value, np.int8))})})
-    batch, bad = MadeColumns(record, pa.schema([("d", pa.decimal128(38, 3))])).to_batch(output)
+    batch, bad = ProgramOutput(record, ColumnSpec(pa.schema([("d", pa.decimal128(38, 3))]))).to_batch(output)
     assert [str(v) for v in batch["d"].to_pylist()] == ["-1234.567", str(10**25) + ".000"]
     assert not len(bad)
-    assert MadeColumns(record, pa.schema([("d", pa.decimal128(28, 3))])).to_batch(output)[1].tolist() == [1]
+    digits = ProgramOutput(record, ColumnSpec(pa.schema([("d", pa.decimal128(28, 3))])))
+    assert digits.to_batch(output)[1].tolist() == [1]
     for narrow, beyond in ((pa.decimal128(38, 2), [0]), (pa.decimal128(20, 3), [1]), (pa.int64(), [0, 1])):
-        assert MadeColumns(record, pa.schema([("d", narrow)])).to_batch(output)[1].tolist() == beyond
+        assert ProgramOutput(record, ColumnSpec(pa.schema([("d", narrow)]))).to_batch(output)[1].tolist() == beyond
     with pytest.raises(PbioError, match="PBIO_INCOMPATIBLE_TYPE"):
-        MadeColumns(record, pa.schema([("d", pa.string())])).to_batch(output)
+        ProgramOutput(record, ColumnSpec(pa.schema([("d", pa.string())]))).to_batch(output)
 
 
 def test_arrays_without_elements_keep_their_lists_and_are_bounded() -> None:

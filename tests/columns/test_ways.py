@@ -8,11 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pbio_spark.columns.files.wanted import CORRUPT_TYPE, METADATA_TYPE, Part, Wanted
 
 from ecode.columns import run as runs_of_programs
 from ecode.types import FLOAT64, INT32, INT64, STRING, Array, Field, Notes, Record, record
 from morph import Policy, Transform
-from pbio_spark.columns.files.read import CORRUPT_TYPE, METADATA_TYPE, Part, Wanted, read_batches
+from pbio_spark.columns.files.read import read_batches
 from pbio_spark.columns.programs.routes import Request
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format

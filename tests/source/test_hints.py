@@ -19,10 +19,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from fsspec.implementations.local import LocalFileSystem
+from pbio_spark.columns.files.wanted import METADATA_TYPE, Part, Wanted
 
 from ecode.types import INT32, STRING, Field, record
 from pbio_spark.cli.verify import problems
-from pbio_spark.columns.files.read import METADATA_TYPE, Part, Wanted, read_batches
+from pbio_spark.columns.files.read import read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.source.files import outlines

@@ -11,10 +11,11 @@ import pytest
 from pyspark.sql.types import StructType
 
 from ecode.types import CHAR, ENUMERATION, FLOAT64, INT32, INT64, STRING, Array, Field, Notes, Ref, Struct, record
-from pbio_spark.columns.decode.planner import absent
+from pbio_spark.columns.defaults import default_of
 from pbio_spark.columns.files.null_check import unexpected_nulls
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.mapping import Mapped, Rule
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import FileWriter
 from tests.source.local import load
@@ -155,6 +156,10 @@ def test_where_nulls_are_unexpected() -> None:
     assert unexpected_nulls(batch.slice(1, 1)) == {}
 
 
+def absent(type_: pa.DataType, default: Any) -> Mapped:
+    return Mapped(Rule.ABSENT, ("x",), "$.x", type_, default=default)
+
+
 @pytest.mark.parametrize(
     ("default", "type_"),
     [
@@ -167,9 +172,9 @@ def test_where_nulls_are_unexpected() -> None:
 )
 def test_a_default_that_is_none_of_the_columns_is_refused(default: Any, type_: pa.DataType) -> None:
     with pytest.raises(PbioError, match="PBIO_INCOMPATIBLE_TYPE"):
-        absent(pa.field("x", type_), {"x": default}, ("x",))
+        default_of(absent(type_, default))
 
 
 def test_a_default_is_exact() -> None:
-    assert absent(pa.field("x", pa.decimal128(5, 2)), {"x": 1.5}, ("x",)).value == Decimal("1.50")
-    assert absent(pa.field("x", pa.int32()), {"x": 2.0}, ("x",)).value == 2
+    assert default_of(absent(pa.decimal128(5, 2), 1.5)) == Decimal("1.50")
+    assert default_of(absent(pa.int32(), 2.0)) == 2

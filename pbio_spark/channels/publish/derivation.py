@@ -26,7 +26,7 @@ from pbio_spark.channels.publish.submission import WHOLE, channel_format
 from pbio_spark.channels.subscribe.wanted import PLACE, format_to_wanted, split_place
 from pbio_spark.columns.encode.encoder import Encoded, Encoder, format_to_encoder
 from pbio_spark.columns.encode.null_value import BLANK
-from pbio_spark.columns.files.read import Wanted
+from pbio_spark.columns.files.wanted import Wanted
 from pbio_spark.columns.programs.converter import with_parameters
 from pbio_spark.columns.programs.routes import PARAMETERS, Request
 from pbio_spark.errors import PbioError

@@ -22,7 +22,8 @@ from pbio_spark.channels.publish.submission import WHOLE, Columns, Submission, c
 from pbio_spark.channels.subscribe.wanted import format_to_wanted
 from pbio_spark.columns.encode.encoder import Encoded, Encoder, format_to_encoder
 from pbio_spark.columns.encode.null_value import NullValue
-from pbio_spark.columns.files.read import Part, Wanted, read_batches
+from pbio_spark.columns.files.read import read_batches
+from pbio_spark.columns.files.wanted import Part, Wanted
 from pbio_spark.columns.programs.routes import Request, find_way
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format

@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 
 from pbio_spark.channels.commits.groups import NO_NUMBER, NO_TIME, Group, Int64s
 from pbio_spark.channels.position import Position
+from pbio_spark.columns.files.batches import BatchMaker
 from pbio_spark.columns.files.chunks import Chunk, Chunker
-from pbio_spark.columns.files.read import METADATA_TYPE, BatchMaker, Part, Wanted
+from pbio_spark.columns.files.wanted import METADATA_TYPE, Part, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.paths import trouble_at

@@ -31,7 +31,7 @@ from pbio_spark.channels.subscribe.offset import LogOffset
 from pbio_spark.channels.subscribe.reading import Piece, Stretch
 from pbio_spark.channels.subscribe.unfilled import refuse_unfilled
 from pbio_spark.channels.subscribe.wanted import PLACES, format_to_wanted, split_place
-from pbio_spark.columns.files.read import Wanted
+from pbio_spark.columns.files.wanted import Wanted
 from pbio_spark.columns.programs.routes import Request, find_way, records_to_targets, rejection_to_error
 from pbio_spark.columns.programs.unfilled import converter_to_unfilled
 from pbio_spark.errors import PbioError

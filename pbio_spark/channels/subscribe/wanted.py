@@ -9,8 +9,8 @@ from typing import Literal
 import pyarrow as pa
 
 from pbio_spark.channels.commits.groups import Int64s
-from pbio_spark.columns.files.read import Wanted
 from pbio_spark.columns.files.walk import walk_kernel
+from pbio_spark.columns.files.wanted import Wanted
 from pbio_spark.columns.programs.routes import Request
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FormatStore

@@ -1,6 +1,6 @@
 """Record bytes -> Arrow arrays.
 
-planner    format x wanted schema -> plan
+planner    format x wanted columns -> plan: a node for each rule of `formats.arrow.mapping`
 plan       what has to be done, as values: nodes for columns, levels for places
 generate   level -> text of its kernels, fused or ready-made
 converter  `Converter`: a plan and its kernels; running it

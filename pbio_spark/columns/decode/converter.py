@@ -14,7 +14,6 @@ import pyarrow as pa
 from ecode.native import Kernel, Table, compile_kernel
 from ecode.native.compile import is_compiled
 from ecode.native.table import TableEntry
-from ecode.types import Default
 from pbio_spark.columns.decode.assemble import assemble
 from pbio_spark.columns.decode.generate import EXPANDS, HEADER, KernelText, level_to_texts, stored_size
 from pbio_spark.columns.decode.plan import (
@@ -32,7 +31,7 @@ from pbio_spark.columns.decode.plan import (
 from pbio_spark.columns.decode.planner import format_to_plan
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow.schema import Presentation
+from pbio_spark.formats.arrow.mapping import ColumnSpec
 from pbio_spark.wire import EXPANSION_LIMIT, EXPANSION_ROOM, VALUE_COST
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
@@ -90,25 +89,12 @@ def plan_to_converter(plan: Plan, *, fused: bool) -> Converter:
     )
 
 
-def format_to_converter(
-    form: Format,
-    schema: pa.Schema,
-    presentation: Presentation,
-    aliases: Mapping[str, str],
-    defaults: Mapping[str, Default],
-    symbols: Mapping[str, tuple[tuple[str, int], ...]],
-    counts: Mapping[str, tuple[str, int]],
-    *,
-    target: str | None,
-    fused: bool,
-) -> Converter:
+def format_to_converter(form: Format, spec: ColumnSpec, *, target: str | None, fused: bool) -> Converter:
     """Compile the plain way of a format to columns; fused kernels also where they are in the cache.
 
     Raises what `format_to_plan` raises.
     """
-    plan = format_to_plan(
-        form, schema, presentation, aliases=aliases, defaults=defaults, symbols=symbols, counts=counts
-    )
+    plan = format_to_plan(form, spec)
     return replace(plan_to_converter(plan, fused=fused or is_ready(plan, fused=True)), target=target)
 
 

@@ -7,15 +7,13 @@ Numbers of versions that name them differently have no common meaning: such a co
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeAlias
 
 import pyarrow as pa
 
 from ecode.types import Array, Basic, Field, Kind, Pointer, Record, Ref, Struct
-from pbio_spark.columns.decode.planner import find_field, path_to_text
-from pbio_spark.errors import PbioError
-
-Symbols: TypeAlias = tuple[tuple[str, int], ...]
+from pbio_spark.errors import PbioError, path_to_text
+from pbio_spark.formats.arrow.mapping import Symbols
+from pbio_spark.formats.arrow.names import Names
 
 
 def schema_to_symbols(schema: pa.Schema, records: Iterable[Record], aliases: Mapping[str, str]) -> dict[str, Symbols]:
@@ -41,7 +39,7 @@ def schema_to_symbols(schema: pa.Schema, records: Iterable[Record], aliases: Map
                         raise PbioError(
                             "PBIO_INCOMPATIBLE_TYPE",
                             f"{number} means {known[number]!r} in one version, {symbol!r} in another",
-                            field=path_to_text(tuple(path.split("."))),
+                            field=path_to_text(path.split(".")),
                             hint="numbers would mix them: ask for the names, STRING",
                         )
     return {
@@ -56,7 +54,7 @@ def _enumerations(
     """The path, field and wanted type of each enumeration that columns ask for; columns end every recursion."""
     for want in wanted:
         here = (*path, want.name)
-        field = find_field(struct, want.name, aliases, here)
+        field = Names(aliases).find(struct, want.name, here)
         if field is None:
             continue
         core, leaf = field.type, want.type

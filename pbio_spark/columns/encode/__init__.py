@@ -1,6 +1,6 @@
 """Arrow batches -> record bytes.
 
-planner     format x schema -> plan
+planner     format x schema -> plan: a node for each rule of `formats.arrow.mapping`
 plan        what has to be done, as values
 numbers     which column may fill which number
 nulls       what the bytes of a null are; `null_value` what replaces one

@@ -13,7 +13,7 @@ from ecode.native import Kernel, Table, compile_kernel
 from ecode.native.table import TableEntry
 from ecode.suggest import did_you_mean
 from pbio_spark.columns.encode.generate import encode_plan_to_text
-from pbio_spark.columns.encode.null_value import NullValue, plain_path
+from pbio_spark.columns.encode.null_value import NullValue
 from pbio_spark.columns.encode.parts import Part, batch_to_parts, room_of
 from pbio_spark.columns.encode.plan import EncodePlan
 from pbio_spark.columns.encode.planner import format_to_encode_plan
@@ -75,14 +75,15 @@ class Encoder:
 
         Raises PBIO_BAD_OPTION, with the column.
         """
-        for path, type_ in self.plan.without_null:
+        for number, type_ in self.plan.without_null:
+            column = self.plan.columns[number]
             assert self.plan.null_value is not None
             raise PbioError(
                 "PBIO_BAD_OPTION",
-                f"option 'nullValue' cannot be {self.plan.null_value.of(path)!r}: {type_} has no such value",
+                f"option 'nullValue' cannot be {self.plan.null_value.of(column.names)!r}: {type_} has no such value",
                 format=self.plan.format.name,
-                field=path,
-                hint=f'give this column a value of its own, nullValue={{"{plain_path(path)}": ...}}, or keep all nulls '
+                field=column.path,
+                hint=f'give this column a value of its own, nullValue={{"{column.names}": ...}}, or keep all nulls '
                 "with the option nulls=mask or nulls=pointer",
             )
         return self

@@ -1,6 +1,6 @@
 """What takes the place of nulls where a format cannot say null: one number for all numbers, or a value by column.
 
->>> NullValue(by_column=(("place.lat", -1),)).of("$.place.lat"), NullValue(0).of("$.readings[]")
+>>> NullValue(by_column=(("place.lat", -1),)).of("place.lat"), NullValue(0).of("readings")
 (-1, 0)
 """
 
@@ -28,12 +28,12 @@ class NullValue:
     is_blank: bool = False
 
     def of(self, path: str) -> Default:
-        """The value for the column at a path as errors show it, `$.place.lat`; None if nulls stay what they are."""
-        return dict(self.by_column).get(plain_path(path), self.number)
+        """The value for the column at a path; None if nulls stay what they are."""
+        return dict(self.by_column).get(path, self.number)
 
     def is_own(self, path: str) -> bool:
         """Whether the value was given for this column."""
-        return plain_path(path) in dict(self.by_column)
+        return path in dict(self.by_column)
 
 
 BLANK = NullValue(0, is_blank=True)
@@ -48,12 +48,3 @@ def null_replacement(value: str) -> NullValue:
     if not all(isinstance(one, bool | int | float | str) for one in parsed.values()):
         raise ValueError("a value is a number, a text, true or false")
     return NullValue(by_column=tuple(parsed.items()))
-
-
-def plain_path(path: str) -> str:
-    """A path as users write it in options.
-
-    >>> plain_path("$.samples[].v")
-    'samples.v'
-    """
-    return path.removeprefix("$.").replace("[]", "")

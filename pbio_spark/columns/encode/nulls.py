@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ecode.suggest import did_you_mean
 from ecode.types import CHAR, STRING, Array, Basic, Default, Kind, Notes, Pointer, Ref, Struct, Type
-from pbio_spark.columns.encode.null_value import NullValue, plain_path
+from pbio_spark.columns.encode.null_value import NullValue
 from pbio_spark.columns.encode.plan import Column
 from pbio_spark.columns.lossless import exactly, text_to_number
 from pbio_spark.errors import PbioError
@@ -42,7 +42,7 @@ class NullImages:
         return self._offsets[struct.name][mask.name] + bit // 8, 1 << bit % 8
 
     def image(self, type_: Type, notes: Notes, path: str) -> bytes | None:
-        """What lies in the image for a null of that type, at the path of its column; None if nothing can."""
+        """What lies in the image for a null of that type, at the path of its column (`a.b`); None if nothing can."""
         match type_:
             case Basic(Kind.STRING) | Pointer():
                 return self.zeros(type_)
@@ -80,7 +80,7 @@ class NullImages:
         """Raise PBIO_BAD_OPTION for values of columns that there are not, or that are null by themselves."""
         if self.value is None:
             return
-        types = {plain_path(column.path): column.type for column in columns}
+        types = {column.names: column.type for column in columns}
         for path, value in self.value.by_column:
             if path not in types:
                 reason = f"option 'nullValue' names {path!r}, which is no column"

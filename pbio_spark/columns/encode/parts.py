@@ -149,5 +149,5 @@ class _Room:
         greatest = pc.max(part.array.slice(part.start, part.count)).as_py() or 0
         if isinstance(greatest, bytes):  # an unsigned long, most significant byte first
             greatest = int.from_bytes(greatest, "big")
-        null = 0 if self.plan.null_value is None else self.plan.null_value.of(self.plan.columns[control].path)
+        null = 0 if self.plan.null_value is None else self.plan.null_value.of(self.plan.columns[control].names)
         return int(min(max(greatest, null if isinstance(null, int | float) else 0, 0) * count, _MAX_PADDING))

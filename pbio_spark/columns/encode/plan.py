@@ -30,6 +30,7 @@ class Column:
 
     Attributes:
         path: for people, e.g. `$.samples[].v`.
+        names: as options name it, `samples.v`.
         parent: the column that holds this one; None for one of the batch's own.
         child: which field of the parent it is; the elements of a list are None.
         symbols: the column holds names of these numbers, which replace them beforehand.
@@ -37,6 +38,7 @@ class Column:
     """
 
     path: str
+    names: str
     type: pa.DataType
     parent: int | None
     child: int | None
@@ -178,7 +180,7 @@ class EncodePlan:
         columns: the columns that nodes name by number; parents before their parts.
         blank: of the base record.
         null_value: what a null becomes that the format cannot say.
-        without_null: path and type of the columns that may hold nulls, but whose fields do not have `null_value`.
+        without_null: number and type of the columns that may hold nulls, but whose fields do not have `null_value`.
     """
 
     format: Format
@@ -187,7 +189,7 @@ class EncodePlan:
     nodes: tuple[Node, ...]
     blank: bytes
     null_value: NullValue | None
-    without_null: tuple[tuple[str, str], ...] = ()
+    without_null: tuple[tuple[int, str], ...] = ()
 
 
 def is_flat(node: Node) -> bool:

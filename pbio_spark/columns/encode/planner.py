@@ -1,6 +1,7 @@
-"""Format x Arrow schema -> `EncodePlan`: the partner walk of what there is and what the format wants.
+"""Format x Arrow schema -> `EncodePlan`: what to do for each rule of the mapping, and for what no column fills.
 
-Columns find their field by name. What a field without a column becomes:
+Which column fills which field, and by which rule, is decided in `formats.arrow.mapping`. What a field without a column
+becomes:
 
 * a control field is the length of its arrays;
 * any other is its default, from the notes;
@@ -10,13 +11,11 @@ Columns find their field by name. What a field without a column becomes:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import NoReturn
 
 import pyarrow as pa
 
-from ecode.suggest import did_you_mean
 from ecode.types import CHAR, Array, Basic, Field, Kind, Notes, Pointer, Ref, Struct, Type, references
 from pbio_spark.columns.decode.plan import Load, number_at, slot_at
 from pbio_spark.columns.encode.null_value import NullValue
@@ -38,12 +37,11 @@ from pbio_spark.columns.encode.plan import (
     Preset,
     Text,
     in_order,
-    is_list,
-    is_text,
     names_control,
 )
-from pbio_spark.errors import PbioError
-from pbio_spark.formats.arrow.schema import BINARY, ITEM, decimal_type, is_decimal_in_place, shown
+from pbio_spark.errors import PbioError, step_to_text
+from pbio_spark.formats.arrow.mapping import Mapped, Rule, map_written, refuse_written
+from pbio_spark.formats.arrow.schema import BINARY, shown
 from pbio_spark.formats.body.opt_info import null_fields
 from pbio_spark.formats.body.slots import slot_content
 from pbio_spark.formats.format import Format
@@ -69,11 +67,26 @@ def format_to_encode_plan(
     """
     planner = _Planner(format, null_value, is_complete)
     try:
-        nodes, blank = planner.struct(format.name, list(schema), None, "$")
+        nodes, blank = planner.struct(format.record.structs[0], map_written(format.record, schema), None, _Where())
         planner.nulls.check(planner.columns)
     except PbioError as error:
         raise error.at(format=format.name) from None
     return EncodePlan(format, schema, tuple(planner.columns), nodes, blank, null_value, tuple(planner.without_null))
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """The path of a column or field: for people, and as options name it."""
+
+    text: str = "$"
+    names: str = ""
+
+    @classmethod
+    def of(cls, mapped: Mapped) -> _Where:
+        return cls(mapped.where, ".".join(mapped.path))
+
+    def below(self, name: str) -> _Where:
+        return _Where(self.text + step_to_text(name), f"{self.names}.{name}" if self.names else name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,31 +111,22 @@ class _Planner:
         self.lengths = {s.name: s.record_length for s in format_.structs}
         self.offsets = {s.name: {f.name: f.offset for f in s.fields} for s in format_.structs}
         self.columns: list[Column] = []
-        self.without_null: list[tuple[str, str]] = []
+        self.without_null: list[tuple[int, str]] = []
 
     def struct(
-        self, name: str, given: Iterable[pa.Field], parent: int | None, path: str
+        self, struct: Struct, mapped: tuple[Mapped, ...], parent: int | None, where: _Where
     ) -> tuple[tuple[Node, ...], bytes]:
         """The nodes of a structure whose fields the given columns fill, and its blank."""
-        struct = self.format.record.struct(name)
-        unseen = null_fields(struct)
-        fields = {shown(field.name): field.name for field in struct.fields if field.name not in unseen}
-        columns: dict[str, int] = {}
-        for child, column in enumerate(given):
-            here = f"{path}.{column.name}"
-            if column.name not in fields:
-                raise PbioError(
-                    "PBIO_UNKNOWN_COLUMN",
-                    f"structure {name} has no such field",
-                    field=here,
-                    hint=did_you_mean(column.name, fields),
-                )
-            if fields[column.name] in columns:
-                raise PbioError("PBIO_NAME_COLLISION", "two columns have this name", field=here)
-            columns[fields[column.name]] = self._column(here, column.type, parent, child, column.nullable)
-        return self.fields(struct, columns, path)
+        columns = {}
+        for child, one in enumerate(mapped):
+            assert one.field is not None
+            columns[one.field.name] = self._column(_Where.of(one), one.arrow, parent, child, one.nullable), one
+        return self.fields(struct, columns, where)
 
-    def fields(self, struct: Struct, columns: Mapping[str, int], path: str) -> tuple[tuple[Node, ...], bytes]:
+    def fields(
+        self, struct: Struct, filled: Mapping[str, tuple[int, Mapped]], where: _Where
+    ) -> tuple[tuple[Node, ...], bytes]:
+        columns = {name: column for name, (column, _) in filled.items()}
         blank = bytearray(self.lengths[struct.name])
         nodes: list[Node] = []
         controls = {dim for field in struct.fields for dim in _dims(field.type)}
@@ -132,11 +136,11 @@ class _Planner:
             if field.name in unseen:
                 continue
             if field.name in columns:
-                column = columns[field.name]
+                column, mapped = filled[field.name]
                 if bit is not None:
                     self.said_null.add(column)
                     nodes.append(Flag(column, *self.nulls.bit_place(struct, bit)))
-                node, part = self.value(field.type, field.notes, column, here)
+                node, part = self.value(mapped, column, here)
                 nodes.append(node)
                 if field.notes.null_items is not None:
                     assert isinstance(node, Items)
@@ -148,7 +152,7 @@ class _Planner:
                 blank[at] |= value
                 continue
             else:
-                more, part = self.missing(field, here, f"{path}.{shown(field.name)}")
+                more, part = self.missing(field, here, where.below(shown(field.name)))
                 nodes += more
             blank[here.offset : here.offset + len(part)] = part
         for name in sorted(controls - columns.keys()):
@@ -165,86 +169,77 @@ class _Planner:
         assert isinstance(array.item, Number)
         return Marks(array.columns, array.item.column, where, array.extents, array.column_major)
 
-    def value(self, type_: Type, notes: Notes, column: int, place: _Place) -> tuple[Node, bytes]:
+    def value(self, mapped: Mapped, column: int, place: _Place) -> tuple[Node, bytes]:
         """The node of a field, or of a part of it, and the blank of the room that it takes."""
-        arrow = self.columns[column].type
-        match type_:
-            case Basic(Kind.STRING):
-                if not is_text(arrow):
-                    self._refuse(column, type_, notes)
-                return Text(column, slot_at(self.format, place.offset)), self._zeros(type_)
-            case Basic():
-                return self._number(type_, notes, column, place)
-            case Ref(name):
-                return self._structure(type_, name, notes, column, place)
-            case Pointer(target):
-                node, blank = self.value(target, notes, column, place.at(0))
-                return Deref(column, slot_at(self.format, place.offset), blank, node), self._zeros(type_)
-            case Array():
-                return self._array(type_, notes, column, place)
+        match mapped.rule, mapped.type:
+            case Rule.STRING, Basic() as basic:
+                return Text(column, slot_at(self.format, place.offset)), self._zeros(basic)
+            case ((Rule.NUMBER | Rule.SYMBOL), Basic() as basic):
+                return self._number(mapped, basic, column, place)
+            case ((Rule.STRUCT | Rule.ITEM), Ref() as ref):
+                return self._structure(mapped, ref, column, place)
+            case Rule.POINTER, Pointer() as pointer:
+                node, blank = self.value(mapped.parts[0], column, place.at(0))
+                return Deref(column, slot_at(self.format, place.offset), blank, node), self._zeros(pointer)
+            case ((Rule.CHARS | Rule.DECIMAL), Array() as array):
+                where = slot_at(self.format, place.offset) if array.is_dynamic else place.offset
+                return self._chars(mapped, array, column, place, where)
+            case ((Rule.LIST | Rule.ROWS | Rule.MAP), Array() as array):
+                return self._array(mapped, array, column, place)
+        raise AssertionError(mapped.rule)
 
-    def _number(self, basic: Basic, notes: Notes, column: int, place: _Place) -> tuple[Node, bytes]:
-        arrow = self.columns[column].type
-        if notes.symbols and pa.types.is_string(arrow):
-            old = self.columns[column]
-            self.columns[column] = replace(old, symbols=notes.symbols)
-            load: str | None = "int64"
+    def _number(self, mapped: Mapped, basic: Basic, column: int, place: _Place) -> tuple[Node, bytes]:
+        load: str | None = "int64"
+        if mapped.rule is Rule.SYMBOL:
+            self.columns[column] = replace(self.columns[column], symbols=mapped.notes.symbols)
         else:
-            load = number_to_load(basic, notes, arrow)
+            load = number_to_load(basic, mapped.notes, mapped.arrow)
         if load is None:
-            self._refuse(column, basic, notes)
+            refuse_written(mapped)
         low, high = number_bounds(basic, load)
-        null = self._null_of(basic, notes, column)
+        null = self._null_of(basic, mapped.notes, column)
         where = number_at(self.format, basic, place.offset)
         return Number(column, load, where, low, high, null is not None), null or self._zeros(basic)
 
-    def _structure(self, type_: Ref, name: str, notes: Notes, column: int, place: _Place) -> tuple[Node, bytes]:
-        arrow, path = self.columns[column].type, self.columns[column].path
-        struct = self.format.record.struct(name)
-        visible = [field.name for field in struct.fields if not field.notes.hidden]
-        if notes.logical == ITEM and len(visible) == 1:
-            nodes, blank = self.fields(struct, {visible[0]: column}, path)
+    def _structure(self, mapped: Mapped, ref: Ref, column: int, place: _Place) -> tuple[Node, bytes]:
+        struct, where = self.format.record.struct(ref.name), _Where.of(mapped)
+        if mapped.rule is Rule.ITEM:
+            (item,) = mapped.parts
+            assert item.field is not None
+            nodes, blank = self.fields(struct, {item.field.name: (column, item)}, where)
             return Group(None, place.offset, nodes, False), blank
-        if not pa.types.is_struct(arrow):
-            self._refuse(column, type_, notes)
-        nodes, blank = self.struct(name, list(arrow), column, path)
-        return Group(column, place.offset, nodes, self._null_of(type_, notes, column) is not None), blank
+        nodes, blank = self.struct(struct, mapped.parts, column, where)
+        return Group(column, place.offset, nodes, self._null_of(ref, mapped.notes, column) is not None), blank
 
-    def _array(self, array: Array, notes: Notes, column: int, place: _Place) -> tuple[Node, bytes]:
-        arrow = self.columns[column].type
-        marks_elements = notes.null_items is not None
+    def _array(self, mapped: Mapped, array: Array, column: int, place: _Place) -> tuple[Node, bytes]:
         where = slot_at(self.format, place.offset) if array.is_dynamic else place.offset
-        element, dims, last_dim = array.element, array.dims, array.dims[-1]
+        dims, part, column_major = array.dims, mapped.parts[0], self.format.column_major
         stride, control = None, None
-        has_rows = element == CHAR and _depth(arrow) < len(dims)
-        if has_rows:
-            if len(dims) == 1:
-                return self._chars(array, notes, column, place, where)
-            if self.format.column_major and decimal_type(notes.logical) is not None:
-                self._refuse(column, array, notes)
-            # Rows of characters are texts: the last dimension belongs to the element.
-            element, dims = Array(CHAR, dims[-1:]), dims[:-1]
+        if mapped.rule is Rule.ROWS:
+            *outer, last_dim = dims
+            dims = tuple(outer)
             if isinstance(last_dim, str):
                 stride, control = self._control(last_dim, place.struct), place.columns.get(last_dim)
-                if control is None:
-                    self._refuse(column, array, notes)
+            if (stride is not None and control is None) or (column_major and part.rule is Rule.DECIMAL):
+                refuse_written(mapped)
         columns = [column]
         for _ in dims:
-            inner = self._element(columns[-1])
-            if inner is None:
-                self._refuse(column, array, notes)
-            columns.append(inner)
+            columns.append(self._element(columns[-1]))
         *lists, last = columns
-        if marks_elements:
+        if mapped.notes.null_items is not None:
             self.said_null.add(last)
-        if pa.types.is_map(arrow) and isinstance(element, Ref):
-            item, blank = self._entry(element.name, last)
-        elif has_rows:
-            assert isinstance(element, Array)
-            item, blank = self._chars(element, notes, last, place.at(0), 0, self.format.column_major)
+        if mapped.rule is Rule.MAP:
+            assert isinstance(array.element, Ref)
+            nodes, blank = self.struct(
+                self.format.record.struct(array.element.name), mapped.parts, last, _Where.of(mapped)
+            )
+            item: Node = Group(None, 0, nodes, False)
+        elif mapped.rule is Rule.ROWS:
+            assert isinstance(part.type, Array)
+            item, blank = self._chars(part, part.type, last, place.at(0), 0, column_major)
         else:
-            item, blank = self.value(element, notes, last, place.at(0))
-        null = self._null_of(array, notes, column)
+            item, blank = self.value(part, last, place.at(0))
+        null = self._null_of(array, mapped.notes, column)
         room = self._zeros(array) if array.is_dynamic else blank * slot_content(Array(CHAR, dims))[0]
         node = Items(
             tuple(lists),
@@ -253,77 +248,62 @@ class _Planner:
             b"" if stride else blank,
             stride,
             control,
-            self.format.column_major and len(array.dims) > 1,
+            column_major and len(array.dims) > 1,
             item,
             null is not None,
         )
         return node, room
 
-    def _element(self, column: int) -> int | None:
-        """The column of a list's elements."""
+    def _element(self, column: int) -> int:
+        """The column of a list's elements, or of a map's entries."""
         of = self.columns[column]
+        where = _Where(f"{of.path}[]", of.names)
         if pa.types.is_map(of.type):
-            return self._column(f"{of.path}[]", pa.struct([of.type.key_field, of.type.item_field]), column, None)
-        if is_list(of.type):
-            return self._column(f"{of.path}[]", of.type.value_type, column, None, of.type.value_field.nullable)
-        return None
-
-    def _entry(self, name: str, column: int) -> tuple[Node, bytes]:
-        """The entry of a map: a structure whose two visible fields are key and value, whatever their names."""
-        struct, of = self.format.record.struct(name), self.columns[column]
-        visible = [field.name for field in struct.fields if not field.notes.hidden]
-        if len(visible) != 2:
-            self._refuse(column, Ref(name), Notes())
-        columns = {
-            field: self._column(f"{of.path}.{part.name}", part.type, column, child, part.nullable)
-            for child, (field, part) in enumerate(zip(visible, of.type, strict=True))
-        }
-        nodes, blank = self.fields(struct, columns, of.path)
-        return Group(None, 0, nodes, False), blank
+            return self._column(where, pa.struct([of.type.key_field, of.type.item_field]), column, None)
+        return self._column(where, of.type.value_type, column, None, of.type.value_field.nullable)
 
     def _chars(
-        self, array: Array, notes: Notes, column: int, place: _Place, where: int | Load, apart: bool = False
+        self, mapped: Mapped, array: Array, column: int, place: _Place, where: int | Load, apart: bool = False
     ) -> tuple[Node, bytes]:
         """One run of characters as text, binary or decimal."""
-        arrow, (extent,) = self.columns[column].type, array.dims
-        null = self._null_of(array, notes, column)
+        arrow, (extent,) = mapped.arrow, array.dims
+        null = self._null_of(array, mapped.notes, column)
         blank = null or self._zeros(array)
-        if is_decimal_in_place(array, notes) and isinstance(where, int):
-            if not is_narrower_decimal(arrow, notes):
-                self._refuse(column, array, notes)
+        if mapped.rule is Rule.DECIMAL:
+            if not is_narrower_decimal(arrow, mapped.notes):
+                refuse_written(mapped)
+            assert isinstance(where, int)
             return Number(column, "bytes", Load(where, "int128"), None, None, null is not None), blank
-        if not is_text(arrow):
-            self._refuse(column, array, notes)
-        is_padded = (pa.types.is_string(arrow) or pa.types.is_large_string(arrow)) and notes.logical != BINARY
+        is_padded = (pa.types.is_string(arrow) or pa.types.is_large_string(arrow)) and mapped.notes.logical != BINARY
         control = place.columns.get(extent) if isinstance(extent, str) else None
         extents = self._extent(extent, place)
         return Chars(column, where, extents, is_padded, control, apart, null is not None), blank
 
-    def missing(self, field: Field, place: _Place, path: str) -> tuple[list[Node], bytes]:
+    def missing(self, field: Field, place: _Place, where: _Where) -> tuple[list[Node], bytes]:
         """What a field becomes that no column fills."""
         if field.notes.default is not None:
             try:
                 return self._default(field.type, field.notes, place)
             except ValueError:
                 reason = f"the field's default {field.notes.default!r} cannot be written as {field.type}"
-                raise PbioError("PBIO_BAD_VALUE", reason, field=path, hint="add the column") from None
+                raise PbioError("PBIO_BAD_VALUE", reason, field=where.text, hint="add the column") from None
         if isinstance(field.type, Ref):
-            nodes, blank = self.fields(self.format.record.struct(field.type.name), {}, path)
+            nodes, blank = self.fields(self.format.record.struct(field.type.name), {}, where)
             return [Group(None, place.offset, nodes, False)], blank
         ends = any(map(self.format.is_recursive, references(field.type)))
         if self.is_complete and not ends and not field.notes.hidden:
             raise PbioError(
                 "PBIO_UNKNOWN_COLUMN",
                 f"no column fills this field, {field.type}",
-                field=path,
+                field=where.text,
                 hint="the format wants all of its fields: add the column",
             )
-        null = self.nulls.image(field.type, field.notes, path)
+        null = self.nulls.image(field.type, field.notes, where.names)
         if null is None:
             raise PbioError(
                 "PBIO_CANNOT_BE_NULL",
                 f"no column fills this field, and {field.type} cannot be null",
-                field=path,
+                field=where.text,
                 hint="add the column, or set the option nullValue",
             )
         return [], null
@@ -348,14 +328,14 @@ class _Planner:
         of = self.columns[column]
         if column in self.said_null:
             return self._zeros(type_)
-        if of.nullable and self.nulls.is_unfit(type_, notes, of.path):
-            self.without_null.append((of.path, notes.logical or str(type_)))
-        return self.nulls.image(type_, notes, of.path)
+        if of.nullable and self.nulls.is_unfit(type_, notes, of.names):
+            self.without_null.append((column, notes.logical or str(type_)))
+        return self.nulls.image(type_, notes, of.names)
 
     def _column(
-        self, path: str, type_: pa.DataType, parent: int | None, child: int | None, nullable: bool = True
+        self, where: _Where, type_: pa.DataType, parent: int | None, child: int | None, nullable: bool = True
     ) -> int:
-        self.columns.append(Column(path, type_, parent, child, nullable=nullable))
+        self.columns.append(Column(where.text, where.names, type_, parent, child, nullable=nullable))
         return len(self.columns) - 1
 
     def _extent(self, dim: int | str, place: _Place) -> Extent:
@@ -379,16 +359,6 @@ class _Planner:
     def _zeros(self, type_: Type) -> bytes:
         return self.nulls.zeros(type_)
 
-    def _refuse(self, column: int, type_: Type, notes: Notes) -> NoReturn:
-        of = self.columns[column]
-        what = f"{type_} ({notes.logical})" if notes.logical else str(type_)
-        raise PbioError(
-            "PBIO_INCOMPATIBLE_TYPE",
-            f"a column of type {of.type} cannot be written as {what}",
-            field=of.path,
-            hint="cast the column",
-        )
-
 
 def _dims(type_: Type) -> Iterator[str]:
     """The control fields that a type names."""
@@ -396,7 +366,3 @@ def _dims(type_: Type) -> Iterator[str]:
         if isinstance(type_, Array):
             yield from (dim for dim in type_.dims if isinstance(dim, str))
         type_ = type_.element if isinstance(type_, Array) else type_.target
-
-
-def _depth(arrow: pa.DataType) -> int:
-    return 1 + _depth(arrow.value_type) if is_list(arrow) and not pa.types.is_map(arrow) else 0

@@ -34,6 +34,7 @@ from pbio_spark.columns.files.null_check import unexpected_nulls
 from pbio_spark.columns.programs.routes import Request, Way, find_way, rejection_to_error
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.mapping import ColumnSpec
 from pbio_spark.formats.arrow.schema import DEFAULT, Presentation
 from pbio_spark.formats.store import FormatStore
 from pbio_spark.wire import TruncatedError
@@ -83,7 +84,7 @@ class Wanted:
 
     Attributes:
         schema: of the batches; all columns that are not one of the special ones below are fields of records.
-        presentation, aliases, defaults, symbols: see `format_to_plan`.
+        presentation, aliases, defaults, symbols: see `ColumnSpec`.
         names, ids: of the formats whose records are wanted; empty are all.
         only_name: the only name that formats may have; None where `names` or `ids` say which to leave out.
         formats: known beforehand, wanted or not.
@@ -156,16 +157,13 @@ class Wanted:
                 unusable[last] = problem
 
     def _way_to_converter(self, form: Format, way: Way, *, fused: bool) -> AnyConverter:
-        columns = (self.data_schema, self.presentation, self.aliases)
+        spec = ColumnSpec(self.data_schema, self.presentation, self.aliases, self.defaults, self.symbols)
         if way.is_direct and way.keep is None:
-            defaults = {**way.defaults, **self.defaults}
-            return format_to_converter(
-                form, *columns, defaults, self.symbols, way.counts, target=way.target, fused=fused
-            )
+            return format_to_converter(form, way.fill(spec), target=way.target, fused=fused)
         # Imported here: what compiles programs takes a process longer to load than all the rest of reading.
         from pbio_spark.columns.programs.converter import way_to_converter
 
-        return way_to_converter(form, way, *columns, self.defaults, self.symbols, fused=fused)
+        return way_to_converter(form, way, spec, fused=fused)
 
     def route(self, form: Format) -> tuple[Transform, ...]:
         """The transforms of formats that records of one go through; none if they reach nothing."""

@@ -11,9 +11,8 @@ format counts it by.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NoReturn, TypeAlias
+from typing import NoReturn
 
 from ecode.errors import TrapKind
 from ecode.semantics.arithmetic import plain
@@ -32,26 +31,14 @@ from ecode.types import (
     Pointer,
     Record,
     Ref,
-    Struct,
     Type,
-    flat,
 )
 from pbio_spark.columns.decode.plan import number_at, order_of
-from pbio_spark.columns.decode.planner import NOTHING, find_field, path_to_text
-from pbio_spark.errors import PbioError
+from pbio_spark.errors import PbioError, path_to_text
 from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.names import Names, Path, dims_of, struct_to_counts
 from pbio_spark.formats.body.opt_info import NULL_BITS
 from pbio_spark.formats.body.slots import slot_size
-
-Path: TypeAlias = tuple[str, ...]
-
-Find: TypeAlias = Callable[[Struct, str, Path], Field | None]
-"""The field of a structure that a name means, at the path of that name. Raises PBIO_AMBIGUOUS_NAME."""
-
-
-def by_name(struct: Struct, name: str, path: Path) -> Field | None:
-    """`find_field` without aliases."""
-    return find_field(struct, name, NOTHING, path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +99,11 @@ class WireBinding:
     Args:
         form: of the records.
         record: the type that the program was written for.
-        find: which field a name means.
+        names: which field a name means.
     """
 
-    def __init__(self, form: Format, record: Record, find: Find = by_name) -> None:
-        self.form, self.record, self.find = form, record, find
+    def __init__(self, form: Format, record: Record, names: Names | None = None) -> None:
+        self.form, self.record, self.names = form, record, names or Names()
         self._texts: dict[str, bytes] = {}
         self._zeros, self._zeros_size = "", 0
         self._order = order_of(form)
@@ -163,7 +150,7 @@ class WireBinding:
         path = (*site.path, field.name)
         if isinstance(site.found, Ref):
             name = site.found.name
-            found = self.find(self._structs[name], field.name, path)
+            found = self.names.find(self._structs[name], field.name, path)
             if found is not None:
                 self._check_symbols(field, found, path)
                 address = f"{site.address} + {self._offsets[name][found.name]}"
@@ -332,7 +319,7 @@ class WireBinding:
         for dim, (there, extent) in zip(site.wanted.dims, found, strict=True):
             own: int | str | None = dim
             if isinstance(dim, str):
-                control = self.find(struct, dim, (*record.path, dim))
+                control = self.names.find(struct, dim, (*record.path, dim))
                 own = control.name if control is not None else self._counts(record, dim)
             is_same = is_same and own == there
             if own == there and len(site.levels) == 1:
@@ -350,14 +337,9 @@ class WireBinding:
         """By what the format counts the array that the wanted type counts by `name`: a field's name, or so many."""
         assert isinstance(site.found, Ref)
         assert isinstance(site.wanted, Ref)
-        for array in self._wanted[site.wanted.name].fields:
-            if not (isinstance(array.type, Array) and name in array.type.dims):
-                continue
-            there = self.find(self._structs[site.found.name], array.name, (*site.path, array.name))
-            found = _ultimate(flat(there.type)) if there is not None else None
-            if isinstance(found, Array) and len(found.dims) >= len(array.type.dims):
-                return found.dims[array.type.dims.index(name)]
-        return None
+        arrays = struct_to_counts(self._wanted[site.wanted.name]).get(name, ())
+        counted = self.names.counted(self._structs[site.found.name], arrays, (*site.path, name))
+        return None if counted is None else dims_of(counted[0].type)[counted[1]]
 
     # Elements
 

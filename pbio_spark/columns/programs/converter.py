@@ -18,15 +18,15 @@ import ecode
 from ecode import Mode, Param, TrapKind
 from ecode.columns import BatchProgram, BatchResult, Column, OutputMemory
 from ecode.native.table import TableEntry
-from ecode.types import FLOAT64, Default, Field, Record, Struct
+from ecode.types import FLOAT64, Field, Record
 from pbio_spark.columns.decode.converter import Converter, Decoded, format_to_converter
-from pbio_spark.columns.decode.planner import find_field
-from pbio_spark.columns.programs.binding import WireBinding, by_name
-from pbio_spark.columns.programs.output import MadeColumns
+from pbio_spark.columns.programs.binding import WireBinding
+from pbio_spark.columns.programs.output import ProgramOutput
 from pbio_spark.columns.programs.routes import PARAMETERS, Way
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow.schema import Presentation
+from pbio_spark.formats.arrow.mapping import ColumnSpec
+from pbio_spark.formats.arrow.names import Names
 
 FILTER = "filter"
 
@@ -39,11 +39,7 @@ AnyConverter: TypeAlias = "Converter | FilterConverter | MorphConverter"
 def way_to_converter(
     form: Format,
     way: Way,
-    schema: pa.Schema,
-    presentation: Presentation,
-    aliases: Mapping[str, str],
-    defaults: Mapping[str, Default],
-    symbols: Mapping[str, tuple[tuple[str, int], ...]],
+    spec: ColumnSpec,
     *,
     fused: bool,
 ) -> AnyConverter:
@@ -52,7 +48,7 @@ def way_to_converter(
     Raises what `format_to_plan` raises, PBIO_INCOMPATIBLE_TYPE, and ecode.NotCompilable if the programs of the way are
     too much for one kernel.
     """
-    defaults = {**way.defaults, **defaults}
+    spec = way.fill(spec)
     # A filter has a kernel of its own where the plain kernels follow, or transforms that go on from the same record.
     is_apart = way.keep is not None and (way.is_direct or (way.keeps_first and bool(way.transforms)))
     last = ((FILTER, None if is_apart else way.keep), ("transform", way.make))
@@ -60,18 +56,16 @@ def way_to_converter(
     try:
         inner: Converter | MorphConverter
         if way.is_direct:
-            inner = format_to_converter(
-                form, schema, presentation, aliases, defaults, symbols, way.counts, target=way.target, fused=fused
-            )
+            inner = format_to_converter(form, spec, target=way.target, fused=fused)
         else:
-            made = MadeColumns(_output(steps[-1][1]), schema, presentation, aliases, defaults, way.counts)
-            programs = _programs(form, steps, len(way.transforms), aliases)
-            inner = MorphConverter(programs, made, way.text, way.target)
+            output = ProgramOutput(_output(steps[-1][1]), spec)
+            programs = _programs(form, steps, len(way.transforms), spec.aliases)
+            inner = MorphConverter(programs, output, way.text, way.target)
             # Columns that can never be are found here, by a batch of nothing.
             inner.decoder().decode(np.empty(0, np.int64), np.empty(0, np.int64))
         if way.keep is None or not is_apart:
             return inner
-        kept = _programs(form, [(FILTER, way.keep)], 0, aliases, has_output=False)
+        kept = _programs(form, [(FILTER, way.keep)], 0, spec.aliases, has_output=False)
         return FilterConverter(inner, kept, way.text, way.target)
     except ecode.ParameterError as error:
         raise PbioError("PBIO_INCOMPATIBLE_TYPE", error.message, format=form.name) from error
@@ -101,11 +95,11 @@ def _programs(
 ) -> Programs:
     """The programs of a way, of which so many at the beginning are transforms of formats."""
 
-    def find(struct: Struct, name: str, path: tuple[str, ...]) -> Field | None:
-        return find_field(struct, name, aliases, path)
-
-    binding = WireBinding(form, _input(steps[0][1]), by_name if morphs else find)
-    program = BatchProgram.in_row([step for _, step in steps], binding, has_output=has_output, morphs=morphs, find=find)
+    names = Names(aliases)
+    binding = WireBinding(form, _input(steps[0][1]), Names() if morphs else names)
+    program = BatchProgram.in_row(
+        [step for _, step in steps], binding, has_output=has_output, morphs=morphs, find=names.find
+    )
     block = {field.name: 0.0 if field.type == FLOAT64 else 0 for field in _block_fields(steps[-1][1])}
     return Programs(form, program, tuple(name for name, _ in steps), dict(binding.texts), block)
 
@@ -216,7 +210,7 @@ class MorphConverter:
     """All programs of a way as one kernel."""
 
     programs: Programs
-    made: MadeColumns
+    output: ProgramOutput
     way: str = "direct"
     target: str | None = None
 
@@ -243,7 +237,7 @@ class MorphDecoder:
     def decode(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
         result = self.converter.programs.run(starts, ends, self._room, self._most_bytes)
         (output,) = result.outputs.values()
-        batch, bad = self.converter.made.to_batch(output)
+        batch, bad = self.converter.output.to_batch(output)
         status = np.zeros(batch.num_rows, np.int32)
         status[bad] = 1
         return _with_rows(Decoded(batch, status), np.flatnonzero(result.passed), self.converter.programs, result)

@@ -1,14 +1,15 @@
-"""Columns that an E-code program made -> a record batch of the wanted schema.
+"""The output of an E-code program -> a record batch of the wanted schema.
 
-The program's output is of a record type like any other: what its fields become as columns follows the same rules as for
-records that are decoded (`planner`, `numbers`). A field that the program never writes is absent.
+The output is of a record type like any other, so the same mapping says which field fills which column, and by which
+rule; here each rule becomes an array. A field that the program never writes is absent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,32 +17,18 @@ import pyarrow as pa
 
 from ecode.columns import Column
 from ecode.columns.column import ITEMS, TARGET
-from ecode.types import (
-    CHAR,
-    INT64,
-    NO_NOTES,
-    Array,
-    Basic,
-    Default,
-    Field,
-    Kind,
-    Notes,
-    Pointer,
-    Record,
-    Ref,
-    Type,
-    flat,
-)
+from ecode.types import INT64, Array, Basic, Default, Field, Kind, Record, Ref, Struct
 from pbio_spark.columns.decode.assemble import bitmap, nested_lists
-from pbio_spark.columns.decode.planner import NOTHING, absent, find_field, path_to_text
+from pbio_spark.columns.defaults import default_of
 from pbio_spark.columns.numbers import INT128, Conversion, field_to_conversion
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.arrow.schema import BINARY, DEFAULT, ITEM, Presentation, decimal_type
+from pbio_spark.formats.arrow.mapping import ColumnSpec, Mapped, Rule, map_columns, refuse_type
+from pbio_spark.formats.arrow.schema import BINARY
+from pbio_spark.formats.body.opt_info import NULL_BITS
 
 Mask: TypeAlias = npt.NDArray[np.bool_] | None
 Rows: TypeAlias = Callable[[], npt.NDArray[np.int64]]
 """The rows that values belong to, which matter only where a value does not fit."""
-Path: TypeAlias = tuple[str, ...]
 
 _MOST_LISTS = 1 << 22
 """How many lists of a batch may belong to arrays without elements: no element bounds them."""
@@ -49,33 +36,46 @@ _MOST_LISTS = 1 << 22
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
-class MadeColumns:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where values lie.
+
+    Attributes:
+        made: the column of the structures whose fields they are, or whose fields are the extents of their arrays.
+        struct: the type of these.
+        present: which of the values are there, whatever lies in their place; None if all.
+        rows: see `Rows`.
+    """
+
+    made: Column
+    struct: Struct
+    present: Mask
+    rows: Rows
+
+
+class ProgramOutput:
     """Turns a program's output columns into batches.
 
     Args:
         record: the type of the output.
-        schema: the columns wanted.
-        presentation, aliases, defaults, counts: see `format_to_plan`.
+        spec: the columns wanted.
 
     Attributes:
         unfilled: the paths of columns that the program never fills, known once there was a batch.
+
+    Raises what `map_columns` raises.
     """
 
-    def __init__(
-        self,
-        record: Record,
-        schema: pa.Schema,
-        presentation: Presentation = DEFAULT,
-        aliases: Mapping[str, str] = NOTHING,
-        defaults: Mapping[str, Default] = NOTHING,
-        counts: Mapping[str, tuple[str, int]] = NOTHING,
-    ) -> None:
-        self.record, self.schema, self.choice = record, schema, presentation
-        self.aliases, self.defaults, self.counts = aliases, defaults, counts
+    def __init__(self, record: Record, spec: ColumnSpec) -> None:
+        self.record, self.schema, self.choice = record, spec.schema, spec.presentation
         self.unfilled: set[str] = set()
-        self._structs = {struct.name: struct for struct in self.record.structs}
+        flattened = record.flattened()
+        try:
+            self._mapped = map_columns(flattened, spec)
+        except PbioError as error:
+            raise error.at(format=record.name) from None
+        self._structs = {struct.name: struct for struct in flattened.structs}
         self._bad: list[npt.NDArray[np.int64]] = []
-        self._found: dict[Path, Field | None] = {}
 
     def to_batch(self, column: Column) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
         """The batch of an output, and the rows whose values do not fit their columns.
@@ -83,95 +83,68 @@ class MadeColumns:
         Raises OverflowError if it is more than one batch should hold.
         """
         self._bad = []
-        arrays = self._fields(
-            self.record.name, list(self.schema), column, None, lambda: np.arange(column.length, dtype=np.int64), ()
-        )
+        place = _Place(column, self._structs[self.record.name], None, lambda: np.arange(column.length, dtype=np.int64))
+        try:
+            arrays = [self._column(one, place) for one in self._mapped]
+        except PbioError as error:
+            raise error.at(format=self.record.name) from None
         whole = pa.Array.from_buffers(pa.struct(list(self.schema)), column.length, [None], children=arrays)
         bad = np.unique(np.concatenate(self._bad)) if self._bad else np.empty(0, np.int64)
         return pa.RecordBatch.from_struct_array(whole), bad
 
-    def _fields(
-        self, struct: str, wanted: list[pa.Field], column: Column, present: Mask, rows: Rows, path: Path
-    ) -> list[pa.Array]:
-        arrays = []
-        for want in wanted:
-            here = (*path, want.name)
-            if here not in self._found:
-                self._found[here] = find_field(self._structs[struct], want.name, self.aliases, here)
-            field = self._found[here]
-            made = None if field is None else column.children.get(field.name)
-            count = self._count(struct, here, column) if field is None else None
-            if count is not None:
-                arrays.append(self._number(INT64, NO_NOTES, want.type, count, present, rows, here))
-            elif field is None or made is None:
-                value = absent(want, self.defaults, here).value
-                if value is None:
-                    self.unfilled.add(".".join(here))
-                arrays.append(_constant(value, want.type, column.length))
-            else:
-                arrays.append(self._value(field.type, field.notes, want.type, made, column, present, rows, here))
-        return arrays
+    def _column(self, mapped: Mapped, place: _Place) -> pa.Array:
+        """The array of a column whose field lies in the structure of a place."""
+        made = None if mapped.field is None else place.made.children.get(mapped.field.name)
+        if mapped.field is None or made is None:
+            value = default_of(replace(mapped, rule=Rule.ABSENT))
+            if value is None:
+                self.unfilled.add(".".join(mapped.path))
+            return _constant(value, mapped.arrow, place.made.length)
+        if mapped.rule is Rule.COUNT:
+            return self._count(mapped, made, place)
+        present = _both(place.present, self._unmasked(mapped.field, place))
+        return self._value(mapped, made, replace(place, present=present))
 
-    def _count(self, struct: str, path: Path, column: Column) -> npt.NDArray[np.int64] | None:
+    def _count(self, mapped: Mapped, made: Column, place: _Place) -> pa.Array:
         """The lengths of an array of a structure, where that is what a column asks for."""
-        name, axis = self.counts.get(".".join(path), ("", 0))
-        array = find_field(self._structs[struct], name, self.aliases, (*path[:-1], name)) if name else None
-        made = None if array is None else column.children.get(array.name)
-        if array is None or made is None or not isinstance(whole := flat(array.type), Array):
+        if isinstance(mapped.dimension, int):
+            return _constant(default_of(mapped), mapped.arrow, place.made.length)
+        assert isinstance(mapped.type, Array)
+        extents = _extents(mapped.type, made, place.made)
+        return self._number(replace(mapped, type=INT64), extents[mapped.axis], place)
+
+    def _unmasked(self, field: Field, place: _Place) -> Mask:
+        """Where a bit of the structure does not say that a field is null; None if none can."""
+        bits = next((f for f in place.struct.fields if f.notes.logical == NULL_BITS), None)
+        made = None if bits is None else place.made.children.get(bits.name)
+        if field.notes.null_bit is None or made is None or made.length == 0:
             return None
-        inner = array.type
-        while isinstance(inner, Pointer):
-            inner = inner.target
-        assert isinstance(inner, Array)
-        extents = _extents(inner, whole, made, column)
-        return extents[axis] if axis < len(extents) else None
+        byte, bit = divmod(field.notes.null_bit, 8)
+        mask = np.asarray(made.children[ITEMS].data, np.uint8).reshape(made.length, -1)
+        unmasked: npt.NDArray[np.bool_] = (mask[:, byte] >> bit & 1) == 0
+        return unmasked
 
-    def _value(
-        self,
-        type_: Type,
-        notes: Notes,
-        want: pa.DataType,
-        made: Column,
-        owner: Column,
-        present: Mask,
-        rows: Rows,
-        path: Path,
-    ) -> pa.Array:
-        """The array of a field's value or of a part of it; `owner` is the column of its structure."""
-        match type_:
-            case Basic(Kind.STRING):
-                return self._text(want, made, rows, path)
-            case Basic():
-                return self._number(type_, notes, want, made.data, present, rows, path)
-            case Ref(name):
-                visible = [f for f in self._structs[name].fields if not f.notes.hidden]
-                if notes.logical == ITEM and len(visible) == 1:
-                    (item,) = visible
-                    inner = made.children[item.name]
-                    return self._value(item.type, item.notes, want, inner, made, present, rows, path)
-                if not pa.types.is_struct(want):
-                    self._refuse(path, f"a structure cannot become {want}")
-                fields = [want.field(i) for i in range(want.num_fields)]
-                children = self._fields(name, fields, made, present, rows, path)
-                return pa.Array.from_buffers(want, made.length, [bitmap(present)], children=children)
-            case Pointer(target) if isinstance(flat(type_), Array):
-                return self._value(target, notes, want, made, owner, present, rows, path)
-            case Pointer(target):
-                there = np.ones(made.length, np.bool_) if made.present is None else made.present.astype(np.bool_)
-                there = there if present is None else there & present
-                return self._value(target, notes, want, made.children[TARGET], owner, there, rows, path)
-            case Array():
-                whole = flat(type_)
-                assert isinstance(whole, Array)
-                extents = _extents(type_, whole, made, owner)
-                return self._array(whole, notes, want, made, extents, present, rows, path)
-
-    def _text(self, want: pa.DataType, made: Column, rows: Rows, path: Path) -> pa.Array:
-        if not (pa.types.is_string(want) or pa.types.is_binary(want)):
-            self._refuse(path, f"a string cannot become {want}")
-        there = None if made.present is None else made.present.astype(np.bool_)
-        buffers = [bitmap(there), pa.py_buffer(made.offsets), pa.py_buffer(made.data)]
-        return self._as_text(pa.Array.from_buffers(pa.binary(), made.length, buffers), want, rows)
+    def _value(self, mapped: Mapped, made: Column, place: _Place) -> pa.Array:
+        """The array of a field's value or of a part of it."""
+        match mapped.rule, mapped.type:
+            case Rule.STRING, _:
+                there = _both(place.present, None if made.present is None else made.present.astype(np.bool_))
+                buffers = [bitmap(there), pa.py_buffer(made.offsets), pa.py_buffer(made.data)]
+                return self._as_text(pa.Array.from_buffers(pa.binary(), made.length, buffers), mapped.arrow, place.rows)
+            case ((Rule.NUMBER | Rule.SYMBOL), _):
+                return self._number(mapped, made.data, place)
+            case ((Rule.ITEM | Rule.STRUCT), Ref(name)):
+                below = _Place(made, self._structs[name], place.present, place.rows)
+                children = [self._column(part, below) for part in mapped.parts]
+                if mapped.rule is Rule.ITEM:
+                    return children[0]
+                return pa.Array.from_buffers(mapped.arrow, made.length, [bitmap(place.present)], children=children)
+            case Rule.POINTER, _:
+                there = _both(place.present, None if made.present is None else made.present.astype(np.bool_))
+                return self._value(mapped.parts[0], made.children[TARGET], replace(place, present=there))
+            case _, Array() as array:
+                return self._array(mapped, array, made, place)
+        raise AssertionError(mapped.rule)
 
     def _as_text(self, array: pa.Array, want: pa.DataType, rows: Rows) -> pa.Array:
         """Binary values as the wanted type; those that are not in the encoding make bad rows."""
@@ -190,156 +163,113 @@ class MadeColumns:
             self._bad.append(rows()[[isinstance(text, UnicodeDecodeError) for text in texts]])
             return pa.array([None if isinstance(text, UnicodeDecodeError) else text for text in texts], want)
 
-    def _number(
-        self, basic: Basic, notes: Notes, want: pa.DataType, data: Any, present: Mask, rows: Rows, path: Path
-    ) -> pa.Array:
-        conversion = self._conversion(basic, notes, want, path)
+    def _number(self, mapped: Mapped, data: Any, place: _Place) -> pa.Array:
+        assert isinstance(mapped.type, Basic)
+        basic, want = mapped.type, mapped.arrow
+        conversion = self._conversion(basic, mapped)
         if basic.kind is not Kind.INTEGER and basic.kind is not Kind.FLOAT:
             data = data.view(_UNSIGNED[basic.size])  # in E-code characters and enumerations have a sign
-        validity, count = bitmap(present), len(data)
+        validity, count = bitmap(place.present), len(data)
         if conversion.store == "symbol":
-            return self._symbols(notes, data, want, present, rows)
+            return self._symbols(mapped, data, place)
         if pa.types.is_boolean(want):
-            return pa.Array.from_buffers(
-                want, count, [validity, pa.py_buffer(np.packbits(data != 0, bitorder="little"))]
-            )
+            packed = np.packbits(data != 0, bitorder="little")
+            return pa.Array.from_buffers(want, count, [validity, pa.py_buffer(packed)])
         if conversion.store == "binary":
             offsets = np.arange(0, 8 * count + 1, 8, dtype=np.int32)
             buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data.astype(">u8"))]
             return pa.Array.from_buffers(want, count, buffers)
         if not (conversion.is_checked or conversion.store in ("bool", "decimal")):
-            return pa.Array.from_buffers(
-                want, count, [validity, pa.py_buffer(np.ascontiguousarray(data, conversion.store))]
-            )
-        return self._converted(conversion, data != 0 if conversion.store == "bool" else data, present, rows)
+            stored = np.ascontiguousarray(data, conversion.store)
+            return pa.Array.from_buffers(want, count, [validity, pa.py_buffer(stored)])
+        return self._converted(conversion, data != 0 if conversion.store == "bool" else data, place)
 
-    def _conversion(self, basic: Basic, notes: Notes, want: pa.DataType, path: Path) -> Conversion:
-        conversion = field_to_conversion(basic, notes, want, self.choice.unsigned_long_as)
+    def _conversion(self, basic: Basic, mapped: Mapped) -> Conversion:
+        conversion = field_to_conversion(basic, mapped.notes, mapped.arrow, self.choice.unsigned_long_as)
         if isinstance(conversion, str):
-            self._refuse(path, conversion)
+            refuse_type(mapped.where, conversion)
         return conversion
 
-    def _converted(self, conversion: Conversion, numbers: Any, present: Mask, rows: Rows) -> pa.Array:
-        array, bad = conversion.to_array(numbers, bitmap(present))
+    def _converted(self, conversion: Conversion, numbers: Any, place: _Place) -> pa.Array:
+        array, bad = conversion.to_array(numbers, bitmap(place.present))
         if bad is not None:
-            self._bad.append(rows()[bad if present is None else bad & present])
+            self._bad.append(place.rows()[bad if place.present is None else bad & place.present])
         return array
 
-    def _symbols(self, notes: Notes, data: Any, want: pa.DataType, present: Mask, rows: Rows) -> pa.Array:
-        names = {value: symbol for symbol, value in reversed(notes.symbols)}
+    def _symbols(self, mapped: Mapped, data: Any, place: _Place) -> pa.Array:
+        names = {value: symbol for symbol, value in reversed(mapped.notes.symbols)}
         values = [names.get(int(value)) for value in data]
         unknown = np.array([value is None for value in values], np.bool_)
-        self._bad.append(rows()[unknown if present is None else unknown & present])
-        return pa.array(values, want, mask=None if present is None else ~present)
+        self._bad.append(place.rows()[unknown if place.present is None else unknown & place.present])
+        return pa.array(values, mapped.arrow, mask=None if place.present is None else ~place.present)
 
-    def _array(
-        self,
-        array: Array,
-        notes: Notes,
-        want: pa.DataType,
-        made: Column,
-        extents: list[npt.NDArray[np.int64]],
-        present: Mask,
-        rows: Rows,
-        path: Path,
-    ) -> pa.Array:
-        items = made.children[ITEMS]
+    def _array(self, mapped: Mapped, array: Array, made: Column, place: _Place) -> pa.Array:
+        extents, items = _extents(array, made, place.made), made.children[ITEMS]
         if _empty_lists(extents) > _MOST_LISTS:
             raise OverflowError("arrays without elements make more lists than a batch should hold")
-        if array.element == CHAR and not pa.types.is_list(want):
-            return self._chars(array, notes, want, items, extents, present, rows, path)
-        sizes = np.prod(extents, axis=0)
+        if mapped.rule in (Rule.CHARS, Rule.DECIMAL):
+            return self._chars(mapped, items, extents[0], place)
+        outer = extents[:-1] if mapped.rule is Rule.ROWS else extents
+        sizes = np.prod(outer, axis=0)
+        marks = self._unmarked(mapped, items, place)
 
         def below() -> npt.NDArray[np.int64]:
-            return np.repeat(rows(), sizes)
+            return np.repeat(place.rows(), sizes)
 
-        if pa.types.is_map(want) and isinstance(array.element, Ref) and len(extents) == 1:
-            return nested_lists(want, extents, present, self._entries(array.element.name, want, items, below, path))
-        is_text = array.element == CHAR and _depth(want) == len(extents) - 1
-        inner = want
-        for _ in extents[: len(extents) - is_text]:
-            if not pa.types.is_list(inner):
-                self._refuse(path, f"an array of {len(extents)} dimensions cannot become {want}")
-            inner = inner.value_type
-        if is_text:
-            *outer, last = extents
-            texts = np.prod(outer, axis=0)
-            chars, lengths = Array(CHAR, array.dims[-1:]), [np.repeat(last, texts)]
-            part = self._chars(chars, notes, inner, items, lengths, None, lambda: np.repeat(rows(), texts), path)
-            return nested_lists(want, outer, present, part)
-        return nested_lists(
-            want, extents, present, self._value(array.element, notes, inner, items, items, None, below, path)
-        )
+        if mapped.rule is Rule.ROWS:
+            lengths = np.repeat(extents[-1], sizes)
+            part = self._chars(mapped.parts[0], items, lengths, _Place(items, place.struct, None, below))
+        elif mapped.rule is Rule.MAP:
+            assert isinstance(array.element, Ref)
+            inner = _Place(items, self._structs[array.element.name], None, below)
+            children = [self._column(one, inner) for one in mapped.parts]
+            wanted = pa.struct((mapped.arrow.key_field, mapped.arrow.item_field))
+            part = pa.Array.from_buffers(wanted, items.length, [None], children=children)
+        else:
+            part = self._value(mapped.parts[0], items, _Place(items, place.struct, marks, below))
+        return nested_lists(mapped.arrow, outer, place.present, part)
 
-    def _entries(self, struct: str, want: pa.MapType, items: Column, rows: Rows, path: Path) -> pa.Array:
-        """The entries of maps: structures whose visible fields are key and value."""
-        fields = [f for f in self._structs[struct].fields if not f.notes.hidden]
-        wanted = (want.key_field, want.item_field)
-        if len(fields) != 2:
-            self._refuse(path, f"a structure of {len(fields)} fields cannot be an entry of {want}")
-        children = [
-            self._value(f.type, f.notes, w.type, items.children[f.name], items, None, rows, path)
-            for f, w in zip(fields, wanted, strict=True)
-        ]
-        return pa.Array.from_buffers(pa.struct(wanted), items.length, [None], children=children)
+    def _unmarked(self, mapped: Mapped, items: Column, place: _Place) -> Mask:
+        """Where the array beside one does not say that an element is null; None if none can be."""
+        name = None if mapped.field is None else mapped.field.notes.null_items
+        made = None if name is None else place.made.children.get(name)
+        marks = None if made is None else np.asarray(made.children[ITEMS].data, np.uint8)
+        return None if marks is None or len(marks) != items.length else marks == 0
 
-    def _chars(
-        self,
-        array: Array,
-        notes: Notes,
-        want: pa.DataType,
-        items: Column,
-        extents: list[Any],
-        present: Mask,
-        rows: Rows,
-        path: Path,
-    ) -> pa.Array:
-        if len(extents) != 1:
-            self._refuse(path, f"characters in {len(extents)} dimensions cannot become {want}")
+    def _chars(self, mapped: Mapped, items: Column, lengths: npt.NDArray[np.int64], place: _Place) -> pa.Array:
+        """Runs of characters of such lengths, one after the other."""
         assert items.data is not None
-        decimal = decimal_type(notes.logical)
-        if decimal is not None and array.dims == (16,):
-            halves = np.frombuffer(items.data, np.int64, 2 * len(extents[0])).reshape(-1, 2)
-            return self._converted(self._conversion(INT128, notes, want, path), halves, present, rows)
-        if not (pa.types.is_string(want) or pa.types.is_binary(want)):
-            self._refuse(path, f"characters cannot become {want}")
-        offsets = np.zeros(len(extents[0]) + 1, np.int32)
-        np.cumsum(extents[0], out=offsets[1:])
-        buffers = [bitmap(present), pa.py_buffer(offsets), pa.py_buffer(items.data)]
-        whole = pa.Array.from_buffers(pa.binary(), len(extents[0]), buffers)
-        if notes.logical != BINARY and pa.types.is_string(want):
+        want = mapped.arrow
+        if mapped.rule is Rule.DECIMAL:
+            halves = np.frombuffer(items.data, np.int64, 2 * len(lengths)).reshape(-1, 2)
+            return self._converted(self._conversion(INT128, mapped), halves, place)
+        offsets = np.zeros(len(lengths) + 1, np.int32)
+        np.cumsum(lengths, out=offsets[1:])
+        buffers = [bitmap(place.present), pa.py_buffer(offsets), pa.py_buffer(items.data)]
+        whole = pa.Array.from_buffers(pa.binary(), len(lengths), buffers)
+        if mapped.notes.logical != BINARY and pa.types.is_string(want):
             whole = pa.array([v if v is None else v.partition(b"\0")[0] for v in whole.to_pylist()], pa.binary())
-        return self._as_text(whole, want, rows)
+        return self._as_text(whole, want, place.rows)
 
-    def _refuse(self, path: Path, reason: str) -> NoReturn:
-        raise PbioError("PBIO_INCOMPATIBLE_TYPE", reason, format=self.record.name, field=path_to_text(path))
+
+def _both(one: Mask, other: Mask) -> Mask:
+    return other if one is None else one if other is None else one & other
 
 
 def _constant(value: Default | Decimal, type_: pa.DataType, count: int) -> pa.Array:
     return pa.nulls(count, type_) if value is None else pa.repeat(pa.scalar(value, type_), count)
 
 
-def _extents(array: Array, whole: Array, made: Column, owner: Column) -> list[npt.NDArray[np.int64]]:
-    """The extents of every array, dimension by dimension.
-
-    Args:
-        array, whole: the type, and the same with one array where arrays lie in arrays.
-    """
-    if made.offsets is not None and len(whole.dims) == 1:
+def _extents(array: Array, made: Column, owner: Column) -> list[npt.NDArray[np.int64]]:
+    """The extents of every array, dimension by dimension; `owner` is the column of its structure."""
+    if made.offsets is not None and len(array.dims) == 1:
         return [np.diff(made.offsets).astype(np.int64)]
-    extents: list[npt.NDArray[np.int64]] = []
-    inner: Type = array
-    while isinstance(inner, Array):
-        own = []
-        for dim in inner.dims:
-            size = owner.children.get(dim) if isinstance(dim, str) else None
-            data = None if size is None else size.data
-            known = int(dim) if isinstance(dim, int) else 0
-            own.append(np.full(made.length, known, np.int64) if data is None else data.astype(np.int64))
-        extents += own
-        inner = inner.element
-        while isinstance(inner, Pointer) and isinstance(flat(inner), Array):
-            inner = inner.target
+    extents = []
+    for dim in array.dims:
+        size = owner.children.get(dim) if isinstance(dim, str) else None
+        data = None if size is None else size.data
+        known = dim if isinstance(dim, int) else 0
+        extents.append(np.full(made.length, known, np.int64) if data is None else data.astype(np.int64))
     return extents
 
 
@@ -350,10 +280,6 @@ def _empty_lists(extents: list[npt.NDArray[np.int64]]) -> float:
         whole = whole * np.where(extent < 0, 2.0**63, extent)
         lists = np.where(whole > 0, whole, lists)
     return float(lists[whole == 0].sum())
-
-
-def _depth(type_: pa.DataType) -> int:
-    return 1 + _depth(type_.value_type) if pa.types.is_list(type_) else 0
 
 
 def _utf8(value: bytes | None) -> str | UnicodeDecodeError | None:

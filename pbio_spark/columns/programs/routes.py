@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -18,10 +18,11 @@ from ecode.types import Default, Record, Ref
 from morph import PAPER, Criterion, Policy, Problem, Rejection, Resolution, Resolver, Transform, TransformGraph
 from morph.resolver import NO_PROBLEMS
 from morph.transforms import Route
-from pbio_spark.columns.decode.planner import NOTHING, record_to_counts
 from pbio_spark.columns.programs.seen import in_place, record_to_seen
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.mapping import NOTHING, ColumnSpec
+from pbio_spark.formats.arrow.names import record_to_counts
 from pbio_spark.formats.formats_to_graph import carries_transforms, formats_to_graph
 from pbio_spark.formats.store import FormatStore
 
@@ -104,11 +105,15 @@ class Way:
     seen: Record | None = None
     defaults: Mapping[str, Default] = field(default_factory=dict)
     route: Route = ()
-    counts: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    counts: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
 
     @property
     def is_direct(self) -> bool:
         return not (self.transforms or self.make)
+
+    def fill(self, spec: ColumnSpec) -> ColumnSpec:
+        """The columns wanted, with what the type at the end says of them."""
+        return replace(spec, defaults={**self.defaults, **spec.defaults}, counts=self.counts)
 
 
 def find_way(
@@ -125,7 +130,7 @@ def find_way(
 
     Args:
         known: other formats, which transforms may lead to.
-        aliases, defaults: those of columns (see `format_to_plan`), which `keep` and `make` see as the columns do.
+        aliases, defaults: those of columns (see `ColumnSpec`), which `keep` and `make` see as the columns do.
         unusable: transforms that were tried before, and why no way can lead through them.
 
     Raises:

@@ -29,7 +29,7 @@ def converter_to_unfilled(converter: AnyConverter) -> frozenset[str]:
             for column, node in zip(plan.schema, plan.nodes, strict=True)
             for path in _unfilled(node, column.name, column.type)
         )
-    return frozenset(inner.made.unfilled)
+    return frozenset(inner.output.unfilled)
 
 
 def _unfilled(node: Node, path: str, type_: pa.DataType) -> Iterator[str]:

@@ -12,7 +12,8 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from pbio_spark.columns.files.read import Part, Wanted, read_batches
+from pbio_spark.columns.files.read import read_batches
+from pbio_spark.columns.files.wanted import Part, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import opened
 from pbio_spark.source.files.partitions import partition_value

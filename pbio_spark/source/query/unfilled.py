@@ -16,7 +16,7 @@ from ecode.suggest import did_you_mean
 from ecode.types import Record
 from morph import Rejection
 from morph.evolution.renames import suspected_renames
-from pbio_spark.columns.files.read import Wanted
+from pbio_spark.columns.files.wanted import Wanted
 from pbio_spark.columns.programs.unfilled import (
     SHOWN,
     converter_to_unfilled,

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from morph import Rejection
 from pbio_spark.columns.decode.symbols import schema_to_symbols
-from pbio_spark.columns.files.read import CORRUPT_TYPE, METADATA_TYPE, Wanted
 from pbio_spark.columns.files.walk import walk_kernel
+from pbio_spark.columns.files.wanted import CORRUPT_TYPE, METADATA_TYPE, Wanted
 from pbio_spark.columns.programs.routes import rejection_to_error
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format

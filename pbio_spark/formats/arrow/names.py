@@ -1,0 +1,110 @@
+"""Names -> fields: the one lookup of everything that reads records (DESIGN decision 12).
+
+the field of a column   `Names.find`: by exactly the name, else without regard to case if that is unique
+the length of an array  `Names.counted`: where the record type counts the array by another field, or not at all
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ecode.types import Array, Field, Pointer, Record, Struct, Type, flat, references
+from pbio_spark.errors import PbioError, path_to_text
+from pbio_spark.formats.arrow.schema import shown
+
+Path: TypeAlias = tuple[str, ...]
+"""The names of the columns that lead to one, as aliases and defaults are keyed: elements add nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """How names find fields (DESIGN decision 12). Whoever looks for a field looks here: columns, the programs of
+    readers, and what programs make.
+
+    Attributes:
+        aliases: path -> one more name, which counts where the own one finds nothing or too much.
+    """
+
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    def find(self, struct: Struct, name: str, path: Path) -> Field | None:
+        """The field of a structure that a name means, at the path of that name: exactly, else without regard to case.
+
+        Raises PBIO_AMBIGUOUS_NAME.
+        """
+        alias = self.aliases.get(".".join(path)) if self.aliases else None
+        near = _called(struct, name)
+        if alias is not None and len(near) != 1 and (other := _called(struct, alias)):
+            name, near = alias, other
+        if len(near) > 1:
+            raise ambiguous_name(name, near, path_to_text(path))
+        return near[0] if near else None
+
+    def counted(self, struct: Struct, arrays: Iterable[tuple[str, int]], path: Path) -> tuple[Field, int] | None:
+        """The array of a structure whose length a name means that no field has, and which dimension.
+
+        Args:
+            arrays: those that the wanted type counts by the name, see `struct_to_counts`. The first that the structure
+                has says how it is counted there.
+        """
+        for name, axis in arrays:
+            array = self.find(struct, name, (*path[:-1], name))
+            if array is not None and axis < len(dims_of(array.type)):
+                return array, axis
+        return None
+
+
+def struct_to_counts(struct: Struct) -> dict[str, tuple[tuple[str, int], ...]]:
+    """The names by which a structure counts its arrays -> the arrays, and which dimension of each.
+
+    >>> from ecode.types import FLOAT64, INT32
+    >>> struct_to_counts(Struct("r", (Field("n", INT32), Field("v", Array(FLOAT64, ("n",))))))
+    {'n': (('v', 0),)}
+    """
+    found: dict[str, tuple[tuple[str, int], ...]] = {}
+    for one in struct.fields:
+        for axis, dim in enumerate(dims_of(one.type)):
+            if isinstance(dim, str):
+                found[dim] = (*found.get(dim, ()), (one.name, axis))
+    return found
+
+
+def record_to_counts(record: Record) -> dict[str, tuple[tuple[str, int], ...]]:
+    """The same of a wanted record type, by the path of the column that shows the count."""
+    found: dict[str, tuple[tuple[str, int], ...]] = {}
+
+    def walk(struct: str, path: str, inside: Path) -> None:
+        for name, arrays in struct_to_counts(record.struct(struct)).items():
+            found.setdefault(path + name, arrays)
+        for one in record.struct(struct).fields:
+            for name in references(one.type):
+                if name not in inside:
+                    walk(name, f"{path}{one.name}.", (*inside, name))
+
+    walk(record.name, "", (record.name,))
+    return found
+
+
+def dims_of(type_: Type) -> tuple[int | str, ...]:
+    """The dimensions of an array, wherever it lies."""
+    whole = flat(type_)
+    while isinstance(whole, Pointer):
+        whole = whole.target
+    return whole.dims if isinstance(whole, Array) else ()
+
+
+def _called(struct: Struct, name: str) -> tuple[Field, ...]:
+    return struct.like(name) or tuple(f for f in struct.fields if shown(f.name) == name)
+
+
+def ambiguous_name(name: str, near: Sequence[Field], where: str) -> PbioError:
+    are_alike = len({shown(f.name) for f in near}) == 1
+    return PbioError(
+        "PBIO_AMBIGUOUS_NAME",
+        f"{name!r} could be any of {', '.join(repr(f.name) for f in near)}, which "
+        + ("are shown alike" if are_alike else "differ only in case"),
+        field=where,
+        hint="write the name exactly, or say which with the option fieldAliases",
+    )

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pbio_spark.columns.files.wanted import Wanted
 
 from benchmarks import Row, side_by_side
 from benchmarks.readings import reading, readings, save
@@ -25,6 +24,8 @@ from ecode.columns.column import ITEMS
 from ecode.types import Record
 from morph import Rejection, compile_transform
 from pbio_spark.columns.encode.encoder import format_to_encoder
+from pbio_spark.columns.files.compile import compile_converter
+from pbio_spark.columns.files.wanted import Wanted
 from pbio_spark.columns.programs.converter import AnyConverter
 from pbio_spark.columns.programs.output import ProgramOutput
 from pbio_spark.columns.programs.routes import Request
@@ -110,7 +111,7 @@ class Records:
 def converter(formats: tuple[Format, ...], target: Record) -> AnyConverter:
     """From the last of the formats to a type."""
     wanted = Wanted(record_to_arrow(target), store=MemoryStore(formats), request=Request((("target", target),)))
-    made = wanted.converter(formats[-1], fused=True)
+    made = compile_converter(wanted, formats[-1], fused=True)
     if isinstance(made, Rejection):
         raise ValueError(made.explain())
     return made

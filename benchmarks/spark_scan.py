@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pbio_spark.columns.files.wanted import Part, Wanted
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from benchmarks import Row, side_by_side
 from pbio_spark.columns.files.read import read_batches
+from pbio_spark.columns.files.wanted import Part, Wanted
 from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.wire import Scanner
 

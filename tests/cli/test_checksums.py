@@ -9,9 +9,9 @@ from pathlib import Path
 import fsspec
 import pyarrow as pa
 import pytest
-from pbio_spark.columns.files.wanted import Wanted
 
 from ecode.types import FLOAT64, INT64, Array, Field, record
+from pbio_spark.columns.files.wanted import Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.source.files.listing import list_files

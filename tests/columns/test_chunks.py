@@ -11,12 +11,12 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 import pytest
-from pbio_spark.columns.files.wanted import CORRUPT_TYPE, METADATA_TYPE, Part, Wanted
 
 from ecode.native.table import address_of
 from pbio_spark.columns.decode.converter import BATCH_ROOM
 from pbio_spark.columns.files.chunks import DAMAGE, FIRST_WINDOW, MOST_BYTES, UNKNOWN, Chunker
 from pbio_spark.columns.files.read import read_batches
+from pbio_spark.columns.files.wanted import CORRUPT_TYPE, METADATA_TYPE, Part, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import FieldLayout, Format, StructLayout
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow

@@ -7,9 +7,9 @@ import os
 import random
 from dataclasses import replace
 
-from pbio_spark.columns.files.wanted import Part, Wanted
-
+from pbio_spark.columns.files.compile import compile_converter
 from pbio_spark.columns.files.read import read_batches
+from pbio_spark.columns.files.wanted import Part, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 from pbio_spark.wire import Scanner
@@ -33,7 +33,7 @@ def readers(content: bytes, presentation: Presentation = DEPTH) -> list[Wanted]:
     found = []
     for form in scanner.formats.values():
         wanted = Wanted(record_to_arrow(form.record, presentation), presentation, ids=(form.id,))
-        found.append(replace(wanted, converters={form.id: wanted.converter(form, fused=False)}))
+        found.append(replace(wanted, converters={form.id: compile_converter(wanted, form, fused=False)}))
     return found
 
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pbio_spark.columns.files.wanted import Wanted
 
 from ecode.types import BOOLEAN, CHAR, FLOAT64, INT32, INT64, STRING, UINT8, Array, Field, Notes, Pointer, record
 from pbio_spark.columns.encode.encoder import format_to_encoder
+from pbio_spark.columns.files.wanted import Wanted
 from pbio_spark.columns.programs.routes import Request
 from pbio_spark.columns.values import ValueReader
 from pbio_spark.errors import PbioError

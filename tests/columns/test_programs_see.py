@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pbio_spark.columns.files.wanted import Part, Wanted
 
 import ecode
 from ecode.columns import batch
@@ -36,6 +35,7 @@ from ecode.types import (
     record,
 )
 from pbio_spark.columns.files.read import read_batches
+from pbio_spark.columns.files.wanted import Part, Wanted
 from pbio_spark.columns.programs.routes import Request
 from pbio_spark.columns.programs.seen import record_to_seen
 from pbio_spark.errors import PbioError

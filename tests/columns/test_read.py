@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pbio_spark.columns.files.wanted import CORRUPT_TYPE, METADATA_TYPE, Part, Wanted
 
 from ecode.types import FLOAT64, INT32, INT64, STRING, Array, Field, record
 from pbio_spark.columns.files.read import read_batches
+from pbio_spark.columns.files.wanted import CORRUPT_TYPE, METADATA_TYPE, Part, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow

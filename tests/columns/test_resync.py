@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pbio_spark.columns.files.wanted import CORRUPT_TYPE, Part, Wanted
 
 from ecode.types import INT64, STRING, Field, record
 from pbio_spark.columns.files.read import read_batches
+from pbio_spark.columns.files.wanted import CORRUPT_TYPE, Part, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import FileWriter, Kind, Scanner, TruncatedError

@@ -8,12 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pbio_spark.columns.files.wanted import CORRUPT_TYPE, METADATA_TYPE, Part, Wanted
 
 from ecode.columns import run as runs_of_programs
 from ecode.types import FLOAT64, INT32, INT64, STRING, Array, Field, Notes, Record, record
 from morph import Policy, Transform
+from pbio_spark.columns.files.compile import compile_converter
 from pbio_spark.columns.files.read import read_batches
+from pbio_spark.columns.files.wanted import CORRUPT_TYPE, METADATA_TYPE, Part, Wanted
 from pbio_spark.columns.programs.routes import Request
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -252,5 +253,5 @@ def test_columns_that_can_never_be_are_refused_while_planning() -> None:
     wanted = replace(reading(REV0, formats), schema=pa.schema([("host", pa.int32())]))
     for form in formats:
         with pytest.raises(PbioError, match="PBIO_INCOMPATIBLE_TYPE") as caught:
-            wanted.converter(form, fused=False)
+            compile_converter(wanted, form, fused=False)
         assert caught.value.field == "$.host"

@@ -19,11 +19,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from fsspec.implementations.local import LocalFileSystem
-from pbio_spark.columns.files.wanted import METADATA_TYPE, Part, Wanted
 
 from ecode.types import INT32, STRING, Field, record
 from pbio_spark.cli.verify import problems
+from pbio_spark.columns.files.compile import compile_converter
 from pbio_spark.columns.files.read import read_batches
+from pbio_spark.columns.files.wanted import METADATA_TYPE, Part, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.source.files import outlines
@@ -94,7 +95,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def wanted() -> Wanted:
     made = Wanted(SCHEMA, metadata_column="_m", formats=tuple(FORMATS))
-    return replace(made, converters={form.id: made.converter(form, fused=False) for form in FORMATS})
+    return replace(made, converters={form.id: compile_converter(made, form, fused=False) for form in FORMATS})
 
 
 def outcome(batches: Iterator[pa.RecordBatch]) -> tuple[Rows, str]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pbio_spark.columns.files.wanted import Part, Wanted
 
 from ecode.types import CHAR, FLOAT32, FLOAT64, INT32, UINT8, UINT32, Array, Field, Pointer, Ref, Struct, record
 from pbio_spark.columns.encode.encoder import format_to_encoder
 from pbio_spark.columns.files.read import read_batches
+from pbio_spark.columns.files.wanted import Part, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.schema import record_to_arrow

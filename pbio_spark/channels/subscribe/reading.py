@@ -286,7 +286,7 @@ class EventMaker(BatchMaker):
             if (runs["first"] < runs["stop"]).all():
                 yield replace(self._stretch, runs=runs, own=own)
 
-    def facts(self, chunk: Chunk, kept: Int64s) -> dict[str, Callable[[], pa.Array]]:
+    def metadata_arrays(self, chunk: Chunk, kept: Int64s) -> dict[str, Callable[[], pa.Array]]:
         stretch, runs = self._stretch, self._stretch.runs
         run, ordinals = self._run[kept], self._ordinals[kept]
 
@@ -318,7 +318,7 @@ class EventMaker(BatchMaker):
             return of_events(counted, NO_NUMBER, pa.int64(), lambda group: group.sequence_of)
 
         return {
-            **super().facts(chunk, kept),
+            **super().metadata_arrays(chunk, kept),
             "ordinal": lambda: pa.array(ordinals),
             "run": lambda: pa.array(run),
             "position": position,

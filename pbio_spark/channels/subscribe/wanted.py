@@ -9,6 +9,7 @@ from typing import Literal
 import pyarrow as pa
 
 from pbio_spark.channels.commits.groups import Int64s
+from pbio_spark.columns.files.compile import compile_converter
 from pbio_spark.columns.files.walk import walk_kernel
 from pbio_spark.columns.files.wanted import Wanted
 from pbio_spark.columns.programs.routes import Request
@@ -36,7 +37,7 @@ def format_to_wanted(
     Args:
         others: formats that may help to find a way to what is requested.
 
-    Raises what `Wanted.converter` raises.
+    Raises what `compile_converter` raises.
     """
     wanted = Wanted(
         schema,
@@ -47,7 +48,7 @@ def format_to_wanted(
         walk=walk_kernel(),
         request=request,
     )
-    return replace(wanted, converters={form.id: wanted.converter(form, fused=False)})
+    return replace(wanted, converters={form.id: compile_converter(wanted, form, fused=False)})
 
 
 def split_place(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Int64s]:

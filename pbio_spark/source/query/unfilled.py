@@ -16,6 +16,7 @@ from ecode.suggest import did_you_mean
 from ecode.types import Record
 from morph import Rejection
 from morph.evolution.renames import suspected_renames
+from pbio_spark.columns.files.compile import route_of
 from pbio_spark.columns.files.wanted import Wanted
 from pbio_spark.columns.programs.unfilled import (
     SHOWN,
@@ -179,7 +180,7 @@ class Unfilled:
         if request is None or not request.transforms or self.is_open:
             return
         formats = [form for _, form in pairs]
-        used = {hop for wanted, form in pairs for hop in wanted.route(form)}
+        used = {hop for wanted, form in pairs for hop in route_of(wanted, form)}
         for transform in request.transforms:
             if transform not in used:
                 names = {form.id.hex(): form.name for form in (*formats, *request.described)}

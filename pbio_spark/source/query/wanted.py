@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from morph import Rejection
 from pbio_spark.columns.decode.symbols import schema_to_symbols
+from pbio_spark.columns.files.compile import compile_converter
 from pbio_spark.columns.files.walk import walk_kernel
 from pbio_spark.columns.files.wanted import CORRUPT_TYPE, METADATA_TYPE, Wanted
 from pbio_spark.columns.programs.routes import rejection_to_error
@@ -76,7 +77,7 @@ def with_converters(wanted: Wanted, formats: Sequence[Format], size: int) -> Wan
     Args:
         size: of all records together, in bytes: what compiling is weighed against.
 
-    Raises what `Wanted.converter` raises, PBIO_REJECTED, and PBIO_NAME_COLLISION if a special column has the name of a
+    Raises what `compile_converter` raises, PBIO_REJECTED, and PBIO_NAME_COLLISION if a special column has the name of a
     field.
     """
     targets = () if wanted.request is None else wanted.request.targets
@@ -97,7 +98,7 @@ def with_converters(wanted: Wanted, formats: Sequence[Format], size: int) -> Wan
                     hint='rename the field with the option fieldAliases, {"other name": "field"}, the column with '
                     "metadataColumn or columnNameOfCorruptRecord, or the folders of the files",
                 )
-        converter = wanted.converter(form, fused=size >= WORTH_FUSING)
+        converter = compile_converter(wanted, form, fused=size >= WORTH_FUSING)
         if isinstance(converter, Rejection) and wanted.request is not None and wanted.request.on_reject == "fail":
             raise rejection_to_error(converter)
         converters[form.id] = converter

@@ -1,0 +1,389 @@
+"""Chunks of a file -> record batches: each record decoded by the converter of its format, bad ones by mode."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ecode.errors import valid_text
+from ecode.native.table import address_of
+from morph import Rejection
+from pbio_spark.columns.decode.converter import Converter, Decoded, Decoder
+from pbio_spark.columns.decode.explain import explain
+from pbio_spark.columns.files.chunks import DAMAGE, Chunk
+from pbio_spark.columns.files.compile import compile_converter
+from pbio_spark.columns.files.names import tell_of_new_columns
+from pbio_spark.columns.files.null_check import unexpected_nulls
+from pbio_spark.columns.files.wanted import Part, Wanted
+from pbio_spark.columns.programs.routes import rejection_to_error
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.wire import TruncatedError
+
+if TYPE_CHECKING:
+    from pbio_spark.columns.programs.converter import FilterDecoder, MorphDecoder
+
+log = logging.getLogger("pbio_spark.columns")
+
+AnyDecoder: TypeAlias = "Decoder | FilterDecoder | MorphDecoder"
+
+CORRUPT_BYTES = 1 << 20
+"""The most bytes of a bad record that its row keeps."""
+
+
+class BatchMaker:
+    """Turns the chunks of one file into batches. Chunks number formats by their place in `formats`, which grows."""
+
+    def __init__(self, wanted: Wanted, part: Part, formats: list[Format]) -> None:
+        self.wanted = wanted
+        self.part = part
+        self.formats = formats
+        self._dropped = 0
+        self._strange = 0
+        self._tail: int | None = None
+        self._damages: list[tuple[int, int | None]] = []
+        self._data_schema = wanted.data_schema
+        self._decoders: dict[int, AnyDecoder | Rejection] = {}
+
+    def chunk_to_batches(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+        """The rows of a chunk: one batch, or several where more is made of the records than one should hold."""
+        first, step = 0, len(chunk.positions)
+        while first < len(chunk.positions):
+            batch, done = self._some_to_batch(chunk, first, min(first + step, len(chunk.positions)))
+            yield batch
+            # Records that come again, because others of the chunk were too much, do so only a few times.
+            first, step = done, max(2 * (done - first), 1)
+
+    def _some_to_batch(self, chunk: Chunk, first: int, stop: int) -> tuple[pa.RecordBatch, int]:
+        """The rows of some entries of a chunk, and the first entry that is left for another batch."""
+        count = len(chunk.positions)
+        row_of = np.full(count, -1, np.int64)
+        status = np.zeros(count, np.int32)
+        wanted = np.ones(count, np.bool_)
+        errors: dict[int, PbioError] = {}
+        batches: list[pa.RecordBatch] = []
+        rejected: list[tuple[Rejection, npt.NDArray[np.int64]]] = []
+        rows = 0
+        formats = chunk.formats[first:stop]
+        are_alike = (formats == formats[0]).all()
+        for number in formats[:1] if are_alike else np.unique(formats):
+            having = first + (np.arange(stop - first) if are_alike else np.flatnonzero(formats == number))
+            if number >= 0 and not self._is_wanted(self.formats[number]):
+                wanted[having] = False
+                continue
+            sound = having if chunk.rights.all() else having[chunk.rights[having]]
+            if not len(sound):
+                continue
+            decoder = self._decoder(int(number))
+            if isinstance(decoder, Rejection):
+                rejected.append((decoder, having))
+                continue
+            is_all = len(sound) == count
+            starts, ends = (at if is_all else at[sound] for at in (chunk.starts, chunk.ends))
+            decoded = self._checked(self._decode(decoder, starts, ends), self.formats[number])
+            done = len(decoded.status)
+            if is_all and done == count and not decoded.status.any():
+                own = sound if decoded.rows is None else decoded.rows
+                bad = _Bad(own, decoded.status, decoded.errors)
+                return self._finish(decoded.batch, chunk, np.flatnonzero(own >= 0), bad), count
+            if done < len(sound):
+                stop = min(stop, int(sound[done]))
+            sound = sound[:done]
+            status[sound] = decoded.status
+            own = np.arange(len(sound)) if decoded.rows is None else decoded.rows
+            row_of[sound] = np.where(own < 0, -1, own + rows)
+            if decoded.refused is not None:
+                wanted[sound[decoded.refused]] = False
+            errors |= {int(sound[i]): error for i, error in decoded.errors.items()}
+            batches.append(decoded.batch)
+            rows += decoded.batch.num_rows
+        for rejection, having in rejected:
+            wanted[having] = not self._is_dropped(rejection, int((having < stop).sum()))
+        row_of[status != 0] = -1
+        if stop == count and chunk.error is not None:
+            is_tail = isinstance(chunk.error, TruncatedError) and chunk.resumed is None
+            wanted[-1] = not self._is_ignored(chunk.error, is_tail=is_tail)
+            if wanted[-1] or not is_tail:
+                self._damages.append(chunk.left_out)
+            else:
+                self._tail = chunk.left_out[0]
+        bad = _Bad(row_of, status, errors)
+        kept = self._keep(chunk, first + np.flatnonzero(wanted[first:stop]), bad)
+        data = pa.concat_batches(batches) if batches else self._nulls()
+        taken = row_of[kept]
+        if len(taken) != rows or (np.diff(taken) != 1).any() or (taken[:1] != 0).any():
+            data = data.take(pa.array(taken, mask=taken < 0))
+        return self._finish(data, chunk, kept, bad), stop
+
+    def tell_of_omissions(self) -> None:
+        """Log how many records have been left out."""
+        if self._dropped:
+            log.warning("%s: %s dropped", self.part.name, _number(self._dropped, "bad record"))
+        if self._tail is not None:
+            log.warning(
+                "%s ends inside an item: truncatedTail leaves out its last %s",
+                self.part.name,
+                _number(self._tail, "byte"),
+            )
+        if self._damages:
+            left_out, records = zip(*self._damages, strict=True)
+            known = sum(count for count in records if count is not None)
+            log.warning(
+                "%s: damage in %s leaves out %s, with %s",
+                self.part.name,
+                _number(len(self._damages), "place"),
+                _number(sum(left_out), "byte"),
+                _records(known, is_all=None not in records),
+            )
+        if self._strange:
+            count = "1 record that reaches" if self._strange == 1 else f"{self._strange} records that reach"
+            log.warning("%s: %s no wanted type left out", self.part.name, count)
+
+    def _is_wanted(self, form: Format) -> bool:
+        only = self.wanted.only_name
+        if only is not None and form.name != only:
+            raise PbioError(
+                "PBIO_SEVERAL_FORMATS",
+                f"beside records of {only} the file holds some of {form.name}",
+                file=self.part.name,
+                hint="say which to read with the option formatName",
+            )
+        return self.wanted.wants(form)
+
+    def _decoder(self, number: int) -> AnyDecoder | Rejection:
+        decoder = self._decoders.get(number)
+        if decoder is None:
+            form = self.formats[number]
+            wanted = self.wanted
+            converter = wanted.converters.get(form.id)
+            # Only IDs of version 2 are hashes: two files may mean different formats by one of the others.
+            if converter is None or (not isinstance(converter, Rejection) and converter.format != form):
+                if wanted.query:
+                    tell_of_new_columns(
+                        wanted.query, self.part.name, form, self._data_schema, wanted.presentation, wanted.aliases
+                    )
+                converter = compile_converter(wanted, form, fused=False)
+            if isinstance(converter, Rejection):
+                decoder = converter
+            elif isinstance(converter, Converter):
+                decoder = converter.decoder()
+            else:
+                decoder = converter.decoder(self.wanted.max_batch_bytes)
+            self._decoders[number] = decoder
+        return decoder
+
+    def _is_dropped(self, rejection: Rejection, count: int) -> bool:
+        """Whether records that reach no wanted type are left out; else they are bad records."""
+        on_reject = self.wanted.request.on_reject if self.wanted.request is not None else "fail"
+        if on_reject == "fail":
+            raise rejection_to_error(rejection)
+        if on_reject == "drop":
+            self._strange += count
+        return on_reject == "drop"
+
+    def _decode(self, decoder: AnyDecoder, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
+        """Decode records, or the first of them, where one batch would not hold what all of them make."""
+        try:
+            return decoder.decode(starts, ends)
+        except OverflowError:
+            if len(starts) == 1:
+                return Decoded(self._nulls(), np.full(1, -1, np.int32))
+            half = len(starts) // 2
+            return self._decode(decoder, starts[:half], ends[:half])
+
+    def _checked(self, decoded: Decoded, form: Format) -> Decoded:
+        """What was decoded; records are bad too that hold a null where the schema has none."""
+        found = unexpected_nulls(decoded.batch)
+        if not found:
+            return decoded
+        errors = dict(decoded.errors)
+        records = np.arange(decoded.batch.num_rows) if decoded.rows is None else np.flatnonzero(decoded.rows >= 0)
+        for row, path in found.items():
+            record = int(records[row])
+            if decoded.status[record] == 0:
+                decoded.status[record] = -1
+                errors[record] = PbioError(
+                    "PBIO_UNEXPECTED_NULL",
+                    "the record has no value where the schema has NOT NULL",
+                    format=f"{form.name} ({form.id.hex()})",
+                    field=path,
+                    hint="leave NOT NULL out, or give the column a value with the option defaults",
+                )
+        return replace(decoded, errors=errors)
+
+    def _is_ignored(self, error: PbioError, *, is_tail: bool) -> bool:
+        """Whether damage makes neither an error nor a row."""
+        if is_tail:
+            if self.wanted.tail == "planned":
+                raise PbioError(
+                    "PBIO_BAD_INDEX",
+                    f"the file is not what it was when it was planned to be read in parts: {error.reason}",
+                    file=error.file,
+                    offset=error.offset,
+                    hint="if it has changed meanwhile, run the query again; otherwise remove the file's outline, or "
+                    "make it anew with `pbio index`",
+                )
+            return self.wanted.tail == "ignore"
+        if self.wanted.ignore_corrupt_files:
+            log.warning("%s", error)
+        return self.wanted.ignore_corrupt_files
+
+    def _keep(
+        self,
+        chunk: Chunk,
+        entries: npt.NDArray[np.int64],
+        bad: _Bad,
+    ) -> npt.NDArray[np.int64]:
+        """The entries that become rows. Raises the error of the first bad one under FAILFAST."""
+        are_bad = bad.row_of[entries] < 0
+        if not are_bad.any():
+            return entries
+        if self.wanted.mode == "FAILFAST":
+            raise self._error(chunk, int(entries[are_bad][0]), bad)
+        if self.wanted.mode == "DROPMALFORMED":
+            self._dropped += int(are_bad.sum())
+            log.info("%s", self._error(chunk, int(entries[are_bad][0]), bad))
+            return entries[~are_bad]
+        return entries
+
+    def _error(self, chunk: Chunk, entry: int, bad: _Bad) -> PbioError:
+        """What is wrong with an entry."""
+        if chunk.formats[entry] == DAMAGE:
+            assert chunk.error is not None
+            return chunk.error
+        if chunk.refused is not None:
+            return chunk.refused
+        number = int(chunk.formats[entry])
+        offset, record = self._record(chunk, entry)
+        if entry in bad.errors:
+            return bad.errors[entry].at(file=self.part.name, offset=offset)
+        decoder = self._decoders.get(number)
+        if isinstance(decoder, Rejection):
+            return rejection_to_error(decoder).at(file=self.part.name, offset=offset)
+        form = self.formats[number] if number >= 0 else None
+        plan = decoder.converter.plan if isinstance(decoder, Decoder) else None
+        encoding = self.wanted.presentation.encoding
+        return explain(record, form, plan, int(bad.status[entry]), encoding, self.part.name, offset)
+
+    def _record(self, chunk: Chunk, entry: int) -> tuple[int, bytes]:
+        """The offset of an entry's item in the file, and the record's bytes."""
+        position = int(chunk.positions[entry])
+        size = int(chunk.ends[entry] - address_of(chunk.data)) - position
+        head = 0 if chunk.formats[entry] == DAMAGE else 8
+        return chunk.offset + position, chunk.data[position + head : position + size].tobytes()
+
+    def _nulls(self) -> pa.RecordBatch:
+        arrays = [pa.nulls(1, f.type) for f in self._data_schema]
+        return pa.RecordBatch.from_struct_array(
+            pa.Array.from_buffers(pa.struct(list(self._data_schema)), 1, [None], children=arrays)
+        )
+
+    def _finish(
+        self,
+        data: pa.RecordBatch,
+        chunk: Chunk,
+        kept: npt.NDArray[np.int64],
+        bad: _Bad,
+    ) -> pa.RecordBatch:
+        """Put the special columns to those of the records."""
+        wanted = self.wanted
+        columns: dict[str, Any] = dict(zip(data.schema.names, data.columns, strict=True))
+        for name, value in zip(wanted.partition_columns, self.part.partition, strict=True):
+            columns[name] = pa.repeat(value, len(kept))
+        if wanted.corrupt_column is not None and wanted.corrupt_column in wanted.schema.names:
+            columns[wanted.corrupt_column] = self._corrupt(chunk, kept, bad)
+        if wanted.metadata_column is not None:
+            columns[wanted.metadata_column] = self._metadata(chunk, kept)
+        arrays = [columns[name] for name in wanted.schema.names]
+        return pa.RecordBatch.from_struct_array(
+            pa.Array.from_buffers(pa.struct(list(wanted.schema)), len(kept), [None], children=arrays)
+        )
+
+    def _corrupt(self, chunk: Chunk, kept: npt.NDArray[np.int64], bad: _Bad) -> pa.Array:
+        assert self.wanted.corrupt_column is not None
+        type_ = self.wanted.schema.field(self.wanted.corrupt_column).type
+        if (bad.row_of[kept] >= 0).all():
+            return pa.nulls(len(kept), type_)
+        values = [self._corrupt_value(chunk, int(e), type_, bad) if bad.row_of[e] < 0 else None for e in kept]
+        return pa.array(values, type_)
+
+    def _corrupt_value(self, chunk: Chunk, entry: int, type_: pa.DataType, bad: _Bad) -> Any:
+        offset, record = self._record(chunk, entry)
+        if not pa.types.is_struct(type_):
+            return record[:CORRUPT_BYTES]
+        number = int(chunk.formats[entry])
+        length = len(record)
+        if chunk.refused is not None:
+            length = int(chunk.ends[entry] - address_of(chunk.data) - chunk.positions[entry]) - 8
+        if number == DAMAGE:
+            length = chunk.left_out[0]
+        return {
+            "offset": offset,
+            "length": length,
+            "reason": str(self._error(chunk, entry, bad)),
+            "format_id": self.formats[number].id.hex() if number >= 0 else None,
+            "bytes": record[:CORRUPT_BYTES],
+        }
+
+    def _metadata(self, chunk: Chunk, kept: npt.NDArray[np.int64]) -> pa.Array:
+        assert self.wanted.metadata_column is not None
+        makers = self.metadata_arrays(chunk, kept)
+        parts = list(self.wanted.schema.field(self.wanted.metadata_column).type)
+        return pa.StructArray.from_arrays([makers[part.name]() for part in parts], fields=parts)
+
+    def metadata_arrays(self, chunk: Chunk, kept: npt.NDArray[np.int64]) -> dict[str, Callable[[], pa.Array]]:
+        """What makes the parts of the metadata column, for some entries of a chunk."""
+        n = len(kept)
+        numbers = chunk.formats[kept]
+        address = address_of(chunk.data)
+        known = pa.array(numbers, pa.int32(), mask=numbers < 0)
+
+        def of_format(texts: Sequence[str | None]) -> pa.Array:
+            return pa.DictionaryArray.from_arrays(known, pa.array(texts, pa.string())).cast(pa.string())
+
+        return {
+            "file_path": lambda: pa.repeat(pa.scalar(valid_text(self.part.name)), n),
+            "offset": lambda: pa.array(chunk.offset + chunk.positions[kept]),
+            "length": lambda: pa.array(chunk.ends[kept] - address - chunk.positions[kept]),
+            "ordinal": lambda: pa.array(chunk.ordinal + kept),
+            "format_id": lambda: of_format([form.id.hex() for form in self.formats]),
+            "format_name": lambda: of_format([valid_text(form.name) for form in self.formats]),
+            "machine": lambda: of_format([form.machine for form in self.formats]),
+            "way": lambda: of_format([self._said(number, "way") for number in range(len(self.formats))]),
+            "target": lambda: of_format([self._said(number, "target") for number in range(len(self.formats))]),
+        }
+
+    def _said(self, number: int, what: str) -> str | None:
+        """What the converter of a format says of its records; None before there is one."""
+        decoder = self._decoders.get(number)
+        return None if decoder is None or isinstance(decoder, Rejection) else getattr(decoder.converter, what)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bad:
+    """What became of the entries of a chunk: their rows (-1: none), what kernels said, and what programs did."""
+
+    row_of: npt.NDArray[np.int64]
+    status: npt.NDArray[np.int32]
+    errors: Mapping[int, PbioError]
+
+
+def _number(count: int, noun: str) -> str:
+    """
+    >>> _number(1, "place"), _number(1204, "byte")
+    ('1 place', '1204 bytes')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _records(known: int, *, is_all: bool) -> str:
+    """How many records damage leaves out."""
+    if is_all:
+        return _number(known, "record")
+    return f"at least {_number(known, 'record')}" if known else "an unknown number of records"

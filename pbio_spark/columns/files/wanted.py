@@ -1,0 +1,136 @@
+"""`Wanted`: what a reader wants, the same for every part of every file; and `Part`, what of a file it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+
+from ecode.native import Kernel
+from ecode.types import Default
+from morph import Rejection
+from pbio_spark.columns.programs.routes import Request
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.mapping import ColumnSpec
+from pbio_spark.formats.arrow.schema import DEFAULT, Presentation
+from pbio_spark.formats.store import FormatStore
+from pbio_spark.wire.sidecar import Point
+
+if TYPE_CHECKING:
+    from pbio_spark.columns.programs.converter import AnyConverter
+
+CORRUPT_TYPE = pa.struct(
+    [
+        ("offset", pa.int64()),
+        ("length", pa.int64()),
+        ("reason", pa.string()),
+        ("format_id", pa.string()),
+        ("bytes", pa.binary()),
+    ]
+)
+"""The type of the corrupt-record column, which may have any of these parts, or be binary, just the bytes."""
+
+METADATA_TYPE = pa.struct(
+    [
+        ("file_path", pa.string()),
+        ("offset", pa.int64()),
+        ("length", pa.int64()),
+        ("ordinal", pa.int64()),
+        ("format_id", pa.string()),
+        ("format_name", pa.string()),
+        ("machine", pa.string()),
+        ("way", pa.string()),
+        ("target", pa.string()),
+    ]
+)
+"""The type of the metadata column, which may have any of these parts: the record's place in its file, its format, and
+how and as what it became a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a reader wants, the same for every part of every file. Pickles with its converters, compiled.
+
+    Attributes:
+        schema: of the batches; all columns that are not one of the special ones below are fields of records.
+        presentation, aliases, defaults, symbols: see `ColumnSpec`.
+        names, ids: of the formats whose records are wanted; empty are all.
+        only_name: the only name that formats may have; None where `names` or `ids` say which to leave out.
+        formats: known beforehand, wanted or not.
+        converters: made beforehand, by format ID; the others are made when their format appears.
+        store: for formats that files do not describe.
+        mode: what a bad record does. PERMISSIVE makes it a row of nulls, with `corrupt_column` where the schema has it.
+        corrupt_column: of CORRUPT_TYPE, parts of it, or binary.
+        metadata_column: of METADATA_TYPE or parts of it.
+        partition_columns: whose values the `Part` gives.
+        tail: whether a file that ends inside a record is an error (a bad record) or just ends there; or that the part
+            ends where an item must begin, and if none does the plan was wrong: an error whatever the mode.
+        ignore_corrupt_files: whether damage between records is logged, and makes neither an error nor a row.
+        resync: whether to look for sound records after damage where no index or outline names them.
+        walk: the kernel that finds records, if it travels along.
+        request: what is wanted beside the fields of records.
+        query: a name for the query, if its columns are to be all those of the formats that planning met: fields of
+            others are warned of.
+    """
+
+    schema: pa.Schema
+    presentation: Presentation = DEFAULT
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Default] = field(default_factory=dict)
+    symbols: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    ids: tuple[bytes, ...] = ()
+    only_name: str | None = None
+    formats: tuple[Format, ...] = ()
+    converters: Mapping[bytes, AnyConverter | Rejection] = field(default_factory=dict)
+    store: FormatStore | None = None
+    mode: Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"] = "FAILFAST"
+    corrupt_column: str | None = None
+    metadata_column: str | None = None
+    partition_columns: tuple[str, ...] = ()
+    tail: Literal["error", "ignore", "planned"] = "error"
+    ignore_corrupt_files: bool = False
+    resync: bool = False
+    records_per_batch: int = 32768
+    max_batch_bytes: int = 16 << 20
+    walk: Kernel | None = None
+    request: Request | None = None
+    query: str = ""
+
+    @property
+    def columns(self) -> ColumnSpec:
+        """The columns that come from the fields of records, and what helps to fill them."""
+        return ColumnSpec(self.data_schema, self.presentation, self.aliases, self.defaults, self.symbols)
+
+    @property
+    def data_schema(self) -> pa.Schema:
+        """The columns that come from the fields of records."""
+        special = {self.corrupt_column, self.metadata_column, *self.partition_columns}
+        return pa.schema([f for f in self.schema if f.name not in special])
+
+    def wants(self, form: Format) -> bool:
+        return (not self.names or form.is_called(self.names)) and (not self.ids or form.id in self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a file between two item boundaries.
+
+    Attributes:
+        name: of the file, for errors and metadata.
+        start, end: offsets; without an end, to the end of the file.
+        ordinal: of the first record from `start` on.
+        partition: the values of the partition columns.
+        records: how many there must be; None if that is not known.
+        anchors: item boundaries after `start` that an index or an outline names, where reading goes on after damage.
+    """
+
+    name: str
+    start: int = 0
+    end: int = 2**63 - 1
+    ordinal: int = 0
+    partition: tuple[pa.Scalar, ...] = ()
+    records: int | None = None
+    anchors: tuple[Point, ...] = ()

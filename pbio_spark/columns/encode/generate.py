@@ -17,6 +17,7 @@ from functools import singledispatchmethod
 
 from ecode.native import Lines
 from pbio_spark.columns.decode.plan import Load, order_of
+from pbio_spark.columns.encode.counts import column_of, count_extents
 from pbio_spark.columns.encode.plan import (
     Chars,
     Count,
@@ -30,7 +31,6 @@ from pbio_spark.columns.encode.plan import (
     Number,
     Preset,
     Text,
-    names_control,
 )
 from pbio_spark.columns.encode.text import HEADER, HELPERS, At, Reason, Writer, entry
 from pbio_spark.wire.header import header_to_bytes
@@ -384,43 +384,9 @@ class _Generator(Writer):
     def _(self, node: Count, image: str, index: str) -> None:
         count = self.let("count", "0")
         for counted in node.nodes:
-            self.count(counted, node.place, count, index)
-        self.refuse_if(f"{count} > {node.high}", self.at(_column_of(node.nodes[0])), index, Reason.COUNT)
+            count_extents(self, self.at, counted, node.place, count, index)
+        self.refuse_if(f"{count} > {node.high}", self.at(column_of(node.nodes[0])), index, Reason.COUNT)
         self.store(node.place, image, f"as_{node.place.type}({count})")
-
-    # The greatest extent that a control field has to hold.
-
-    @singledispatchmethod
-    def count(self, node: Node, control: Load, count: str, index: str) -> None:
-        raise TypeError(node)
-
-    @count.register
-    def _(self, node: Chars, control: Load, count: str, index: str) -> None:
-        column = self.at(node.column)
-        with self.body.block(f"if {column.is_valid(index)}:"):
-            first, last = self.bounds(column, index)
-            self.body.line(f"{count} = max({count}, {last} - {first})")
-
-    @count.register
-    def _(self, node: Deref, control: Load, count: str, index: str) -> None:
-        with self.body.block(f"if {self.at(node.column).is_valid(index)}:"):
-            self.count(node.target, control, count, index)
-
-    @count.register
-    def _(self, node: Items, control: Load, count: str, index: str) -> None:
-        deeper = names_control(node.item, control)
-        with ExitStack() as stack:
-            for d, number in enumerate(node.columns):
-                column = self.at(number)
-                stack.enter_context(self.body.block(f"if {column.is_valid(index)}:"))
-                first, last = self.bounds(column, index)
-                if node.extents[d] == control:
-                    self.body.line(f"{count} = max({count}, {last} - {first})")
-                if not deeper and control not in node.extents[d + 1 :]:
-                    return
-                index = self.variable("element")
-                stack.enter_context(self.body.block(f"for {index} in range({first}, {last}):"))
-            self.count(node.item, control, count, index)
 
 
 def _listed(parts: Sequence[object]) -> str:
@@ -432,12 +398,3 @@ def _is_copied(node: Number) -> bool:
     return node.load == "bytes" or (
         node.load == node.place.type and not node.place.order and node.low is node.high is None
     )
-
-
-def _column_of(node: Node) -> int:
-    match node:
-        case Chars(column=column) | Deref(column=column):
-            return column
-        case Items(columns=columns):
-            return columns[0]
-    raise TypeError(node)

@@ -160,8 +160,15 @@ class Walked:
 
     def without_last(self) -> Walked:
         """As if the walk had stopped at the last record."""
-        arrays = (a[:-1] for a in (self.positions, self.starts, self.ends, self.formats, self.rights))
-        return Walked(*arrays, int(self.positions[-1]), Stop.OTHER)
+        return Walked(
+            self.positions[:-1],
+            self.starts[:-1],
+            self.ends[:-1],
+            self.formats[:-1],
+            self.rights[:-1],
+            int(self.positions[-1]),
+            Stop.OTHER,
+        )
 
 
 class Walker:

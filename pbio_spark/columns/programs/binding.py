@@ -11,10 +11,8 @@ format counts it by.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import NoReturn
+from dataclasses import replace
 
-from ecode.errors import TrapKind
 from ecode.semantics.arithmetic import plain
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.typed_to_numba.fitting import fitted
@@ -22,76 +20,23 @@ from ecode.typed_to_numba.numbers import constant
 from ecode.types import (
     CHAR,
     STRING,
-    UINT8,
     Array,
     Basic,
     Default,
     Field,
     Kind,
     Pointer,
-    Record,
     Ref,
     Type,
 )
-from pbio_spark.columns.decode.plan import number_at, order_of
+from pbio_spark.columns.decode.plan import number_at
+from pbio_spark.columns.programs.wire_record import Level, WireRecord, WireSite, unmarked, unravelled
 from pbio_spark.errors import PbioError, path_to_text
-from pbio_spark.formats import Format
-from pbio_spark.formats.arrow.names import Names, Path, dims_of, struct_to_counts
-from pbio_spark.formats.body.opt_info import NULL_BITS
-from pbio_spark.formats.body.slots import slot_size
+from pbio_spark.formats.arrow.names import Path, dims_of, struct_to_counts
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
-    """One of the arrays that lie in each other, as the format has them.
-
-    Attributes:
-        element: the type of its elements.
-        dims, extents: as the format has them, and as texts.
-        is_dynamic: it lies behind a slot.
-    """
-
-    element: Type
-    dims: tuple[int | str, ...]
-    extents: tuple[str, ...]
-    is_dynamic: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WireSite:
-    """A place in a record.
-
-    Attributes:
-        wanted: the type that the program sees there.
-        found: the type that the format has there; None if it has nothing.
-        address: of the value's image, which where there is none is a block of zeros; of an array, of its first element.
-        struct, home: the structure whose fields are extents of arrays here, and the address of its image.
-        path: the names of the fields that lead here.
-        there: the condition that no null lies before the address, "" where none can.
-        shown: the condition that the value is not null, where an array without elements is none; "" as for `there`.
-        levels: of an array: itself, and those that its elements are.
-        extents: of an array: those that the program sees, unless they are those of the only one of `levels`.
-        default: of a field that is not there.
-        marks: of an array: the address of the bytes that say which elements are null, and the condition that they are
-            there, "" if they always are; None if no element can be.
-    """
-
-    wanted: Type
-    found: Type | None
-    address: str
-    struct: str
-    home: str
-    path: Path = ()
-    there: str = ""
-    shown: str = ""
-    levels: tuple[Level, ...] = ()
-    extents: tuple[str, ...] = ()
-    default: Default = None
-    marks: tuple[str, str] | None = None
-
-
-class WireBinding:
-    """Reads a parameter from records of a format.
+class WireBinding(WireRecord):
+    """Reads a parameter from records of a format: which place in a record each step of a program leads to.
 
     The table needs the entries `starts` and `ends`: for each event the addresses of the record's first byte after its
     header, and of the byte after its last.
@@ -101,33 +46,6 @@ class WireBinding:
         record: the type that the program was written for.
         names: which field a name means.
     """
-
-    def __init__(self, form: Format, record: Record, names: Names | None = None) -> None:
-        self.form, self.record, self.names = form, record, names or Names()
-        self._texts: dict[str, bytes] = {}
-        self._zeros, self._zeros_size = "", 0
-        self._order = order_of(form)
-        self._lengths = {layout.name: layout.record_length for layout in form.structs}
-        self._structs = {struct.name: struct for struct in form.record.structs}
-        self._wanted = {struct.name: struct for struct in record.flattened().structs}
-        self._offsets = {s.name: {f.name: f.offset for f in s.fields} for s in form.structs}
-        self._minimum = -(-form.structs[0].record_length // 8) * 8
-
-    @property
-    def texts(self) -> dict[str, bytes]:
-        """The bytes that the table needs too, by entry: default strings, and zeros."""
-        return self._texts | ({self._zeros: bytes(self._zeros_size)} if self._zeros else {})
-
-    def root(self, emitter: Emitter) -> WireSite:
-        starts, ends = emitter.entry("starts"), emitter.entry("ends")
-        start = emitter.temp(f"load_int64({starts} + 8 * event)")
-        self._start = start
-        self._length = emitter.temp(f"load_int64({ends} + 8 * event) - {start}")
-        return WireSite(Ref(self.record.name), Ref(self.form.name), start, self.form.name, start)
-
-    def size(self, emitter: Emitter) -> str:
-        """The bytes of the record."""
-        return self._length
 
     def _check_symbols(self, wanted: Field, found: Field, path: Path) -> None:
         """An enumeration is its names in columns and its numbers in programs: these must mean the same."""
@@ -185,7 +103,7 @@ class WireBinding:
             (level,) = site.levels
             if self.form.column_major and len(level.extents) > 1:
                 index = self._transposed(emitter, level.extents, index)
-            there = " and ".join(filter(None, (site.there, _unmarked(site, index))))
+            there = " and ".join(filter(None, (site.there, unmarked(site, index))))
             address = self._place(emitter, level, site.address, index, there)
         made = WireSite(wanted, site.levels[-1].element, address, site.struct, site.home, site.path)
         return self._value(emitter, made)
@@ -346,7 +264,7 @@ class WireBinding:
     def _element_within(self, emitter: Emitter, site: WireSite, index: str) -> str:
         """The address of an element, or of zeros where the record has fewer; `index` is one of the program's array."""
         seen = site.extents or tuple(extent for level in site.levels for extent in level.extents)
-        indices = _unravelled(emitter, index, seen)
+        indices = unravelled(emitter, index, seen)
         address, there = site.address, site.there
         for number, level in enumerate(site.levels):
             if number:
@@ -365,126 +283,9 @@ class WireBinding:
             place = ""
             for d in order:
                 place = f"({place}) * {level.extents[d]} + {here[d]}" if place else here[d]
-            there = " and ".join(filter(None, (there, _unmarked(site, place))))
+            there = " and ".join(filter(None, (there, unmarked(site, place))))
             address, there = self._place(emitter, level, address, place, there), ""
         return address
-
-    def _place(self, emitter: Emitter, level: Level, address: str, index: str, there: str) -> str:
-        """The address of an element by its place in memory; of zeros, where it is not there."""
-        size = self._size(level.element)
-        place = f"{address} + {size} * ({index})"
-        return emitter.temp(f"{place} if {there} else {self._nothing(emitter, size)}" if there else place)
-
-    def _transposed(self, emitter: Emitter, extents: tuple[str, ...], index: str) -> str:
-        """The place in memory of an element of a column-major array, from its row-major index."""
-        place = ""
-        indices = _unravelled(emitter, index, extents)
-        for one, extent in zip(reversed(indices), reversed(extents), strict=True):
-            place = f"({place}) * {extent} + {one}" if place else one
-        return emitter.temp(place)
-
-    # Nulls that other fields say
-
-    def _unless_null(self, emitter: Emitter, site: WireSite, number: int) -> WireSite:
-        """The site of a field; of zeros, where a bit of its structure says that it is null."""
-        assert site.found is not None
-        mask = next(f for f in self._structs[site.struct].fields if f.notes.logical == NULL_BITS)
-        at = self._offsets[site.struct][mask.name] + number // 8
-        there = emitter.temp(f"as_int64(load_uint8({site.home} + {at})) & {1 << number % 8}") + " == 0"
-        address = emitter.temp(f"{site.address} if {there} else {self._nothing(emitter, self._size(site.found))}")
-        return replace(site, address=address, there=there, shown=there)
-
-    def _marks(self, emitter: Emitter, site: WireSite, name: str) -> tuple[str, str]:
-        """Where the bytes are that say which elements of an array are null."""
-        address, (level,) = f"{site.home} + {self._offsets[site.struct][name]}", site.levels
-        if not level.is_dynamic:
-            return emitter.temp(address), ""
-        return self._behind(emitter, address, replace(level, element=UINT8))
-
-    # Slots and counts
-
-    def _follow(self, emitter: Emitter, address: str, target: Type) -> tuple[str, str]:
-        """The address of what the pointer at an address leads to, zeros where it is null, and whether it is not."""
-        slot, size = self._slot(emitter, address), self._size(target)
-        self._check(emitter, f"{slot} != 0 and ({self._is_outside(slot, size)})")
-        there = f"{slot} != 0"
-        return emitter.temp(f"{self._start} + {slot} if {there} else {self._nothing(emitter, size)}"), there
-
-    def _behind(self, emitter: Emitter, address: str, level: Level) -> tuple[str, str]:
-        """The same of a dynamic array, all of whose elements must lie in the record."""
-        slot, size = self._slot(emitter, address), self._size(level.element)
-        # Neither factor is greater than a record can be long, so that their product is no other number.
-        most = f"{self._length} + 1"
-        extents = [f"min_int64({e}, {most})" if e.isdigit() and int(e) >= 2**31 else e for e in level.extents]
-        count = emitter.temp(extents[0])
-        for extent in extents[1:]:
-            count = emitter.temp(f"min_int64({count} * {extent}, {most})")
-        room = f"({self._length} - {slot}) // {max(size, 1)}"
-        self._check(emitter, f"{slot} != 0 and ({self._is_outside(slot)} or {count} > {room})")
-        there = f"{slot} != 0"
-        return emitter.temp(f"{self._start} + {slot} if {there} else {self._nothing(emitter, size)}"), there
-
-    def _extent(self, emitter: Emitter, site: WireSite, dim: int | str) -> str:
-        if isinstance(dim, int):
-            return str(dim)
-        control = self._structs[site.struct].find(dim)
-        assert control is not None
-        assert isinstance(control.type, Basic)
-        size = control.type.size
-        suffix = self._order if size > 1 else ""
-        place = f"{site.home} + {self._offsets[site.struct][dim]}"
-        extent = emitter.temp(f"as_int64(load_uint{8 * size}{suffix}({place}))")
-        # A count that no record can hold; how far beyond does not matter.
-        return emitter.temp(f"{extent} if 0 <= {extent} <= {self._length} else {self._length} + 1")
-
-    def _nothing(self, emitter: Emitter, size: int) -> str:
-        """The address of so many zeros: the image of nulls, empty arrays and zeros, whatever the type."""
-        self._zeros = self._zeros or emitter.name("nothing")
-        self._zeros_size = max(self._zeros_size, size, 8)
-        return emitter.entry(self._zeros)
-
-    def _slot(self, emitter: Emitter, address: str) -> str:
-        return emitter.temp(f"as_int64(load_uint{8 * self.form.pointer_size}{self._order}({address}))")
-
-    def _is_outside(self, slot: str, size: int = 1) -> str:
-        """The condition that so many bytes behind a slot do not lie in the record, whatever 64 bits the slot holds:
-        `length - slot` is computed only where the slot lies between 0 and the length."""
-        beyond = f" or {size} > {self._length} - {slot}" if size > 1 else ""
-        return f"{slot} < {self._minimum} or {slot} >= {self._length}{beyond}"
-
-    def _check(self, emitter: Emitter, condition: str) -> None:
-        emitter.trap(condition, TrapKind.BAD_RECORD, 0)
-
-    def _size(self, type_: Type) -> int:
-        return slot_size(type_, self._lengths, self.form.pointer_size)
-
-    def _refuse(self, site: WireSite) -> NoReturn:
-        raise PbioError(
-            "PBIO_INCOMPATIBLE_TYPE",
-            f"the format's {site.found} cannot be read as {site.wanted}",
-            format=self.form.name,
-            field=path_to_text(site.path),
-            hint="name the type that the program is to see with readerFormat, or leave the field out of it",
-        )
-
-
-def _unravelled(emitter: Emitter, index: str, extents: tuple[str, ...]) -> list[str]:
-    """The indices in each dimension, from the index in all of them together."""
-    rest = emitter.temp(index)
-    indices = []
-    for extent in reversed(extents[1:]):
-        indices.append(emitter.temp(f"{rest} % {extent}"))
-        rest = emitter.temp(f"{rest} // {extent}")
-    return [rest, *reversed(indices)]
-
-
-def _unmarked(site: WireSite, place: str) -> str:
-    """The condition that the element at a place in memory is no null; "" if none is."""
-    if site.marks is None:
-        return ""
-    address, there = site.marks
-    unmarked = f"load_uint8({address} + ({place})) == 0"
-    return f"(not ({there}) or {unmarked})" if there else unmarked
 
 
 def _ultimate(type_: Type | None) -> Type | None:

@@ -79,7 +79,8 @@ def errors() -> str:
         "",
         "Every error's text begins with a code in brackets, which never changes its meaning, and goes on with the",
         "reason, the place (file, offset, format, field) and a hint. Through Spark the code stands in the first line;",
-        "for an error in a task in the second, after `An exception was thrown from the Python worker:`.",
+        "for an error in a task in the second, after `An exception was thrown from the Python worker:`. A command",
+        "that was typed wrongly says so without a code.",
     ]
     for heading, codes in (
         ("Records, files and Spark", PBIO_CODES),

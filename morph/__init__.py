@@ -15,6 +15,7 @@ From the smallest question to the largest:
     policy      thresholds, weights, limits; the paper's and FFS's own
     matcher     MaxMatch: the best pair of two sets of record types
     transforms  E-code between formats, as a graph
+    in_place    numbers in place of pointers to them, as programs may see them
     field_map   which field fills which, defaults, dropped fields
     resolver    Algorithm 2: the route from a format to a wanted type
     resolution  its answer, as a value

@@ -29,6 +29,7 @@ import ecode
 from ecode.suggest import did_you_mean
 from ecode.types import INT32, Record, Struct
 from morph.errors import MorphError, Problem
+from morph.in_place import in_place
 from morph.policy import NOMINAL_SIZE, PAPER
 
 Key: TypeAlias = str
@@ -96,7 +97,8 @@ def compile_transform(text: str, new: Record, old: Record, *, is_own: bool = Fal
     1.2).
 
     Args:
-        is_own: whether it is the reader's, which may use any of `NAMES`; transforms of formats use FFS's.
+        is_own: whether it is the reader's, which may use any of `NAMES`; transforms of formats use FFS's. The reader's
+            may take a pointer to a number for the number: a reader does not know how senders write nulls.
 
     Raises MORPH_BAD_TRANSFORM with all mistakes, and the original error as its cause.
     """
@@ -104,12 +106,13 @@ def compile_transform(text: str, new: Record, old: Record, *, is_own: bool = Fal
         text = f"{{{text}\n}}"
     first: tuple[ecode.EcodeError, tuple[str, str]] | None = None
     for source, target in _likely(text) if is_own else (FFS_NAMES,):
-        params = [ecode.Param(source, new), ecode.Param(target, old, ecode.Mode.OUT)]
-        for returns in (None, INT32):
-            try:
-                return ecode.compile(text, params, returns)
-            except ecode.EcodeError as error:
-                first = first or (error, (source, target))
+        for record in dict.fromkeys((new, in_place(new)) if is_own else (new,)):
+            params = [ecode.Param(source, record), ecode.Param(target, old, ecode.Mode.OUT)]
+            for returns in (None, INT32):
+                try:
+                    return ecode.compile(text, params, returns)
+                except ecode.EcodeError as error:
+                    first = first or (error, (source, target))
     assert first is not None
     cause, (source, target) = first
     raise MorphError(

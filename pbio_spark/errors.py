@@ -84,7 +84,7 @@ CODES: dict[str, str] = {
     "PBIO_NO_SCHEMA": "Nothing says which columns there are: no schema was given and no format was found.",
     "PBIO_PATH_NOT_FOUND": "There is no such file or folder.",
     "PBIO_ROWS_GONE": "Rows that a stream was about to read are gone: the file was removed, cut off or written over.",
-    "PBIO_SEVERAL_FORMATS": "The files hold formats of several names, and nothing says which are wanted.",
+    "PBIO_SEVERAL_FORMATS": "Several formats or record types may be meant, and nothing says which is wanted.",
     "PBIO_UNEXPECTED_NULL": "A column that the user's schema calls NOT NULL has no value in some record.",
     "PBIO_UNFILLED": "A column that no record can fill, a name that matches nothing, or a program that none needs.",
     "PBIO_UNKNOWN_OPTION": "There is no option of that name.",

@@ -16,7 +16,7 @@ import typer
 from ecode.errors import valid_text
 from pbio_spark.errors import PbioError
 from pbio_spark.globs import is_hidden
-from pbio_spark.paths import Entry, find_entry, folder_entries, locate
+from pbio_spark.paths import Entry, find_entry, folder_entries, locate, trouble_at
 from pbio_spark.paths import opened as open_path
 from pbio_spark.spaces import SPACE, space_above
 from pbio_spark.wire import Item, Kind, Scanner, refuse_bp_folder
@@ -181,10 +181,19 @@ def name_damage(scanner: Scanner, error: PbioError) -> PbioError:
 def report(error: Exception) -> None:
     """The error's text on standard error, behind what was already written to standard output."""
     sys.stdout.flush()
-    if isinstance(error, OSError) and error.filename is not None:
-        print(f"pbio: {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
-    else:
-        print(printable_lines(str(error)), file=sys.stderr)
+    print(printable_lines(str(coded(error) if isinstance(error, OSError) else error)), file=sys.stderr)
+
+
+def coded(error: OSError) -> Exception:
+    """An operating system's error as one of ours."""
+    where = str(error.filename) if error.filename is not None else ""
+    if isinstance(error, FileNotFoundError):
+        return PbioError("PBIO_PATH_NOT_FOUND", "the path does not exist", file=where or None)
+    try:
+        with trouble_at(where):
+            raise error
+    except (PbioError, OSError) as made:
+        return made
 
 
 def printable(text: str) -> str:

@@ -75,6 +75,9 @@ def convert(
         hint = "name a file in it, such as " + os.path.join(output, "records.parquet")
         raise PbioError("PBIO_BAD_PATH", "the output is a folder, and one file is written", file=output, hint=hint)
     kind = target_of(output, to)
+    folder = os.path.dirname(target)
+    if folder and not os.path.isdir(folder):
+        raise PbioError("PBIO_PATH_NOT_FOUND", "the output's folder does not exist", file=folder, hint="make it first")
     paths = list(expand(files))
     are_lines = [is_lines(path) or (path == "-" and kind is Target.PBIO) for path in paths]
     if any(are_lines) != (kind is Target.PBIO) or not (all(are_lines) or not any(are_lines)):

@@ -26,6 +26,8 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.chosen import split_choice
 from pbio_spark.formats.formats_to_graph import formats_to_graph, versions
 
+RENAMED = "fieldAliases says so if it means the same in the same unit, else a transform does"
+
 
 def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="FILE, FILE#NAME, FILE#NAME@VERSION or FILE#ID.")],
@@ -89,7 +91,8 @@ def match(
         if answer.considered:
             best = answer.considered[0]
             for new, old in suspected_renames(graph.known(best.reached), types[best.wanted]).items():
-                print(printable(f"{labels[answer.incoming]}: {new} may be called {old} there; fieldAliases can say so"))
+                perhaps = f"{labels[answer.incoming]}: {new} may be called {old} there"
+                print(printable(f"{perhaps}; {RENAMED}"))
     if not all(isinstance(answer, Resolution) for answer in answers):
         raise typer.Exit(1)
 

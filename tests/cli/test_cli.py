@@ -199,6 +199,21 @@ def test_convert_to_parquet(pbio: Pbio, readings: Path, tmp_path: Path) -> None:
     assert list(output.parent.iterdir()) == [output]
 
 
+def test_convert_into_a_folder_that_is_not_there(pbio: Pbio, readings: Path, tmp_path: Path) -> None:
+    ran = pbio("convert", readings, "-o", tmp_path / "nodir" / "x.parquet")
+    assert ran.code == 1
+    assert ran.err.startswith("[PBIO_PATH_NOT_FOUND]")
+    assert ".partial" not in ran.err
+    assert str(tmp_path / "nodir") in ran.err
+
+
+@pytest.mark.parametrize("verb", ["cat", "count", "verify", "formats", "hexdump", "index", "match", "diff"])
+def test_errors_of_every_verb_begin_with_a_code(pbio: Pbio, tmp_path: Path, verb: str) -> None:
+    more = [tmp_path / "absent"] if verb in ("match", "diff") else ["--at", 0] if verb == "hexdump" else []
+    ran = pbio(verb, tmp_path / "absent", *more)
+    assert (ran.code, ran.err.startswith("[PBIO_PATH_NOT_FOUND]")) == (1, True)
+
+
 def test_convert_wants_one_name(pbio: Pbio, readings: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.ffs"
     with FileWriter(other) as writer:
@@ -251,7 +266,10 @@ def test_one_bad_file_does_not_hide_the_others(pbio: Pbio, readings: Path, tmp_p
     assert ran.code == 1
     assert ran.out == f"4  {readings}\n4  total\n"
     assert ran.err.splitlines()[0] == "[PBIO_NOT_FFS] the file starts with 3c 78 6d 6c"
-    assert ran.err.splitlines()[-1] == f"pbio: {tmp_path / 'absent'}: No such file or directory"
+    assert ran.err.splitlines()[-2:] == [
+        "[PBIO_PATH_NOT_FOUND] the path does not exist",
+        f"  at: {tmp_path / 'absent'}",
+    ]
 
 
 def test_an_adios_folder_is_named(pbio: Pbio, tmp_path: Path) -> None:

@@ -100,7 +100,10 @@ def test_match_shows_what_may_only_have_changed_its_name(pbio: Pbio, tmp_path: P
     path = written(tmp_path / "all.ffs", record_to_format(old), record_to_format(new))
     for options in ((), ("--explain",)):
         ran = pbio("match", *options, f"{path}#r@1", f"{path}#r@2")
-        assert ran.out.splitlines()[-1] == "r@1: temperature may be called temp there; fieldAliases can say so"
+        assert ran.out.splitlines()[-1] == (
+            "r@1: temperature may be called temp there; fieldAliases says so if it means the same in the same unit, "
+            "else a transform does"
+        )
     assert "may be called" not in pbio("match", f"{path}#r@1", f"{path}#r@1").out
 
 

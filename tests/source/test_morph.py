@@ -67,7 +67,7 @@ def test_a_target_by_its_id(spark: SparkSession, folder: Path) -> None:
     with pytest.raises(Exception, match=r"PBIO_UNKNOWN_FORMAT.*\n.*did you mean 'Load'"):
         read(spark, folder, readerFormat="Lod").collect()
     assert rows(read(spark, folder, readerFormat="Load@1", **ANY), "host", "total") == sorted(AS_REV0 * 2)
-    with pytest.raises(Exception, match=r"PBIO_UNKNOWN_FORMAT.*3 record types are called 'Load'"):
+    with pytest.raises(Exception, match=r"PBIO_SEVERAL_FORMATS.*3 record types are called 'Load'"):
         read(spark, folder, readerFormat="Load").collect()
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import DoubleType, StructField, StructType
 
+import pbio_spark as pbio
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.evolve import evolve
@@ -84,10 +85,46 @@ def test_a_reader_calls_the_two_records_as_he_likes(sensors: Path, words: tuple[
 
 
 def test_a_name_that_several_types_have_lists_their_versions(sensors: Path) -> None:
-    with pytest.raises(PbioError, match=r"PBIO_UNKNOWN_FORMAT\] 2 record types are called 'sensor'(.|\n)*sensor@1 \("):
+    with pytest.raises(PbioError, match=r"PBIO_SEVERAL_FORMATS\] 2 record types are called 'sensor'(.|\n)*sensor@1 \("):
         load(sensors, transforms=option("sensor", "sensor@2"))
     with pytest.raises(PbioError, match=r"did you mean 'sensor@[12]'"):
         load(sensors, readerFormat="sensor@3")
+
+
+@pytest.fixture
+def nullable(tmp_path: Path) -> Path:
+    """The old version with nulls by mask and by pointer."""
+    columns = pa.schema([("id", pa.int64()), ("temp", pa.float64()), ("place", pa.string())])
+    for number, nulls in enumerate(("mask", "pointer")):
+        with pbio.open_writer(tmp_path / f"{nulls}.ffs", columns, formatName="sensor", nulls=nulls) as writer:
+            writer.write({"id": 2 * number, "temp": 1.0, "place": "a"})
+            writer.write({"id": 2 * number + 1, "temp": None, "place": "b"})
+    return tmp_path
+
+
+@pytest.mark.parametrize("source", ["sensor", json.loads(record_to_json(V1))])
+def test_how_nulls_are_written_makes_no_difference_to_what_a_transform_leads_from(nullable: Path, source: Any) -> None:
+    """A null reads as zero, and `present` tells."""
+    said: dict[str, Any] = {"readerFormat": record_to_json(V2)}
+    rows = load(nullable, **said, transforms=option(source, "sensor", UP))
+    assert [row["kelvin"] for row in rows] == [274.0, 273.0] * 2
+    kelvin = "if (present(from.temp)) to.kelvin = from.temp + 273.0; else to.kelvin = -1;"
+    rows = load(nullable, **said, transforms=option(source, "sensor", f"{{ to.id = from.id; {kelvin} }}"))
+    assert [row["kelvin"] for row in rows] == [274.0, -1.0] * 2
+
+
+def test_what_the_reader_calls_so_is_meant_where_the_files_have_other_types_of_the_name(sensors: Path) -> None:
+    rows = load(sensors, readerFormat=record_to_json(V2), transforms=option(json.loads(record_to_json(V1)), "sensor"))
+    assert [row["kelvin"] for row in rows] == [274.0, 274.0, 274.0, 300.0]
+
+
+def test_a_transform_that_fits_no_record_says_how_the_nearest_type_differs(sensors: Path) -> None:
+    """It may be why a column is empty, so it is told before that."""
+    (sensors / "2.ffs").unlink()
+    other = '{"sensor": {"id": "int32", "temp": "float64", "place": "string"}}'
+    with pytest.raises(PbioError, match=r"PBIO_UNFILLED(.|\n)*the nearest, differs: ~ id: int32 -> int64") as caught:
+        load(sensors, readerFormat=record_to_json(V2), transforms=option(json.loads(other), "sensor"))
+    assert "did you mean" not in str(caught.value)
 
 
 def test_what_does_not_work_is_an_error(sensors: Path) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import DataType, DoubleType, IntegerType, LongType, StringType, StructField, StructType
 
+from ecode.types import FLOAT64, INT64, Field, Notes, record
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.evolve import evolve
@@ -66,6 +67,18 @@ def test_a_column_that_no_record_can_fill(sensors: Path, caplog: pytest.LogCaptu
     assert len(load(sensors, schema=schema, onUnfilled="ignore")) == 4
     assert not caplog.messages
     assert load(sensors, schema=schema, defaults='{"tmep": 7.5}')[0]["tmep"] == 7.5
+
+
+@pytest.mark.parametrize(("unit", "is_suspected"), [("K", True), ("degC", False)])
+def test_a_field_of_another_unit_is_no_rename(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, unit: str, is_suspected: bool
+) -> None:
+    old = record("sensor", [Field("id", INT64), Field("temp", FLOAT64, Notes(units=unit))])
+    new = record("sensor", [Field("id", INT64), Field("temperature_k", FLOAT64, Notes(units="K"))])
+    file_of(tmp_path / "1.ffs", record_to_format(old), {"id": 1, "temp": 20.0})
+    file_of(tmp_path / "2.ffs", record_to_format(new), {"id": 2, "temperature_k": 300.0})
+    load(tmp_path, readerFormat="sensor@2")
+    assert ("if that means the same in the same unit, say so with fieldAliases" in caplog.text) == is_suspected
 
 
 def test_the_same_of_the_fields_of_readerFormat(sensors: Path) -> None:  # noqa: N802 - the option's name

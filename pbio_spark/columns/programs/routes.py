@@ -16,9 +16,10 @@ from typing import Literal
 import ecode
 from ecode.types import Default, Record, Ref
 from morph import PAPER, Criterion, Policy, Problem, Rejection, Resolution, Resolver, Transform, TransformGraph
+from morph.in_place import in_place
 from morph.resolver import NO_PROBLEMS
 from morph.transforms import Route
-from pbio_spark.columns.programs.seen import in_place, record_to_seen
+from pbio_spark.columns.programs.seen import record_to_seen
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.mapping import NOTHING, ColumnSpec

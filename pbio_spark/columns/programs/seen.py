@@ -31,21 +31,6 @@ def record_to_seen(record: Record, aliases: Mapping[str, str], defaults: Mapping
     return _Seen(record).made(aliases, defaults)
 
 
-def in_place(record: Record) -> Record:
-    """The same with numbers in place of pointers to them: what is null reads as zero.
-
-    >>> from ecode.types import INT32, record
-    >>> print(in_place(record("r", [Field("n", Pointer(INT32)), Field("v", Array(Pointer(INT32), (2,)))])))
-    r {
-      n: int32
-      v: int32[2]
-    }
-    """
-    return Record(
-        tuple(Struct(s.name, tuple(replace(f, type=_in_place(f.type)) for f in s.fields)) for s in record.structs)
-    )
-
-
 class _Seen:
     def __init__(self, record: Record) -> None:
         self.top = record.name
@@ -100,16 +85,6 @@ class _Seen:
     def _uses(self) -> Counter[str]:
         fields = (field for fields in self.structs.values() for field in fields.values())
         return Counter([self.top, *(name for field in fields for name in references(field.type))])
-
-
-def _in_place(type_: Type) -> Type:
-    match type_:
-        case Array(element, dims):
-            return Array(_in_place(element), dims)
-        case Pointer(target):
-            inner = _in_place(target)
-            return inner if isinstance(inner, Basic) else Pointer(inner)
-    return type_
 
 
 def _number(type_: Type, *, is_element: bool = False) -> Type:

@@ -164,7 +164,8 @@ def paths_of(given: Mapping[str, str]) -> tuple[str, ...]:
             "PBIO_NO_PATH",
             "no path was given",
             hint="give one to load() or save(); a table made with CREATE TABLE ... USING pbio loses its path and "
-            "options in Spark: use CREATE TEMPORARY VIEW, or SELECT * FROM t WITH (path = '...')",
+            "options in Spark: use CREATE TEMPORARY VIEW, SELECT * FROM t WITH (path = '...'), or INSERT INTO t WITH "
+            "(path = '...') SELECT ...",
         )
     return paths
 

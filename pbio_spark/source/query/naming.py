@@ -14,9 +14,11 @@ from ecode.errors import valid_text
 from ecode.suggest import did_you_mean
 from ecode.types import NO_NOTES, Record, Struct
 from morph.evolution.lineages import Relative
+from morph.in_place import in_place
 from morph.transforms import record_to_meaning
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.formats.body.opt_info import null_fields
 from pbio_spark.formats.formats_to_graph import versions
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.record_json import json_to_record
@@ -49,14 +51,35 @@ def find_format(
         described: others, whose records are not read or do not exist.
         wanted: others, of types that only the reader has.
 
-    Raises PBIO_UNKNOWN_FORMAT, and PBIO_BAD_TYPE for JSON that is no record type.
+    Raises PBIO_UNKNOWN_FORMAT, PBIO_SEVERAL_FORMATS, and PBIO_BAD_TYPE for JSON that is no record type.
+    """
+    return find_formats(said, options, formats, described, wanted)[0]
+
+
+def find_formats(
+    said: str,
+    options: Options,
+    formats: Iterable[Format],
+    described: Iterable[Format] = (),
+    wanted: Iterable[Format] = (),
+    *,
+    alike: bool = False,
+) -> list[Format]:
+    """The same; with `alike`, one of each of the record types that programs see as the one that is meant.
+
+    How a format writes nulls makes a record type of its own, but no difference to a program.
     """
     known = [*known_formats(options, formats, described), *wanted]
     if said.lstrip().startswith("{"):
-        return record_to_known(json_to_record(said), known)
+        record = json_to_record(said)
+        seen = _seen(record)
+        same = [form for form in known if _seen(form.record) == seen] if alike else []
+        return list({record_to_meaning(form.record): form for form in reversed(same)}.values())[::-1] or [
+            record_to_known(record, known)
+        ]
     by_id = [form for form in known if said.lower() == form.id.hex()]
     if by_id:
-        return by_id[0]
+        return by_id[:1]
     types = versions(tuple(known))
     found = [one for one in types if said in (one.name, valid_text(one.name))] or [
         one for one in types if said in (one.label, valid_text(one.label))
@@ -65,12 +88,15 @@ def find_format(
         first = {form.id.hex() for form in (*known_formats(options, formats), *wanted)}
         found = [one for one in found if not first.isdisjoint((one.key, *one.others))] or found
     if len(found) == 1:
-        return next(form for form in known if form.id.hex() == found[0].key)
+        return [next(form for form in known if form.id.hex() == found[0].key)]
     if found:
+        first_of = [next(form for form in known if form.id.hex() == one.key) for one in found]
+        if alike and len({_seen(form.record) for form in first_of}) == 1:
+            return first_of
         raise PbioError(
-            "PBIO_UNKNOWN_FORMAT",
+            "PBIO_SEVERAL_FORMATS",
             f"{len(found)} record types are called {said!r}",
-            hint="name one by its version or ID: " + shown_versions(found),
+            hint=f"name one by its version or ID, or give it as JSON: {shown_versions(found)}",
         )
     near = did_you_mean(said, [text for one in types for text in (one.name, one.label)])
     raise PbioError(
@@ -120,6 +146,20 @@ def shown_versions(types: Sequence[Relative]) -> str:
     """Versions for people, each with the ID of one format."""
     more = f" and {len(types) - SHOWN} more" if len(types) > SHOWN else ""
     return ", ".join(f"{one.label} ({one.key})" for one in types[:SHOWN]) + more
+
+
+def _seen(record: Record) -> Record:
+    """What programs see of a record type, with units and logical types: no pointers to numbers, no masks of nulls."""
+
+    def seen(struct: Struct) -> Struct:
+        unseen = null_fields(record.struct(struct.name))
+        kept = (f for f in struct.fields if f.name not in unseen)
+        return Struct(
+            struct.name,
+            tuple(replace(f, notes=replace(NO_NOTES, logical=f.notes.logical, units=f.notes.units)) for f in kept),
+        )
+
+    return record_to_meaning(Record(tuple(map(seen, in_place(record).structs))))
 
 
 def _bare(record: Record) -> Record:

@@ -18,7 +18,14 @@ from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
 from pbio_spark.formats.formats_to_graph import carries_transforms
 from pbio_spark.formats.merge import merge
 from pbio_spark.source.options.options import Options
-from pbio_spark.source.query.naming import find_format, is_known, known_formats, record_to_known, refuse_name
+from pbio_spark.source.query.naming import (
+    find_format,
+    find_formats,
+    is_known,
+    known_formats,
+    record_to_known,
+    refuse_name,
+)
 
 log = logging.getLogger("pbio_spark.source")
 
@@ -176,19 +183,21 @@ def own_transforms(
             if is_stream and not is_known(said, options, formats, described):
                 log.info("the transform from %r to %r waits for records of its type", said, to)
                 continue
-            new = find_format(said, options, formats, described)
-            own = [form for form in wanted if is_stream and form.name == to]
+            news = find_formats(said, options, formats, described, alike=True)
+            # What the reader calls so is meant, whatever else has the name.
+            own = [form for form in wanted if form.name == to]
             old = own[0] if len(own) == 1 else find_format(to, options, formats, described, wanted)
         except PbioError as error:
             raise PbioError(
                 error.code, error.reason, field=f"transforms, from {said!r} to {to!r}", hint=error.hint or ""
             ) from None
-        transform = Transform(new.id.hex(), old.id.hex(), program, is_own=True)
-        _check_transform(transform, new.record, old.record, f"from {said!r} to {to!r}")
-        ends = record_to_meaning(new.record), record_to_meaning(old.record)
-        if made.setdefault(ends, transform).ecode != program:
-            raise PbioError("PBIO_BAD_OPTION", f"option 'transforms' has two programs from {said!r} to {to!r}")
-        named += [new, old]
+        for new in news:
+            transform = Transform(new.id.hex(), old.id.hex(), program, is_own=True)
+            _check_transform(transform, new.record, old.record, f"from {said!r} to {to!r}")
+            ends = record_to_meaning(new.record), record_to_meaning(old.record)
+            if made.setdefault(ends, transform).ecode != program:
+                raise PbioError("PBIO_BAD_OPTION", f"option 'transforms' has two programs from {said!r} to {to!r}")
+        named += [*news, old]
     return tuple(made.values()), tuple(dict.fromkeys(named))
 
 

@@ -14,8 +14,9 @@ from typing import NoReturn
 from ecode.errors import valid_text
 from ecode.suggest import did_you_mean
 from ecode.types import Record
-from morph import Rejection
+from morph import Rejection, edit_script
 from morph.evolution.renames import suspected_renames
+from morph.transforms import record_to_meaning
 from pbio_spark.columns.files.compile import route_of
 from pbio_spark.columns.files.wanted import Wanted
 from pbio_spark.columns.programs.unfilled import (
@@ -72,10 +73,10 @@ class Unfilled:
         if self.options.on_unfilled == "ignore":
             return
         self._check_names(wanted, [form for _, form in pairs])
+        if has_all:
+            self._check_programs(pairs)  # what is not used may be why a column is empty
         if self.is_projection or self.options.reader_format:
             self._check_columns(pairs, counts)
-        if has_all:
-            self._check_programs(pairs)
 
     def _check_columns(self, pairs: Sequence[tuple[Wanted, Format]], counts: Mapping[bytes, int] | None) -> None:
         lacking: dict[str, list[Format]] = {}
@@ -110,13 +111,15 @@ class Unfilled:
 
     def _tell_of_nothing(self, paths: Sequence[str], readers: Sequence[tuple[Wanted, Format]]) -> None:
         path = paths[0]
+        own = path.rpartition(".")[2]
         known = [*dict.fromkeys(name for wanted, form in readers for name in _names_beside(path, wanted, form))]
+        known = [name for name in known if name != own]
         columns = ", ".join(map(repr, paths[:SHOWN])) + (" and more" if len(paths) > SHOWN else "")
         what = f"columns {columns}" if len(paths) > 1 else f"column {columns}"
         self._fail(
             f"no record can fill the {what}: no format has such a field, and no transform or default makes one",
             path,
-            suggestion(path.rpartition(".")[2], known),
+            suggestion(own, known),
         )
 
     def _tell_of_some(
@@ -130,7 +133,11 @@ class Unfilled:
         renames = dict.fromkeys(name for form in forms if (name := _renamed(path, form, wanted)) is not None)
         perhaps = ""
         if renames:
-            perhaps = f"; it may be called {' or '.join(map(repr, renames))} there: say so with fieldAliases"
+            names = " or ".join(map(repr, renames))
+            perhaps = (
+                f"; it may be called {names} there: if that means the same in the same unit, say so with fieldAliases, "
+                "else give a transform"
+            )
         labels = {key: one.label for one in versions(tuple(all_)) for key in (one.key, *one.others)}
         ids: dict[str, list[str]] = {}
         for form in forms[:SHOWN]:
@@ -181,8 +188,11 @@ class Unfilled:
             return
         formats = [form for _, form in pairs]
         used = {hop for wanted, form in pairs for hop in route_of(wanted, form)}
+        types = {form.id.hex(): form for form in (*request.described, *formats)}
+        done = {(hop.ecode, hop.target) for hop in used}
         for transform in request.transforms:
-            if transform not in used:
+            # Of record types that differ only in how they write nulls, one transform need not serve all.
+            if transform not in used and (transform.ecode, transform.target) not in done:
                 names = {form.id.hex(): form.name for form in (*formats, *request.described)}
                 what = (
                     f"{names[transform.source]} ({transform.source}) to {names[transform.target]} ({transform.target})"
@@ -190,7 +200,7 @@ class Unfilled:
                 self._fail(
                     f"no record goes through the transform from {what}",
                     "",
-                    "records have other types, or reach what is wanted without it"
+                    _why_unused(types[transform.source], formats)
                     if request.targets or request.columns is not None
                     else "say with readerFormat or .schema(...) what is wanted",
                 )
@@ -212,9 +222,24 @@ def _raise(reason: str, path: str, hint: str) -> NoReturn:
     raise PbioError(
         "PBIO_UNFILLED",
         reason,
-        field=f"$.{path}" if path else "",
+        field=f"$.{path}" if path else None,
         hint=f"{hint}; {also}" if hint else also,
     )
+
+
+def _why_unused(source: Format, formats: Sequence[Format]) -> str:
+    """How the nearest type of records differs from the one that a transform leads from."""
+    alike = [form for form in formats if record_to_meaning(form.record) == record_to_meaning(source.record)]
+    changes = {form: _changes(source.record, form.record) for form in formats}
+    near = min(formats, key=lambda form: len(changes[form]), default=None)
+    if near is None or alike:
+        return "records have other types, or reach what is wanted without it"
+    differs = "; ".join(changes[near][:SHOWN])
+    return f"no record has the type that it leads from; {near.name} ({near.id.hex()}), the nearest, differs: {differs}"
+
+
+def _changes(said: Record, found: Record) -> list[str]:
+    return [str(edit) for edit in edit_script(said, found).changes]
 
 
 def _is_inside(path: str, lacking: Mapping[str, Collection[Format]], having: Collection[str]) -> bool:

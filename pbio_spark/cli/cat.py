@@ -40,7 +40,7 @@ def cat(
         bool, typer.Option("--skip-bad", help="Go on after bad records and damage; say so on standard error.")
     ] = False,
 ) -> None:
-    """Print the records of files, in file order.
+    """Print the records of files, in file order; times and dates as the numbers that are stored.
 
     \b
     Examples:

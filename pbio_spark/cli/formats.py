@@ -103,9 +103,18 @@ def _format_to_json(found: Contents, id_: bytes) -> Json:
     form = found.formats.get(id_)
     facts: dict[str, Json] = {"name": None, "id": id_.hex(), "machine": None, "fields": None}
     if form is not None:
-        fields = {f.name: str(f.type) for f in form.record.fields}
+        fields = {f.name: str(f.type) + logical(f.notes) for f in form.record.fields}
         facts = {"name": form.name, "id": id_.hex(), "machine": form.machine, "fields": fields}
     return {**facts, "records": found.records[id_], "bytes": found.sizes[id_]}
+
+
+def logical(notes: Notes) -> str:
+    """What a type means, where it is not just a number.
+
+    >>> logical(Notes(logical="timestamp")), logical(Notes())
+    (' (timestamp)', '')
+    """
+    return "" if notes.logical is None else f" ({notes.logical})"
 
 
 def schema(

@@ -14,13 +14,15 @@ from typing import Annotated
 import typer
 
 from ecode.suggest import did_you_mean
+from ecode.types import NO_NOTES, Record, references
 from morph import FFS, Policy, Resolution, Resolver, compare, edit_script
 from morph import lineage as graph_to_lineage
+from morph.evolution.edits import Edit, Move, Remove
 from morph.evolution.renames import suspected_renames
 from morph.explain import describe
 from morph.transforms import record_to_meaning
 from pbio_spark.cli.console import Files, each_file, printable, printable_lines, table
-from pbio_spark.cli.formats import Contents
+from pbio_spark.cli.formats import Contents, logical
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.chosen import split_choice
@@ -40,9 +42,23 @@ def diff(
       pbio diff old.ffs readings.ffs
     """
     old, new = one_format(a).record, one_format(b).record
-    print(printable_lines(str(edit_script(old, new))))
+    for edit in edit_script(old, new).edits:
+        print(printable(f"{edit}{_logical_at(old if isinstance(edit, Remove) else new, edit)}"))
     print(f"A read as B: {describe(compare(old, new))}")
     print(f"B read as A: {describe(compare(new, old))}")
+
+
+def _logical_at(record: Record, edit: Edit) -> str:
+    """The logical type of the field of an edit."""
+    struct, notes = record.structs[0], NO_NOTES
+    for name in (edit.to if isinstance(edit, Move) else edit.path).split("."):
+        found = struct.find(name)
+        if found is None:  # a name that holds a dot
+            return ""
+        notes = found.notes
+        if (inner := next(references(found.type), None)) is not None:
+            struct = record.struct(inner)
+    return logical(notes)
 
 
 def match(
@@ -87,6 +103,8 @@ def match(
             for answer in answers
         ]
         print(table(("name", "incoming", "reaches", "transforms", "how"), rows, right="transforms"))
+        for problem in dict.fromkeys(problem for answer in answers for problem in answer.problems):
+            print(printable_lines(str(problem)))
     for answer in answers:
         if answer.considered:
             best = answer.considered[0]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 
-from ecode.types import INT32, Array, Field, record
+from ecode.types import INT32, INT64, Array, Field, Notes, Ref, Struct, record
 from pbio_spark.formats import Format
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
@@ -61,6 +62,19 @@ def test_diff_wants_one_format_of_each(pbio: Pbio, readings: Path, tmp_path: Pat
     assert pbio("diff", tmp_path / "nowhere.ffs", readings).code == 1
 
 
+def test_logical_types_are_shown(pbio: Pbio, tmp_path: Path) -> None:
+    at = Field("at", INT64, Notes(logical="timestamp"))
+    inner = Struct("inner", (at,))
+    old, new = record("r", [at]), record("r", [at, Field("in", Ref("inner"))], [inner])
+    path = tmp_path / "all.ffs"
+    with FileWriter(path) as writer:
+        for type_ in (old, new):
+            writer.describe(record_to_format(type_))
+    assert pbio("diff", f"{path}#r@1", f"{path}#r@2").out.splitlines()[0] == "  at: int64 (timestamp)"
+    fields = [json.loads(line)["fields"]["at"] for line in pbio("formats", "--json", path).out.splitlines()]
+    assert fields == ["int64 (timestamp)"] * 2
+
+
 def test_a_path_may_hold_the_sign(pbio: Pbio, tmp_path: Path) -> None:
     path = written(tmp_path / "a#b.ffs", OLD_FORMAT)
     assert pbio("diff", path, f"{path}#MonitoringMsg").out.splitlines()[-1] == "B read as A: a perfect match"
@@ -71,6 +85,14 @@ def test_match_is_a_table(pbio: Pbio, monitors: tuple[Path, Path]) -> None:
     headers, row = (line.split() for line in pbio("match", new, old).out.splitlines())
     assert headers == ["name", "incoming", "reaches", "transforms", "how"]
     assert row == ["NewMonitoringMsg@1", NEW_ID, OLD_ID, "1", "a", "perfect", "match"]
+
+
+def test_match_tells_of_a_transform_that_leads_nowhere(pbio: Pbio, monitors: tuple[Path, Path], tmp_path: Path) -> None:
+    """No file describes the older format, whose ID alone the newer one carries."""
+    _, new = monitors
+    wanted = written(tmp_path / "wanted.ffs", record_to_format(OLD, "x86-64"))
+    ran = pbio("match", "--any-name", "--mismatch-threshold", "1", new, wanted)
+    assert f"[MORPH_MISSING_BODY] {OLD_ID}: " in ran.out
 
 
 def test_match_tells_by_its_exit_code_that_something_is_rejected(pbio: Pbio, monitors: tuple[Path, Path]) -> None:

@@ -110,7 +110,7 @@ def is_known(said: str, options: Options, formats: Iterable[Format], described: 
     """Whether any format has the record type that is meant. Raises PBIO_BAD_TYPE."""
     known = known_formats(options, formats, described)
     try:
-        return find_format(said, options, formats, described) in known
+        return find_formats(said, options, formats, described, alike=True)[0] in known
     except PbioError as error:
         if error.code != "PBIO_UNKNOWN_FORMAT":
             raise

@@ -104,16 +104,16 @@ class Options:
         text,
         "_corrupt_record",
         *READS,
-        doc="The column for bad records under `mode` PERMISSIVE. Its `offset` is the item's, as `pbio hexdump --at` takes "
-        "it; `length` and `bytes` are the record's, without the 8 bytes of the item's head, and of damage all that is left "
-        "out.",
+        doc="The column for bad records under `mode` PERMISSIVE. Its `offset` is the item's, as `pbio hexdump --at` "
+        "takes it; `length` and `bytes` are the record's, without the 8 bytes of the item's head, and of damage all "
+        "that is left out.",
     )
     metadata_column: str | None = _option(
         text,
         None,
         *READS,
-        doc="The name of a column that tells where each row comes from. Its `offset` and `length` are the item's, the 8 bytes "
-        "of its head included.",
+        doc="The name of a column that tells where each row comes from. Its `offset` and `length` are the item's, the "
+        "8 bytes of its head included.",
     )
     merge_schema: bool = _option(
         boolean,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -9,6 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import ecode
 from ecode.types import (
@@ -34,8 +37,9 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
 from pbio_spark.formats.arrow.mapping import ColumnSpec, Mapped, Rule, map_columns, map_written
 from pbio_spark.formats.arrow.names import Names, record_to_counts
-from pbio_spark.formats.arrow.schema import ITEM, MAP, record_to_arrow
+from pbio_spark.formats.arrow.schema import ITEM, MAP, Column, How, Presentation, record_to_arrow, record_to_columns
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.testing import strategies
 from pbio_spark.wire import decode, encode
 from tests.columns.records import decode_records
 from tests.columns.test_encode import encode_rows
@@ -293,3 +297,52 @@ def test_paths_say_where_names_need_quotes_and_where_elements_are() -> None:
     with pytest.raises(PbioError) as caught:
         decode_records(record_to_format(made, "x86-64"), [], schema=wrong)
     assert caught.value.field == '$.a[]["unit price"]'
+
+
+LOOKS = st.builds(
+    Presentation,
+    st.sampled_from(("string", "binary", "array")),
+    st.sampled_from(("decimal", "long", "binary")),
+    st.sampled_from(("UTF-8", "binary")),
+    st.integers(1, 3),
+)
+INFERRED = {
+    How.NUMBER: {Rule.NUMBER},
+    How.BOOLEAN: {Rule.NUMBER},
+    How.DECIMAL: {Rule.NUMBER, Rule.DECIMAL},
+    How.SYMBOL: {Rule.SYMBOL},
+    How.TEXT: {Rule.STRING, Rule.CHARS},
+    How.BYTES: {Rule.NUMBER, Rule.CHARS},
+    How.LIST: {Rule.LIST, Rule.ROWS},
+    How.MAP: {Rule.MAP},
+    How.ITEM: {Rule.ITEM},
+    How.STRUCT: {Rule.STRUCT},
+}
+
+
+def assert_alike(columns: Iterable[Column], tree: Iterable[Mapped]) -> None:
+    for column, one in zip(columns, tree, strict=True):
+        node = one
+        while node.rule is Rule.POINTER:
+            (node,) = node.parts
+        assert node.rule in INFERRED[column.how]
+        assert node.arrow == column.arrow
+        assert one.field is None or one.field == column.field
+        assert_alike(column.children, node.parts)
+
+
+@given(strategies.record_types(strategies.Limits(long_double=False)), LOOKS)
+@settings(max_examples=2000 if os.environ.get("PBIO_LONG") else 100, suppress_health_check=list(HealthCheck))
+def test_an_inferred_schema_maps_onto_its_record_type_by_the_same_rules(made: Record, look: Presentation) -> None:
+    assert_alike(record_to_columns(made, look), map_columns(made, ColumnSpec(record_to_arrow(made, look), look)))
+
+
+@pytest.mark.parametrize("rule", [rule for rule, case in CASES.items() if case.arrow is None])
+def test_every_rule_is_that_of_an_inferred_schema(rule: Rule) -> None:
+    made = CASES[rule].record
+    assert_alike(record_to_columns(made), map_columns(made, ColumnSpec(record_to_arrow(made))))
+
+
+def test_every_way_to_present_a_field_has_a_rule() -> None:
+    assert set(INFERRED) == set(How)
+    assert set().union(*INFERRED.values()) | {Rule.ABSENT, Rule.COUNT, Rule.POINTER} == set(Rule)

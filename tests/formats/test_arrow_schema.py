@@ -42,7 +42,6 @@ from pbio_spark.formats.arrow.schema import (
     How,
     Presentation,
     Row,
-    present,
     record_to_arrow,
     record_to_columns,
 )
@@ -60,12 +59,9 @@ def not_null(type_: pa.DataType) -> pa.DataType:
 
 
 def column(type_: Type, presentation: Presentation = Presentation(), **notes: Any) -> Column:  # noqa: B008
-    found = present(
-        Field("a", type_, Notes(**notes)),
-        record("r", [Field("n", INT32), Field("a", type_, Notes(**notes))], [P]),
-        presentation,
-    )
-    assert found is not None
+    made = record("r", [Field("n", INT32), Field("a", type_, Notes(**notes))], [P])
+    found = record_to_columns(made, presentation)[-1]
+    assert found.name == "a"
     assert found.nullable
     return found
 
@@ -151,7 +147,7 @@ def test_enumerations_with_known_symbols_are_texts() -> None:
 def test_hidden_fields_are_dropped_and_odd_names_shown() -> None:
     type_ = record("r", [Field("n", INT32, Notes(hidden=True)), Field("a\udcff`.b", Array(INT32, ("n",)))])
     assert record_to_arrow(type_).names == ["a\\xff`.b"]
-    assert present(type_.fields[0], type_) is None
+    assert [found.field for found in record_to_columns(type_)] == [type_.fields[1]]
 
 
 # Recursion ----------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """How record types present themselves as columns: the table of DESIGN section 5, and the rules around it.
 
-`present` is the one place that decides what column a field becomes; schemas and kernels both follow it. The other
+Here a record type makes its own schema; `mapping` says which of its fields fill the columns of any schema. The other
 direction, Arrow to record types, is `arrow_to_record`; both read `TABLE`.
 
     >>> from ecode.types import record
@@ -168,11 +168,6 @@ def record_to_columns(record: Record, presentation: Presentation = DEFAULT) -> t
     the field.
     """
     return _Presenter(record, presentation).visible(record.name, "$", 0)
-
-
-def present(field: Field, record: Record, presentation: Presentation = DEFAULT) -> Column | None:
-    """The column of one field of a record type, or None for one that is hidden or that recursion drops."""
-    return _Presenter(record, presentation).field(field, "$", 0)
 
 
 def record_to_arrow(record: Record, presentation: Presentation = DEFAULT) -> pa.Schema:

@@ -45,7 +45,8 @@ from pbio_spark.formats.arrow.schema import DEFAULT, TABLE, Presentation, record
 from pbio_spark.formats.body.type_string import type_to_type_string
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.spark_names import BINARY, SPARK_NAMES
-from pbio_spark.source.options.options import Options, Scope, option_name
+from pbio_spark.source.options.options import Options
+from pbio_spark.source.options.scopes import Scope, option_name
 
 DOCS = Path(__file__).parent
 

@@ -28,8 +28,9 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_spark_json
 from pbio_spark.formats.store import FolderStore
 from pbio_spark.source.arrow import spark_to_arrow
-from pbio_spark.source.options.options import Options, Scope
+from pbio_spark.source.options.options import Options
 from pbio_spark.source.options.parse import parse_options
+from pbio_spark.source.options.scopes import Scope
 from pbio_spark.source.query.schema import check_names, infer_schema, is_wanted, several_formats
 from pbio_spark.source.query.unfilled import Unfilled
 from pbio_spark.source.query.wanted import options_to_wanted, with_converters, with_request

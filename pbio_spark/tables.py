@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from ecode.suggest import did_you_mean
 from ecode.types import Record
-from pbio_spark.channels.publish.rows import rows_to_batch, with_row
+from pbio_spark.channels import rows_to_batch, with_row
 from pbio_spark.columns.encode.encoder import Encoder, format_to_encoder
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -39,8 +39,10 @@ from pbio_spark.source.files.listing import list_files
 from pbio_spark.source.files.outlines import outline_files, outlines_to_formats
 from pbio_spark.source.files.planning import plan_partitions, scan_files, scan_to_schema
 from pbio_spark.source.files.splits import read_splits, scan_to_wanted
-from pbio_spark.source.options.options import Options, Scope, machine_of, option_name
+from pbio_spark.source.options.derived import machine_of
+from pbio_spark.source.options.options import Options
 from pbio_spark.source.options.parse import parse_options
+from pbio_spark.source.options.scopes import Scope, option_name
 from pbio_spark.source.query.request import is_request
 from pbio_spark.source.write.write_format import formats_to_write
 from pbio_spark.wire import FileWriter

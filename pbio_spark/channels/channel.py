@@ -109,16 +109,16 @@ class Channel:
             handlers: a function that takes an `Event` of the channel's type; or functions by the type that they take,
                 each event going to the type that it fits best, and the rest as they are to the function under None.
             start: `earliest`, `latest`, a position such as `12.0.7`, or a time of publication; once a named subscriber
-                has been here, it goes on where it was.
+                has been here, it resumes where it was.
             name: under which the subscriber's position is kept.
-            filter: E-code that says which events are wanted; its parameter `input` is of the wanted type.
+            filter: E-code that selects events; its parameter `input` is of the wanted type.
             mode: whether an event that is damaged, or on which the filter traps, is an error or left out and counted in
                 the log.
             on_reject: what happens to events that reach no wanted type: an error, or nothing.
             on_unfilled: what happens to fields of the wanted types that no event can fill as far as the space knows: an
                 error at once, or a warning when events come, as for fields that only some events lack; or nothing.
-            fail_on_loss: whether events that are not kept any more are an error, PBIO_EVENTS_GONE, or passed over.
-            expire_after: how long a named subscriber may stay away before nothing is kept for it any more.
+            fail_on_loss: whether events that are no longer kept are an error, PBIO_EVENTS_GONE, or skipped.
+            expire_after: how long a named subscriber may stay away before it expires, and nothing is kept for it.
 
         Raises:
             PbioError: PBIO_BAD_OPTION; PBIO_UNFILLED; PBIO_BAD_LOG if the named subscriber's file is damaged;
@@ -144,5 +144,5 @@ class Channel:
         )
 
     def unsubscribe(self, name: str) -> None:
-        """Forget a named subscriber, if there is one: nothing is kept for it any more."""
+        """Forget a named subscriber, if it exists: nothing is kept for it any longer."""
         subscribers.forget(self.space.folder, self.info.id, name)

@@ -28,15 +28,15 @@ class Position:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The position that `str` made a text of. Raises PBIO_BAD_OFFSET."""
+        """The position that a string such as `12.0.7` names. Raises PBIO_BAD_OFFSET."""
         parts = re.fullmatch(r"(\d{1,18})\.(\d{1,18})\.(\d{1,18})", text, re.ASCII)
         if parts is None:
-            raise PbioError("PBIO_BAD_OFFSET", f"{text[:80]!r} is not a position", hint="write one as 12.0.7")
+            raise PbioError("PBIO_BAD_OFFSET", f"not a position: {text[:80]!r}", hint="an example is 12.0.7")
         return cls(*map(int, parts.groups()))
 
     @property
     def next(self) -> Self:
-        """The first position behind this event."""
+        """The first position after this event."""
         return type(self)(self.version, self.file, self.ordinal + 1)
 
     def __str__(self) -> str:
@@ -44,4 +44,4 @@ class Position:
 
 
 NOWHERE = Position(0)
-"""In front of all events."""
+"""Before all events."""

@@ -1,4 +1,4 @@
-"""`ChannelSpace`: what programs hold in their hands."""
+"""`ChannelSpace`: a folder of channels, as programs use it."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class ChannelSpace:
         max_cost: int = SOURCE_WORK,
         exist_ok: bool = False,
     ) -> Channel:
-        """Begin a channel whose events are made of another's by whoever publishes those.
+        """Begin a channel whose events are derived from another's, by the writers that publish those.
 
         Args:
             name: of the channel.
@@ -126,8 +126,8 @@ class ChannelSpace:
             type: of the channel's events; needed with `transform`, and only then.
             parameters: the fields of `param`, and what they are until `set_parameters`: whole numbers and doubles.
             keep: as for `create_channel`.
-            max_cost: units of work (about one operation each) that the E-code may take for an event, which whoever
-                publishes pays. Code that takes more by its text is refused; where the event decides, such as by the
+            max_cost: units of work (about one operation each) that the E-code may take for an event, at the expense
+                of the writer. Code that always takes more is refused; where it depends on the event, such as on the
                 length of an array, an event beyond the limit is left out.
             exist_ok: open the channel if there is one of this name, parent, type, code and parameters; what these are
                 set to, its `keep` and its `max_cost` stay.
@@ -139,10 +139,16 @@ class ChannelSpace:
         """
         source = self.channel(parent)
         if (transform is None) != (type is None):
-            raise PbioError("PBIO_BAD_OPTION", "a transform makes events of a type: both are needed, or neither")
+            raise PbioError(
+                "PBIO_BAD_OPTION", "transform= and type= need each other: a transform makes events of a type"
+            )
         form = source.format if type is None else type_to_format(type)
         if isinstance(max_cost, bool) or not isinstance(max_cost, int) or not 0 < max_cost < 1 << 62:
-            raise PbioError("PBIO_BAD_OPTION", f"{str(max_cost)[:80]!r} is not a number of units of work")
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"max_cost cannot be {str(max_cost)[:80]!r}",
+                hint="a positive number of units of work",
+            )
         derivation = Derivation(source.info.id, filter, transform, check_parameters(parameters or {}), max_cost)
         self._deriver.check(source.format, form, derivation)
         return self._create(name, form, derivation, keep, exist_ok)
@@ -158,7 +164,7 @@ class ChannelSpace:
         kept = keep_to_value(keep)
         check_name(name, "channel")
         if not form.record.fields:
-            raise PbioError("PBIO_BAD_OPTION", f"the channel {name!r} would have events without any field")
+            raise PbioError("PBIO_BAD_OPTION", f"the type of the channel {name!r} has no fields")
         self.formats.put(form)
 
         def create(state: State) -> Create | None:
@@ -177,7 +183,7 @@ class ChannelSpace:
     def _exists(self, info: ChannelInfo, is_other: bool) -> PbioError:
         """PBIO_CHANNEL_EXISTS; with `is_other`, for a channel that cannot stand for the one that was to be created."""
         reason, hint = (
-            f"there is a channel {info.name!r} already",
+            f"a channel {info.name!r} exists already",
             "`ChannelSpace.channel` opens it, and so does exist_ok=True",
         )
         if is_other:
@@ -213,7 +219,9 @@ class ChannelSpace:
             info = self._info(name, state)
             derived = [child.name for child in state.children(info.id)]
             if derived:
-                raise PbioError("PBIO_BAD_OPTION", f"{name!r} cannot be dropped before {', '.join(derived)}")
+                raise PbioError(
+                    "PBIO_BAD_OPTION", f"cannot drop {name!r} before the channels derived from it: {', '.join(derived)}"
+                )
             return Drop(info.id)
 
         self.history.commit(drop)
@@ -227,7 +235,7 @@ class ChannelSpace:
         def change(state: State) -> Change:
             info = self._info(name, state)
             if info.derivation is None:
-                raise PbioError("PBIO_BAD_OPTION", f"{name!r} is not derived, and has no parameters")
+                raise PbioError("PBIO_BAD_OPTION", f"the channel {name!r} is not derived, and has no parameters")
             return Change(info.id, check_parameters(values, info.derivation.parameters))
 
         self.history.commit(change)
@@ -243,8 +251,8 @@ class ChannelSpace:
         """Publish events to any number of channels: all of them in one commit, or none.
 
         Args:
-            transaction: an application's name and the number of its batch; a number that is not above the last one
-                published is known, and nothing is published. It is a whole number from 0.
+            transaction: an application's name and the number of its batch, a whole number from 0. If the number is not
+                above the last one published, the batch is known, and nothing is published.
             delivery: `async` returns when the events are durable; `sync` when every named subscriber of a channel that
                 has some of them, derived channels too, has acknowledged them.
             sync_timeout: how long `sync` waits for that; a number is one of seconds.
@@ -264,7 +272,7 @@ class ChannelSpace:
         """The same, to the channels that `find` finds."""
         seconds = seconds_to_wait(delivery, sync_timeout)
         if not isinstance(submissions, Iterable):
-            reason = f"a value of {type(submissions).__name__} is not a list of submissions"
+            reason = f"expected a list of submissions, not {type(submissions).__name__}"
             raise PbioError("PBIO_BAD_OPTION", reason, hint="publish([Submission(channel, events)])")
         if transaction is not None:
             check_transaction(*transaction)

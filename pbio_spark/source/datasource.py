@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
 from pbio_spark.errors import PbioError
-from pbio_spark.source.options.options import Scope
 from pbio_spark.source.options.parse import parse_options, paths_of, space_of
+from pbio_spark.source.options.scopes import Scope
 from pbio_spark.source.reason_first import RefusedStream, in_worker, says_reason_first
 
 if TYPE_CHECKING:
@@ -35,17 +35,17 @@ class PbioDataSource(DataSource):
     """
 
     _scan: Scan | None = None
-    """What `schema()` found out about the files; None if the user gave a schema, or channels are read."""
+    """What `schema()` found in the files; None if the user gave a schema, or channels are read."""
 
     _is_inferred = False
-    """Whether `schema()` was asked: the user gave none."""
+    """Whether `schema()` was called: the user gave none."""
 
     @classmethod
     def name(cls) -> str:
         return "pbio"
 
     def schema(self) -> StructType:
-        """The columns of the files, where the user gave none. Raises what `scan_files` and `scan_to_schema` raise."""
+        """The columns of the files, if the user gave none. Raises what `scan_files` and `scan_to_schema` raise."""
         from pyspark.sql.types import StructType
 
         from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_spark_json
@@ -101,7 +101,7 @@ class PbioDataSource(DataSource):
         if self._scan is not None and not options.schema_inference:
             raise PbioError(
                 "PBIO_NO_SCHEMA",
-                "a stream must know its columns before the first file comes",
+                "a stream needs its columns before the first file",
                 hint="give them with .schema(...), or set schemaInference=true to take them from the files there are",
             )
         return PbioStreamReader(paths_of(self.options), options, spark_to_arrow(schema))
@@ -129,10 +129,10 @@ class PbioDataSource(DataSource):
             refuse_space(path)
             raise PbioError(
                 "PBIO_USE_A_CHANNEL",
-                "a stream cannot be written to a plain folder, where a retried batch would be there twice",
+                "cannot write a stream to a plain folder, where a retried batch would appear twice",
                 file=path,
-                hint="write to a channel space, whose log makes each batch exact, with the option channel or "
-                "channelColumn; `pbio space init` makes one",
+                hint="write to a channel space with the option channel or channelColumn: its log keeps each batch "
+                "once; `pbio space init` makes one",
             )
         from pbio_spark.source.channels.writer import ChannelStreamWriter
 

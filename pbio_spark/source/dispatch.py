@@ -18,7 +18,7 @@ def dispatch(
 
     Args:
         df: read with `readerFormat` and `metadataColumn`.
-        handlers: by the name of the wanted type; a second type of one name has `'` behind it.
+        handlers: by the name of the wanted type; a second type of the same name has `'` after it.
         default: gets the other rows; without one they are left alone.
         column: what `metadataColumn` says.
     """

@@ -1,8 +1,8 @@
 """Errors that say the reason first, also through Spark.
 
-Spark makes one text of an error in its Python processes: a traceback of up to forty lines, and only then what the error
-says. It leaves the traceback out where the variable `SPARK_HIDE_TRACEBACK` asks for that. Our errors have a code, a
-place and a hint; which lines of code raised them is one line at their end.
+Spark turns an error in its Python processes into one string: up to forty lines of traceback, then the message. It
+omits the traceback if the variable `SPARK_HIDE_TRACEBACK` is set. Errors of these packages have a code, a location
+and a hint; the lines of code that raised them are one line at the end.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ CALLED = (
     *("partitions", "read", "write", "commit", "abort"),
     *("initialOffset", "latestOffset", "getDefaultReadLimit", "prepareForTriggerAvailableNow"),
 )
-"""What Spark calls of a data source, its readers and its writers."""
+"""The methods that Spark calls on a data source, its readers and its writers."""
 
 FRAMES = 4
 """How many lines of code an error names, the innermost first."""
 
 
 def in_worker() -> bool:
-    """Whether this is a Python process of Spark's, which an error ends."""
+    """Whether this is a Python process of Spark, which an error ends."""
     return os.environ.get("SPARK_PYTHON_RUNTIME") == "PYTHON_WORKER"
 
 
 @contextmanager
 def reason_first() -> Iterator[None]:
-    """Pass an error of these packages on such that Spark's text begins with its code and reason.
+    """Pass an error of these packages on such that Spark's message begins with its code and reason.
 
     Any other error is a defect, or another library's; it keeps its traceback.
     """
@@ -62,7 +62,7 @@ def reason_first() -> Iterator[None]:
 
 
 def says_reason_first(cls: C) -> C:
-    """Let all that Spark calls of a class raise under `reason_first`."""
+    """Wrap the methods that Spark calls on a class in `reason_first`."""
     for name in CALLED:
         method = getattr(cls, name, None)
         if method is not None and not method.__module__.startswith("pyspark"):
@@ -99,8 +99,8 @@ def _lines(trace: TracebackType | None) -> str:
 class RefusedStream(DataSourceStreamReader):
     """Raises an error as soon as it is used.
 
-    Spark's planner of streams stops the reader after every error. Where `streamReader()` raised it, there is no reader,
-    and the query ends with an `UnboundLocalError` instead.
+    Spark's planner of streams stops the reader after every error. If `streamReader()` raised it, no reader exists, and
+    the query ends with an `UnboundLocalError` instead.
     """
 
     def __init__(self, error: PbioError) -> None:

@@ -72,7 +72,7 @@ def test_a_lost_commit_is_told_to_who_comes_and_nothing_is_written(space: Channe
         for way in ways:
             fresh = again(space)
             for _ in range(2):  # it is not forgotten when it was told once
-                with refusal(f"{lost[0]} is missing, but there is"):
+                with refusal(f"commit {lost[0]} is missing, but commit"):
                     way(fresh)
         assert all_files(space) == before
         assert list(problems(again(space)))
@@ -97,11 +97,11 @@ def test_nothing_is_written_into_a_hole_by_who_was_there_before_it(
             kept[version] = entry(space, version).read_bytes()
             entry(space, version).unlink()
         assert len(kept) == hole
-        with refusal("is missing, but there is"):
+        with refusal("is missing, but commit"):
             early.submit({"n": 9})
-        with refusal("is missing, but there is"):
+        with refusal("is missing, but commit"):
             values(early)
-        with refusal("is missing, but there is"):  # who waits for the lost commit would wait for ever
+        with refusal("is missing, but commit"):  # who waits for the lost commit would wait for ever
             list(waiting.events(timeout=3600))
         for version, data in kept.items():
             entry(space, version).write_bytes(data)
@@ -148,9 +148,9 @@ def test_a_commit_in_the_place_of_another_is_noticed_before_its_events_are_read(
         for other in {1, 2, 7, 11, 12, 13, EVENTS + 1} - {place}:
             entry(space, place).write_bytes(texts[other])
             seen: list[Event] = []
-            with refusal("it is the commit"):
+            with refusal("stands in the place of commit"):
                 seen.extend(again(space).channel("counts").subscribe(start="earliest").events())
-            with refusal("it is the commit"):
+            with refusal("stands in the place of commit"):
                 seen.extend(again(space).channel("counts").subscribe(start=f"{place}.0.0").events())
             assert [event.values["n"] for event in seen] == list(range(place - 2 if place < 12 else 0))
             assert list(problems(again(space)))
@@ -203,7 +203,7 @@ def test_a_commit_of_a_newer_form_says_so(space: ChannelSpace) -> None:
     filled(space)
     last = entry(space, EVENTS + 1)
     last.write_bytes(last.read_bytes().replace(b'"version":2', b'"version":3'))
-    with refusal("of form 3, and this program knows those up to 2"):
+    with refusal("format version 3, and this program reads up to 2"):
         numbers(again(space))
 
 

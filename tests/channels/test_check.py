@@ -102,7 +102,7 @@ def test_two_spaces_that_were_mixed_up_are_told_apart(full: ChannelSpace, tmp_pa
     ]
     if mixed == "_subscribers":
         assert len(found) == 1
-        assert "'reader' is said to have seen all before 22.0.0" in found[0]
+        assert "subscriber 'reader' is at 22.0.0" in found[0]
         assert "at: _subscribers/" in found[0]
         attempts = [lambda: again(full).channel("counts").subscribe(name="reader")]
     else:

@@ -236,7 +236,7 @@ def test_a_store_that_fails_is_asked_who_made_the_commit(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(store, "pipe_file", pipe_file)
     if winner == "nobody":
-        with pytest.raises(PbioError, match=r"PBIO_OUTCOME_UNKNOWN.*the commit 2 was made"):
+        with pytest.raises(PbioError, match=r"PBIO_OUTCOME_UNKNOWN.*whether commit 2 was made"):
             space.channel("counts").submit({"n": 1})
     else:
         space.channel("counts").submit({"n": 1})

@@ -228,7 +228,7 @@ def test_a_lost_commit_is_not_the_end_of_the_log(counts: Channel) -> None:
     counts.submit({"n": 1})
     counts.submit({"n": 2})
     Path(counts.space.root, commit_path(2)).unlink()
-    with pytest.raises(PbioError, match="the commit 2 is missing, but there is 3"):
+    with pytest.raises(PbioError, match="commit 2 is missing, but commit 3 exists"):
         again(counts.space).channel("counts")
 
 
@@ -240,12 +240,12 @@ def test_a_commit_or_a_file_that_is_there_twice(counts: Channel) -> None:
     there = json.loads(first.read_bytes())["data"]["files"]
     kept = second.read_bytes()
     change(space, 3, lambda said: said["data"].update(files=there))
-    assert any("names a file of another one" in problem.reason for problem in problems(again(space)))
+    assert any("names a file of another commit" in problem.reason for problem in problems(again(space)))
     change(space, 3, lambda said: said["data"].update(files=there * 2))
     with pytest.raises(PbioError, match="a data file is named twice"):
         again(space).channel("counts")
     second.write_bytes(first.read_bytes())
-    with pytest.raises(PbioError, match="it is the commit 2, and stands in the place of 3"):
+    with pytest.raises(PbioError, match="commit 2 stands in the place of commit 3"):
         again(space).channel("counts")
     second.write_bytes(kept)
     assert values(again(space).channel("counts")) == [{"n": 1}, {"n": 2}]
@@ -266,11 +266,11 @@ def test_a_space_that_was_removed_made_anew_or_restored_gets_nothing_of_what_was
     counts.submit({"n": 2})
     shutil.rmtree(root)
     shutil.copytree(copy, root)
-    with pytest.raises(PbioError, match="the commit 3 is gone"):
+    with pytest.raises(PbioError, match="commit 3 is gone"):
         counts.submit({"n": 3})
     shutil.rmtree(root)
     anew = ChannelSpace.create(str(root))
-    with pytest.raises(PbioError, match="the commit 3 is gone"):
+    with pytest.raises(PbioError, match="commit 3 is gone"):
         counts.submit({"n": 3})
     anew.create_channel("counts", COUNT).submit([{"n": n} for n in range(3)])
     anew.channel("counts").submit({"n": 9})
@@ -288,7 +288,7 @@ def test_events_far_behind_the_end_of_their_file(counts: Channel) -> None:
         said["data"]["groups"].update(start=[2**59], end=[2**60])
 
     change(counts.space, 2, far)
-    with pytest.raises(PbioError, match=r"PBIO_BAD_LOG\].*events begin at byte"):
+    with pytest.raises(PbioError, match=r"PBIO_BAD_LOG\].*events from byte"):
         everything(again(counts.space).channel("counts"))
 
 

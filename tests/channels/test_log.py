@@ -171,4 +171,4 @@ def test_a_checkpoint_that_is_too_large_is_told(
     monkeypatch.setattr(history, "CHECKPOINT_EVERY", 1)
     channel = space.create_channel("counts", COUNT)
     assert channel.submit({"n": 1}).events == 1
-    assert "no checkpoint of version 2" in caplog.text
+    assert "cannot write the checkpoint of version 2" in caplog.text

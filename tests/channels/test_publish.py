@@ -281,7 +281,7 @@ def test_a_space_is_made_in_an_empty_folder_only(tmp_path: Path, space: ChannelS
 
 def test_why_a_folder_is_no_channel_space_is_told(tmp_path: Path, space: ChannelSpace) -> None:
     reasons = {
-        "nowhere": "there is no such folder",
+        "nowhere": "folder not found",
         "": "the folder holds other files",
         "space/data": f"inside the channel space {space.root},",
         "empty": "the folder is empty",

@@ -47,11 +47,11 @@ def test_other_events_under_a_number_that_is_known_are_refused(counts: ChannelSp
     assert publish(again(counts), 5, 7) == 0  # it was passed over
     files = os.listdir(Path(counts.root) / "data")
     for number, events, said in (
-        (6, [3, 103, 104], "was published with 2 events, and has 3 now; the last one published is 6"),
-        (6, [3], "was published with 2 events, and has 1 now"),
-        (6, [3, 104], "was published with 2 events, and has other ones now"),
-        (2, [0, 100], "other ones now; the last one published is 6"),
-        (0, [1], "was published with 2 events, and has 1 now"),
+        (6, [3, 103, 104], "was published with 2 events, and now has 3; the last one published is 6"),
+        (6, [3], "was published with 2 events, and now has 1"),
+        (6, [3, 104], "was published with 2 events, and now has different ones"),
+        (2, [0, 100], "now has different ones; the last one published is 6"),
+        (0, [1], "was published with 2 events, and now has 1"),
     ):
         for one in (counts, again(counts)):
             with pytest.raises(PbioError, match=rf"PBIO_OTHER_BATCH.*batch {number} of 'query' .*{said}") as caught:

@@ -134,7 +134,7 @@ def test_a_file_that_should_be_there_is_an_error_whatever_is_tolerated(
 ) -> None:
     for file in Path(space.root, DATA).iterdir():
         file.unlink()
-    with pytest.raises(PbioError, match=r"PBIO_BAD_LOG.*a data file is missing"):
+    with pytest.raises(PbioError, match=r"PBIO_BAD_LOG.*a data file that the log names is missing"):
         numbers(reader(space, "earliest", fail))
 
 

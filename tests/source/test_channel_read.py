@@ -73,10 +73,10 @@ def test_several_channels_are_one_union_in_the_order_of_the_log(space: ChannelSp
 def test_channels_must_be_named_and_be_there(space: ChannelSpace, tmp_path: Path) -> None:
     said = refusal(space)
     assert said.startswith("[PBIO_CHANNEL_SPACE]")
-    assert "there are channels counts, readings" in said
+    assert "the channels are counts, readings" in said
     assert "did you mean 'counts'" in refusal(space, channel="count")
     assert "option channels" in refusal(space, channel="counts,others")
-    assert "no channel has a name such as 'count'" in refusal(space, channelPattern="count")
+    assert "no channel matches 'count'" in refusal(space, channelPattern="count")
     assert refusal(space, channel="counts", channels="readings").startswith("[PBIO_BAD_OPTION]")
     assert refusal(space, channelPattern="(").startswith("[PBIO_BAD_OPTION]")
     with pytest.raises(PbioError, match="PBIO_NO_SPACE"):
@@ -86,8 +86,8 @@ def test_channels_must_be_named_and_be_there(space: ChannelSpace, tmp_path: Path
 
 
 def test_options_of_files_and_of_channels_do_not_mix(space: ChannelSpace) -> None:
-    assert "'pathGlobFilter' means nothing to channels" in refusal(space, channel="counts", pathGlobFilter="*")
-    assert "'failOnDataLoss' means nothing to files" in refusal(space, failOnDataLoss=False)
+    assert "'pathGlobFilter' does not apply to channels" in refusal(space, channel="counts", pathGlobFilter="*")
+    assert "'failOnDataLoss' does not apply to files" in refusal(space, failOnDataLoss=False)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_batch_may_begin_and_end_anywhere(space: ChannelSpace, options: dict[s
 def test_a_batch_may_begin_at_a_time_of_publication(space: ChannelSpace) -> None:
     published = everything(space.channel("counts"))[3].published
     assert numbers(space, startingTimestamp=published.isoformat()) == ALL[3:]
-    assert "one is enough" in refusal(space, channel="counts", startingTimestamp="0", startingOffsets="1")
+    assert "exclude each other" in refusal(space, channel="counts", startingTimestamp="0", startingOffsets="1")
 
 
 def test_a_place_that_is_none_is_an_error(space: ChannelSpace) -> None:
@@ -286,7 +286,7 @@ def test_a_lost_or_lying_file_is_an_error(space: ChannelSpace) -> None:
     paths = sorted(Path(space.root, "data").iterdir(), key=lambda path: path.stat().st_mtime_ns)
     whole = paths[0].read_bytes()
     paths[0].write_bytes(whole[:-28] + b"\1\0\0\x18" + b"\0" * 24)  # its last event became a comment
-    assert "2 events where the log promises 3" in refusal(space, channel="counts")
+    assert "the file has 2 events where the log has 3" in refusal(space, channel="counts")
     paths[0].write_bytes(whole[:-28] + b"\xee" * 28)
     assert "PBIO_BAD_ITEM" in refusal(space, channel="counts")
     schema = columns(("n", pa.int32()), ("_corrupt_record", pa.struct([("offset", pa.int64())])))
@@ -339,7 +339,7 @@ def test_a_record_that_swallows_another_is_no_sound_one(space: ChannelSpace) -> 
     edited(path, place(space, "counts", 0) + 4, (20 + 28).to_bytes(4))
     with pytest.raises(PbioError, match="PBIO_BAD_RECORD"):
         numbers(space)
-    with pytest.raises(PbioError, match="2 events where the log promises 3"):
+    with pytest.raises(PbioError, match="the file has 2 events where the log has 3"):
         numbers(space, mode="dropmalformed")
 
 

@@ -74,7 +74,7 @@ def test_a_batch(spark: SparkSession, space: ChannelSpace) -> None:
     assert [tuple(row) for row in rows] == [(1, "2.0.0", "counts"), (2, "2.0.1", "counts"), (3, "2.0.2", "counts")]
     part = read.schema("_pbio struct<published: timestamp>, n bigint").load(space.root)
     assert part.filter("_pbio.published > '2020-01-01'").count() == 3
-    with pytest.raises(PySparkException, match=r"PBIO_CHANNEL_SPACE(.|\n)*there are channels counts"):
+    with pytest.raises(PySparkException, match=r"PBIO_CHANNEL_SPACE(.|\n)*the channels are counts"):
         spark.read.format("pbio").load(space.root)
 
 

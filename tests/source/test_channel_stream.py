@@ -141,7 +141,7 @@ def test_two_spaces_mixed_up(space: ChannelSpace, tmp_path: Path) -> None:
         ({**offset, "from": {"1": "9.0.0"}}, "after the end"),
         ({**offset, "position": "9"}, "not a position"),
         ({**offset, "version": 2}, "version 2"),
-        ({"version": 1, "names": [], "watermark": 0, "files": {}}, "not one of channels"),
+        ({"version": 1, "names": [], "watermark": 0, "files": {}}, "not an offset of channels"),
     ):
         with pytest.raises(PbioError, match=rf"PBIO_BAD_OFFSET.*{said}"):
             Query(space, wrong, channel="counts").batch()
@@ -286,7 +286,7 @@ def test_a_lost_commit_stops_a_stream(space: ChannelSpace, monkeypatch: pytest.M
     (Path(space.root) / "_log" / f"{3:020}.json").unlink()
     (Path(space.root) / "_log" / f"{4:020}.json").unlink()
     for ask in (query.batches, query.batches, lambda: Query(space, query.offset, channel="counts")):
-        with pytest.raises(PbioError, match=r"PBIO_BAD_LOG.*the commit 3 is missing, but there is 5"):
+        with pytest.raises(PbioError, match=r"PBIO_BAD_LOG.*commit 3 is missing, but commit 5 exists"):
             ask()
 
 

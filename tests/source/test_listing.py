@@ -220,7 +220,7 @@ def test_a_path_that_is_not_there_is_answered_with_what_is(tmp_path: Path) -> No
     (tmp_path / "_readinks").mkdir()
     for path, hint in (
         ("readinks", "did you mean 'readings'?"),
-        ("else/readings/a.ffs", f"its folder is not there either: {tmp_path}/else/readings"),
+        ("else/readings/a.ffs", f"its folder does not exist either: {tmp_path}/else/readings"),
         ("xyzzy", None),
     ):
         with pytest.raises(PbioError, match="PBIO_PATH_NOT_FOUND") as caught:

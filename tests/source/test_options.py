@@ -9,8 +9,9 @@ import pytest
 
 from docs.generate import PAGES
 from pbio_spark.errors import PbioError
-from pbio_spark.source.options.options import Options, Scope, option_name
+from pbio_spark.source.options.options import Options
 from pbio_spark.source.options.parse import OF_KAFKA, parse_options, paths_of
+from pbio_spark.source.options.scopes import Scope, option_name
 
 
 @pytest.mark.parametrize(
@@ -87,23 +88,25 @@ def test_an_option_of_another_scope_says_so() -> None:
         ("endingOffsets", Scope.STREAM, "read"),
         ("channel", Scope.FROM, "read and readStream and write and writeStream"),
     ):
-        with pytest.raises(PbioError, match=f"'{name}' means nothing to {scope}\n  hint: it is an option of {places}$"):
+        with pytest.raises(
+            PbioError, match=f"'{name}' does not apply to {scope}\n  hint: it is an option of {places}$"
+        ):
             parse_options({name.lower(): "3"}, scope)
 
 
 @pytest.mark.parametrize(
     ("name", "scope", "hint"),
     [
-        ("subscribe", Scope.STREAM, "here it is called 'channel'"),
-        ("assign", Scope.READ, "here it is called 'channel'"),
-        ("topic", Scope.WRITE, "here it is called 'channel'"),
-        ("subscribePattern", Scope.READ, "here it is called 'channelPattern'"),
-        ("maxOffsetsPerTrigger", Scope.STREAM, "here it is called 'maxRecordsPerTrigger'"),
-        ("maxOffsetsPerTrigger", Scope.READ, "here it is called 'maxRecordsPerTrigger', an option of readStream"),
+        ("subscribe", Scope.STREAM, "it is called 'channel' here"),
+        ("assign", Scope.READ, "it is called 'channel' here"),
+        ("topic", Scope.WRITE, "it is called 'channel' here"),
+        ("subscribePattern", Scope.READ, "it is called 'channelPattern' here"),
+        ("maxOffsetsPerTrigger", Scope.STREAM, "it is called 'maxRecordsPerTrigger' here"),
+        ("maxOffsetsPerTrigger", Scope.READ, "it is called 'maxRecordsPerTrigger' here, an option of readStream"),
     ],
 )
 def test_options_of_kafka_are_told_what_they_are_called_here(name: str, scope: Scope, hint: str) -> None:
-    with pytest.raises(PbioError, match=f"there is no option '{name}' for {scope}\n  hint: {hint}$"):
+    with pytest.raises(PbioError, match=f"unknown option '{name}' for {scope}\n  hint: {hint}$"):
         parse_options({name.lower(): "3"}, scope)
 
 

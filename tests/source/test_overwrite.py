@@ -106,7 +106,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 def test_a_file_in_place_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for path, overwrite in (("file", True), ("file", False), ("file/sub", True), ("file/sub", False)):
-        with pytest.raises(PbioError, match=r"\[PBIO_PATH_NOT_FOUND\].*stands where"):
+        with pytest.raises(PbioError, match=r"\[PBIO_PATH_NOT_FOUND\].*must be a folder"):
             save(tmp_path / path, rows((1,)), overwrite=overwrite)
 
 

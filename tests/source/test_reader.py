@@ -367,7 +367,7 @@ def test_many_small_files_make_few_tasks_and_batches(tmp_path: Path) -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(PbioError, match=r"^\[PBIO_UNKNOWN_OPTION\]"):
         source("/nowhere", formatname2="x").schema()
-    with pytest.raises(PbioError, match="'maxFilesPerTrigger' means nothing to read"):
+    with pytest.raises(PbioError, match="'maxFilesPerTrigger' does not apply to read"):
         source("/nowhere", maxFilesPerTrigger=1).reader(WIDE)
 
 

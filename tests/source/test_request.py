@@ -8,8 +8,8 @@ import pytest
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.record_json import json_to_record
-from pbio_spark.source.options.options import Scope
 from pbio_spark.source.options.parse import parse_options
+from pbio_spark.source.options.scopes import Scope
 from pbio_spark.source.query.request import options_to_request
 
 TEXT = '{"M": {"a": "int32"}}'

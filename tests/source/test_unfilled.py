@@ -17,8 +17,8 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.record_json import json_to_record, record_to_json
-from pbio_spark.source.options.options import Scope
 from pbio_spark.source.options.parse import parse_options
+from pbio_spark.source.options.scopes import Scope
 from pbio_spark.source.query.unfilled import Unfilled
 from pbio_spark.source.query.wanted import options_to_wanted, with_converters, with_request
 from pbio_spark.wire import FileWriter

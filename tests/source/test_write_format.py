@@ -18,8 +18,8 @@ from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.store import FolderStore
-from pbio_spark.source.options.options import Scope
 from pbio_spark.source.options.parse import parse_options
+from pbio_spark.source.options.scopes import Scope
 from pbio_spark.source.write.write_format import formats_to_write
 from pbio_spark.wire import FileWriter, encode
 
@@ -151,8 +151,8 @@ def test_formats_are_found_by_id_with_those_that_they_lead_to(file: Path, tmp_pa
         ({"writeFormat": "{file}", "nulls": "mask"}, "'nulls' means nothing"),
         ({"writeFormat": "{file}", "formatName": "x"}, "'formatName' means nothing"),
         ({"writeFormat": "00" * 12}, "no file and no store"),
-        ({"nulls": "value"}, "say which with nullValue"),
-        ({"nulls": "mask", "nullValue": "0"}, "'nullValue' means nothing to nulls=mask"),
+        ({"nulls": "value"}, "give the value with nullValue"),
+        ({"nulls": "mask", "nullValue": "0"}, "'nullValue' does not apply to nulls=mask"),
     ],
 )
 def test_options_that_contradict_each_other_or_name_nothing_are_refused(

@@ -1,4 +1,4 @@
-"""Each commit names the one before it by digest, so that a commit in the place of another is noticed."""
+"""Each commit names the one before it by its digest, so that a replaced commit is noticed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 from pbio_spark.channels.commits.checked import bad
 
 _KEPT = 4096
-"""Of how many commits digests are remembered: whoever reads on needs the last one."""
+"""How many digests are remembered: a reader that goes on needs the last one."""
 
 
 def digest_of(entry: bytes) -> str:
@@ -33,9 +33,9 @@ class Chain:
         Raises PBIO_BAD_LOG, with nothing noted, if it does not fit those that were read before, in whichever order.
         """
         if self._digests.get(version, digest) != digest:
-            bad(f"the commit {version} is not the one on which the next one was made, or that was here before")
+            bad(f"commit {version} is not the one that commit {version + 1} was made on, or that was here before")
         if prior is not None and self._digests.get(version - 1, prior) != prior:
-            bad(f"the commit {version} was not made on the commit {version - 1} that is here: one of them was replaced")
+            bad(f"commit {version} was not made on the commit {version - 1} that is here: one of them was replaced")
         self._note(version, digest)
         if prior is not None:
             self._note(version - 1, prior)

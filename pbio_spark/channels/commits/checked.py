@@ -1,7 +1,7 @@
-"""JSON from strangers -> values, each checked: a log entry may have been written by anyone.
+"""Untrusted JSON -> values, each checked: anyone may have written a commit.
 
-All functions raise PBIO_BAD_LOG for what is not as it should be, but for those below, which are about what a caller
-says: `check_name`, `check_word`, `check_transaction` and `keep_to_value` raise PBIO_BAD_OPTION.
+All functions raise PBIO_BAD_LOG for an unexpected value, except those that check a caller's argument: `check_name`,
+`check_word`, `check_transaction` and `keep_to_value` raise PBIO_BAD_OPTION.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ _LONGEST_NAME = 200
 _HALVES = re.compile("[\ud800-\udfff]")
 
 Keep: TypeAlias = "Literal['always', 'subscribed'] | int"
-"""How long events are kept: for ever, until every named subscriber has them, or for so many microseconds."""
+"""How long events are kept: forever, until all named subscribers have acknowledged them, or for some microseconds."""
 
 
 def parse(data: bytes) -> dict[str, Any]:
-    """The object of a JSON text."""
+    """The object that JSON holds."""
     try:
         made = json.loads(data)
     except (ValueError, RecursionError):
-        bad("it is not JSON, or only part of it")
+        bad("not JSON, or only a part of it")
     return an_object(made)
 
 
 def an_object(said: Any) -> dict[str, Any]:
     if not isinstance(said, dict):
-        bad("a value that should be an object is something else")
+        bad("expected a JSON object")
     return said
 
 
 def a_list(said: Any, length: int | None = None) -> Sequence[Any]:
     if not isinstance(said, list) or length not in (None, len(said)):
-        bad("a list has the wrong length, or is something else")
+        bad(f"expected a list{'' if length is None else f' of {length}'}")
     return said
 
 
 def a_text(said: Any) -> str:
     if not is_text(said):
-        bad("a value that should be a string is something else")
+        bad("expected a string")
     return said  # type: ignore[no-any-return]
 
 
@@ -78,21 +78,21 @@ def a_time(said: Any) -> int:
 def a_path(said: Any) -> str:
     """The path of a data file. One that leads out of the space must not be followed."""
     if not isinstance(said, str) or not is_data_path(said):
-        bad(f"{str(said)[:80]!r} is not a data file of a space")
+        bad(f"{str(said)[:80]!r} is not the path of a data file")
     return said
 
 
 def a_groups_path(said: Any) -> str:
     """The path of a file that has the groups of a commit."""
     if not isinstance(said, str) or not is_groups_path(said):
-        bad(f"{str(said)[:80]!r} is not the path of a commit's groups")
+        bad(f"{str(said)[:80]!r} is not the path of a groups file")
     return said
 
 
 def a_numbers_path(said: Any) -> str:
     """The path of a file that has the numbers of single events."""
     if not isinstance(said, str) or not is_numbers_path(said):
-        bad(f"{str(said)[:80]!r} is not the path of numbers of events")
+        bad(f"{str(said)[:80]!r} is not the path of a numbers file")
     return said
 
 
@@ -111,7 +111,7 @@ def a_keep(said: Any) -> Keep:
 
 def a_format(said: Any) -> str:
     if not isinstance(said, str) or not FORMAT_NAME.fullmatch(said):
-        bad(f"{str(said)[:40]!r} is no ID of a format")
+        bad(f"{str(said)[:40]!r} is not a format ID")
     return said
 
 
@@ -123,37 +123,37 @@ def a_digest(said: Any, *, is_first: bool = False) -> str:
 
 
 def is_text(said: Any) -> bool:
-    """Whether something is a text that can be written as UTF-8: JSON also has halves of characters."""
+    """Whether a value is a string that can be written as UTF-8: JSON also allows halves of characters."""
     return isinstance(said, str) and not _HALVES.search(said)
 
 
 def is_name(said: Any) -> bool:
-    """Whether something can be the name of a channel, a producer or a subscriber."""
+    """Whether a value can be the name of a channel, a producer or a subscriber."""
     return isinstance(said, str) and said.isprintable() and 0 < len(said) <= _LONGEST_NAME
 
 
 def check_name(text: str, what: str) -> None:
-    """Raise PBIO_BAD_OPTION for what a caller cannot call a channel, a producer or a subscriber."""
+    """Raise PBIO_BAD_OPTION if a channel, a producer or a subscriber cannot have this name."""
     if not is_name(text):
         raise PbioError("PBIO_BAD_OPTION", f"{str(text)[:80]!r} cannot be the name of a {what}")
 
 
 def check_word(word: str, words: Sequence[str], what: str) -> None:
-    """Raise PBIO_BAD_OPTION for a word that an argument does not know."""
+    """Raise PBIO_BAD_OPTION unless a word is one of those that an argument accepts."""
     if word not in words:
         hint = did_you_mean(str(word), words) or f"use {' or '.join(words)}"
         raise PbioError("PBIO_BAD_OPTION", f"{what} cannot be {str(word)[:80]!r}", hint=hint)
 
 
 def check_transaction(application: str, number: int) -> None:
-    """Raise PBIO_BAD_OPTION for what cannot be the name of an application and the number of its batch."""
+    """Raise PBIO_BAD_OPTION unless these can be the name of an application and the number of its batch."""
     if not is_text(application) or type(number) is not int or not 0 <= number <= MOST:
         shown = f"{str(application)[:80]!r}, {str(number)[:40]}"
         raise PbioError("PBIO_BAD_OPTION", f"{shown} is not a transaction", hint="a name, and a whole number from 0")
 
 
 def keep_to_value(keep: str | timedelta) -> Keep:
-    """How long events are kept, as commits say it. Raises PBIO_BAD_OPTION."""
+    """How long events are kept, as commits store it. Raises PBIO_BAD_OPTION."""
     if keep in ("always", "subscribed"):
         return keep  # type: ignore[return-value]
     if not isinstance(keep, timedelta) or not 0 <= (kept := keep // timedelta(microseconds=1)) <= MOST:

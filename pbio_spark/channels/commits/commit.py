@@ -12,10 +12,10 @@ from pbio_spark.channels.commits.groups import Groups
 from pbio_spark.channels.position import Position
 
 LONGEST_TURN = 30_000
-"""Milliseconds that writers wait for another one at most: it may have died."""
+"""The longest time, in milliseconds, that writers wait for another one, which may have died."""
 
 VERSION = 2
-"""Of the form of commits. Those of the first one do not say a form, nor which commit was before them."""
+"""The version of the commit format. Version 1 does not state it, nor the digest of the commit before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Derivation:
 
     Attributes:
         parent: the ID of the other channel.
-        filter: E-code that says of which events, from `input` and `param`; None for all.
+        filter: E-code that selects events, from `input` and `param`; None for all.
         transform: E-code that makes `output` from `input` and `param`; None if events stay as they are.
         parameters: the fields of `param` and their values: whole numbers or doubles.
         max_cost: units of work that an event may take.
@@ -71,12 +71,12 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Trim:
-    """A channel's events in commits before a version are not kept any more.
+    """A channel's events in commits before a version are no longer kept.
 
     Attributes:
         channel: its ID.
         before: the version.
-        end: the first position behind the last of these events.
+        end: the first position after the last of these events.
     """
 
     channel: int
@@ -106,8 +106,8 @@ class Transaction:
     Attributes:
         application: its name.
         number: of the batch; none of a lower number comes again.
-        before: the version of the application's last commit before this one; 0 if there is none, or nobody knows.
-        contents: what the batch was made of, known events too; None in commits of old.
+        before: the version of the application's last commit before this one; 0 if there is none, or it is unknown.
+        contents: what the batch was made of, including events that were known; None in old commits.
     """
 
     application: str
@@ -124,8 +124,8 @@ class Data:
         control: the version of the last control change that the writer knew of.
         files, groups: where the events lie.
         transaction: of a batch that has a number.
-        refused: derived channels for which the writer could not make the events of this batch, and why.
-        directory: the file that has the groups, if they are many; `groups` are none then.
+        refused: derived channels whose events the writer could not make for this batch, with the reasons.
+        directory: the file that has the groups, if they are many; `groups` is empty then.
         numbers: the file that has the sequence numbers and times of single events, if they are many.
     """
 
@@ -140,12 +140,12 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Compact:
-    """Data files have been put together in one; what commits say of their bytes holds of that one, so much further on.
+    """Data files have been merged into one; the byte offsets in commits are shifted there.
 
     Attributes:
         first, last: the versions of the commits that name the files.
         file: the one.
-        parts: the path of each old file, and how many bytes further on its items are in the new one.
+        parts: the path of each old file, and the shift of its items in the new one, in bytes.
     """
 
     first: int
@@ -160,7 +160,7 @@ class Turn:
 
     Attributes:
         holder: what the writer calls itself.
-        milliseconds: how long they wait at most, from when they see this.
+        milliseconds: how long they wait at most, from when they see this commit.
     """
 
     holder: str
@@ -179,7 +179,7 @@ class Commit:
         commit: its own ID, which no other commit has.
         time: when it was published, in microseconds since 1970 UTC; never less than the commit's before.
         prior: the digest of the commit before, `""` of the first one's; None for one of the first form.
-        digest: of the text that it was read from.
+        digest: of the bytes that it was read from.
     """
 
     space: str

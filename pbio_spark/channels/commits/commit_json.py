@@ -52,7 +52,7 @@ _KINDS = {"create", "change", "drop", "trim", "trims", "compact", "turn", "data"
 
 
 def commit_to_json(entry: Commit, version: int) -> bytes:
-    """A commit as JSON that is to stand at a version.
+    """A commit as the JSON that is to stand at a version.
 
     >>> commit_to_json(Commit("5a", "c0", 7, Drop(3), prior=""), 1)
     b'{"version":2,"number":1,"prior":"","space":"5a","commit":"c0","time":7,"drop":{"channel":3}}'
@@ -100,18 +100,18 @@ def commit_to_json(entry: Commit, version: int) -> bytes:
 
 
 def json_to_commit(data: bytes, version: int) -> Commit:
-    """The commit of a JSON text that stands at a version. Raises PBIO_BAD_LOG."""
+    """The commit that stands at a version. Raises PBIO_BAD_LOG."""
     made = parse(data)
     form, prior = a_number(made.get("version", 1)), None
     if form > VERSION:
-        bad(f"the commit is of form {form}, and this program knows those up to {VERSION}: a newer one wrote it")
+        bad(f"the commit has format version {form}, and this program reads up to {VERSION}: a newer program wrote it")
     if form > 1:
         if a_number(made.get("number")) != version:
-            bad(f"it is the commit {made['number']}, and stands in the place of {version}")
+            bad(f"commit {made['number']} stands in the place of commit {version}")
         prior = a_digest(made.get("prior"), is_first=version == 1)
     kinds = made.keys() & _KINDS
     if len(kinds) != 1:
-        bad(f"a commit is one of {', '.join(sorted(_KINDS))}")
+        bad(f"a commit must have exactly one of {', '.join(sorted(_KINDS))}")
     (kind,) = kinds
     body = an_object(made[kind])
     change: AnyChange
@@ -175,7 +175,7 @@ def _trim(said: Sequence[Any], version: int) -> Trim:
     channel, before, end = said
     trim = Trim(a_number(channel, most=version), a_number(before, most=version), a_position(end))
     if trim.end.version >= trim.before:
-        bad("events would be left out that are to be kept")
+        bad("it would remove events that are to be kept")
     return trim
 
 
@@ -222,7 +222,7 @@ def json_to_derivation(said: Any, version: int) -> Derivation:
 def _parameters(said: Any) -> tuple[tuple[str, int | float], ...]:
     made = an_object(said)
     if not all(is_parameter(name, value) for name, value in made.items()):
-        bad("a parameter has no name, or no number that it can have")
+        bad("a parameter has an invalid name or value")
     return tuple(made.items())
 
 

@@ -1,4 +1,4 @@
-"""What a batch is made of, in a few bytes: how many events, and a digest of them in whichever order.
+"""What a batch is made of, in a few bytes: the number of events, and a digest that does not depend on their order.
 
 Spark may split a batch that it tries again otherwise than before, and shuffles rows; what is in it stays.
 """
@@ -93,7 +93,7 @@ def _owners(groups: Groups) -> UInt64s:
 
 
 def _of_events(firsts: Int64s, counts: Int64s, absent: int, own: Mapping[int, Int64s], *, step: int) -> Int64s:
-    """A value for each event, of groups that say the first one's and perhaps each one's."""
+    """A value for each event, from groups that have the first one's value, and perhaps each one's."""
     begins = np.cumsum(counts) - counts
     values = np.repeat(firsts, counts)
     if step:

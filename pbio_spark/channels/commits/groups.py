@@ -1,4 +1,4 @@
-"""Where the events of a commit lie, and whose they are: as columns, because one may reach thousands of channels."""
+"""Where the events of a commit lie, and their producers: as columns, since a commit may have thousands of channels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pbio_spark.channels.position import Position
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
 Load: TypeAlias = "Callable[[int, int], Int64s]"
-"""What reads whole numbers from a file beside the log: so many from one on."""
+"""Reads numbers from a file beside the log: the index of the first, and how many."""
 
 Own: TypeAlias = "Int64s | Callable[[], Int64s] | None"
 """What each event of a group says, or what reads it; None if they say nothing of their own."""
@@ -29,7 +29,7 @@ NO_NUMBER = -1
 NO_TIME = -(2**63)
 PLACES = ("channel", "file", "start", "end", "ordinal", "count")
 ABSENT = {"producer": NO_NUMBER, "sequence": NO_NUMBER, "event_time": NO_TIME}
-"""What stands in the columns that need not have a value."""
+"""The value of an optional column that is not set."""
 
 ROW = np.dtype([(name, np.int64) for name in (*PLACES, "format", *ABSENT)])
 """A group as a row: its format and its producer by their numbers among those of the commit."""
@@ -37,7 +37,7 @@ ROW = np.dtype([(name, np.int64) for name in (*PLACES, "format", *ABSENT)])
 
 @dataclass(frozen=True, slots=True)
 class Beside(Mapping[int, Int64s]):
-    """Values of single events that lie in a file of their own, and are read when somebody asks for them.
+    """Values of single events that lie in a file of their own and are loaded on first use.
 
     Attributes:
         places: by the index of a group, the number of its first value in the file, and its last value.
@@ -82,9 +82,9 @@ class Group:
         ordinal: of the first event among all records of the file.
         count: of events.
         format: the ID of their format, in hexadecimal.
-        producer: who made them; None if nobody said.
-        sequence: the first event's number of its producer's; the others follow it, if there are no `sequences`.
-        event_time: of the first event, microseconds since 1970 UTC, and of the others, if there are no `event_times`.
+        producer: who made them; None if unknown.
+        sequence: the first event's number among its producer's; without `sequences`, the others follow it.
+        event_time: of the first event, in microseconds since 1970 UTC; without `event_times`, of all of them.
         sequences, event_times: int64, of each event; or what reads them, see `resolved`.
     """
 
@@ -102,13 +102,13 @@ class Group:
     event_times: Own = field(default=None, compare=False)
 
     def resolved(self) -> Self:
-        """The same with what its events say of themselves, read from where it lies. Raises PBIO_BAD_LOG."""
+        """The same with the sequence numbers and times of its events loaded. Raises PBIO_BAD_LOG."""
         if not (callable(self.sequences) or callable(self.event_times)):
             return self
         return replace(self, sequences=_read(self.sequences), event_times=_read(self.event_times))
 
     def end_in(self, version: int) -> Position:
-        """The position behind the last of them, in the commit of a version."""
+        """The position after the last of them, in the commit of a version."""
         return Position(version, self.file, self.ordinal + self.count)
 
     def sequence_of(self, ordinals: Int64s) -> Int64s | None:
@@ -172,7 +172,7 @@ class Groups:
         for part in parts:
             own = part.rows.copy()
             own["format"] = formats.translate(part.formats)[own["format"]]
-            # The last one is the number of nobody.
+            # Index -1 stands for no producer.
             own["producer"] = np.append(producers.translate(part.producers), NO_NUMBER)[own["producer"]]
             sequences |= {first + i: known for i, known in part.sequences.items()}
             times |= {first + i: known for i, known in part.event_times.items()}
@@ -344,7 +344,7 @@ def set_aside(groups: Groups) -> tuple[Groups, list[Int64s]]:
 
 
 def bound(groups: Groups, load: Load) -> Groups:
-    """The same groups, where it is known how to read what lies beside them."""
+    """The same groups, able to load the values that lie beside them."""
 
     def of(known: Mapping[int, Int64s]) -> Mapping[int, Int64s]:
         return replace(known, load=load) if isinstance(known, Beside) else known
@@ -353,12 +353,12 @@ def bound(groups: Groups, load: Load) -> Groups:
 
 
 def are_dates(times: Int64s) -> npt.NDArray[np.bool_]:
-    """Which of some times have a date."""
+    """Which times are within the years 1 to 9999."""
     return (times >= EARLIEST) & (times <= LATEST)
 
 
 def check_values(values: Int64s, name: str, row: np.void) -> Int64s:
-    """Values of the events of a group, if they can be."""
+    """Values of the events of a group. Raises PBIO_BAD_LOG if they are not valid."""
     is_right = (np.diff(values) > 0).all() if name == "sequence" else are_dates(values).all()
     if values[0] != row[name] or values[0] == ABSENT[name] or not is_right:
         bad(f"the {name} of events contradicts their group's")

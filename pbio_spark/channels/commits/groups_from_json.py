@@ -47,21 +47,21 @@ def json_to_groups(said: Any, sizes: Sequence[int], version: int) -> Groups:
 def check_rows(
     rows: npt.NDArray[np.void], formats: Sequence[str], producers: Sequence[str], sizes: Int64s, version: int | Int64s
 ) -> None:
-    """Raise PBIO_BAD_LOG if groups of a commit cannot be, or of several, each of which has files of its own.
+    """Raise PBIO_BAD_LOG if the groups of one commit, or of several with files of their own, are not valid.
 
     Args:
         sizes: of the files.
         version: of the commit, or of each group's.
     """
     if any((rows[name] > LARGEST).any() for name in PLACES):
-        bad("a group is where nothing can be")
+        bad("a group has a value that is too large")
     count, file = rows["count"], rows["file"]
     if (rows["format"] >= len(formats)).any() or (rows["producer"] >= len(producers)).any():
-        bad("a group is of a format or a producer that the commit does not name")
+        bad("a group has a format or a producer that the commit does not list")
     if (rows["channel"] > version).any():
-        bad("a group is of a channel of the future")
+        bad("a group belongs to a channel that does not exist yet")
     if (file >= len(sizes)).any() or (np.diff(file) < 0).any():
-        bad("the groups of a file are not together, or there is no such file")
+        bad("the groups of a file are not contiguous, or name a file that the commit does not")
     is_first = np.diff(file, prepend=-1) > 0
     # Channels that are derived alike share their events.
     places = [name for name in (*PLACES, "format") if name != "channel"]
@@ -70,17 +70,17 @@ def check_rows(
     # What lies between the groups of a file are descriptions of formats, and events that were given up.
     free = np.where(is_first, 4, np.roll(rows["end"], 1))
     if not (is_shared | (free <= rows["start"]) & (rows["start"] < rows["end"]) & (rows["end"] <= sizes[file])).all():
-        bad("the bytes of a group are not free for its events")
+        bad("the bytes of a group overlap others or exceed the file")
     ordinals = np.where(is_first, 0, np.roll(rows["ordinal"] + count, 1))
     is_counted = (is_shared | (rows["ordinal"] >= ordinals)) & (count > 0) & (count <= rows["end"] - rows["start"])
     if not (is_counted & (rows["ordinal"] <= rows["end"])).all():
-        bad("the events of a group contradict their numbers")
+        bad("the events of a group contradict their ordinals")
     has_numbers = rows["sequence"] != NO_NUMBER
     times = rows["event_time"]
     if ((times != NO_TIME) & ~are_dates(times)).any():
-        bad("events are of a time that has no date")
+        bad("events have a time outside the years 1 to 9999")
     if (has_numbers & ((rows["producer"] == NO_NUMBER) | (rows["sequence"] >= MOST - count))).any():
-        bad("events have sequence numbers that nobody can have given them")
+        bad("events have impossible sequence numbers")
 
 
 def _of_events(said: Any, rows: npt.NDArray[np.void], name: str) -> Mapping[int, Int64s]:
@@ -90,7 +90,7 @@ def _of_events(said: Any, rows: npt.NDArray[np.void], name: str) -> Mapping[int,
     for one in a_list(said):
         index = one[0] if isinstance(one, list) and len(one) in (2, 3) else None
         if type(index) is not int or not 0 <= index < len(rows) or index in made or index in places:
-            bad("values of events belong to no group")
+            bad("values of events do not belong to a group")
         row = rows[index]
         if len(one) == 2:
             made[index] = check_values(_numbers(one[1], int(row["count"]), least=ABSENT[name]), name, row)
@@ -100,7 +100,7 @@ def _of_events(said: Any, rows: npt.NDArray[np.void], name: str) -> Mapping[int,
             bad(f"the {name} of events contradicts their group's")
         places[index] = first, last
     if made and places:
-        bad("values of events are in the commit, and beside it")
+        bad("values of events are both in the commit and beside it")
     return Beside(places, rows, name) if places else made
 
 
@@ -110,5 +110,5 @@ def _numbers(said: Any, length: int, least: int = 0) -> Int64s:
     # Of anything else, one long text for instance, an array might not fit into memory.
     is_right = {int}.issuperset(map(type, listed))
     if not is_right or min(listed, default=least) < least or max(listed, default=0) > MOST:
-        bad("a value that should be a list of whole numbers is something else")
+        bad("expected a list of whole numbers")
     return np.array(listed, np.int64)

@@ -1,6 +1,6 @@
 """A fold -> where the events of its commits lie, as columns over all of them.
 
-Who reads a channel's events from long ago does not look at each commit.
+A subscriber that reads a channel's old events does not look at each commit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pbio_spark.errors import PbioError
 _COLUMNS = ("channel", "file", "start", "end", "ordinal", "count", "format")
 _ABSENT = {"producer": NO_NUMBER, "sequence": NO_NUMBER, "event_time": NO_TIME}
 _PLAIN = {"control", "files", "groups", "transaction", "refused"}
-"""What a commit of events may say to be looked at together with others. Who knows more, reads it alone."""
+"""What a commit of events may have to be read together with others; one with more is read alone."""
 _PLAIN_GROUPS = {*_COLUMNS, *_ABSENT, "formats", "producers"}
 
 
@@ -44,7 +44,7 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoldBlock:
-    """What the commits of a fold say of events.
+    """The events of the commits of a fold.
 
     Attributes:
         first, last: their versions.
@@ -52,7 +52,7 @@ class FoldBlock:
         versions, times: of the groups' commits.
         first_files: the number of the first file of each group's commit.
         formats, producers, paths: of all commits, one after the other.
-        alone: the versions of commits that have to be looked at one by one, ascending.
+        alone: the versions of commits that must be read one by one, ascending.
     """
 
     first: int
@@ -69,7 +69,7 @@ class FoldBlock:
     def walk(self, channels: Collection[int], start: int, end: int | None = None) -> Iterator[Placed | int]:
         """The groups of some channels in commits from one version to before another, in order.
 
-        In their places come the versions of commits that have to be looked at one by one.
+        Commits that must be read one by one are yielded as their versions.
         """
         end = self.last + 1 if end is None else end
         chosen = (self.versions >= start) & (self.versions < end)
@@ -95,7 +95,7 @@ class FoldBlock:
 
 
 def fold_to_block(fold: Fold, space: str) -> FoldBlock | None:
-    """The block of a fold; None if something in it is wrong, which is told by who looks at the commits one by one."""
+    """The block of a fold; None if something in it is wrong, which reading the commits one by one reports."""
     try:
         return _Maker(space).make(fold)
     except (PbioError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
@@ -107,7 +107,7 @@ class _Maker:
         self._space = space
         self._columns: dict[str, list[Any]] = {name: [] for name in (*_COLUMNS, *_ABSENT)}
         self._counts: list[int] = []
-        """Of the groups of each commit that is put together with others."""
+        """The number of groups of each commit that is read together with others."""
         self._versions: list[int] = []
         self._times: list[int] = []
         self._formats: list[str] = []
@@ -121,13 +121,13 @@ class _Maker:
         self._alone: list[int] = []
 
     def make(self, fold: Fold) -> FoldBlock:
-        for version, text in enumerate(fold.texts, fold.first):
+        for version, text in enumerate(fold.written, fold.first):
             made = json.loads(text)
             if made["space"] != self._space:
                 raise ValueError(version)
             data = made.get("data")
             if data is None:
-                # Of the others only these matter to who reads events.
+                # Of the other commits, only these matter to a reader of events.
                 if not made.keys().isdisjoint({"create", "drop"}):
                     self._alone.append(version)
             elif data.keys() <= _PLAIN and data["groups"].keys() <= _PLAIN_GROUPS:
@@ -197,7 +197,7 @@ class _Maker:
 
 
 def _whole(values: list[Any]) -> Int64s:
-    """Values that are whole numbers, all of them."""
+    """Values that are all whole numbers."""
     if not {int}.issuperset(map(type, values)):
         raise ValueError
     return np.array(values, np.int64)

@@ -1,8 +1,8 @@
-"""Files that appear once and whole: what a log on a file system is made of (DESIGN decision 21).
+"""Files that appear once and whole, which a log on a file system consists of (DESIGN decision 21).
 
 On a local disk a file is written under another name, brought to the disk, and then linked to its name, which fails if
-the name is taken. Object stores do the same with a conditional request. A file system that can do neither is refused:
-there, two writers could both believe that they were first.
+the name is taken. Object stores do the same with a conditional request. A file system that can do neither is refused,
+because two writers could both believe that they were first.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Folder:
     """A folder on some file system; all paths below are relative to it.
 
     Raises PBIO_CANNOT_CREATE for a file system that cannot create exclusively. All methods raise PBIO_NO_PERMISSION and
-    PBIO_NO_ROOM for what the file system refuses, and PBIO_FILE_SYSTEM for whatever else keeps something from being
-    done. Those that write raise PBIO_OUTCOME_UNKNOWN where it may have been done all the same, as where a reply was
-    lost; if the space is gone, PBIO_NO_SPACE. On a local disk, those that read raise PBIO_BAD_LOG for what is no file.
+    PBIO_NO_ROOM if the file system refuses, and PBIO_FILE_SYSTEM for any other failure. Those that write raise
+    PBIO_OUTCOME_UNKNOWN if the write may have succeeded all the same, for instance because a reply was lost, and
+    PBIO_NO_SPACE if the space is gone. On a local disk, those that read raise PBIO_BAD_LOG for anything but a file.
     """
 
     def __init__(self, root: str, **storage_options: Any) -> None:
@@ -49,11 +49,11 @@ class Folder:
         if not (self.is_local or protocols & CONDITIONAL):
             raise PbioError(
                 "PBIO_CANNOT_CREATE",
-                f"file systems of protocol {' or '.join(sorted(protocols))} cannot create a file only if it is new",
+                f"the file system ({' or '.join(sorted(protocols))}) cannot create a file only if it is new",
                 file=root,
                 hint="keep a channel space on a local disk or on S3",
             )
-        # What others do there must be seen at once: one of our own, that does not remember what it has listed.
+        # What others do there must be seen at once, so this file system must not cache listings.
         self._fs: AbstractFileSystem
         self._fs, _ = locate(root, **{**storage_options, "use_listings_cache": False})
 
@@ -80,10 +80,10 @@ class Folder:
                     if self.is_local:
                         sync_folder(self._path)
             except FileNotFoundError:
-                raise PbioError("PBIO_PATH_NOT_FOUND", "there is no such folder", file=self.path(name)) from None
+                raise PbioError("PBIO_PATH_NOT_FOUND", "folder not found", file=self.path(name)) from None
 
     def read(self, name: str, most: int | None = None) -> bytes | None:
-        """The bytes of a file, at most `most` and one more; None if there is no such file."""
+        """The bytes of a file, at most `most` and one more; None if it does not exist."""
         with suppress(FileNotFoundError), self._asking(name), suppress(NotADirectoryError):
             if self.is_local:
                 with open_file(self.path(name), "PBIO_BAD_LOG") as file:
@@ -108,7 +108,7 @@ class Folder:
             return open_file(self.path(name), "PBIO_BAD_LOG") if self.is_local else self._fs.open(self.path(name), "rb")
 
     def size(self, name: str) -> int | None:
-        """The bytes of a file; None if there is no such file."""
+        """The size of a file in bytes; None if it does not exist."""
         with suppress(FileNotFoundError), self._asking(name):
             return int(self._fs.info(self.path(name))["size"])
         return None
@@ -119,7 +119,7 @@ class Folder:
             return float(self._fs.modified(self.path(name)).timestamp())
 
     def now(self) -> float:
-        """The time that a file written now has: the store's own, which need not be that of this machine's clock."""
+        """The time that a file written now gets: that of the store, which may differ from this machine's clock."""
         name = new_temporary_path()
         with definite():
             self.replace(name, b"")
@@ -129,7 +129,7 @@ class Folder:
             self.remove(name)
 
     def strangers(self) -> list[str]:
-        """The files in the folders of a space that are no part of it: nobody reads or removes them."""
+        """The files in the folders of a space that do not belong to it: programs neither read nor remove them."""
         return [f"{sub}/{name}" for sub in FOLDERS for name in self.names(sub) if not is_own(sub, name)]
 
     def names(self, folder: str, *, temporary: bool = False) -> list[str]:
@@ -158,7 +158,7 @@ class Folder:
         return self._written(name, lambda: create_file(path, pieces))
 
     def add(self, name: str, data: bytes | Sequence[Any]) -> None:
-        """Create a file that nobody looks for before another one names it: if that fails, nothing has happened."""
+        """Create a file that is not used before another one names it: if that fails, nothing has happened."""
         with definite():
             self.create(name, data)
 
@@ -177,11 +177,11 @@ class Folder:
             self._fs.rm_file(self.path(name))
 
     def _asking(self, name: str) -> AbstractContextManager[None]:
-        """What reads changes nothing: whatever fails there is an error of ours, PBIO_FILE_SYSTEM if nothing else."""
+        """Turn any failure of an access that changes nothing into a PbioError, PBIO_FILE_SYSTEM if nothing else."""
         return trouble(self._fs, self.path(name) if name else self._path)
 
     def _written(self, name: str, write: Callable[[], T]) -> T:
-        """What comes of writing a file. Who copies a space may lose the folders that hold no file yet."""
+        """The result of writing a file. A copy of a space may lack the folders that held no file yet."""
         with suppress(FileNotFoundError), self._asking(name):
             return write()
         if os.path.isdir(self._path):
@@ -192,7 +192,7 @@ class Folder:
 
     @contextmanager
     def _sending(self, path: str) -> Iterator[None]:
-        """A request that writes may have been done whatever its library raises, unless the store refused it."""
+        """A write request may have succeeded whatever its library raises, unless the store refused it."""
         try:
             with refusals(path):
                 yield

@@ -1,9 +1,9 @@
-"""Old commits in blocks: one file has the texts of many, so that the listing of a log stays short (decision 10).
+"""Old commits in folds: one file holds many, so that the listing of a log stays short (decision 10).
 
-A fold is a line of JSON that says how long each text is, then the texts as they were. It always has the same commits, a
-hundred or ten thousand, so everyone who makes it makes the same. The commits' own files, and folds of a hundred, go
-when a fold that has them is on the disk: whoever does not find a commit's own file looks for the smaller fold, then for
-the larger one.
+A fold is a line of JSON with the length of each commit, then the commits as they were written. It always has the same
+commits, a hundred or ten thousand, so every program makes the same one. The commits' own files, and folds of a hundred,
+are removed when a fold that has them is on the disk: a reader that does not find a commit's own file looks for the
+smaller fold, then for the larger one.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from pbio_spark.channels.log.layout import fold_path
 from pbio_spark.errors import PbioError
 
 SIZES = (100, 10_000)
-"""How many commits a fold has, by turns: the smaller ones go when the larger one is there."""
+"""How many commits a fold has: the smaller folds are removed when the larger one is there."""
 
 LONGEST_FOLD = 64 << 20
-"""Bytes that a fold may have: it is read as a whole."""
+"""The most bytes that a fold may have: it is read as a whole."""
 
 _LONGEST_HEAD = 1 << 20
 _REMEMBERED = 2
@@ -32,22 +32,22 @@ _REMEMBERED = 2
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The texts of the commits from one version on.
+    """The commits from one version on, as they were written.
 
     Attributes:
         first: the version.
-        texts: of the commits, in order.
+        written: the commits, in order.
     """
 
     first: int
-    texts: Sequence[bytes]
+    written: Sequence[bytes]
 
     @property
     def last(self) -> int:
-        return self.first + len(self.texts) - 1
+        return self.first + len(self.written) - 1
 
     def __getitem__(self, version: int) -> bytes:
-        return self.texts[version - self.first]
+        return self.written[version - self.first]
 
     def __contains__(self, version: int) -> bool:
         return self.first <= version <= self.last
@@ -55,19 +55,19 @@ class Fold:
     def check(self) -> None:
         """Raise PBIO_BAD_LOG if one of the commits was not made on the one before it."""
         digest = None
-        for version, text in enumerate(self.texts, self.first):
+        for version, text in enumerate(self.written, self.first):
             prior = prior_of(text, version)
             if None not in (digest, prior) and digest != prior:
-                bad(f"the commit {version} was not made on the commit {version - 1} that is there")
+                bad(f"commit {version} was not made on the commit {version - 1} before it")
             digest = digest_of(text)
 
 
 def prior_of(text: bytes, version: int) -> str | None:
-    """The digest of the commit before the one of a text, as this one has it; None if it is of a form that has none.
+    """The digest of the commit before a written one, as that states it; None in format version 1, which does not.
 
     Raises PBIO_BAD_LOG.
     """
-    # As it is written; anybody may have written it in another way.
+    # The usual form first; any other JSON is valid, too.
     front = b'{"version":2,"number":%d,"prior":"' % version
     if text.startswith(front) and text[len(front) + 64 : len(front) + 66] == b'",':
         return a_digest(text[len(front) : len(front) + 64].decode("latin-1"))
@@ -75,29 +75,31 @@ def prior_of(text: bytes, version: int) -> str | None:
     if a_number(made.get("version", 1)) == 1:
         return None
     if a_number(made.get("number")) != version:
-        bad(f"it is the commit {made['number']}, and stands in the place of {version}")
+        bad(f"commit {made['number']} stands in the place of commit {version}")
     return a_digest(made.get("prior"), is_first=version == 1)
 
 
 def fold_to_bytes(fold: Fold) -> bytes:
-    """A fold as a file has it."""
-    head = {"version": 1, "first": fold.first, "lengths": [len(text) for text in fold.texts]}
-    return b"".join([json.dumps(head, separators=(",", ":")).encode(), b"\n", *fold.texts])
+    """The bytes of a fold's file."""
+    head = {"version": 1, "first": fold.first, "lengths": [len(text) for text in fold.written]}
+    return b"".join([json.dumps(head, separators=(",", ":")).encode(), b"\n", *fold.written])
 
 
 def bytes_to_fold(data: bytes, first: int, count: int) -> Fold:
-    """The fold of a file that should have so many commits from a version on. Raises PBIO_BAD_LOG."""
+    """The fold in a file, which should have so many commits from a version on. Raises PBIO_BAD_LOG."""
     end = data.find(b"\n", 0, _LONGEST_HEAD)
     if end < 0:
-        bad("it is no fold, or only a part of it")
+        bad("not a fold, or only a part of one")
     head = parse(data[:end])
     if a_number(head.get("version")) != 1:
-        bad(f"the fold is of form {head['version']}, and this program knows the first one: a newer one wrote it")
+        bad(
+            f"the fold has format version {head['version']}, and this program reads version 1: a newer program wrote it"
+        )
     if a_number(head.get("first")) != first:
-        bad(f"the commits from {head['first']} on stand in the place of those from {first} on")
+        bad(f"the fold starts with commit {head['first']} instead of {first}")
     lengths = [a_number(length, most=len(data)) for length in a_list(head.get("lengths"), count)]
     if end + 1 + sum(lengths) != len(data):
-        bad("the fold has not the bytes that it says")
+        bad("the fold does not have the length that it states")
     places = accumulate(lengths, initial=end + 1)
     fold = Fold(first, [data[begin:stop] for begin, stop in pairwise(places)])
     fold.check()

@@ -1,4 +1,4 @@
-"""The log with its meaning: following it commit by commit, and adding to it."""
+"""The log with its meaning: the state after its commits, and adding to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pbio_spark.channels.commits.commit import AnyChange, Commit, Compact, Data,
 from pbio_spark.channels.commits.commit_json import commit_to_json, json_to_commit
 from pbio_spark.channels.commits.groups import groups_to_json, set_aside
 from pbio_spark.channels.log.layout import commit_path, new_groups_path, new_numbers_path
-from pbio_spark.channels.log.log import AGAIN, Log
+from pbio_spark.channels.log.log import SAFE_TO_RETRY, Log
 from pbio_spark.channels.log.reader import LogReader
 from pbio_spark.channels.log.state import State, json_to_state, state_to_json
 from pbio_spark.channels.position import Position
@@ -26,16 +26,16 @@ from pbio_spark.errors import PbioError
 log = logging.getLogger("pbio_spark.channels")
 
 LONGEST_GROUPS = 64 << 10
-"""The most bytes of groups in a commit itself: who waits for events of one channel reads it anyhow."""
+"""The most bytes of groups in a commit itself: a subscriber of one channel reads them anyhow."""
 
 MOST_NUMBERS = 4096
-"""The most sequence numbers and times of single events in a commit or its directory, which whoever comes reads."""
+"""The most sequence numbers and times of single events in a commit or its directory, which every reader reads."""
 
 CHECKPOINT_EVERY = 100
 """Commits between two checkpoints: what a new reader reads at most, unless a writer died before it made one."""
 
 AHEAD = 86_400_000_000
-"""How many microseconds a clock may be ahead before nobody believes it."""
+"""How many microseconds a clock may be ahead before it is no longer trusted."""
 
 _DOUBLINGS = 4
 """How often the pause before another attempt, at first as long as the attempt took, is doubled."""
@@ -44,8 +44,7 @@ _LONGEST_PAUSE = 1.0
 
 
 def pause(lost: int, took: float) -> None:
-    """Wait before another attempt at a commit: of many writers that try again at once one wins, and the others only
-    hinder it.
+    """Wait before another attempt at a commit: of many writers that retry at once, one wins, and the others slow it.
 
     Args:
         lost: how many attempts were lost before the last one.
@@ -144,7 +143,7 @@ class History(LogReader):
         if compaction not in self._compacted:
             entry = self.entry(compaction)
             if entry is None or not isinstance(entry.change, Compact):
-                bad(f"the commit {compaction} is no longer a compaction")
+                bad(f"commit {compaction} is not the compaction that it was")
             file = entry.change.file.path
             self._compacted = {compaction: {path: (file, further) for path, further in entry.change.parts}}
         return self._compacted[compaction]
@@ -193,8 +192,8 @@ class History(LogReader):
             try:
                 digest = json_to_commit(said, version).digest
             except PbioError as error:
-                # It would be the last commit that anyone can read.
-                raise PbioError("PBIO_BAD_VALUE", f"no reader would accept the commit: {error.reason}") from None
+                # No program could read past it.
+                raise PbioError("PBIO_BAD_VALUE", f"the commit would not be readable: {error.reason}") from None
             self.check_end(version, now=True)
             if not (self._log.append(version, said) and self._is_kept(version, said)):
                 return None
@@ -217,7 +216,7 @@ class History(LogReader):
         """The time by this machine's clock; by that of the log if the log would jump, and the clock is far ahead."""
         now = time.time_ns() // 1000
         if now - self.state.time > AHEAD and now - (there := self._log.now()) > AHEAD:
-            log.warning("the clock of this machine is %.1f days ahead of that of the space", (now - there) / AHEAD)
+            log.warning("this machine's clock is %.1f days ahead of that of the space", (now - there) / AHEAD)
             return there
         return now
 
@@ -235,8 +234,8 @@ class History(LogReader):
             self._log.spans()
             fold = self.fold(version)
         except PbioError as error:
-            reason = f"it is not known whether the commit {version} was made: {error.reason}"
-            raise PbioError(UNKNOWN, reason, file=error.file, hint=AGAIN) from error
+            reason = f"unknown whether commit {version} was made: {error.reason}"
+            raise PbioError(UNKNOWN, reason, file=error.file, hint=SAFE_TO_RETRY) from error
         if fold is None or fold[version] == said:
             return True
         self._log.withdraw(version)
@@ -256,16 +255,16 @@ class History(LogReader):
         if last is None or (version and digest_of(last) != self.state.digest):
             if last is not None:
                 self._parsed(version, last)
-            bad(f"the commit {version} is gone: the space was replaced, and has to be opened again")
+            bad(f"commit {version} is gone: the space was replaced; open it again")
         return self.state.digest
 
     def checkpoint(self) -> None:
-        """Keep the state as it is, for who starts later."""
+        """Keep the state as it is, for programs that start later."""
         try:
             self._log.checkpoint(self.state.version, state_to_json(self.state))
         except PbioError as error:
             # The commit stands; only those who start later have more to read.
-            log.warning("no checkpoint of version %d: %s", self.state.version, error)
+            log.warning("cannot write the checkpoint of version %d: %s", self.state.version, error)
 
     def _start(self) -> State:
         """The state of the newest checkpoint that fits the log, else of the beginning."""
@@ -274,11 +273,11 @@ class History(LogReader):
                 state = json_to_state(data, self._space, version)
                 entry = json_to_commit(self._text(version) or self._folded_text(version) or b"", version)
                 if entry.commit != state.commit or state.digest not in ("", entry.digest):
-                    bad("the checkpoint is of another commit than the log has")
+                    bad("the checkpoint belongs to another commit than the one in the log")
                 state.digest = entry.digest
                 self._chain.join(version, entry.digest, entry.prior)
             except PbioError as error:
-                log.warning("the checkpoint of version %d is left aside: %s", version, error)
+                log.warning("ignoring the checkpoint of version %d: %s", version, error)
             else:
                 return state
         return State(self._space)

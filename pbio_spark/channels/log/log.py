@@ -32,8 +32,8 @@ LONGEST_ENTRY = 32 << 20
 LONGEST_CHECKPOINT = 1 << 30
 """The most bytes that a checkpoint may have: it names every producer that counts its events, some 50 bytes for each."""
 
-AGAIN = (
-    "to publish the events again with the same producer and sequence numbers, or the same transaction, is safe: what "
+SAFE_TO_RETRY = (
+    "it is safe to publish the events again with the same producer and sequence numbers, or the same transaction: what "
     "was published is left out"
 )
 
@@ -41,7 +41,7 @@ LONGEST_ATTACHMENT = 256 << 20
 
 
 class Log(Protocol):
-    """What a channel space needs of its log. Versions are counted from 1 without gaps.
+    """What a channel space needs from its log. Versions are counted from 1 without gaps.
 
     Attributes:
         is_near: whether asking costs no request to a server.
@@ -111,16 +111,18 @@ class FolderLog:
 
     def append(self, version: int, entry: bytes) -> bool:
         if len(entry) > LONGEST_ENTRY:
-            raise PbioError("PBIO_BAD_VALUE", f"a commit of {len(entry)} bytes", hint="publish fewer events at once")
-        # A reply that was lost is not a race that was lost: what stands there may be ours.
+            raise PbioError(
+                "PBIO_BAD_VALUE", f"the commit is too large ({len(entry)} bytes)", hint="publish fewer events at once"
+            )
+        # A lost reply is not a lost race: the commit that stands there may be this one.
         name = commit_path(version)
         try:
             if self._folder.create(name, entry):
                 return True
             failure = None
         except PbioError as error:
-            # A store says so, too, where two asked at once (S3: ConditionalRequestConflict). What stands there is there
-            # for good; on a disk it might not be, if bringing it there failed.
+            # A store also answers so to two requests at once (S3: ConditionalRequestConflict). What stands there is
+            # durable; on a disk it might not be, if syncing it failed.
             if error.code != UNKNOWN:
                 raise
             failure = error
@@ -129,16 +131,16 @@ class FolderLog:
                 standing = self.read(version)
             except PbioError as error:
                 if error.code == "PBIO_BAD_LOG":
-                    raise  # whatever it is, it is not ours
+                    raise  # whatever it is, it is not this commit
                 standing, failure = None, failure or error
             if standing is not None:
                 return standing == entry
         cause = None if failure is None else failure.__cause__ or failure
         raise PbioError(
             UNKNOWN,
-            f"it is not known whether the commit {version} was made: {cause or 'it is not there any more'}",
+            f"unknown whether commit {version} was made: {cause or 'its file is gone'}",
             file=self._folder.path(name),
-            hint=AGAIN,
+            hint=SAFE_TO_RETRY,
         ) from cause
 
     def read(self, version: int) -> bytes | None:
@@ -162,7 +164,7 @@ class FolderLog:
         for name in names:
             with suppress(FileNotFoundError):
                 return int(self._folder.modified(name) * 1e6)
-        raise PbioError("PBIO_BAD_LOG", f"the commit {version} is missing", file=self._folder.path(names[0]))
+        raise PbioError("PBIO_BAD_LOG", f"commit {version} is missing", file=self._folder.path(names[0]))
 
     def attach_numbers(self, name: str, values: Sequence[Int64s]) -> None:
         self._folder.add(name, [memoryview(own.astype("<i8", copy=False).tobytes()) for own in values])
@@ -176,7 +178,11 @@ class FolderLog:
 
     def attach(self, name: str, data: bytes) -> None:
         if len(data) > LONGEST_ATTACHMENT:
-            raise PbioError("PBIO_BAD_VALUE", f"a directory of {len(data)} bytes", hint="publish fewer events at once")
+            raise PbioError(
+                "PBIO_BAD_VALUE",
+                f"the groups of the commit are too large ({len(data)} bytes)",
+                hint="publish fewer events at once",
+            )
         self._folder.add(name, data)
 
     def attachment(self, name: str) -> bytes | None:
@@ -197,7 +203,7 @@ class FolderLog:
 
     def checkpoint(self, version: int, state: bytes) -> None:
         if len(state) > LONGEST_CHECKPOINT:
-            raise PbioError("PBIO_BAD_VALUE", f"a checkpoint of {len(state)} bytes")
+            raise PbioError("PBIO_BAD_VALUE", f"the checkpoint is too large ({len(state)} bytes)")
         if self._folder.create(checkpoint_path(version), state):
             self._folder.replace(NEWEST, str(version).encode())
 

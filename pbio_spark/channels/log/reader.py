@@ -82,14 +82,14 @@ class LogReader:
         return self._log.read(version) if fold is None else fold[version]
 
     def _folded_text(self, version: int) -> bytes | None:
-        """A commit that is not there, if it has been folded since the log was listed."""
+        """A commit whose file was not found, if it has been folded since the log was listed."""
         self._log.spans()
         return self._text(version)
 
     def fold(self, version: int) -> Fold | None:
         """The fold that has a commit, as far as it is known to have been folded. Raises PBIO_BAD_LOG.
 
-        It is the one that is meant: the commit after it names its last one.
+        The commit after it names its last one by its digest.
         """
         fold = self._log.fold(version)
         if fold is not None and fold is not self._joined:
@@ -98,14 +98,14 @@ class LogReader:
         return fold
 
     def check_fold(self, fold: Fold) -> None:
-        """Raise PBIO_BAD_LOG if a fold is no part of this log's chain, or the commit after it is missing."""
-        self._join(fold.first, fold.texts[0])
-        self._join(fold.last, fold.texts[-1])
+        """Raise PBIO_BAD_LOG if a fold does not belong to this log's chain, or the commit after it is missing."""
+        self._join(fold.first, fold.written[0])
+        self._join(fold.last, fold.written[-1])
         version = fold.last + 1
         following = self._first_text(version)
         if following is None:
             self._log.spans()
-            following = self._first_text(version) or bad(f"the commit {version} is missing, which follows on a fold")
+            following = self._first_text(version) or bad(f"commit {version}, the first after a fold, is missing")
         self._join(version, following)
 
     def _first_text(self, version: int) -> bytes | None:
@@ -117,7 +117,7 @@ class LogReader:
         self._chain.join(version, digest_of(text), prior_of(text, version))
 
     def block(self, version: int) -> FoldBlock | None:
-        """What the fold says that has a commit, with the commits beside it; None if it has to be looked at alone.
+        """The block of the fold that has a commit; None if the commit must be read alone.
 
         Raises PBIO_BAD_LOG.
         """
@@ -159,7 +159,7 @@ class LogReader:
             if self._directory[0] != path:
                 said = self._log.attachment(path)
                 if said is None or len(said) != size:
-                    bad(f"the directory {path} is not the one that was committed")
+                    bad(f"{path} is not the file that was committed")
                 try:
                     self._directory = path, json_to_groups(parse(said), sizes_of(data.files), MOST)
                 except PbioError as error:
@@ -192,7 +192,7 @@ class LogReader:
         return self._seen >= version
 
     def _is_folded(self, version: int) -> bool:
-        """Whether a commit that is not there has been folded, and is not only yet to come; looked up at times."""
+        """Whether a commit that was not found has been folded, rather than not written yet; checked now and then."""
         if not self._log.is_near and time.monotonic() < self._look_back_at:
             return False
         self._look_back_at = time.monotonic() + LISTING_PAUSE[self._log.is_near]
@@ -228,10 +228,10 @@ class LogReader:
 
 
 def _lost(version: int, later: int) -> PbioError:
-    said = f"the commit {version} is missing, but there is {later}"
+    said = f"commit {version} is missing, but commit {later} exists"
     return PbioError(
         "PBIO_BAD_LOG",
-        said if version < later else f"the commit {version} is gone",
+        said if version < later else f"commit {version} is gone",
         file=commit_path(version),
         hint="put the file back from a copy of the space; `pbio space verify` says what else is wrong with it",
     )

@@ -49,21 +49,21 @@ def read_id(folder: Folder) -> str | None:
     try:
         made = parse(data)
         if a_number(made.get("version")) != 1:
-            bad(f"the space is of version {made['version']}, which this program does not know")
+            bad(f"the space has format version {made['version']}, and this program reads version 1: it is newer")
         return a_text(made.get("id"))
     except PbioError as error:
         raise error.at(file=folder.path(SPACE)) from None
 
 
 def no_space_to_error(folder: Folder) -> PbioError:
-    """Why a folder is no channel space."""
-    reason, hint = "the folder is empty, and no channel space yet", "`pbio space init` makes it one"
+    """PBIO_NO_SPACE: why a folder is not a channel space."""
+    reason, hint = "the folder is empty, and not a channel space yet", "`pbio space init` makes it one"
     above = folder.space_above()
     if above is not None:
-        reason = f"the folder is inside the channel space {above}, and none itself"
+        reason = f"the folder is inside the channel space {above}, and is not one itself"
         hint = "open that one, and name the channel; in Spark with the option channel"
     elif not folder.is_there:
-        reason, hint = "there is no such folder", "check the path; `pbio space init` makes a new space"
+        reason, hint = "folder not found", "check the path; `pbio space init` makes a new space"
     elif _others(folder):
         reason = "the folder holds other files and is not a channel space"
         hint = "check the path; `pbio space init` makes a new space, in an empty folder"

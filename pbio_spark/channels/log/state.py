@@ -1,4 +1,4 @@
-"""What all commits up to one add up to: the channels, how far each producer came, and how much there is."""
+"""What all commits up to one add up to: the channels, how far each producer has come, and how much there is."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class ChannelInfo:
         events, bytes: published so far.
         last: the version of the last commit with events of it; 0 if there is none.
         derivation: of a derived channel.
-        since: the version since which it is derived as it is now; of other channels 0.
-        refused: why some writer could not make its events, if one could not since then.
+        since: the version since which it is derived as it is now; 0 if it is not derived.
+        refused: why a writer could not make its events, if one has failed to since then.
         keep: how long its events are kept.
-        first: events in commits of lower versions are not kept any more.
-        gone: the first position behind those.
+        first: events in commits of lower versions are no longer kept.
+        gone: the first position after those.
     """
 
     id: int
@@ -81,14 +81,14 @@ class State:
 
     Attributes:
         version: of the last commit.
-        commit, digest: the ID of that commit and its digest, by which a checkpoint of another history is found out.
+        commit, digest: the ID of that commit and its digest, which show whether a checkpoint belongs to this history.
         time: when it was published.
         control: the version of the last change of which channels there are, or how they are derived.
         channels: by ID, those that are there.
         sequences: the last sequence number of each (channel, producer).
-        transactions: the last number of each application, and the version of its commit; 0 if nobody knows that.
-        turn: whose the next commit is, if somebody took a turn.
-        compactions: the first and the last version that each one put together, and its own.
+        transactions: the last number of each application, and the version of its commit; 0 if that is unknown.
+        turn: whose the next commit is, if a writer took a turn.
+        compactions: the first and the last version that each one merged, and its own version.
     """
 
     def __init__(self, space: str) -> None:
@@ -110,7 +110,7 @@ class State:
         """The channel of a name. Raises PBIO_UNKNOWN_CHANNEL."""
         if name not in self.names:
             hint = did_you_mean(name, self.names) or "`pbio space ls` lists them"
-            raise PbioError("PBIO_UNKNOWN_CHANNEL", f"there is no channel {name!r}", hint=hint)
+            raise PbioError("PBIO_UNKNOWN_CHANNEL", f"unknown channel {name!r}", hint=hint)
         return self.channels[self.names[name]]
 
     def children(self, channel: int) -> list[ChannelInfo]:
@@ -179,11 +179,11 @@ class State:
         if entry.time < self.time:
             bad("the commit is older than the one before it")
         if entry.commit == self.commit:
-            bad("the commit is the one before it once more")
+            bad("the commit repeats the one before it")
         match entry.change:
             case Create(name, _, derivation):
                 if name in self.names:
-                    bad(f"there is a channel {name!r} already")
+                    bad(f"a channel {name!r} exists already")
                 if derivation is not None:
                     self._known(derivation.parent)
             case Change(channel):
@@ -233,7 +233,7 @@ class State:
 
     def _check_trim(self, trim: Trim) -> None:
         if trim.before < self._known(trim.channel).first:
-            bad(f"events of the channel {trim.channel} would come back")
+            bad(f"events of channel {trim.channel} that were removed would come back")
 
     def _trim(self, trim: Trim) -> None:
         self.channels[trim.channel] = replace(self.channels[trim.channel], first=trim.before, gone=trim.end)
@@ -247,14 +247,14 @@ class State:
         for _, channel, producer, first, last in data.groups.numbered():
             key = channel, producer
             if first <= done.get(key, self.sequences.get(key, -1)):
-                bad(f"producer {producer[:80]!r} publishes event {first} once more")
+                bad(f"producer {producer[:80]!r} publishes event {first} a second time")
             done[key] = last
         for channel, _ in data.refused:
             self._known(channel)
         if data.transaction is not None:
             application, number = data.transaction.application, data.transaction.number
             if number <= self.transactions.get(application, (-1, 0))[0]:
-                bad(f"application {application[:80]!r} publishes batch {number} once more")
+                bad(f"application {application[:80]!r} publishes batch {number} a second time")
 
     def _add(self, version: int, data: Data) -> None:
         if data.transaction is not None:
@@ -268,11 +268,11 @@ class State:
             self.channels[channel] = replace(info, events=info.events + events, bytes=info.bytes + size, last=version)
 
     def _known(self, channel: int) -> ChannelInfo:
-        return self.channels.get(channel) or bad(f"there is no channel {channel}")
+        return self.channels.get(channel) or bad(f"unknown channel {channel}")
 
 
 def dropped_to_error(info: ChannelInfo, *, anew: bool = False) -> PbioError:
-    """The error of a channel that is not there any more; `anew` if another one has its name."""
+    """The error of a channel that no longer exists; `anew` if another one has its name."""
     more = ", and another one has its name" if anew else ""
     return PbioError(
         "PBIO_UNKNOWN_CHANNEL",
@@ -291,7 +291,7 @@ def _totals(groups: Groups) -> Iterator[tuple[int, int, int]]:
 
 
 def state_to_json(state: State) -> bytes:
-    """A checkpoint of the state; the same for everyone who makes one of the same version."""
+    """A checkpoint of the state; all programs make the same one of the same version."""
     made = {
         "space": state.space,
         "version": state.version,
@@ -308,12 +308,12 @@ def state_to_json(state: State) -> bytes:
 
 
 def is_checkpoint(data: bytes, state: State) -> bool:
-    """Whether some bytes are a checkpoint of a state, of this form or an older one."""
+    """Whether some bytes are a checkpoint of a state, in this format or an older one."""
     try:
         kept = json_to_state(data, state.space, state.version)
     except PbioError:
         return False
-    # What a checkpoint of old does not say.
+    # What an old checkpoint does not have.
     kept.digest = kept.digest or state.digest
     for application, (number, version) in kept.transactions.items():
         if not version and state.transactions.get(application, (None, 0))[0] == number:
@@ -325,7 +325,7 @@ def json_to_state(data: bytes, space: str, version: int) -> State:
     """The state of a checkpoint. Raises PBIO_BAD_LOG."""
     made = parse(data)
     if made.get("space") != space or made.get("version") != version:
-        bad("the checkpoint belongs elsewhere")
+        bad("the checkpoint belongs to another space or version")
     state = State(space)
     state.version = version
     state.commit = a_text(made.get("commit"))
@@ -349,7 +349,7 @@ def json_to_state(data: bytes, space: str, version: int) -> State:
         state.sequences[a_number(channel), a_text(producer)] = a_number(last)
     transactions = made.get("transactions")
     if not isinstance(transactions, dict):
-        bad("the checkpoint's transactions are not an object")
+        bad("expected an object of transactions")
     for application, said in transactions.items():
         number, own = a_list(said, 2) if isinstance(said, list) else (said, 0)
         state.transactions[application] = a_number(number), a_number(own, most=version)

@@ -1,6 +1,6 @@
 """Rows of any channels and producers -> each channel's together, and in them each producer's, in order.
 
-JECho's concentrator: events for thousands of channels travel as one batch, and only their groups are told apart.
+JECho's concentrator: events for thousands of channels travel as one batch, and only their groups are distinguished.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from pbio_spark.errors import PbioError
 def concentrate(
     batch: pa.RecordBatch, channels: Int64s, fields: Sequence[str], submission: Submission
 ) -> tuple[pa.RecordBatch, Groups]:
-    """Some columns of the rows, in order, and their groups: where those lie as bytes, and of which format, is not
-    known yet.
+    """Some columns of the rows, in order, and their groups, whose byte offsets and formats are not known yet.
 
-    An event whose number is that of another one of its channel and producer is the same, and left out.
+    An event with the same channel, producer and number as another one is a duplicate, and left out.
 
     Args:
         channels: the channel's ID of each row.
@@ -44,7 +43,7 @@ def concentrate(
     numbers = None if columns.sequence is None else _numbers(batch, columns.sequence)
     if numbers is not None and (producers == NO_NUMBER).any():
         row = int(np.argmin(producers))
-        raise PbioError("PBIO_CANNOT_BE_NULL", f"row {row}: a sequence number without a producer, whose it would be")
+        raise PbioError("PBIO_CANNOT_BE_NULL", f"row {row}: a sequence number needs a producer")
     times = None if columns.event_time is None else _times(batch, columns.event_time)
     owners = _owners(channels, producers, len(names))
     order = _order(owners, numbers)
@@ -102,7 +101,7 @@ def _owners(channels: Int64s, producers: Int64s, names: int) -> npt.NDArray[np.i
 
 
 def _order(owners: npt.NDArray[np.integer[Any]], numbers: Int64s | None) -> Int64s | None:
-    """Which rows come one after the other; None if all do as they are."""
+    """The order of the rows; None if they stay as they are."""
     is_ordered = not (owners[1:] < owners[:-1]).any()
     order = np.arange(len(owners)) if is_ordered else np.argsort(owners, kind="stable")
     if numbers is None:
@@ -128,8 +127,8 @@ def column_of(batch: pa.RecordBatch, name: str) -> pa.Array:
     if name not in batch.schema.names:
         raise PbioError(
             "PBIO_UNKNOWN_COLUMN",
-            f"there is no column {name!r}",
-            hint=did_you_mean(name, batch.schema.names) or f"there are {', '.join(batch.schema.names)}",
+            f"unknown column {name!r}",
+            hint=did_you_mean(name, batch.schema.names) or f"the columns are {', '.join(batch.schema.names)}",
         )
     return batch.column(name)
 
@@ -137,10 +136,10 @@ def column_of(batch: pa.RecordBatch, name: str) -> pa.Array:
 def names_of(column: pa.Array, name: str, what: str, absent: str | None = None) -> tuple[Int64s, list[str | None]]:
     """The number of each row's name in a column, and the names, which may be None. Raises PBIO_INCOMPATIBLE_TYPE."""
     try:
-        texts = column.cast(pa.string())
+        strings = column.cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise _unfit(column, name, f"names of {what}s") from None
-    coded = (texts if absent is None else pc.fill_null(texts, absent)).dictionary_encode("encode")
+    coded = (strings if absent is None else pc.fill_null(strings, absent)).dictionary_encode("encode")
     return coded.indices.to_numpy().astype(np.int64), coded.dictionary.to_pylist()
 
 
@@ -176,7 +175,7 @@ def _times(batch: pa.RecordBatch, name: str) -> Int64s:
     try:
         made = _filled(column, name).cast(options=micros).cast(pa.int64()).to_numpy()
     except pa.ArrowInvalid:
-        made = np.array([NO_TIME])  # behind what 8 bytes can say
+        made = np.array([NO_TIME])  # beyond what 8 bytes can hold
     if not are_dates(made).all():
         raise PbioError("PBIO_BAD_VALUE", f"the column {name!r} has times before the year 1 or after 9999")
     return made  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Synchronous delivery: a publication -> the moment when all who should have its events have acknowledged them."""
+"""Synchronous delivery: waits until all subscribers of a publication have acknowledged it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SYNC_TIMEOUT = 60.0
 
 _PAUSE = 0.001
 _LONGEST_PAUSE = {True: 0.02, False: 0.5}
-"""The longest wait between two looks at who has acknowledged: on a local disk, and elsewhere."""
+"""The longest pause between two checks of the acknowledgements: on a local disk, and elsewhere."""
 _MOST_NAMES = 10
 
 
 class NotDeliveredError(PbioError):
-    """PBIO_NOT_DELIVERED: events are published, but not all who should have them acknowledged them in time.
+    """PBIO_NOT_DELIVERED: events are published, but not all their subscribers acknowledged them in time.
 
     Attributes:
         version: of the commit that published them; None if all of them had been published before.
@@ -39,7 +39,7 @@ class NotDeliveredError(PbioError):
 def seconds_to_wait(delivery: str, timeout: float | timedelta) -> float | None:
     """How long a publication waits for its subscribers; None, not at all, for `async`.
 
-    Raises PBIO_BAD_OPTION for what is neither `async` nor `sync`, and for a time that nobody can wait.
+    Raises PBIO_BAD_OPTION for anything but `async` and `sync`, and for an impossible time.
 
     >>> seconds_to_wait("sync", timedelta(minutes=1))
     60.0
@@ -50,7 +50,7 @@ def seconds_to_wait(delivery: str, timeout: float | timedelta) -> float | None:
     except (OverflowError, TypeError, ValueError):
         seconds = math.nan
     if not (0 <= seconds < math.inf):
-        raise PbioError("PBIO_BAD_OPTION", f"{str(timeout)[:40]} is not a time to wait for subscribers")
+        raise PbioError("PBIO_BAD_OPTION", f"cannot wait {str(timeout)[:40]} for subscribers")
     return seconds if delivery == "sync" else None
 
 
@@ -59,7 +59,7 @@ def wait_for_subscribers(
 ) -> None:
     """Wait until every named subscriber that has not expired has acknowledged a publication.
 
-    Who subscribes while this waits is not waited for, nor who is forgotten meanwhile.
+    Subscribers that come or are forgotten meanwhile are not waited for.
 
     Args:
         channels: the IDs of those to which something was published directly. If the commit has nothing for one of them,
@@ -68,7 +68,7 @@ def wait_for_subscribers(
         seconds: after which it is too late.
 
     Raises:
-        NotDeliveredError: PBIO_NOT_DELIVERED, with who is late, and where each one stands.
+        NotDeliveredError: PBIO_NOT_DELIVERED, with the subscribers that are late, and their positions.
     """
     ends = _ends(history, channels, version)
     deadline = time.monotonic() + seconds
@@ -84,7 +84,7 @@ def wait_for_subscribers(
 
 
 def _late(folder: Folder, paths: Iterable[str], ends: Mapping[int, Position]) -> dict[str, Subscriber | PbioError]:
-    """Those of some subscribers' files that say that the subscriber is not there yet, or nothing that can be read."""
+    """The subscribers that have not come as far, by their files, and those whose files cannot be read."""
     late: dict[str, Subscriber | PbioError] = {}
     for path in paths:
         try:
@@ -116,31 +116,31 @@ def _ends(history: History, channels: Iterable[int], version: int | None) -> dic
 
 
 def _ends_of(history: History, version: int) -> dict[int, Position]:
-    """The position behind the last event of each channel in a commit."""
+    """The position after the last event of each channel in a commit."""
     entry = history.entry(version)
     if entry is None or not isinstance(entry.change, Data):
-        bad(f"the commit {version} no longer has events")
+        bad(f"commit {version} does not have events any longer")
     return {group.channel: group.end_in(version) for group in history.groups(entry.change)}
 
 
 def _not_delivered(
     history: History, version: int | None, seconds: float, late: Mapping[str, Subscriber | PbioError]
 ) -> NotDeliveredError:
-    texts = []
+    shown = []
     for path, one in sorted(late.items()):
         if isinstance(one, PbioError):
-            texts.append(f"that of {path}, where {one.reason}")
+            shown.append(f"that of {path} ({one.reason})")
         else:
             info = history.state.channels.get(one.channel)
-            texts.append(
+            shown.append(
                 f"{one.name!r} of {'a dropped channel' if info is None else repr(info.name)}, at {one.position}"
             )
-    more = f", and {len(texts) - _MOST_NAMES} more" if len(texts) > _MOST_NAMES else ""
+    more = f", and {len(shown) - _MOST_NAMES} more" if len(shown) > _MOST_NAMES else ""
     error = NotDeliveredError(
         "PBIO_NOT_DELIVERED",
         f"the events {'had been published before' if version is None else f'are published in commit {version}'}, but "
-        f"after {seconds:g} s these subscribers have not acknowledged them: {'; '.join(texts[:_MOST_NAMES])}{more}",
-        hint="to submit them again with the same sequence numbers, or the same transaction, is safe, and waits again",
+        f"after {seconds:g} s these subscribers have not acknowledged them: {'; '.join(shown[:_MOST_NAMES])}{more}",
+        hint="it is safe to submit them again with the same sequence numbers or transaction; that waits again",
     )
     error.version = version
     return error

@@ -44,16 +44,16 @@ _FORMATS_KEPT = 4
 
 
 class Deriver:
-    """Makes the events of derived channels; remembers what it compiled."""
+    """Makes the events of derived channels, and caches what it compiled."""
 
     def __init__(self, formats: FormatStore) -> None:
         self._formats = formats
         self._ways: dict[_Key, tuple[Wanted, Encoder | None]] = {}
-        """What was compiled, that which was used last at the end."""
+        """What was compiled, the most recently used last."""
         self._most = _LEAST_KEPT
 
     def derive(self, events: Sequence[Prepared], state: State) -> tuple[list[Prepared], tuple[tuple[int, str], ...]]:
-        """The events of all channels that are derived from these, and which could not be made, with the reasons.
+        """The events of all channels that are derived from these, and the channels that failed, with the reasons.
 
         An event on which a program traps is left out. Channels that are derived alike share their events' bytes.
         """
@@ -82,7 +82,7 @@ class Deriver:
         return made, tuple(refused.items())
 
     def warm(self, channel: int, form: Format, state: State) -> None:
-        """Compile what events of a channel and a format become. What cannot be made of them is told by `derive`."""
+        """Compile the derivations for events of a channel and a format. Those that fail are reported by `derive`."""
         self._make_room(state)
         waiting = [(state.channels[channel], form)]
         for parent, met in waiting:  # grows while it is walked
@@ -94,7 +94,7 @@ class Deriver:
                     waiting.append((child, met if child.derivation.transform is None else own))
 
     def check(self, parent: Format, own: Format, derivation: Derivation) -> None:
-        """Raise PBIO_BAD_PROGRAM, or what else keeps the parent's own events from becoming those of a channel."""
+        """Raise PBIO_BAD_PROGRAM, or whatever else prevents deriving a channel's events from the parent's own."""
         params = [ecode.Param("input", parent.record)]
         if derivation.parameters:
             params.append(ecode.Param(PARAMETERS, parameters_to_record(derivation.parameters), ecode.Mode.PARAM))
@@ -142,7 +142,7 @@ class Deriver:
         return made
 
     def _way(self, parent: Format, own: Format, how: Derivation, form: Format) -> tuple[Wanted, Encoder | None]:
-        """What reads events as a derivation's program wants them, and what writes those that its transform makes."""
+        """The reader of a derivation's input, and the encoder of what its transform makes."""
         block = parameters_to_record(how.parameters) if how.parameters else None
         key = parent.id.hex(), own.id.hex(), how.filter, how.transform, block, how.max_cost, form
         way = self._ways.pop(key, None) or self._compiled(parent, own, how, block, form)
@@ -160,7 +160,7 @@ class Deriver:
         return replace(wanted, converters=converters), encoder
 
     def _make_room(self, state: State) -> None:
-        """Keep what all channels need at once, each for a few formats: with less, everything is compiled each time."""
+        """Cache what all channels need at once, for a few formats each; with less, everything is compiled each time."""
         derived = sum(info.derivation is not None for info in state.channels.values())
         self._most = max(_LEAST_KEPT, _FORMATS_KEPT * derived)
 
@@ -202,14 +202,14 @@ class _Shared:
 
 
 def _how(child: ChannelInfo) -> str:
-    """What two channels of one parent have in common that have the same events."""
+    """What two channels of one parent share if they have the same events."""
     assert child.derivation is not None
     # Not the parameters themselves: 2 and 2.0 are equal, and not the same to a program.
     return repr((child.format, replace(child.derivation, parent=0)))
 
 
 def _groups_of(parent: Groups, ordinals: Int64s, encoded: Encoded, channel: int, form: Format) -> Groups:
-    """Whose some derived events are: those of the events that they were made of."""
+    """The groups of derived events: their producers are those of the events that they were derived from."""
     first = np.searchsorted(ordinals, parent.rows["ordinal"])
     end = np.searchsorted(ordinals, parent.rows["ordinal"] + parent.rows["count"])
     kept = np.flatnonzero(first < end)
@@ -235,18 +235,22 @@ def check_parameters(
     Raises PBIO_BAD_OPTION.
     """
     if not isinstance(values, Mapping):
-        raise PbioError("PBIO_BAD_OPTION", f"{str(values)[:80]!r} are not parameters", hint='such as {"least": 70.0}')
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            f"not a mapping of parameters: {str(values)[:80]!r}",
+            hint='an example is {"least": 70.0}',
+        )
     for name, value in values.items():
         if not is_parameter(name, value):
-            raise PbioError("PBIO_BAD_OPTION", f"{value!r} cannot be the value of a parameter {name[:80]!r}")
+            raise PbioError("PBIO_BAD_OPTION", f"a parameter {name[:80]!r} cannot have the value {value!r}")
     if known is None:
         return tuple(values.items())
     made = dict(known)
     for name, value in values.items():
         if name not in made:
-            raise PbioError("PBIO_BAD_OPTION", f"there is no parameter {name!r}", hint=did_you_mean(name, made))
+            raise PbioError("PBIO_BAD_OPTION", f"unknown parameter {name!r}", hint=did_you_mean(name, made))
         if isinstance(value, float) and isinstance(made[name], int):
-            raise PbioError("PBIO_BAD_OPTION", f"the parameter {name!r} is a whole number, not {value}")
+            raise PbioError("PBIO_BAD_OPTION", f"the parameter {name!r} takes whole numbers, not {value}")
         made[name] = type(made[name])(value)
     return tuple(made.items())
 

@@ -32,8 +32,8 @@ class Packed:
 
     Attributes:
         own: the groups of the events that were submitted.
-        derived: those of events made of them.
-        refused: derived channels whose events could not be made, and why.
+        derived: the groups of the events that were derived from them.
+        refused: derived channels whose events could not be made, with the reasons.
         descendants: what was derived: see `State.descendants`.
         contents: what was submitted, if the batch has a number.
     """
@@ -69,12 +69,12 @@ def pack(folder: Folder, deriver: Deriver, events: Sequence[Prepared], state: St
 
 
 def contents_of_all(events: Iterable[Prepared]) -> Contents:
-    """What some events are, by which their batch is known again."""
+    """What identifies a batch of events when it is tried again."""
     return sum((contents_of(one.encoded, one.groups) for one in events), Contents())
 
 
 def unpack(folder: Folder, formats: FormatStore, packed: Packed) -> list[Prepared]:
-    """The events that were submitted, read back from their data file. Raises PBIO_BAD_LOG if it is not what it was."""
+    """The events that were submitted, read back from their data file. Raises PBIO_BAD_LOG if it has changed."""
     data = folder.read(packed.file.path)
     if data is None or len(data) != packed.file.bytes:
         bad(f"the data file {packed.file.path} is not the one that was written")

@@ -40,7 +40,7 @@ Find: TypeAlias = "Callable[[str], ChannelInfo]"
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Events of one format as items of a file, and whose they are.
+    """Events of one format, encoded as items of a file, with their groups.
 
     Attributes:
         groups: where they lie, as if `encoded` was the file.
@@ -51,7 +51,7 @@ class Prepared:
     groups: Groups
 
     def without(self, firsts: Mapping[int, int]) -> Prepared:
-        """Leave out the first events of some groups: of that at an index, so many."""
+        """Leave out the first events of some groups: by the index of a group, how many."""
         if not firsts:
             return self
         rows = self.groups.rows.copy()
@@ -72,7 +72,7 @@ class Prepared:
 
 
 class Preparer:
-    """Encodes submissions; remembers encoders, and which formats a channel accepts. Pickles with what it compiled."""
+    """Encodes submissions; caches encoders, and which formats a channel accepts. Pickles with what it compiled."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Preparer:
         Args:
             machine: that events are laid out for; `native` is that of the channel's own format.
             transforms: which the format of events carries: the older format, and the program that leads there.
-            nulls: how a format that is made of columns says null; None is how the channel's own does.
+            nulls: how a format that is made of columns represents null; None: as the channel's own does.
         """
         self._formats = formats
         self._machine = machine
@@ -101,7 +101,7 @@ class Preparer:
         """Encode the events of a submission, those of all channels of one type together.
 
         Args:
-            null_value: what a null becomes that a format cannot say, as for `format_to_encoder`.
+            null_value: what replaces a null that a format cannot represent, as for `format_to_encoder`.
 
         Raises:
             PbioError: PBIO_UNKNOWN_CHANNEL; PBIO_REJECTED if the events do not reach a channel's type;
@@ -199,7 +199,9 @@ class Preparer:
         codes, names = names_of(column, columns.channel, "channel", submission.channel)
         if None in names:
             row = int(np.flatnonzero(codes == names.index(None))[0])
-            raise PbioError("PBIO_CANNOT_BE_NULL", f"row {row}: the column {columns.channel!r} names no channel")
+            raise PbioError(
+                "PBIO_CANNOT_BE_NULL", f"row {row}: the column {columns.channel!r} is null, and names no channel"
+            )
         infos = [find(str(name)) for name in names]
         channels = np.array([info.id for info in infos], np.int64)[codes]
         types = np.array([info.format for info in infos])
@@ -252,23 +254,27 @@ def _lacking(form: Format, own: Format, channel: str) -> str:
 
 def _check(submission: Submission) -> None:
     if not isinstance(submission, Submission):
-        reason = f"a value of {type(submission).__name__} is not a submission"
+        reason = f"expected a Submission, not {type(submission).__name__}"
         raise PbioError("PBIO_BAD_OPTION", reason, hint="publish([Submission(channel, events)])")
     columns = submission.columns
     if submission.producer is not None:
         check_name(submission.producer, "producer")
     if columns != Columns() and not isinstance(submission.events, pa.RecordBatch | pa.Table):
-        raise PbioError("PBIO_BAD_OPTION", "columns of rows", hint="hand over a pyarrow.RecordBatch or Table")
+        raise PbioError(
+            "PBIO_BAD_OPTION", "columns= needs Arrow columns", hint="hand over a pyarrow.RecordBatch or Table"
+        )
     if columns.channel is None and submission.channel is None:
-        raise PbioError("PBIO_BAD_OPTION", "events for no channel", hint="name it, or a column of channels")
+        raise PbioError(
+            "PBIO_BAD_OPTION", "the submission does not name a channel", hint="give channel=, or a column of channels"
+        )
     if submission.sequence is not None:
         if columns.names:
-            raise PbioError("PBIO_BAD_OPTION", "one sequence number for events that columns tell apart")
+            raise PbioError("PBIO_BAD_OPTION", "sequence= cannot be combined with columns=")
         if not isinstance(submission.sequence, int | np.integer) or not 0 <= submission.sequence < 2**62:
-            raise PbioError("PBIO_BAD_OPTION", f"{submission.sequence} cannot be a sequence number")
+            raise PbioError("PBIO_BAD_OPTION", f"not a sequence number: {submission.sequence}")
     has_numbers = submission.sequence is not None or columns.sequence is not None
     if has_numbers and submission.producer is None and columns.producer is None:
-        raise PbioError("PBIO_BAD_OPTION", "a sequence number without a producer, whose it would be")
+        raise PbioError("PBIO_BAD_OPTION", "a sequence number needs a producer")
 
 
 def _fields(schema: pa.Schema, form: Format, columns: Columns) -> list[str]:

@@ -2,8 +2,8 @@
 
 The steps of a commit, each safe to die between:
 
-1. Catch up with the log, and leave out what it has already.
-2. Write the data files, and bring them to the disk. Nobody knows of them yet. A task of a cluster has done that before.
+1. Catch up with the log, and leave out events that it has already.
+2. Write the data files durably; nothing refers to them yet. The tasks of a cluster have done that before.
 3. Append the commit at the next version. From here on all of it is published.
 
 A writer that loses the race for a version starts again; its data files stay if the same events are still to be
@@ -37,12 +37,12 @@ from pbio_spark.formats.store import FormatStore
 log = logging.getLogger("pbio_spark.channels")
 
 _LOST, _PATIENCE = 3, 5.0
-"""How many attempts a writer loses, and how many seconds it goes on trying, before it takes a turn."""
+"""How many attempts a writer loses, and how many seconds it keeps trying, before it takes a turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What came of a publication.
+    """The result of a publication.
 
     Attributes:
         version: of the commit; None if there was nothing new to publish.
@@ -90,7 +90,7 @@ class _Parcel:
         return self.packed
 
     def discard(self, folder: Folder) -> None:
-        """Remove the data file: nobody knows of it, and if it stays, `vacuum` takes it for that of a dead writer."""
+        """Remove the data file, which nothing refers to; if it stays, `vacuum` takes it for that of a dead writer."""
         if self.packed is not None:
             with suppress(PbioError):
                 folder.remove(self.packed.file.path)
@@ -180,7 +180,7 @@ class _Batch:
         self._data: Data | None = None
 
     def try_once(self, holder: str) -> Published | None:
-        """Commit it as the log stands now; None if another commit was faster, or it is another writer's turn."""
+        """Commit it on the log as it is now; None if another commit was faster, or it is another writer's turn."""
         state = self._history.catch_up()
         transaction = self._transaction and self._next_transaction(*self._transaction, state)
         if self._transaction is not None and transaction is None:
@@ -210,7 +210,7 @@ class _Batch:
         if is_known:
             return None
         if not self._fail_on_loss:
-            log.warning("batch %d of %s is taken as published, though it is not the same", number, application)
+            log.warning("taking batch %d of %s as published, though its events differ", number, application)
             return None
         self._discard()
         raise _other_batch(application, number, contents, published, last)
@@ -225,11 +225,11 @@ class _Batch:
             entry = self._history.entry(version)
             found = entry.change.transaction if entry is not None and isinstance(entry.change, Data) else None
             if found is None or found.application != application:
-                bad(f"the commit {version} publishes no batch of {application[:80]!r}")
+                bad(f"commit {version} does not publish a batch of {application[:80]!r}")
             if found.number <= number:
                 return found if found.number == number else None
             if found.contents is None:
-                return Transaction(application, number)  # nobody knows what was published before
+                return Transaction(application, number)  # what was published before is unknown
             version = found.before
         return None
 
@@ -237,18 +237,18 @@ class _Batch:
 def _other_batch(
     application: str, number: int, contents: Contents, published: Transaction | None, last: int
 ) -> PbioError:
-    """PBIO_OTHER_BATCH: none of the events that were to be published is, and nobody knows whether some have been."""
+    """PBIO_OTHER_BATCH: none of the events is published now, and whether some were before is unknown."""
     was = "was not published"
     if published is not None and published.contents is not None:
         events = published.contents.events
-        now = "other ones" if events == contents.events else str(contents.events)
-        was = f"was published with {events} events, and has {now} now"
+        now = "different ones" if events == contents.events else str(contents.events)
+        was = f"was published with {events} events, and now has {now}"
     return PbioError(
         "PBIO_OTHER_BATCH",
         f"batch {number} of {application[:80]!r} {was}; the last one published is {last}",
-        hint="nothing is published. The checkpoint is behind the space (restored, or its last files lost), or the "
-        "query makes other rows each time (rand, uuid). Start it with a new checkpoint, from the first event that the "
-        "space does not have yet; failOnDataLoss=false takes the batch as published, for one run",
+        hint="nothing is published. Either the checkpoint is older than the space (restored, or files were lost), "
+        "or the query makes different rows each time (rand, uuid). Start it with a new checkpoint, from the first "
+        "event that the space does not have; failOnDataLoss=false takes the batch as published, for one run",
     )
 
 
@@ -261,7 +261,7 @@ def _data(packed: Sequence[Packed], control: int) -> Data:
 
 
 def _without(events: Sequence[Prepared], known: Mapping[int, int]) -> list[Prepared]:
-    """What is new of some events, and of their groups, counted through."""
+    """The events that are new; `known` counts the groups of all of them through."""
     new, first = [], 0
     for one in events:
         count = len(one.groups)
@@ -272,7 +272,7 @@ def _without(events: Sequence[Prepared], known: Mapping[int, int]) -> list[Prepa
 
 
 def _known(parts: Sequence[Groups], state: State) -> list[dict[int, int]]:
-    """How many of the first events of groups have been published before, or stand before them already."""
+    """How many of the first events of each group are known: published before, or repeated from an earlier group."""
     for channel in {channel for part in parts for channel in part.rows["channel"].tolist()}:
         if channel not in state.channels:
             raise PbioError("PBIO_UNKNOWN_CHANNEL", "the channel has been dropped")

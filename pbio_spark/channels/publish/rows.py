@@ -1,4 +1,4 @@
-"""Events as a program has them -> columns; what does not fit is refused, where Arrow would cut it off."""
+"""Events as a program has them -> columns; values that do not fit are refused, where Arrow would truncate them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rows_to_batch(events: Rows, form: Format | None) -> pa.RecordBatch:
     if hasattr(events, "columns") or not isinstance(events, Iterable):
         raise PbioError(
             "PBIO_BAD_VALUE",
-            f"a value of {type(events).__name__} is neither rows nor Arrow columns",
+            f"expected rows or Arrow columns, not {type(events).__name__}",
             hint="pyarrow.Table.from_pandas(frame) makes them of a frame; Spark's is written: df.write.format('pbio')",
         )
     assert form is not None
@@ -41,15 +41,17 @@ def rows_to_batch(events: Rows, form: Format | None) -> pa.RecordBatch:
     rows = list(events)
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
-            raise PbioError("PBIO_BAD_VALUE", f"row {number}: {str(row)[:80]!r} is not a mapping of fields to values")
+            raise PbioError(
+                "PBIO_BAD_VALUE", f"row {number}: expected a mapping of fields to values, not {str(row)[:80]!r}"
+            )
         for name in row:
             if name not in schema.names:
                 raise PbioError(
                     "PBIO_UNKNOWN_COLUMN",
-                    f"row {number}: there is no field {name!r}",
+                    f"row {number}: unknown field {name!r}",
                     format=form.name,
                     hint=did_you_mean(str(name), schema.names)
-                    or "events may have more than the channel's type: say with format= in which format",
+                    or "to publish more fields than the channel's type has, give their format with format=",
                 )
     for field in schema:
         if _has_fraction([row.get(field.name) for row in rows], field.type):
@@ -62,7 +64,7 @@ def rows_to_batch(events: Rows, form: Format | None) -> pa.RecordBatch:
 
 
 def with_row(error: PbioError, events: Rows) -> PbioError:
-    """An error of events that were encoded; of a null where no null can be, in the words of who has rows."""
+    """An error of encoding events; if they were rows, one about a null names the row."""
     if error.code != "PBIO_CANNOT_BE_NULL" or error.field is None or isinstance(events, pa.RecordBatch | pa.Table):
         return error
     hint = "give it a value: only strings and pointers can be null"
@@ -78,12 +80,12 @@ def _distinct(events: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
     names = events.schema.names
     if len(set(names)) < len(names):
         double = next(name for name in names if names.count(name) > 1)
-        raise PbioError("PBIO_NAME_COLLISION", f"there are several columns {double!r}", hint="rename them")
+        raise PbioError("PBIO_NAME_COLLISION", f"several columns are named {double!r}", hint="rename them")
     return events
 
 
 def _has_fraction(values: Sequence[Any], type_: pa.DataType) -> bool:
-    """Whether whole numbers, dates or times are to be made of numbers that are none."""
+    """Whether a value with a fraction is given for whole numbers, dates or times."""
     if pa.types.is_integer(type_) or pa.types.is_temporal(type_):
         return any(value % 1 for value in values if isinstance(value, float | np.floating | Decimal))
     given = [value for value in values if isinstance(value, Mapping | Sequence | np.ndarray)]

@@ -22,10 +22,10 @@ from pbio_spark.formats.store import FormatStore
 
 
 class SparkSchema(Protocol):
-    """What is needed of a `StructType`, for nothing here knows Spark."""
+    """What is needed of a `StructType`, since nothing here knows Spark."""
 
     def jsonValue(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The schema as what JSON holds."""
+        """The schema as JSON values."""
 
 
 AnyType: TypeAlias = "Format | Record | pa.Schema | SparkSchema"
@@ -41,7 +41,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns that say of each event what a submission otherwise says of all.
+    """Columns that have for each event what a submission otherwise has for all.
 
     A column is a field of the events as well if the channel's type has one of its name.
 
@@ -58,7 +58,7 @@ class Columns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those that there are."""
+        """Those that are set."""
         return tuple(name for name in (self.channel, self.producer, self.sequence, self.event_time) if name is not None)
 
 
@@ -69,12 +69,12 @@ class Submission:
     Attributes:
         channel: its name; with `columns.channel`, of the events that name none.
         events: rows by name, or Arrow columns. Columns may be more than the channel's type has fields.
-        format: that they are to be written in. Without one, the channel's own; for columns that are others than the
-            channel's, one made of the columns.
-        producer: who made them.
+        format: to write them in. Without one, the channel's own, or one made of the columns if these differ from the
+            channel's.
+        producer: the name of their producer.
         sequence: the number of the first event among its producer's for this channel; the others follow. Events whose
             numbers were published before are not published again.
-        event_time: when what they tell of happened; with a time zone.
+        event_time: when what they describe happened; with a time zone.
         columns: what differs from event to event.
     """
 
@@ -118,7 +118,7 @@ def type_to_format(type_: AnyType) -> Format:
     if not hasattr(type_, "jsonValue"):
         raise PbioError(
             "PBIO_BAD_OPTION",
-            f"{str(type_)[:80]!r} is not a type of events",
+            f"not a type of events: {str(type_)[:80]!r}",
             hint="a Record, such as record('stock', [Field('price', FLOAT64)]), a Format, an Arrow or a Spark schema",
         )
     return record_to_format(columns_to_record(spark_json_to_arrow(type_.jsonValue()), "event", "mask"))
@@ -127,9 +127,11 @@ def type_to_format(type_: AnyType) -> Format:
 def to_microseconds(when: datetime) -> int:
     """Microseconds since 1970 UTC. Raises PBIO_BAD_OPTION for a time without a zone, or that has no date in UTC."""
     if not isinstance(when, datetime):
-        raise PbioError("PBIO_BAD_OPTION", f"{str(when)[:80]!r} is not a datetime", hint="such as datetime.now(UTC)")
+        raise PbioError(
+            "PBIO_BAD_OPTION", f"not a datetime: {str(when)[:80]!r}", hint="an example is datetime.now(UTC)"
+        )
     if when.tzinfo is None:
-        raise PbioError("PBIO_BAD_OPTION", f"{when} has no time zone", hint="such as datetime.now(UTC)")
+        raise PbioError("PBIO_BAD_OPTION", f"{when} has no time zone", hint="an example with one is datetime.now(UTC)")
     made = (when - EPOCH) // timedelta(microseconds=1)
     if not EARLIEST <= made <= LATEST:
         raise PbioError("PBIO_BAD_OPTION", f"{when} is before the year 1 or after 9999 in UTC")

@@ -1,8 +1,8 @@
 """Many small groups of events -> one batch after another, read in one go from wherever they lie.
 
 A file is opened for each group that does not lie near the one before, a few at once where that takes a request; what
-was read is put together as if it were one file. Whatever is wrong, or has gone elsewhere, is left to who reads the
-groups one by one, and can say what and where it is.
+was read is put together as if it were one file. If something is wrong, or has moved, the groups are
+read one by one instead, which finds out what and where it is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_BYTES = 1 << 20
 
 MOST_PIECES = 2048
 NEAR = 16 << 10
-"""How many bytes between two groups are rather read than passed over."""
+"""How many bytes between two groups are read rather than skipped."""
 
 _READERS = 16
 
@@ -51,13 +51,13 @@ def read_together(
         else:
             with ThreadPoolExecutor(_READERS) as pool:
                 data = list(pool.map(lambda part: _read(folder, part), parts))
-        # Without what lies between the groups, such as descriptions of formats, which would end each batch.
+        # Leave out what lies between the groups: format items, for instance, would end each batch.
         events, moved, size = [MAGIC], [], len(MAGIC)
         for part, part_data in zip(parts, data, strict=True):
             for piece in part:
                 start = piece.start - part[0].start
                 events.append(part_data[start : start + piece.end - piece.start])
-                moved.append(replace(piece, path="", further=size - piece.group.start))
+                moved.append(replace(piece, path="", shift=size - piece.group.start))
                 size += piece.end - piece.start
         stretch = Stretch.of(moved, names)
         return [_split(batch) for batch in read_stretch(wanted, stretch, io.BytesIO(b"".join(events)), "")]

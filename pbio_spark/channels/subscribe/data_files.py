@@ -45,21 +45,21 @@ class DataFiles:
         """The events of a stretch, as of `read_stretch`; none if they are lost and may be."""
         opened = self._open(stretch)
         if opened is not None:
-            source, name, further = opened
+            source, name, shift = opened
             with source:
-                yield from read_stretch(wanted, stretch, source, self._folder.path(name), further)
+                yield from read_stretch(wanted, stretch, source, self._folder.path(name), shift)
 
     def _open(self, stretch: Stretch) -> tuple[Any, str, int] | None:
-        """A file, its present path, and how much further on it has what the stretch says; None if it may be lost."""
+        """A file, its present path, and the shift of the stretch in it; None if it is lost and may be."""
         try:
             return self._folder.open(stretch.path), stretch.path, 0
         except FileNotFoundError:
             history = self._history = self._history or _open_history(self._folder)
         located = history.locate(stretch.version, stretch.path)
         if located is not None:
-            name, further = located
+            name, shift = located
             with suppress(FileNotFoundError):
-                return self._folder.open(name), name, further
+                return self._folder.open(name), name, shift
         path = self._folder.path(stretch.path)
         versions: Mapping[int, int] = dict(stretch.runs[["channel", "version"]].tolist())  # the last one of each
         losses = [
@@ -86,7 +86,7 @@ def loss_to_error(history: History, channel: int, name: str, version: int, path:
     if info is None:
         return PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {name!r} has been dropped")
     if version >= info.first:
-        return PbioError("PBIO_BAD_LOG", "a data file is missing that the log names", file=path)
+        return PbioError("PBIO_BAD_LOG", "a data file that the log names is missing", file=path)
     return gone_to_error(info)
 
 
@@ -95,5 +95,5 @@ def gone_to_error(info: ChannelInfo) -> PbioError:
     return PbioError(
         "PBIO_EVENTS_GONE",
         f"the events of {info.name!r} before {info.gone} are no longer kept",
-        hint="fail_on_loss=False, in Spark failOnDataLoss=false, goes on after them",
+        hint="fail_on_loss=False, in Spark failOnDataLoss=false, continues after them",
     )

@@ -1,4 +1,4 @@
-"""What subscribers are given: events one by one, or as columns."""
+"""Events as subscribers get them: one by one, or as columns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Event:
         position: its identity in the space.
         values: of its fields.
         type: the name of the subscriber's type that it reached; None for the rest, which have their own type.
-        producer, sequence, event_time: what the producer said.
+        producer, sequence, event_time: as submitted.
         published: when it was committed.
     """
 
@@ -44,7 +44,7 @@ class Delivery:
         type: as of an `Event`.
         version: of their commit.
         ordinals: int64, of the events among all records of their file.
-        group: what the commit says of them.
+        group: their group in the commit.
         published: when they were committed.
     """
 
@@ -69,5 +69,5 @@ class Delivery:
 
     @property
     def end(self) -> Position:
-        """The position behind the last event."""
+        """The position after the last event."""
         return Position(self.version, self.group.file, int(self.ordinals[-1])).next

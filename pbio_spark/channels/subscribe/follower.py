@@ -56,7 +56,7 @@ class LogFollower:
         """
         Args:
             infos: the channels to begin with.
-            pattern: channels whose names it matches come and go as they are created and dropped; without one, the
+            pattern: channels with matching names come and go as they are created and dropped; without a pattern, the
                 channels are read by their names.
             fail_on_loss: whether events that are no longer kept are an error, or are passed over with a warning.
             known: the version up to which the creation and dropping of channels is reflected in `infos`; by default the
@@ -81,7 +81,7 @@ class LogFollower:
         """The names of channels that were read and then dropped, before their last events may have been read."""
         self._warned: set[int] = set()
         self._looked: tuple[LogOffset, int] | None = None
-        """An offset after which there is no wanted event, up to a version."""
+        """An offset that is followed by no wanted event, up to a version."""
 
     def start(self, where: Literal["earliest", "latest"] | Position | int) -> LogOffset:
         """Where reading begins; an integer is a time of publication, in microseconds since 1970 UTC.
@@ -134,7 +134,7 @@ class LogFollower:
         return False
 
     def checked(self, position: Position) -> Position:
-        """A position that somebody gave. Raises PBIO_BAD_OFFSET if it is after the end of the log."""
+        """A position that was given. Raises PBIO_BAD_OFFSET if it is after the end of the log."""
         if position > self.end and position > (end := self.now()):
             raise PbioError(
                 "PBIO_BAD_OFFSET",
@@ -157,7 +157,7 @@ class LogFollower:
     def pieces(self, start: LogOffset, end: Position) -> Iterator[Piece]:
         """The events from one place to another, in the order of the log. Raises PBIO_EVENTS_GONE, PBIO_BAD_OFFSET."""
         self.checked(end)
-        # Before the channels were created, there are no events of them.
+        # Channels have no events before they were created.
         version = max(start.position.version, min(self.infos, default=end.version))
         while Position(version) < end and (pieces := self.read(version, start)) is not None:
             for piece in pieces:
@@ -228,7 +228,7 @@ class LogFollower:
         return version in self._pieces or self._history.block(version) is not None
 
     def read(self, version: int, start: LogOffset) -> Sequence[Piece] | None:
-        """All kept events of the channels in a commit; None if there is no such commit yet.
+        """All kept events of the channels in a commit; None if the commit does not exist yet.
 
         Args:
             start: events before it are not missed, if they are no longer kept.
@@ -328,11 +328,11 @@ class LogFollower:
             if end > start.start(info.id):
                 self._lose(info)
             return
-        path, further = self._history.located(version, path) or (path, 0)
-        yield Piece(group, version, published, path, further, group.ordinal, end.ordinal)
+        path, shift = self._history.located(version, path) or (path, 0)
+        yield Piece(group, version, published, path, shift, group.ordinal, end.ordinal)
 
     def resolved(self, piece: Piece) -> Piece | None:
-        """The same with what its events say of themselves, read from where it lies; None if it is lost and may be.
+        """The same with the sequence numbers and times of its events loaded; None if they are lost and may be.
 
         Raises PBIO_BAD_LOG, and as `DataFiles` does for what is lost.
         """
@@ -357,7 +357,7 @@ class LogFollower:
     def _miss(self, channel: int, reason: str) -> None:
         """Raise PBIO_EVENTS_GONE for a channel that was dropped, or warn."""
         if self._fail_on_loss:
-            hint = "fail_on_loss=False, in Spark failOnDataLoss=false, goes on without the events that were not read"
+            hint = "fail_on_loss=False, in Spark failOnDataLoss=false, continues without the events that were not read"
             raise PbioError("PBIO_EVENTS_GONE", reason, file=self._folder.root, hint=hint)
         self._warn(channel, reason)
 

@@ -4,9 +4,9 @@
 
 All channels of a space have one order, so one position is enough, however many channels are read. Only where a stream
 begins to read some channels later than others does it say so, until it is there: `"from": {"5": "14.0.0"}`. How far it
-had read those that it does not read any more, it keeps: `"left": {"7": "9.0.2"}`. Channels are named by their IDs: one
-that was dropped and made anew under its name is another one. With the IDs of the formats that were met
-(`"formats": ["0200..."]`), the next run knows a new one.
+has read channels that it no longer reads, it keeps: `"left": {"7": "9.0.2"}`. Channels are named by their IDs: one that
+was dropped and recreated under its name is another one. By the IDs of the formats that were met
+(`"formats": ["0200..."]`), the next run recognises a new one.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class LogOffset:
 
     Attributes:
         position: of the next event to be read.
-        starts: by the ID of a channel, where reading it begins, if that is behind `position`.
-        channels: the IDs of those that are read; None in offsets of old, which do not say it.
-        left: by its ID, how far a channel was read that is not read any more.
+        starts: by the ID of a channel, where reading it begins, if that is after `position`.
+        channels: the IDs of those that are read; None in old offsets, which do not have them.
+        left: by its ID, how far a channel was read that is no longer read.
         formats: the IDs of those that events have had so far, in hexadecimal; None before there were events.
     """
 
@@ -46,12 +46,12 @@ class LogOffset:
         return cls(first, starts, frozenset(starts)).at(first)
 
     def at(self, position: Position) -> LogOffset:
-        """The offset further on."""
+        """The same at a later position."""
         starts = {channel: start for channel, start in self.starts.items() if start > position}
         return replace(self, position=position, starts=starts)
 
     def start(self, channel: int) -> Position:
-        """Where reading a channel goes on."""
+        """Where reading a channel continues."""
         return max(self.position, self.starts.get(channel, self.position))
 
 
@@ -74,7 +74,7 @@ def offset_to_json(offset: LogOffset, space: str) -> dict[str, Any]:
 
 
 def json_to_offset(said: Mapping[str, Any], space: str) -> LogOffset:
-    """Raises PBIO_BAD_OFFSET for an offset that is none of this version, or of another space."""
+    """Raises PBIO_BAD_OFFSET for an offset that is invalid, or belongs to another space."""
     try:
         if said["version"] != VERSION:
             raise ValueError(f"version {said['version']}")
@@ -87,12 +87,12 @@ def json_to_offset(said: Mapping[str, Any], space: str) -> LogOffset:
         offset, other = LogOffset(Position.parse(said["position"]), starts, channels, left, formats), str(said["space"])
     except (LookupError, TypeError, ValueError, AttributeError, PbioError) as error:
         why = error.reason if isinstance(error, PbioError) else str(error)
-        reason = f"the checkpoint's offset {str(said)[:200]} is not one of channels: {why}"
+        reason = f"the checkpoint's offset {str(said)[:200]} is not an offset of channels: {why}"
         raise PbioError("PBIO_BAD_OFFSET", reason) from None
     if other != space:
         raise PbioError(
             "PBIO_BAD_OFFSET",
-            f"the checkpoint is of the space {other[:40]}, and this one is {space}: two spaces are mixed up",
+            f"the checkpoint belongs to the space {other[:40]}, and this is {space}: two spaces are mixed up",
             hint="give the query its own checkpoint, or the path of its space",
         )
     return offset

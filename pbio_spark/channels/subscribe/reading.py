@@ -1,7 +1,7 @@
-"""Data files of a space -> batches of the events that are wanted, with what the log says of each.
+"""Data files of a space -> batches of the wanted events, with the metadata that the log has of each.
 
 A `Stretch` is what is read in one go: groups that lie near each other in one file, however many, as columns. Small
-commits that were put together in one file are read as one.
+commits that were compacted into one file are read as one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ EVENT_TYPE = pa.struct(
         ("published", _TIME),
     ]
 )
-"""The type of the metadata column of events: that of records in files, and what the log says of an event."""
+"""The type of the metadata column of events: that of records in files, and what the log has of an event."""
 
 _RUN = np.dtype(
     [(name, np.int64) for name in ("start", "end", "ordinal", "count", "first", "stop")]
@@ -56,25 +56,25 @@ class Piece:
         version: of its commit.
         published: when that was, in microseconds since 1970 UTC.
         path: of the data file, below the root of the space.
-        further: how many bytes further on the file has what the group says, since it was put together with others.
-        first, stop: the ordinals of the first of the events, and of the one behind the last.
+        shift: of the group in the file, in bytes, since it was merged with others.
+        first, stop: the ordinals of the first of the events, and of the one after the last.
     """
 
     group: Group
     version: int
     published: int
     path: str
-    further: int
+    shift: int
     first: int
     stop: int
 
     @property
     def start(self) -> int:
-        return self.group.start + self.further
+        return self.group.start + self.shift
 
     @property
     def end(self) -> int:
-        return self.group.end + self.further
+        return self.group.end + self.shift
 
     @property
     def events(self) -> int:
@@ -86,7 +86,7 @@ class Piece:
         return (self.end - self.start) * self.events // self.group.count
 
     def between(self, start: Position, end: Position | None = None) -> Piece | None:
-        """What of it lies between two positions; None if nothing does."""
+        """The part of it between two positions; None if that is empty."""
         first, stop = self.first, self.stop
         place = self.version, self.group.file
         if place <= (start.version, start.file):
@@ -141,27 +141,27 @@ class Stretch:
 
 
 def read_stretch(
-    wanted: Wanted, stretch: Stretch, source: BinaryIO, name: str, further: int = 0
+    wanted: Wanted, stretch: Stretch, source: BinaryIO, name: str, shift: int = 0
 ) -> Iterator[pa.RecordBatch]:
     """The events of a stretch as batches of `wanted.schema`, whose metadata column is of EVENT_TYPE or parts of it.
 
     Args:
         source, name: the open file, and its path for messages.
-        further: how many bytes further on the file has what the stretch says.
+        shift: of the stretch in the file, in bytes.
 
     Raises what `read_batches` raises, and PBIO_BAD_LOG if the file has other events than the log says.
     """
     runs = stretch.runs
-    part = Part(name, int(runs["start"][0]) + further, int(runs["end"][-1]) + further)
+    part = Part(name, int(runs["start"][0]) + shift, int(runs["end"][-1]) + shift)
     with _failing(name):
         size = source.seek(0, os.SEEK_END)
     if part.start >= size:
-        reason = f"the file has {size} bytes, and the log says that events begin at byte {part.start}"
+        reason = f"the file has {size} bytes, and the log has events from byte {part.start} on"
         raise PbioError("PBIO_BAD_LOG", reason, file=name)
     store = wanted.store
     find: Callable[[bytes], Format | None] = (lambda format_id: None) if store is None else store.get
     chunker = Chunker(source, name, wanted.formats, find, wanted.records_per_batch, wanted.max_batch_bytes, wanted.walk)
-    maker = EventMaker(wanted, part, chunker.formats, stretch, further)
+    maker = EventMaker(wanted, part, chunker.formats, stretch, shift)
     rest: Iterable[Stretch] = ()
     try:
         for chunk in _chunks(chunker, part, len(runs)):
@@ -174,13 +174,13 @@ def read_stretch(
         maker.check()
     except _AstrayError:
         rest = maker.rest()
-    maker.tell_of_omissions()
+    maker.log_omissions()
     for alone in rest:
-        yield from read_stretch(wanted, alone, source, name, further)
+        yield from read_stretch(wanted, alone, source, name, shift)
 
 
 class _AstrayError(Exception):
-    """Damage led away from the groups of a stretch. The log knows where each begins: they can be read one by one."""
+    """Damage has misled reading a stretch as a whole. The log knows where each group begins: read them one by one."""
 
 
 def _chunks(chunker: Chunker, part: Part, groups: int) -> Iterator[Chunk]:
@@ -195,26 +195,26 @@ def _chunks(chunker: Chunker, part: Part, groups: int) -> Iterator[Chunk]:
 
 @contextmanager
 def _failing(name: str) -> Iterator[None]:
-    """Turn what the file system raises for an open file into errors of ours."""
+    """Turn errors of the file system for an open file into PbioErrors."""
     try:
         with trouble_at(name):
             yield
     except FileNotFoundError:
-        raise PbioError("PBIO_FILE_SYSTEM", "the file was removed while it was read", file=name) from None
+        raise PbioError("PBIO_FILE_SYSTEM", "the file was removed while it was being read", file=name) from None
 
 
 class EventMaker(BatchMaker):
     """Turns chunks of a data file into batches of the events that are wanted."""
 
-    def __init__(self, wanted: Wanted, part: Part, formats: list[Format], stretch: Stretch, further: int) -> None:
+    def __init__(self, wanted: Wanted, part: Part, formats: list[Format], stretch: Stretch, shift: int) -> None:
         super().__init__(wanted, part, formats)
         self._stretch = stretch
-        self._starts = stretch.runs["start"] + further
-        self._ends = stretch.runs["end"] + further
+        self._starts = stretch.runs["start"] + shift
+        self._ends = stretch.runs["end"] + shift
         self._counted = np.zeros(len(stretch.runs), np.int64)
         """How many records of each run have been met."""
         self._passed = 0
-        """How many runs lie behind us."""
+        """How many runs have been passed."""
         self._is_damaged = False
         self._run = self._ordinals = np.empty(0, np.int64)
         """Of each entry of the chunk that was chosen last: the number of its run, and its ordinal."""
@@ -249,8 +249,8 @@ class EventMaker(BatchMaker):
         here = slice(self._passed, max(passed, int(run[-1]) + 1 if len(run) else 0))
         counted = self._counted[here].copy()
         np.add.at(counted, run - self._passed, 1)
-        behind = passed - self._passed
-        if (ends > self._ends[run]).any() or (counted[:behind] != self._stretch.runs["count"][here][:behind]).any():
+        done = passed - self._passed
+        if (ends > self._ends[run]).any() or (counted[:done] != self._stretch.runs["count"][here][:done]).any():
             raise _AstrayError
         self._counted[here] = counted
         self._passed = passed
@@ -262,7 +262,7 @@ class EventMaker(BatchMaker):
         return bool(self._counted[-1] >= last["stop"] - last["ordinal"])
 
     def check(self) -> None:
-        """Raise PBIO_BAD_LOG if the file does not have the events that the log promises."""
+        """Raise PBIO_BAD_LOG if the file does not have the events that the log has."""
         runs = self._stretch.runs
         needed = runs["stop"] - runs["ordinal"]
         wrong = (self._counted < needed) | (self._counted > runs["count"])
@@ -272,7 +272,7 @@ class EventMaker(BatchMaker):
             raise _AstrayError
         raise PbioError(
             "PBIO_BAD_LOG",
-            f"{self._counted[0]} events where the log promises {runs['count'][0]}",
+            f"the file has {self._counted[0]} events where the log has {runs['count'][0]}",
             file=self.part.name,
             offset=self.part.start,
         )
@@ -296,8 +296,8 @@ class EventMaker(BatchMaker):
             front = pa.array(fronts, pa.string()).take(pa.array(run - first))
             return pc.binary_join_element_wise(front, pa.array(ordinals).cast(pa.string()), "")
 
-        def named(texts: Sequence[str], numbers: Int64s) -> pa.Array:
-            return pa.array(texts, pa.string()).take(pa.array(numbers, mask=numbers == NO_NUMBER))
+        def named(names: Sequence[str], numbers: Int64s) -> pa.Array:
+            return pa.array(names, pa.string()).take(pa.array(numbers, mask=numbers == NO_NUMBER))
 
         def channel() -> pa.Array:
             ids = np.array(sorted(stretch.channels), np.int64)

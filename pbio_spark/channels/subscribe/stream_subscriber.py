@@ -1,4 +1,4 @@
-"""A stream under a subscriber's name: where it goes on, and what it has finished."""
+"""A stream under a subscriber's name: where it resumes, and what it has finished."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pbio_spark.channels.subscribe.subscribers import Subscriber
 T = TypeVar("T")
 
 DUE_EVERY = 1.0
-"""How often, in seconds, a stream looks whether it is time to say that it is still there."""
+"""How often, in seconds, a stream checks whether to record that it is still there."""
 
 
 class StreamSubscriber:
@@ -36,7 +36,7 @@ class StreamSubscriber:
         self._looked = 0.0
 
     def start(self, otherwise: LogOffset) -> LogOffset:
-        """Where a new query goes on: each channel where it was left; `otherwise` if the name is new.
+        """Where a new query resumes: each channel where it was left; `otherwise` if the name is new.
 
         A channel that came to be since the name was last there is read from its beginning.
         """
@@ -49,7 +49,7 @@ class StreamSubscriber:
         return LogOffset.of(positions, self._log.end)
 
     def finish(self, place: LogOffset) -> None:
-        """Keep, durably, that all events in front of a place have been dealt with."""
+        """Record durably that all events before an offset have been dealt with."""
         if place != self._finished:
             is_first = self._finished is None
             channels = self._unfinished() if is_first else self._log.channels_in(place.position)
@@ -74,7 +74,7 @@ class StreamSubscriber:
         return {channel for channel, known in self._known.items() if infos[channel].last >= known.position.version}
 
     def _read(self) -> dict[int, Subscriber]:
-        """What the space knows of the name, by channel."""
+        """The subscribers of this name, by channel."""
 
         def read(channel: int) -> Subscriber | None:
             return subscribers.read(self._folder, channel, self._name)

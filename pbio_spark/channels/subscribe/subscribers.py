@@ -24,7 +24,7 @@ EXPIRE_AFTER = timedelta(days=7)
 
 _LONGEST = 10_000
 _RENEWALS = 4
-"""How often a subscriber that is there, but has nothing to acknowledge, says so until it would expire."""
+"""How often a subscriber that has nothing to acknowledge records that it is there, within `expire_after`."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,7 +36,7 @@ class Subscriber:
         name: unlike those of the channel's other subscribers.
         position: of the first event that it has not acknowledged.
         seen: when it was last there, by its own clock, in microseconds since 1970 UTC.
-        expires_after: how long it may stay away before nothing is kept for it any more, in microseconds.
+        expires_after: how long it may stay away before it expires, in microseconds.
     """
 
     channel: int
@@ -47,20 +47,20 @@ class Subscriber:
 
 
 def read(folder: Folder, channel: int, name: str) -> Subscriber | None:
-    """A subscriber; None if there is none of that name. Raises PBIO_BAD_LOG; PBIO_BAD_OPTION for what is no name."""
+    """A subscriber; None if it does not exist. Raises PBIO_BAD_LOG, and PBIO_BAD_OPTION for an invalid name."""
     return read_file(folder, _path(channel, name))
 
 
 def acknowledge(
     folder: Folder, channel: int, name: str, position: Position, expire_after: timedelta = EXPIRE_AFTER
 ) -> Subscriber:
-    """Keep, durably, that a subscriber has finished all events in front of a position, and that it is there.
+    """Record durably that a subscriber has finished all events before a position, and that it is there.
 
-    What it has acknowledged already stays: a position in front of that only says that it is there. That is written a
-    few times in `expire_after`, so that whoever polls may call this every time: it reads one small file.
+    What it has acknowledged stays: an earlier position only records that it is there, a few times in `expire_after`.
+    A program that polls may call this every time: it reads one small file.
 
     Raises:
-        PbioError: PBIO_BAD_LOG if the subscriber's file is damaged; PBIO_BAD_OPTION for what is no name or no expiry.
+        PbioError: PBIO_BAD_LOG if the subscriber's file is damaged; PBIO_BAD_OPTION for an invalid name or expiry.
     """
     known = read(folder, channel, name)
     now = time.time_ns() // 1000
@@ -76,7 +76,7 @@ def acknowledge(
 
 
 def is_due(subscriber: Subscriber, now: int) -> bool:
-    """Whether a subscriber that is there should say so again. After its clock was set, it should."""
+    """Whether a subscriber should record again that it is there. It should after its clock was set."""
     return not 0 <= now - subscriber.seen < subscriber.expires_after // _RENEWALS
 
 
@@ -108,7 +108,7 @@ def of_name(folder: Folder, name: str) -> list[Subscriber]:
 
 
 def read_file(folder: Folder, path: str) -> Subscriber | None:
-    """The subscriber of a file; None if there is no such file. Raises PBIO_BAD_LOG."""
+    """The subscriber of a file; None if the file does not exist. Raises PBIO_BAD_LOG."""
     data = folder.read(path, _LONGEST)
     try:
         return None if data is None else _json_to_subscriber(data, path)

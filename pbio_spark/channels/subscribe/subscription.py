@@ -59,8 +59,7 @@ class Subscription:
     """A subscriber of one channel. Made by `Channel.subscribe`.
 
     Each event comes in the order of the log, which for each producer is the order of its submissions. An event whose
-    processing was not acknowledged comes again after a restart of a named subscriber; its position tells that it is the
-    same.
+    processing was not acknowledged comes again after a restart of a named subscriber, with the same position.
 
     Attributes:
         channel: what was known of the channel when this was made.
@@ -114,10 +113,10 @@ class Subscription:
         self.acknowledge()
 
     def deliveries(self, timeout: float | None = 0) -> Iterator[Delivery]:
-        """The events from `position` on, in batches; each is behind `position` when it is handed out.
+        """The events from `position` on, in batches; `position` is after each when it is handed out.
 
         Args:
-            timeout: seconds to wait for a further commit before the end; None waits forever.
+            timeout: seconds to wait for a shift commit before the end; None waits forever.
 
         Raises:
             PbioError: PBIO_UNKNOWN_CHANNEL when the channel has been dropped and all its events were delivered;
@@ -159,7 +158,11 @@ class Subscription:
         for delivery in self.deliveries(timeout):
             handler = self._handlers.get(delivery.type)
             if handler is None:
-                raise PbioError("PBIO_BAD_OPTION", "a subscription without handlers", hint="subscribe with a handler")
+                raise PbioError(
+                    "PBIO_BAD_OPTION",
+                    "the subscription has no handlers for these events",
+                    hint="subscribe with a handler",
+                )
             try:
                 for event in delivery.events():
                     self.position = event.position
@@ -172,7 +175,7 @@ class Subscription:
         return count
 
     def acknowledge(self) -> None:
-        """Keep `position` under the subscriber's name, durably: it goes on from there. Without a name, do nothing."""
+        """Keep `position` under the subscriber's name, durably: it resumes there. Without a name, do nothing."""
         if self.name is not None:
             self._acknowledge(self.name, self.position)
 
@@ -180,13 +183,13 @@ class Subscription:
         self._known = subscribers.acknowledge(self._folder, self.channel.id, name, position, self._expire_after)
 
     def _stay(self) -> None:
-        """Say, when it is time to, that the subscriber is there, whatever it does with its events."""
+        """Record now and then that the subscriber is there, whatever it does with its events."""
         if self._known is not None and subscribers.is_due(self._known, time.time_ns() // 1000):
             self._acknowledge(self._known.name, self._known.position)
 
     def _pass_over(self) -> None:
-        """Acknowledge the events behind those handed out that the subscriber does not want: it will not do so itself,
-        and whoever waits for it would wait in vain."""
+        """Acknowledge unwanted events after those handed out: the subscriber will not do so itself, and a publisher
+        that waits for it would wait in vain."""
         if self._known is not None and self._given <= self._known.position < self._passed:
             self.acknowledge()
 
@@ -217,7 +220,7 @@ class Subscription:
                     f"the channel {self.channel.name!r} was dropped and made anew before {name!r} had read its events "
                     f"from {former.position} on",
                     file=self._folder.root,
-                    hint="fail_on_loss=False goes on with the new one",
+                    hint="fail_on_loss=False continues with the new one",
                 )
             subscribers.forget(self._folder, former.channel, name)
 
@@ -238,12 +241,12 @@ class Subscription:
             if None in self._handlers:
                 self._handlers[own.name] = self._handlers[None]
         if self._filter is not None and len(self._types) > 1:
-            raise PbioError("PBIO_BAD_OPTION", "a filter is written for one type, and there are several")
+            raise PbioError("PBIO_BAD_OPTION", "a filter needs one type, and the handlers have several")
 
     def _find(self, start: Start) -> Position:
-        """The first position of what a subscriber without a past wants."""
+        """The first position for a new subscriber."""
         if isinstance(start, str):
-            with suppress(PbioError):  # it is told below
+            with suppress(PbioError):  # reported below
                 start = Position.parse(start)
         where: Literal["earliest", "latest"] | Position | int
         if isinstance(start, Position):
@@ -255,8 +258,8 @@ class Subscription:
         else:
             raise PbioError(
                 "PBIO_BAD_OPTION",
-                f"{str(start)[:80]!r} is not a place to start from",
-                hint="earliest, latest, a position such as 12.0.7, or a datetime",
+                f"cannot start from {str(start)[:80]!r}",
+                hint="use earliest, latest, a position such as 12.0.7, or a datetime",
             )
         if where == "latest":
             self._check_dropped()
@@ -277,7 +280,7 @@ class Subscription:
             except PbioError:
                 if not waiting:
                     raise
-                break  # it is told after the events before it
+                break  # reported after the events before it
             for whole in pieces or ():
                 piece = whole.between(self.position)
                 if piece is None:
@@ -360,7 +363,7 @@ class Subscription:
         lacking = sorted(() if isinstance(converter, Rejection) else converter_to_unfilled(converter))
         if lacking and type_ is not None and self._on_unfilled != "ignore":
             log.warning(
-                "channel %s: events of the format %s (%s) lack %s of the type %s, which is null for them",
+                "channel %s: events of the format %s (%s) lack %s of the type %s, which are null there",
                 self.channel.name,
                 *map(valid_text, (form.name, form.id.hex(), ", ".join(lacking), type_)),
             )

@@ -1,4 +1,4 @@
-"""A format and a request -> `Wanted`, compiled: what it takes to read events of one format, and to know them again."""
+"""A format and a request -> `Wanted`, compiled: what it takes to read events of one format, and to identify them."""
 
 from __future__ import annotations
 

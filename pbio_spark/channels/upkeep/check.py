@@ -20,9 +20,9 @@ from pbio_spark.wire import MAGIC, Item, Kind, Scanner, decode
 
 
 def problems(space: ChannelSpace) -> Iterator[PbioError]:
-    """What is wrong with the log, then with the events of the commits that are sound, then with the rest.
+    """Problems of the log, then of the events of sound commits, then of the rest.
 
-    Behind a commit that cannot be, nothing is known, and nothing is told.
+    Nothing can be known about what follows an invalid commit, so nothing is reported.
     """
     checkpoints = dict(FolderLog(space.folder).checkpoints())
     state = State(space.id)
@@ -35,13 +35,13 @@ def problems(space: ChannelSpace) -> Iterator[PbioError]:
             if isinstance(entry.change, Data):
                 paths = {file.path for file in entry.change.files}
                 for path in sorted(paths & named):
-                    yield PbioError("PBIO_BAD_LOG", f"commit {state.version} names a file of another one", file=path)
+                    yield PbioError("PBIO_BAD_LOG", f"commit {state.version} names a file of another commit", file=path)
                 named |= paths
             if isinstance(entry.change, Compact):
-                places |= {path: (entry.change.file.path, further) for path, further in entry.change.parts}
+                places |= {path: (entry.change.file.path, shift) for path, shift in entry.change.parts}
             kept = checkpoints.pop(state.version, None)
             if kept is not None and not is_checkpoint(kept, state):
-                reason = f"the checkpoint of version {state.version} is not what the commits add up to"
+                reason = f"the checkpoint of version {state.version} differs from what the commits add up to"
                 yield PbioError("PBIO_BAD_LOG", reason)
     except PbioError as error:
         yield error.at(file=commit_path(state.version + 1))
@@ -49,22 +49,22 @@ def problems(space: ChannelSpace) -> Iterator[PbioError]:
         is_whole = True
         lost = [first for first, _ in FolderLog(space.folder).spans() if first > state.version]
         if lost:
-            yield PbioError("PBIO_BAD_LOG", f"the commit {state.version + 1} is missing, but there is {lost[0]}")
+            yield PbioError("PBIO_BAD_LOG", f"commit {state.version + 1} is missing, but commit {lost[0]} exists")
         for version in checkpoints:
-            yield PbioError("PBIO_BAD_LOG", f"there is a checkpoint of version {version}, but no such commit")
+            yield PbioError("PBIO_BAD_LOG", f"commit {version} is missing, but a checkpoint of it exists")
     for version in range(1, state.version + 1):
         yield from _entry_problems(space, version, state, places)
     for path in subscribers.files(space.folder):
         try:
             found = subscribers.read_file(space.folder, path)
             if is_whole and found is not None and found.position > Position(state.version + 1):
-                bad(f"{found.name!r} is said to have seen all before {found.position}, which is after the last commit")
+                bad(f"subscriber {found.name!r} is at {found.position}, which is after the last commit")
         except PbioError as error:
             yield error.at(file=path)
 
 
 def leftovers(space: ChannelSpace) -> list[str]:
-    """The data files that no commit names: of writers that are still at work, or that died."""
+    """The data files that no commit names, left by writers that are still at work or that died."""
     found = {f"{DATA}/{name}" for name in space.folder.names(DATA)}.difference(space.folder.strangers())
     for version in range(1, space.history.catch_up().version + 1):
         entry = space.history.entry(version)
@@ -92,40 +92,40 @@ def _entry_problems(
                 here = [group for group in groups if group.file == number]
                 if not is_alive({group.channel for group in here}, version, state):
                     continue
-                path, further = places.get(file.path, (file.path, None))
+                path, shift = places.get(file.path, (file.path, None))
                 try:
-                    _check_file(space, path, further, file.bytes, here)
+                    _check_file(space, path, shift, file.bytes, here)
                 except PbioError as error:
                     yield error.at(file=path)
 
 
-def _check_file(space: ChannelSpace, path: str, further: int | None, length: int, groups: list[Group]) -> None:
-    """Raise the first thing that is wrong with a data file, or with what a commit says of it.
+def _check_file(space: ChannelSpace, path: str, shift: int | None, length: int, groups: list[Group]) -> None:
+    """Raise the first problem of a data file, or of what a commit says about it.
 
     Args:
-        further: how much further on its items are, if it is a part of another file.
+        shift: of its items, if it is a part of another file.
         length: of the file as it was committed.
     """
     size = space.folder.size(path)
     if size is None:
-        bad("a data file is missing that the log names")
-    if (size != length) if further is None else (size < length + further):
-        bad(f"the data file has {size} bytes, and the log says {length}")
+        bad("a data file that the log names is missing")
+    if (size != length) if shift is None else (size < length + shift):
+        bad(f"the data file has {size} bytes instead of {length}")
     with space.folder.open(path) as source:
-        scanner = Scanner(source, path, offset=0 if further is None else further + len(MAGIC))
-        records = [item for item in scanner.items(length + (further or 0)) if item.kind is Kind.DATA]
+        scanner = Scanner(source, path, offset=0 if shift is None else shift + len(MAGIC))
+        records = [item for item in scanner.items(length + (shift or 0)) if item.kind is Kind.DATA]
         for group in groups:
             group.resolved()
             items = records[group.ordinal : group.ordinal + group.count]
-            _check_group(space, scanner, group, further or 0, items)
+            _check_group(space, scanner, group, shift or 0, items)
 
 
-def _check_group(space: ChannelSpace, scanner: Scanner, group: Group, further: int, records: list[Item]) -> None:
+def _check_group(space: ChannelSpace, scanner: Scanner, group: Group, shift: int, records: list[Item]) -> None:
     form = stored_format(group.format, space.formats)
-    place = group.start + further, group.end + further
+    place = group.start + shift, group.end + shift
     if len(records) < group.count or (records[0].offset, records[-1].end) != place:
-        bad(f"the {group.count} events from byte {place[0]} to {place[1]} are not there")
+        bad(f"the {group.count} events from byte {place[0]} to {place[1]} are missing")
     for item in records:
         if item.format_id != form.id:
-            bad(f"an event is of format {item.format_id.hex()}, and the log says {group.format}")
+            bad(f"an event has format {item.format_id.hex()} instead of {group.format}")
         decode(form, scanner.read(item), strict=False, file=scanner.window.name, offset=item.payload)

@@ -1,17 +1,17 @@
-"""Which named subscribers are still there, as one who keeps something for them sees it.
+"""Which named subscribers are still there, as seen by a program that keeps events for them.
 
 Every machine has its own clock, and a clock may be set at any time. If one look at one clock could expire a subscriber,
-a clock that jumps ahead would expire all of them at once. The times of publication are no better: a writer whose clock
-is ahead takes the log with it for good. So it takes two looks, with real time between them:
+a clock that jumps ahead would expire all of them at once. Times of publication do not help: a writer whose clock is
+ahead takes the log with it for good. So it takes two looks, with real time between them:
 
-1. Whoever looks, and finds that the time at which a subscriber said that it is there is off its own clock, either way,
-   by half the time after which it expires, notes that it misses the subscriber, and since when.
-2. When such a note has stood for the other half, and the subscriber has said nothing since, it has expired.
+1. A program that looks compares the time at which a subscriber was last seen with its own clock. If they differ, either
+   way, by half the time after which the subscriber expires, it notes that the subscriber is missing, and since when.
+2. If such a note has stood for the other half, and the subscriber has not been seen since, it has expired.
 
-A subscriber that is there says so several times in that half (`subscribers.acknowledge`); a note is about what it said
-last, and then about nothing any more, whatever the clocks show. Nor does a clock that was once ahead keep one that has
-gone: what it said is off as well, and a note from the future is made anew. Where clocks agree, nobody expires before
-its time.
+A subscriber that is there records that several times in that half (`subscribers.acknowledge`). A note refers to the
+last record, and becomes void with the next one, whatever the clocks show. Nor does a clock that was once ahead keep a
+subscriber that has gone: its last record differs as well, and a note from the future is replaced. Where clocks agree,
+no subscriber expires early.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def expired(folder: Folder, subscribers: Iterable[Subscriber], now: int, *, note
 
     Args:
         now: by the caller's clock, in microseconds since 1970 UTC.
-        note: whether to note who is missing. Who only wants to know writes nothing.
+        note: whether to note which are missing; false writes nothing.
     """
     gone = []
     for subscriber in subscribers:
@@ -51,7 +51,7 @@ def expired(folder: Folder, subscribers: Iterable[Subscriber], now: int, *, note
 
 
 def _missed_since(folder: Folder, subscriber: Subscriber) -> int | None:
-    """Since when a subscriber is missed; None if nobody has missed it since it was last there."""
+    """Since when a subscriber has been missing; None if that was not noted since it was last seen."""
     data = folder.read(missing_path(subscriber.channel, subscriber.name), 1000)
     if data is None:
         return None
@@ -59,7 +59,7 @@ def _missed_since(folder: Folder, subscriber: Subscriber) -> int | None:
         made = parse(data)
         seen, since = a_number(made.get("seen")), a_number(made.get("since"))
     except PbioError:
-        return None  # a torn note: a new one is as good
+        return None  # a torn note is replaced
     return since if seen == subscriber.seen else None
 
 
@@ -70,5 +70,5 @@ def _note(folder: Folder, subscriber: Subscriber, now: int) -> None:
             json.dumps({"seen": subscriber.seen, "since": now}).encode(),
         )
     except PbioError as error:
-        # It expires later than it might; what the caller is about is not in danger.
-        log.warning("the subscriber %r is missing, which could not be noted: %s", subscriber.name, error)
+        # It expires later than it might, but the caller can go on.
+        log.warning("cannot note that the subscriber %r is missing: %s", subscriber.name, error)

@@ -1,4 +1,4 @@
-"""Old commits -> folds, then the files that folds make needless. Safe to die between any two steps."""
+"""Old commits -> folds, then the files that folds replace. A crash between any two steps does no harm."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.layout import LOG, commit_path, fold_path, name_of
 
 KEPT = 100
-"""How many of the last commits are never folded: those behind the newest checkpoint, and the last one above all."""
+"""How many of the last commits are never folded: those after the newest checkpoint, and above all the last one."""
 
 
 def make_folds(history: History, folder: Folder) -> int:
-    """Write all folds that there can be, and are not there; how many. Nothing is removed.
+    """Write all possible folds that do not exist yet; how many. Nothing is removed.
 
     Raises PBIO_BAD_LOG if a commit is missing, or does not fit those beside it.
     """
@@ -33,11 +33,11 @@ def make_folds(history: History, folder: Folder) -> int:
         ]
         if any(name_of(name) in there for name in names):
             continue
-        texts = [
-            history.text(version) or bad(f"the commit {version} is missing") for version in range(first, first + size)
+        written = [
+            history.text(version) or bad(f"commit {version} is missing") for version in range(first, first + size)
         ]
-        fold = Fold(first, texts)
-        if sum(map(len, texts)) > folds.LONGEST_FOLD:
+        fold = Fold(first, written)
+        if sum(map(len, written)) > folds.LONGEST_FOLD:
             if size == folds.SIZES[0]:
                 break  # commits are folded without gaps: see `History._is_kept`
             continue
@@ -80,7 +80,7 @@ def folded_files(history: History, folder: Folder, linger: timedelta) -> list[st
         fold = made.read(first, size)
         if fold is None:
             break
-        if json_to_commit(fold.texts[-1], fold.last).time > until:
+        if json_to_commit(fold.written[-1], fold.last).time > until:
             break
         history.check_fold(fold)
         needless += [commit_path(version) for version in range(first, first + size)]

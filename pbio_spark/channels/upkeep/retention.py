@@ -1,7 +1,7 @@
-"""What a space need not keep: events that nobody is owed any more, and many small files where one would do.
+"""What a space need not keep: events beyond their channel's retention, and many small files where one would do.
 
-Neither changes a position or a commit, and both may run beside writers and readers. A reader that finds a file gone
-looks up where its events are now, or that they are not kept any more.
+Removing either changes no position and no commit, and may run beside writers and readers. A reader that does not find a
+file looks up where its events are now, or that they are no longer kept.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Removed:
     """What a vacuum did.
 
     Attributes:
-        channels: the names of those whose oldest events are not kept any more.
+        channels: the names of those whose oldest events are no longer kept.
         files: how many files it removed.
-        bytes: that they had.
-        subscribers: those that had expired, and are forgotten.
+        bytes: how many bytes they had.
+        subscribers: those that had expired, and are now forgotten.
     """
 
     channels: tuple[str, ...]
@@ -65,7 +65,7 @@ def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta
     trims = []
     for info in list(state.channels.values()):
         those = [one for one in everyone if one.channel == info.id]
-        # If all have expired, their word still counts: that nobody is left is no reason to remove what nobody has seen.
+        # If all have expired, their positions still count: otherwise events would go that no subscriber has seen.
         present = [one for one in those if one not in gone] or those
         before = _before(history, state, info, [one.position for one in present])
         end = _last_end(history, info, before)
@@ -86,7 +86,7 @@ def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta
 
 
 def _unneeded(history: History, folder: Folder, grace: timedelta, linger: timedelta) -> list[str]:
-    """The files that nobody needs, and whose time has passed."""
+    """The files that are no longer needed, and whose time has passed."""
     let_go = _let_go(history)
     now = time.time_ns() // 1000
     old = [path for path, since in let_go.items() if since is not None and now - since >= _microseconds(linger)]
@@ -102,9 +102,9 @@ def _unneeded(history: History, folder: Folder, grace: timedelta, linger: timede
 
 
 def compact(history: History, folder: Folder, small: int, target: int) -> int:
-    """Put data files of less than `small` bytes together in files of about `target` bytes; how many there were.
+    """Merge data files of less than `small` bytes into files of about `target` bytes; how many there were.
 
-    The old files stay until the next vacuum. Files that were put together before stay as they are. Old commits are
+    The old files stay until the next vacuum. Files that were merged before stay as they are. Old commits are
     folded as well, so that they are read in one go.
     """
     batch: list[tuple[int, DataFile]] = []
@@ -138,7 +138,7 @@ def _put_together(history: History, folder: Folder, files: Sequence[tuple[int, D
     for _, file in files:
         old = folder.read(file.path)
         if old is None or len(old) != file.bytes:
-            bad(f"the data file {file.path} is not the one that was committed")
+            bad(f"{file.path} is not the file that was committed")
         parts.append((file.path, len(data) - len(MAGIC)))
         data += old[len(MAGIC) :]
     path = new_data_path()
@@ -150,13 +150,13 @@ def _put_together(history: History, folder: Folder, files: Sequence[tuple[int, D
         return None if moved else change
 
     if history.commit(put) is None:
-        folder.remove(path)  # another one was faster, and readers may know where it put them
+        folder.remove(path)  # another one was faster, and readers may use its file
         return 0
     return len(files)
 
 
 def _trim(history: History, trims: Sequence[Trim]) -> tuple[str, ...]:
-    """Commit them, without those of channels that were dropped, or trimmed as far by another vacuum; whose are left."""
+    """Commit them, except for channels that were dropped, or trimmed as far by another vacuum; the others' names."""
     names: tuple[str, ...] = ()
 
     def trim(state: State) -> Trim | Trims | None:
@@ -181,7 +181,7 @@ def _before(history: History, state: State, info: ChannelInfo, acknowledged: Seq
 
 
 def _last_end(history: History, info: ChannelInfo, before: int) -> Position | None:
-    """The position behind a channel's last kept event before a version; None if there is none."""
+    """The position after a channel's last kept event before a version; None if there is none."""
     for version in range(min(before - 1, info.last), info.first - 1, -1):
         entry = history.entry(version)
         if entry is not None and isinstance(entry.change, Data):
@@ -192,7 +192,7 @@ def _last_end(history: History, info: ChannelInfo, before: int) -> Position | No
 
 
 def _let_go(history: History) -> dict[str, int | None]:
-    """The files that commits name, and since when nobody needs them, in microseconds; None if they are needed."""
+    """The files that commits name, and since when they are not needed, in microseconds; None if they are."""
     state = history.catch_up()
     channels: dict[int, int] = {}
     needed: dict[str, int | None] = {}
@@ -207,12 +207,12 @@ def _let_go(history: History) -> dict[str, int | None]:
                 channels |= {one.channel: entry.time for one in trims}
             case Compact(_, _, file, parts):
                 files[file.path] = False, set()
-                # Two at once were possible once: whoever knows only the first one reads from there.
+                # Old programs could merge a file twice; a reader that knows only the first merge reads from there.
                 replaced |= {places[path][0]: entry.time for path, _ in parts if path in places}
                 places |= {path: (file.path, entry.time) for path, _ in parts}
             case Data() as data:
                 if data.directory is not None:
-                    needed[data.directory.path] = None  # whoever reads the log from its start needs it
+                    needed[data.directory.path] = None  # reading the log from its start needs it
                 groups = history.all_groups(data)
                 if data.numbers is not None:
                     files[data.numbers.path] = _whose(set(groups.rows["channel"].tolist()), version, state)
@@ -246,7 +246,7 @@ def _entries(history: History) -> Iterator[tuple[int, Commit]]:
     for version in range(1, history.catch_up().version + 1):
         entry = history.entry(version)
         if entry is None:
-            bad(f"the commit {version} is missing")
+            bad(f"commit {version} is missing")
         yield version, entry
 
 

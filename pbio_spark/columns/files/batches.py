@@ -121,7 +121,7 @@ class BatchMaker:
             data = data.take(pa.array(taken, mask=taken < 0))
         return self._finish(data, chunk, kept, bad), stop
 
-    def tell_of_omissions(self) -> None:
+    def log_omissions(self) -> None:
         """Log how many records have been left out."""
         if self._dropped:
             log.warning("%s: %s dropped", self.part.name, _number(self._dropped, "bad record"))

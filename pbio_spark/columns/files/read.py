@@ -50,4 +50,4 @@ def read_batches(wanted: Wanted, part: Part, source: BinaryIO) -> Iterator[pa.Re
             offset=part.start,
             hint="start the query again",
         )
-    maker.tell_of_omissions()
+    maker.log_omissions()

@@ -16,12 +16,12 @@ SHOWN = 10
 
 
 class ChannelLog(LogFollower):
-    """The log of a space, as the channels see it that options name.
+    """The log of a space, for the channels that options name.
 
     Attributes:
-        space: that it is of.
+        space: whose log it is.
 
-    Raises PBIO_UNKNOWN_CHANNEL for names that no channel has, and what `ChannelSpace.open` raises.
+    Raises PBIO_UNKNOWN_CHANNEL for unknown names, and what `ChannelSpace.open` raises.
     """
 
     def __init__(self, root: str, options: Options) -> None:
@@ -40,7 +40,7 @@ class ChannelLog(LogFollower):
             )
 
     def first(self, default: Literal["earliest", "latest"]) -> LogOffset:
-        """Where options say that reading begins; `default` is `earliest` or `latest`."""
+        """Where reading begins according to the options; `default` is `earliest` or `latest`."""
         if self._options.starting_timestamp is not None:
             return self.start(self._options.starting_timestamp)
         said = self._options.starting_offsets
@@ -60,9 +60,9 @@ def _chosen(channels: Mapping[int, ChannelInfo], options: Options, root: str) ->
         if name not in by_name:
             raise PbioError(
                 "PBIO_UNKNOWN_CHANNEL",
-                f"there is no channel {name!r}",
+                f"unknown channel {name!r}",
                 file=root,
-                hint="several channels: option channels"
+                hint="to read several channels, use the option channels"
                 if name == options.channel and "," in name
                 else did_you_mean(name, by_name) or channels_hint(by_name),
             )
@@ -72,8 +72,8 @@ def _chosen(channels: Mapping[int, ChannelInfo], options: Options, root: str) ->
 def channels_hint(names: Collection[str]) -> str:
     """
     >>> channels_hint(["stocks"])
-    'there are channels stocks'
+    'the channels are stocks'
     """
     shown = ", ".join(sorted(names)[:SHOWN])
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"there are channels {shown}{more}" if names else "there are no channels yet"
+    return f"the channels are {shown}{more}" if names else "the space does not have channels yet"

@@ -20,10 +20,10 @@ from pbio_spark.source.query.unfilled import Unfilled
 from pbio_spark.source.query.wanted import options_to_wanted, with_converters
 
 NEAR = 64 << 10
-"""How many bytes between two groups are rather read than passed over."""
+"""How many bytes between two groups are read rather than skipped."""
 
 PARTITION_BYTES = 32 << 20
-"""How many bytes of events one task reads, where nobody says: half a second's work for Spark."""
+"""How many bytes of events one task reads by default: half a second's work for Spark."""
 
 LOCAL_OPEN_COST = 256 << 10
 """What opening a file on a local disk costs, in bytes that could be read meanwhile."""
@@ -31,13 +31,13 @@ LOCAL_OPEN_COST = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one task reads: stretches in the order of the log, each with the number of what is wanted of it."""
+    """What one task reads: stretches in the order of the log, each with the number of its `Wanted`."""
 
     stretches: tuple[tuple[int, Stretch], ...] = ()
 
     @property
     def numbers(self) -> set[int]:
-        """Of all that is wanted."""
+        """The numbers of all that is wanted."""
         return {number for number, _ in self.stretches}
 
 
@@ -71,7 +71,7 @@ class ChannelPlanner:
         """What tasks read; in a stream, all that one producer made in one task.
 
         Args:
-            known: the formats that a stream has met, to announce others; None if nobody knows them.
+            known: the formats that a stream has met, to announce others; None if they are unknown.
 
         Raises PBIO_NEW_FORMAT, PBIO_REJECTED, and what else `with_converters` raises.
         """
@@ -161,14 +161,14 @@ class ChannelPlanner:
 def channels_to_schema(log: ChannelLog, options: Options) -> pa.Schema:
     """The columns of the channels' types or of `readerFormat`, and those that options ask for.
 
-    Raises PBIO_NO_SCHEMA if there are no channels, PBIO_CANNOT_MERGE, and what `check_names` raises.
+    Raises PBIO_NO_SCHEMA without channels, PBIO_CANNOT_MERGE, and what `check_names` raises.
     """
     if not log.infos and not options.reader_format:
         raise PbioError(
             "PBIO_NO_SCHEMA",
-            f"no channel has a name such as {options.channel_pattern!r}",
+            f"no channel matches {options.channel_pattern!r}",
             file=log.space.root,
-            hint="say which columns there will be with .schema(...) or readerFormat; or "
+            hint="give the columns with .schema(...) or readerFormat; "
             + channels_hint([info.name for info in log.space.channels()]),
         )
     options = replace(options, format_store=log.space.root)
@@ -177,7 +177,7 @@ def channels_to_schema(log: ChannelLog, options: Options) -> pa.Schema:
 
 
 def _pack(pieces: Sequence[Piece], most: int, cost: int) -> list[list[Piece]]:
-    """Pieces in their order, put together to partitions of about `most` bytes; `cost` is that of opening a file."""
+    """Pieces in their order, grouped into partitions of about `most` bytes; `cost` is that of opening a file."""
     partitions: list[list[Piece]] = []
     room, path = 0, ""
     for piece in pieces:
@@ -192,10 +192,10 @@ def _pack(pieces: Sequence[Piece], most: int, cost: int) -> list[list[Piece]]:
 
 
 def _share(pieces: Sequence[Piece], most: int) -> list[list[Piece]]:
-    """Pieces by producer, put together to partitions of about `most` bytes, in each of them in their order.
+    """Pieces by producer, grouped into partitions of about `most` bytes, in their order within each.
 
     All that a producer made is in one partition (DESIGN decision 19). Producers that appear together stay together,
-    since their events lie together. Events of which nobody said who made them have no order to keep.
+    since their events lie together. Events without a producer have no order to keep.
     """
     sizes: dict[tuple[object, ...], int] = {}
     owners = [_owner(piece) for piece in pieces]

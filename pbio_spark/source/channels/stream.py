@@ -111,7 +111,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         log, planner, _ = self._open()
         first, last = (json_to_offset(said, log.space.id) for said in (start, end))
         pieces = log.pieces(log.resumed(first), last.position)
-        # What was planned before, and failed, is planned again: whoever started the query again has seen why.
+        # A batch that failed is planned again without announcing its formats: the user has seen why it failed.
         known = first.formats if end == self._made else None
         return [
             ChannelStreamPartition(

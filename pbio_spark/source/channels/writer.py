@@ -1,4 +1,4 @@
-"""Writing to channels: tasks write data files, of which nobody knows yet; the driver publishes them all in one commit.
+"""Writing to channels: tasks write data files, to which nothing refers yet; the driver publishes them in one commit.
 
 What tasks need is made on the driver, which also refuses what can be refused: encoders and derivations are compiled
 there, and tasks neither compile nor open the log. A task that fails removes its files; those of a task whose job fails
@@ -6,7 +6,7 @@ while others run are removed by the abort; what still is left is found by `vacuu
 
 A stream's batch is known by its query's ID and its number, which come from the checkpoint: a batch that is tried again
 after its commit is not published again. If a batch of that number was published, but made of other events, the
-checkpoint is not the one with which that was done, and nobody knows which of the events are in the space.
+checkpoint is not the one of that batch, and it is unknown which of the events are in the space.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from pbio_spark.channels import (
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.source.arrow import with_schema
-from pbio_spark.source.options.options import Options, machine_of, nulls_of
+from pbio_spark.source.options.derived import machine_of, nulls_of
+from pbio_spark.source.options.options import Options
 from pbio_spark.source.query.naming import find_format
 from pbio_spark.source.reason_first import says_reason_first
 
@@ -57,8 +58,8 @@ WARM = 1024
 megabyte. Tasks do the others' work themselves."""
 
 _KEPT = 16
-"""How many channel spaces and sets of compiled tools a driver's process remembers: Spark makes a writer anew for every
-micro-batch, and once more for its commit."""
+"""How many channel spaces and sets of compiled tools a driver's process caches: Spark makes a new writer for every
+micro-batch, and another one for its commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class _Writer:
         if overwrite:
             raise PbioError(
                 "PBIO_BAD_OPTION",
-                "events of a channel are not overwritten: its log only grows",
+                "events of a channel cannot be overwritten: its log only grows",
                 file=root,
                 hint='mode("append"), in streams outputMode("append"); `keep` and vacuum let old events go',
             )
@@ -192,14 +193,14 @@ class _Writer:
             return
         space = _opened(self.root)
         if {message.space for message in messages if isinstance(message, TaskEvents)} != {space.id}:
-            raise PbioError("PBIO_NO_SPACE", "another channel space is here than when the write began", file=self.root)
+            raise PbioError("PBIO_NO_SPACE", "the channel space was replaced since the write began", file=self.root)
         publisher = Publisher(space.folder, space.history, space.formats, self._tools.deriver)
         published = publisher.publish(
             packed, transaction, fail_on_loss=self._fail_on_loss, is_gapless=isinstance(self, ChannelStreamWriter)
         )
         if published.known and not published.events:
-            # So does a batch that is tried again; but who counts from 0 anew would take it for success each time.
-            reason = "the transaction, or the producers' sequence numbers, are not above the last ones"
+            # A batch that is retried ends so, too; but a producer that counts from 0 again would take it for success.
+            reason = "the transaction, or the sequence numbers of the producers, are not above the last ones"
             log.warning("%s: all %d events had been published before: %s", self.root, published.known, reason)
         elif published.known:
             log.info("%s: %d of the events had been published before", self.root, published.known)
@@ -208,7 +209,7 @@ class _Writer:
             wait_for_subscribers(space.folder, space.history, channels, published.version, self._seconds)
 
     def _discard(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Remove the files of a job that failed before its commit; after it they may be published."""
+        """Remove the files of a job that failed before its commit; after that, they may be published."""
         if None in messages:
             self._remove(_packed(messages))
 
@@ -254,7 +255,7 @@ def _packed(messages: Iterable[WriterCommitMessage | None]) -> list[Packed]:
 
 
 def _pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Batches put together to about PIECE bytes."""
+    """Batches concatenated to about PIECE bytes."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:

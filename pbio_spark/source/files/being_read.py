@@ -21,9 +21,9 @@ from pbio_spark.paths import full_path, is_local, locate
 
 EXECUTION = "spark.sql.execution.id"
 FOLDERS = "SPARK_LOCAL_DIRS"
-"""The variable by which Spark tells its Python workers the executor's own folders."""
+"""The variable in which Spark passes the executor's own folders to its Python workers."""
 QUERIES = 1000
-"""Of how many queries an executor keeps what they read, at most: nobody tells it when one has ended."""
+"""For how many queries, at most, an executor keeps what they read: it does not learn when one has ended."""
 _NOTES = "pbio-reads-"
 
 

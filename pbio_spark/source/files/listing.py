@@ -2,7 +2,7 @@
 
 The rules are those of Spark's own file sources: names that start with `.` or `_` are hidden, a path may hold globs,
 folders below a path are entered if they are called `k=v` or with `recursiveFileLookup`. Unlike there, a hidden file
-that is named is read, and a path that exists is no glob.
+that is named is read, and a path that exists is never a glob.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def list_files(
         one, other, *_ = named.values()
         raise PbioError(
             "PBIO_BAD_PARTITIONS",
-            f"the `k=v` folders of the files do not agree: {one.path} and {other.path}",
+            f"the `k=v` folders of the files differ: {one.path} and {other.path}",
             hint="load the folders one by one, or with recursiveFileLookup=true, which makes no columns of them",
         )
     return files
@@ -121,13 +121,13 @@ class _Lister:
         self.roots = [self.path] if find_entry(self.fs, self.path) is not None else self._matches()
 
     def _near(self) -> str | None:
-        """What helps with a path that is not there: a name beside it, or that its folder is missing too."""
+        """A hint for a path that does not exist: a similar name beside it, or that its folder is missing, too."""
         folder, _, name = self.path.rstrip("/").rpartition("/")
         with suppress(PbioError, OSError):
             if not folder:
                 return None
             if find_entry(self.fs, folder) is None:
-                return f"its folder is not there either: {full_path(self.fs, folder)}"
+                return f"its folder does not exist either: {full_path(self.fs, folder)}"
             return did_you_mean(name, (n for n in folder_entries(self.fs, folder) if not is_hidden(n))) or None
         return None
 
@@ -136,12 +136,12 @@ class _Lister:
         if not is_glob(self.path):
             hint = self._near()
             if "%" in self.path and find_entry(self.fs, unescape_name(self.path)) is not None:
-                hint = f"a % stands for itself in a path; there is {unescape_name(self.path)}"
-            raise PbioError("PBIO_PATH_NOT_FOUND", "there is no such file or folder", file=self.given, hint=hint)
+                hint = f"a % stands for itself in a path; {unescape_name(self.path)} exists"
+            raise PbioError("PBIO_PATH_NOT_FOUND", "file or folder not found", file=self.given, hint=hint)
         try:
             roots = sorted({root for glob in expand(self.path) for root in _walk(self.fs, glob)})
         except ValueError as error:
-            hint = "a backslash before a character takes its meaning"
+            hint = "a backslash makes the next character literal"
             raise PbioError("PBIO_BAD_PATH", f"the path is not a glob: {error}", file=self.given, hint=hint) from None
         if not roots:
             hint = "** is * in Spark's globs; the option recursiveFileLookup enters all folders"
@@ -157,11 +157,11 @@ class _Lister:
         for root in self.roots:
             entry = find_entry(self.fs, root)
             if entry is None:
-                raise PbioError("PBIO_PATH_NOT_FOUND", "there is no such file or folder", file=self.given)
+                raise PbioError("PBIO_PATH_NOT_FOUND", "file or folder not found", file=self.given)
             if entry.kind == "folder":
                 yield from self._folder(entry, (), ())
             elif entry.kind == "other":
-                reason = "this is a pipe, a socket or a device, and not a file"
+                reason = "not a file, but a pipe, a socket or a device"
                 raise PbioError("PBIO_NOT_FFS", reason, file=full_path(self.fs, root))
             elif (file := self._file(entry, (), find_entry(self.fs, sidecar_path(root)) is not None)) is not None:
                 yield file
@@ -208,7 +208,7 @@ class _Lister:
 
 
 def _walk(fs: AbstractFileSystem, glob: str) -> Iterator[str]:
-    """The paths that exist and that a glob without slashes in braces stands for. Raises ValueError for what is none."""
+    """The paths that exist and that a glob without slashes in braces stands for. Raises ValueError if it is invalid."""
     start, *components = glob.split("/")
     paths = [start]
     for component in components:
@@ -236,9 +236,9 @@ def _space_to_error(root: str) -> PbioError:
         known = f"but it cannot be read: {error}"
     return PbioError(
         "PBIO_CHANNEL_SPACE",
-        "here is a channel space, whose log says which of its files hold published events",
+        "this folder is a channel space: read its channels",
         file=root,
-        hint=f"load the space, and name what to read with the option channel, channels or channelPattern; {known}",
+        hint=f"load the space itself with the option channel, channels or channelPattern; {known}",
     )
 
 

@@ -33,7 +33,7 @@ from pbio_spark.wire import IndexCheck, Kind, Scanner, TruncatedError
 from pbio_spark.wire.sidecar import STEP, Outline, Point, outline_from_json, outline_to_json, read_sidecar
 
 PARTITION_BYTES = 128 << 20
-"""How many bytes of files one task reads, where nobody says: Spark's own figure."""
+"""How many bytes of files one task reads by default: Spark's own figure."""
 HEAD = 1 << 20
 """How far into a file the formats at its head are looked for, in bytes."""
 ITEMS, FIRST_ITEMS = 160_000, 1_000
@@ -111,7 +111,7 @@ def _outline(
             return known, None
         if known is not None and known.sums and not options.ignore_corrupt_files:
             reason = "the file has the size and the time that its outline names, and other bytes"
-            hint = "restore the file, or write its outline anew with `pbio index --checksums`"
+            hint = "restore the file, or rewrite its outline with `pbio index --checksums`"
             return known, PbioError("PBIO_CHECKSUM", reason, file=file.path, hint=hint)
         found, error = _by_heads(file, source) or file_to_outline(
             file, source, None if walk else HEAD, store, resync=options.resync
@@ -122,7 +122,7 @@ def _outline(
 
 
 def cuts(points: Sequence[Point], size: int, options: Options) -> Iterator[Point]:
-    """The points nearest behind those that would cut a file into equal parts of at most `maxPartitionBytes`."""
+    """The points nearest after those that would cut a file into equal parts of at most `maxPartitionBytes`."""
     parts = -(-size // (options.max_partition_bytes or PARTITION_BYTES))
     wanted = 1
     for point in points:
@@ -143,7 +143,7 @@ def file_to_outline(
 
     Args:
         store: where formats are looked up that the file does not describe.
-        resync: whether the walk goes on after damage, where it finds sound items.
+        resync: whether the walk resumes after damage, where it finds sound items.
     """
     counts = Counter[int]()
     points: list[Point] = []
@@ -175,7 +175,7 @@ def _made(outline: Outline, source: BinaryIO) -> Outline:
 def _by_heads(file: DataFile, source: BinaryIO) -> tuple[Outline, PbioError | None] | None:
     """The outline of a file with FFS's index, found by reading no more of its items than their heads.
 
-    None if there is no index, or the items are so many that reading the file is faster.
+    None without an index, or if the items are so many that reading the file is faster.
     """
     scanner = Scanner(source, file.path, chunk=HEADS)
     index = IndexCheck(scanner)
@@ -227,7 +227,7 @@ def _remember(file: DataFile, outline: Outline) -> None:
 
 
 def _memory(file: DataFile) -> Path:
-    """Where the outline of a file is kept, in the private cache. Raises OSError if there is none."""
+    """Where the outline of a file is kept, in the private cache. Raises OSError without a cache."""
     private = folder()
     if private is None:
         raise FileNotFoundError("no private cache")

@@ -45,14 +45,14 @@ def partition_value(text: str | None, field: pa.Field, path: str) -> pa.Scalar:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
         raise PbioError(
             "PBIO_BAD_PARTITIONS",
-            f"the folder {field.name}={text} has no value of type {field.type}",
+            f"the folder {field.name}={text} does not have a value of type {field.type}",
             file=path,
             hint=f"say with .schema() which type the column {field.name} has",
         ) from None
 
 
-def _type_of(texts: Iterable[str | None]) -> pa.DataType:
-    values = {text for text in texts if text is not None}
+def _type_of(names: Iterable[str | None]) -> pa.DataType:
+    values = {name for name in names if name is not None}
     types = {_narrowest(value) for value in values}
     if len(types) == 1:
         return types.pop()
@@ -84,7 +84,7 @@ def _is_number(type_: pa.DataType) -> bool:
 
 
 def _number(text: str, type_: pa.DataType) -> pa.Scalar:
-    """The number that a text says, as a type; ValueError if the type does not have it.
+    """The number in a string, as a type; ValueError if the type does not have it.
 
     A fraction is the floating number that says the same digits, for 0.1 has no other.
     """

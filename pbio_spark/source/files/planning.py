@@ -55,7 +55,7 @@ def plan_partitions(
 
 
 def pack(splits: Iterable[Split], options: Options) -> list[tuple[Split, ...]]:
-    """Splits in their order, put together to partitions of about `maxPartitionBytes`."""
+    """Splits in their order, grouped into partitions of about `maxPartitionBytes`."""
     partitions: list[list[Split]] = []
     room = 0
     for split in splits:

@@ -124,7 +124,7 @@ def _read_split(
 
 
 def gather(batches: Iterable[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """Small batches put together, as many small files make them. Raises PBIO_UNEXPECTED_NULL."""
+    """Small batches concatenated, as many small files make them. Raises PBIO_UNEXPECTED_NULL."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

@@ -27,7 +27,7 @@ class Advance:
         used: those of its records.
         has_unknown: whether some records are of a format that is not known.
         is_all: whether all complete records are in it.
-        damage: what is wrong behind it, if anything is.
+        damage: what is wrong after it, if anything is.
         cut: the file's last record, which is not complete; None if it ends as it should.
     """
 

@@ -23,7 +23,7 @@ from pbio_spark.source.files.outlines import CHUNK_BYTES, CHUNK_RECORDS
 BLOCK = 4 << 20
 DIGITS = 24
 HEAD_BYTES, HEAD_DIGITS = 4096, 8
-"""How much of the first record tells most files apart, without reading on."""
+"""How much of the first record distinguishes most files, without reading on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def read_marks(
     head: str = "",
     heads: frozenset[str] = frozenset(),
 ) -> Marks:
-    """The marks of a file at some places, ascending, behind a base.
+    """The marks of a file at some places, ascending, after a base.
 
     Args:
         formats: known beforehand.

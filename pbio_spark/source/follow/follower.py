@@ -48,7 +48,7 @@ class Follower:
         """By the digest of what was read of a file, the formats that are known of it."""
         self._comparer = Comparer(self._formats_of)
         self._seen: dict[tuple[str, int], bool] = {}
-        """The stamps of files at rest that have nothing more behind an offset, and whether they end inside a record."""
+        """The stamps of files at rest that have nothing more after an offset, and whether they end inside a record."""
         self._missed: set[tuple[str, str]] = set()
         """Keys and digests of the files that were not there at the last look."""
         self._told: set[tuple[str, int]] = set()
@@ -65,7 +65,7 @@ class Follower:
         self._fixed = {sight.id or sight.path: sight.file.size for sight in self.look()}
 
     def look(self, start: Progress = Progress()) -> list[Sight]:  # noqa: B008
-        """What there is now, the oldest first.
+        """The files that exist now, the oldest first.
 
         A path of a file that a stream has read may be gone, and so may all that a glob matched; a folder may not.
         """
@@ -164,7 +164,7 @@ class Follower:
         return found
 
     def has_damage(self, sight: Sight, file: FileProgress) -> bool:
-        """Whether the damage behind what was read of a file is still there."""
+        """Whether the damage after what was read of a file is still there."""
         found = self._read_on(sight, file, sight.file.size, None)
         return found is not None and found.damage is not None and found.to.offset == file.to.offset
 
@@ -223,7 +223,7 @@ class Follower:
         damage = None if found is None else found.damage
         if found is not None and damage is not None:
             if origin is not None and origin.damaged is not None and found.to.offset == start.offset:
-                found = None  # and has been told of
+                found = None  # reported already
             elif self._options.mode == "FAILFAST" and not self._options.ignore_corrupt_files:
                 raise damage
             else:
@@ -338,7 +338,7 @@ class Follower:
         is_renamed = origin is not None and origin.key != sight.key
         if is_renamed or time.time() - sight.file.modified > ABANDONED:
             self._told.add(key)
-            log.warning("%s ends inside a record, whose first %d bytes wait for the rest", sight.path, size)
+            log.warning("%s ends inside a record, of which %d bytes have been written", sight.path, size)
 
 
 def _together(
@@ -356,7 +356,7 @@ def _together(
 def refuse_loss(file: FileProgress, options: Options) -> None:
     """Raise PBIO_ROWS_GONE for rows that were not read, unless the user bears it; then log it.
 
-    Those are the rows of the batch that reads the file, or if there is none, those that follow what was read.
+    Those are the rows of the batch that reads the file, or without one, those that follow what was read.
     """
     rows = f"rows from record {file.to.ordinal} on"
     if file.start is not None:
@@ -366,7 +366,7 @@ def refuse_loss(file: FileProgress, options: Options) -> None:
         "PBIO_ROWS_GONE",
         f"{rows} had not been read yet: the file was removed, cut off or written over, and no other one has them",
         file=file.path or None,
-        hint="put the file back, under any name; or go on without these rows, with failOnDataLoss=false or "
+        hint="put the file back, under any name; or continue without these rows, with failOnDataLoss=false or "
         "ignoreMissingFiles=true",
     )
     if options.fail_on_data_loss and not options.ignore_missing_files:

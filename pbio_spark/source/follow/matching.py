@@ -1,11 +1,11 @@
 """Files that were read <-> files that are there now, whatever they are called.
 
 A file that was read is the one that still has, from its start, exactly the records that were read of it. How many
-candidates are asked, and how much of them is read, depends on what a look tells, the strongest evidence first:
+candidates are asked, and how much of them is read, depends on what a look shows, the strongest evidence first:
 
     the same stamp                        it has not changed: nothing is read
     the same file object, here or there   it grew or was renamed: the last blocks of what was read are compared
-    the same path                         copied back, or written anew: all that was read is compared
+    the same path                         copied back, or rewritten: all that was read is compared
     any other file                        the same, unless the one that was read had been missed before
 
 A file that was missed before can come back under its path, as the same object, or with its size and time; a new file
@@ -95,7 +95,7 @@ class Matched:
     """
     Attributes:
         origins: by the path of a file that is there, what has been read of it.
-        gone: what was read of files that are not there any more.
+        gone: what was read of files that no longer exist.
     """
 
     origins: dict[str, FileProgress]

@@ -36,7 +36,7 @@ class FileProgress:
 
     Attributes:
         key: the path in short, which is all that is left of the paths of most files.
-        to: where reading goes on.
+        to: where reading resumes.
         head, id, stamp: of the file, as in `Digest` and `Sight`; the stamp is that of the file when all that it held up
             to `to` had been read, and empty if it was never known.
         modified: when the file was last modified, as far as is known.
@@ -44,8 +44,8 @@ class FileProgress:
         start: where the batch that ends with this offset starts to read the file; None if it does not read it.
         folders: the values of the `k=v` folders that the batch gives the file's rows.
         is_fresh: whether the stamp was taken so soon after a change that the next one may not show.
-        has_more: whether the file is known to hold complete records behind `to`.
-        damaged: the size of a file that is damaged behind `to`; None if it is sound.
+        has_more: whether the file is known to hold complete records after `to`.
+        damaged: the size of a file that is damaged after `to`; None if it is sound.
         is_gone: whether the file had disappeared before this offset.
     """
 

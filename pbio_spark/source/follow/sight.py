@@ -1,4 +1,4 @@
-"""What one look at a file tells without reading it: which file object it is, and whether it may have changed.
+"""What a look at a file shows without reading it: which file object it is, and whether it may have changed.
 
 A local file is known by its inode and its time of birth, which together stay with it when it is renamed and are never
 given to another one; an object in a store by its ETag. Neither says that the bytes are still those that were read: a

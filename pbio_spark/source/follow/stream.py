@@ -160,7 +160,7 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             sight = self._find(split)
             if sight is None:
                 break
-            with suppress(FileNotFoundError):  # renamed once more
+            with suppress(FileNotFoundError):  # renamed again
                 return stack.enter_context(open_sight(sight))
         refuse_loss(split.progress, self._options)
         raise FileNotFoundError(split.file.path)

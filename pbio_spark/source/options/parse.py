@@ -1,13 +1,13 @@
-"""Options as Spark hands them over -> `Options`.
+"""Options as Spark passes them -> `Options`.
 
-Spark hands options over as texts under lower-cased names. A name or a value that the table does not know is an error
-with a suggestion, never ignored.
+Spark passes options as strings under lower-cased names. An unknown name or an invalid value is an error with a
+suggestion, never ignored.
 
     >>> parse_options({"maxpartitionbytes": "64m", "mode": "permissive"}, Scope.READ).max_partition_bytes
     67108864
     >>> parse_options({"formatnam": "reading"}, Scope.READ)
     Traceback (most recent call last):
-    pbio_spark.errors.PbioError: [PBIO_UNKNOWN_OPTION] there is no option 'formatnam' for read
+    pbio_spark.errors.PbioError: [PBIO_UNKNOWN_OPTION] unknown option 'formatnam' for read
       hint: did you mean 'formatName'?
 """
 
@@ -20,7 +20,8 @@ from json import JSONDecodeError
 
 from ecode.suggest import did_you_mean
 from pbio_spark.errors import PbioError
-from pbio_spark.source.options.options import READS, WRITES, Options, Scope, option_name
+from pbio_spark.source.options.options import Options
+from pbio_spark.source.options.scopes import READS, WRITES, Scope, option_name
 from pbio_spark.source.options.values import NotAValue
 
 TOLERATED = frozenset(
@@ -41,7 +42,7 @@ OF_FILES = frozenset(
     | {"format_name", "max_records_per_file", "partition_columns", "partition_overwrite_mode", "index", "checksums"}
     | {"write_format"}
 )
-"""The options that mean something only where channels are read or written, or only where files are."""
+"""The options that apply only to channels, and those that apply only to files."""
 
 OF_KAFKA = {
     "subscribe": "channel",
@@ -50,13 +51,13 @@ OF_KAFKA = {
     "subscribePattern": "channelPattern",
     "maxOffsetsPerTrigger": "maxRecordsPerTrigger",
 }
-"""Options of Spark's Kafka source and sink, and what they are called here."""
+"""Options of Spark's Kafka source and sink -> their names here."""
 
 WRONG = (ValueError, KeyError, OverflowError, RecursionError)
-"""What a text raises that is no value of its option: also one that is too large or too deep."""
+"""What parsing raises for an invalid value, also for one that is too large or nested too deeply."""
 
-OPTION_AGAIN = "option."
-"""What stands before an option's name where Spark hands the properties of a table over beside the options."""
+TABLE_PROPERTY_PREFIX = "option."
+"""The prefix under which Spark repeats the options of a table among its properties."""
 
 
 def parse_options(given: Mapping[str, str], *scopes: Scope) -> Options:
@@ -71,7 +72,7 @@ def parse_options(given: Mapping[str, str], *scopes: Scope) -> Options:
     parsed: dict[str, object] = {}
     for key, value in given.items():
         entry = table.get(key.lower())
-        if key.lower() in TOLERATED or key.lower().startswith(OPTION_AGAIN):
+        if key.lower() in TOLERATED or key.lower().startswith(TABLE_PROPERTY_PREFIX):
             continue
         if entry is None or not set(scopes) & set(entry.metadata["scopes"]):
             raise _unknown(key, scopes)
@@ -86,7 +87,7 @@ def parse_options(given: Mapping[str, str], *scopes: Scope) -> Options:
 
 
 def _bad_value(name: str, value: str, what: str, error: Exception) -> PbioError:
-    """The error of a value that is none: the most that is known of the reason, or else what the value should be."""
+    """The error of an invalid value: with the reason if it is known, else with what the value should be."""
     reason, hint = f"option {name!r} cannot be {value[:200]!r}", f"give {what}"
     if isinstance(error, PbioError):
         reason, hint = f"{reason}: {error.reason}", error.hint or hint
@@ -103,12 +104,12 @@ def _bad_value(name: str, value: str, what: str, error: Exception) -> PbioError:
 
 
 def _check_place(parsed: Mapping[str, object], *, is_read: bool) -> None:
-    """Channels are named in one way, and options of channels and of files do not go together."""
+    """Refuse several ways of naming channels, and options of channels together with those of files."""
     ways = [name for name in ("channel", "channels", "channel_pattern") if parsed.get(name)]
     starts = [name for name in ("starting_offsets", "starting_timestamp") if name in parsed]
     for given in (ways, starts):
         if len(given) > 1:
-            raise PbioError("PBIO_BAD_OPTION", f"of the options {' and '.join(map(option_name, given))}, one is enough")
+            raise PbioError("PBIO_BAD_OPTION", f"options {' and '.join(map(option_name, given))} exclude each other")
     is_channels = bool(ways or parsed.get("channel_column"))
     for name in parsed:
         if name in (OF_FILES if is_channels else OF_CHANNELS):
@@ -117,52 +118,52 @@ def _check_place(parsed: Mapping[str, object], *, is_read: bool) -> None:
                 hint = "name where to publish with channel, or for each row with channelColumn"
             raise PbioError(
                 "PBIO_BAD_OPTION",
-                f"option {option_name(name)!r} means nothing " + ("to channels" if is_channels else "to files"),
+                f"option {option_name(name)!r} does not apply to " + ("channels" if is_channels else "files"),
                 hint="" if is_channels else hint,
             )
     if ("txn_app_id" in parsed) != ("txn_version" in parsed):
-        raise PbioError("PBIO_BAD_OPTION", "txnAppId and txnVersion name a write together", hint="give both, or none")
+        raise PbioError("PBIO_BAD_OPTION", "txnAppId and txnVersion need each other", hint="give both, or neither")
 
 
 def _check_nulls(parsed: Mapping[str, object]) -> None:
-    """A null stays one, or becomes something else."""
+    """Refuse `nulls` and `nullValue` that contradict each other."""
     said = parsed.get("nulls")
     if said == "value" and "null_value" not in parsed:
-        reason, hint = "nulls=value without a value", "say which with nullValue, or keep nulls with nulls=mask"
+        reason, hint = "nulls=value needs nullValue", "give the value with nullValue, or keep nulls with nulls=mask"
         raise PbioError("PBIO_BAD_OPTION", reason, hint=hint)
     if said not in (None, "value") and "null_value" in parsed:
         raise PbioError(
             "PBIO_BAD_OPTION",
-            f"option 'nullValue' means nothing to nulls={said}",
+            f"option 'nullValue' does not apply to nulls={said}",
             hint="leave one of them out: nullValue alone is nulls=value",
         )
 
 
 def _unknown(key: str, scopes: tuple[Scope, ...]) -> PbioError:
-    """The error of an option that the table lacks, or has elsewhere. Spark has lower-cased its name."""
+    """The error of an option that the table lacks, or has for another scope. Spark has lower-cased its name."""
     table = {option_name(f.name): f.metadata["scopes"] for f in fields(Options)}
     places = {name: " and ".join(its) for name, its in table.items()}
     spelling = {name.lower(): name for name in (*OF_KAFKA, *table)}
     name, place = spelling.get(key.lower(), key), " or ".join(scopes)
     if name in table:
-        reason, hint = f"option {name!r} means nothing to {place}", f"it is an option of {places[name]}"
+        reason, hint = f"option {name!r} does not apply to {place}", f"it is an option of {places[name]}"
         return PbioError("PBIO_UNKNOWN_OPTION", reason, hint=hint)
     known = [name for name, its in table.items() if set(scopes) & set(its)]
     hint = did_you_mean(key, known) or f"the options are {', '.join(known)}"
     if name in OF_KAFKA:
         own = OF_KAFKA[name]
-        hint = f"here it is called {own!r}" + ("" if own in known else f", an option of {places[own]}")
-    return PbioError("PBIO_UNKNOWN_OPTION", f"there is no option {name!r} for {place}", hint=hint)
+        hint = f"it is called {own!r} here" + ("" if own in known else f", an option of {places[own]}")
+    return PbioError("PBIO_UNKNOWN_OPTION", f"unknown option {name!r} for {place}", hint=hint)
 
 
 def paths_of(given: Mapping[str, str]) -> tuple[str, ...]:
-    """The paths that Spark was told to load or save. Raises PBIO_NO_PATH if there are none."""
+    """The paths to load or save. Raises PBIO_NO_PATH if none is given."""
     folded = {key.lower(): value for key, value in given.items()}
     paths = (folded["path"],) if "path" in folded else tuple(json.loads(folded.get("paths", "[]")))
     if not paths:
         raise PbioError(
             "PBIO_NO_PATH",
-            "no path was given",
+            "the path is missing",
             hint="give one to load() or save(); a table made with CREATE TABLE ... USING pbio loses its path and "
             "options in Spark: use CREATE TEMPORARY VIEW, SELECT * FROM t WITH (path = '...'), or INSERT INTO t WITH "
             "(path = '...') SELECT ...",
@@ -171,7 +172,7 @@ def paths_of(given: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def space_of(given: Mapping[str, str]) -> str:
-    """The root of the channel space that Spark was told to load. Raises PBIO_NO_PATH; PBIO_BAD_OPTION for several."""
+    """The root of the channel space to load. Raises PBIO_NO_PATH, and PBIO_BAD_OPTION for several."""
     paths = paths_of(given)
     if len(paths) > 1:
         raise PbioError("PBIO_BAD_OPTION", f"channels are read from one space, not from {len(paths)}")

@@ -1,8 +1,7 @@
-"""The values of options: a text as the user gave it -> what it means.
+"""The values of options: a string as the user gave it -> the value that it stands for.
 
-The docstring of each function says in words what the text may be; docs/options.md and error messages show it. A text
-that is something else raises ValueError (`NotAValue` if more can be said), KeyError, OverflowError, RecursionError or
-an error of the package.
+The docstring of each function describes valid strings; docs/options.md and error messages show it. An invalid string
+raises ValueError (`NotAValue` with a reason), KeyError, OverflowError, RecursionError or an error of the package.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from pbio_spark.paths import find_entry, folder_entries, full_path, locate, open
 
 
 class NotAValue(ValueError):  # noqa: N818 - what it says
-    """A text is not a value of its option; the message says why, where more is known than what it should be."""
+    """A string is not a valid value of its option; the message is the reason, if one is known."""
 
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -30,7 +29,7 @@ _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def text(value: str) -> str:
-    """any text"""
+    """any string"""
     return value
 
 
@@ -39,7 +38,7 @@ def names(value: str) -> tuple[str, ...]:
     if value.lstrip().startswith("["):
         listed = json.loads(value)
         if not all(isinstance(name, str) for name in listed):
-            raise NotAValue("the list holds something other than strings")
+            raise NotAValue("expected a JSON list of strings")
         return tuple(listed)
     return tuple(name.strip() for name in value.split(",") if name.strip())
 
@@ -49,7 +48,7 @@ def format_ids(value: str) -> tuple[bytes, ...]:
     ids = tuple(bytes.fromhex(name) for name in names(value))
     for format_id in ids:
         if id_length(format_id) != len(format_id):
-            raise NotAValue(f"{format_id.hex()} is not a format ID")
+            raise NotAValue(f"not a format ID: {format_id.hex()}")
     return ids
 
 
@@ -96,7 +95,7 @@ def seconds(value: str) -> float:
 
 
 def instant(value: str) -> float:
-    """a time of day such as `2026-01-31T12:00:00`, in UTC if it names no offset"""
+    """a time such as `2026-01-31T12:00:00`, in UTC if it names no offset"""
     moment = datetime.fromisoformat(value)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
@@ -105,15 +104,15 @@ def aliases(value: str) -> dict[str, str]:
     """a JSON object `{"column": "field"}`, nested columns with dots between"""
     parsed = json.loads(value)
     if not isinstance(parsed, dict) or not all(isinstance(name, str) for name in parsed.values()):
-        raise NotAValue("it is not an object of strings")
+        raise NotAValue("expected a JSON object of strings")
     return parsed
 
 
 def scalars(value: str) -> dict[str, Default]:
-    """a JSON object `{"column": number, text, true or false}`, nested columns with dots between"""
+    """a JSON object `{"column": number, string, true or false}`, nested columns with dots between"""
     parsed = json.loads(value)
     if not isinstance(parsed, dict):
-        raise NotAValue("it is not an object")
+        raise NotAValue("expected a JSON object")
     if not all(isinstance(default, bool | int | float | str) for default in parsed.values()):
         raise NotAValue("a default is a number, a string, true or false")
     return parsed
@@ -143,9 +142,9 @@ def pattern(value: str) -> str:
 
 
 def glob(value: str) -> str:
-    r"""a glob as Hadoop has them, `*.ffs`, `[^a]*` or `{a,b}*`; `\` takes the meaning from what follows"""
+    r"""a Hadoop glob, `*.ffs`, `[^a]*` or `{a,b}*`; `\` makes the next character literal"""
     if not value:
-        raise NotAValue("it fits no name")
+        raise NotAValue("it matches nothing")
     try:
         compile_glob(value)
     except ValueError as error:
@@ -163,9 +162,9 @@ def ending_place(value: str) -> str | tuple[int, ...]:
     if value.casefold() == "latest":
         return "latest"
     if value.lstrip().startswith("{"):
-        raise NotAValue("a space has one order: one position for all channels")
+        raise NotAValue("give one position for all channels: a space has one order")
     if not re.fullmatch(r"\d{1,18}(\.\d{1,18}){2}|\d{1,18}", value, re.ASCII):
-        raise NotAValue("it is not a position")
+        raise NotAValue("not a position")
     return tuple(map(int, value.split(".")))
 
 
@@ -209,7 +208,7 @@ def weights(value: str) -> dict[str, float]:
     """a JSON object `{"field": weight}`, nested fields with dots between"""
     parsed = json.loads(value)
     if not isinstance(parsed, dict) or not all(isinstance(weight, int | float) for weight in parsed.values()):
-        raise NotAValue("it is not an object of numbers")
+        raise NotAValue("expected a JSON object of numbers")
     return {path: float(weight) for path, weight in parsed.items()}
 
 
@@ -232,19 +231,19 @@ files `<to>.ecode`"""
 
 def _transform(said: object) -> TransformText:
     if not isinstance(said, dict):
-        raise NotAValue("it is not a list of objects of strings")
+        raise NotAValue("expected a JSON list of objects of strings")
     for key in said:
         if key not in ("from", "to", "ecode"):
-            raise NotAValue(did_you_mean(key, ("from", "to", "ecode")) or f"a transform has no {key!r}")
+            raise NotAValue(did_you_mean(key, ("from", "to", "ecode")) or f"unknown key {key!r} of a transform")
     source, target = (one if isinstance(one, str) else _type_text(one) for one in (said.get("from", ""), said["to"]))
     if not isinstance(said["ecode"], str):
-        raise NotAValue("it is not a list of objects of strings")
+        raise NotAValue("expected a JSON list of objects of strings")
     return source, target, said["ecode"]
 
 
 def _type_text(said: object) -> str:
-    """A record type that stands as JSON in JSON. Raises PBIO_BAD_TYPE."""
+    """A record type that is JSON within JSON. Raises PBIO_BAD_TYPE."""
     if not isinstance(said, dict):
-        raise NotAValue("it is not a list of objects of strings")
+        raise NotAValue("expected a JSON list of objects of strings")
     json_to_record(said)
     return json.dumps(said)

@@ -35,13 +35,13 @@ class FolderColumns:
         """Raises PBIO_BAD_OPTION if a column does not exist, cannot be a folder, or nothing else is left."""
         for name in wanted:
             if schema.names.count(name) != 1:
-                raise _refusal(name, "there is no such column", did_you_mean(name, schema.names))
+                raise _refusal(name, "unknown column", did_you_mean(name, schema.names))
             type_ = schema.field(name).type
             if not (pa.types.is_integer(type_) or pa.types.is_string(type_) or pa.types.is_date(type_)):
-                raise _refusal(name, f"values of type {type_} do not make names", "cast it to a string")
+                raise _refusal(name, f"values of type {type_} cannot be folder names", "cast it to a string")
         rest = pa.schema([field for field in schema if field.name not in wanted])
         if wanted and not len(rest):
-            raise _refusal(",".join(wanted), "no column is left for the records", "leave one out")
+            raise _refusal(",".join(wanted), "the records would have no column left", "leave one out")
         return cls(tuple(wanted), rest)
 
     def of_nulls(self) -> str:

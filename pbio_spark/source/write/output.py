@@ -86,7 +86,7 @@ class OutputFile:
         self.records += count
 
     def _crossings(self, encoded: Encoded, last: int) -> list[int]:
-        """The rows that are the first ones at least `STEP` behind the point before them."""
+        """The rows that are the first ones at least `STEP` after the point before them."""
         rows: list[int] = []
         while True:
             row = int(np.searchsorted(encoded.offsets, last + STEP - self._size))

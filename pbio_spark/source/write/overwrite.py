@@ -1,7 +1,7 @@
 """What an overwrite replaces: the data files that a read of the folder shows, and their sidecars; nothing else.
 
-A file is ours if its name ends like a data file's and it starts as one. What else is there stays and is named. Where
-most of a folder is not ours, or records would stay among the new ones, it was hardly meant: the overwrite is refused.
+A data file is one whose name and first bytes are those of one. Other files stay, and are named in the log. If they are
+the majority, or if old records would stay among the new ones, the overwrite was hardly meant, and is refused.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def replaced_files(fs: AbstractFileSystem, root: str, folders: Collection[str] |
         if name == SPACE:
             raise PbioError(
                 "PBIO_CHANNEL_SPACE",
-                "an overwrite of the folder would remove a channel space in it",
+                "the overwrite would remove a channel space in the folder",
                 file=full_path(fs, folder),
                 hint="choose another folder, or publish to a channel of the space with the option channel",
             )
@@ -54,38 +54,40 @@ def replaced_files(fs: AbstractFileSystem, root: str, folders: Collection[str] |
     read = [path for path in shown if all("=" in name for name in path[len(root) :].strip("/").split("/")[:-1])]
     with ThreadPoolExecutor(THREADS) as pool:
         is_data = dict(zip(read, pool.map(lambda path: _is_data(fs, path), read), strict=True))
-    ours = [path for path in read if is_data[path] and path.endswith(SUFFIXES)]
-    others = [path for path in shown if path not in set(ours)]
+    data = [path for path in read if is_data[path] and path.endswith(SUFFIXES)]
+    others = [path for path in shown if path not in set(data)]
     misnamed = [path for path in others if is_data.get(path)]
     if misnamed:
         raise _refusal(
-            fs, root, "an overwrite removes files that are named *.ffs or *.pbio, and records would stay in", misnamed
+            fs, root, "an overwrite removes files named *.ffs or *.pbio, and records would stay in", misnamed
         )
-    if len(others) > len(ours):
-        raise _refusal(fs, root, f"of {len(shown)} files {len(others)} are not data files, such as", others)
+    if len(others) > len(data):
+        raise _refusal(fs, root, f"{len(others)} of {len(shown)} files are not data files, such as", others)
     if others:
-        log.warning("an overwrite of %s leaves what is not a data file: %s", full_path(fs, root), _some(root, others))
+        log.warning(
+            "an overwrite of %s leaves files that are not data files: %s", full_path(fs, root), _some(root, others)
+        )
     here = set(found)
-    return [path for data in ours for path in (data, sidecar_path(data)) if path in here]
+    return [path for one in data for path in (one, sidecar_path(one)) if path in here]
 
 
 def refuse_other_columns(fs: AbstractFileSystem, root: str, names: Sequence[str]) -> None:
-    """Raise PBIO_BAD_PARTITIONS if files are to be added to a folder that is divided by other columns than theirs."""
+    """Raise PBIO_BAD_PARTITIONS if a folder is partitioned by other columns than the files that are to be added."""
     there = _columns(fs, root)
     if there is None or there == tuple(names):
         return
     refuse_folder_of_spaces([full_path(fs, root)])
     raise PbioError(
         "PBIO_BAD_PARTITIONS",
-        f"the folder is divided by {', '.join(there) or 'no column'}, and what is to be added by "
-        f"{', '.join(names) or 'none'}: nobody could read it any more",
+        f"the folder is partitioned by {', '.join(there) or 'nothing'}, and the new files by "
+        f"{', '.join(names) or 'nothing'}: it could not be read any longer",
         file=full_path(fs, root),
         hint=f"set partitionColumns to {','.join(there)}" if there else "leave partitionColumns out",
     )
 
 
 def _columns(fs: AbstractFileSystem, folder: str) -> tuple[str, ...] | None:
-    """The columns of the `k=v` folders that lead to the first file below a folder; None if there is none."""
+    """The columns of the `k=v` folders that lead to the first file below a folder; None without a file."""
     try:
         entries = sorted(folder_entries(fs, folder).items())
     except FileNotFoundError:
@@ -115,7 +117,7 @@ def _is_data(fs: AbstractFileSystem, path: str) -> bool:
 
 
 def _refusal(fs: AbstractFileSystem, root: str, reason: str, files: Sequence[str]) -> PbioError:
-    hint = "choose another folder, or remove yourself what should not be there"
+    hint = "choose another folder, or remove these files yourself"
     return PbioError("PBIO_NOT_EMPTY", f"{reason} {_some(root, files)}", file=full_path(fs, root), hint=hint)
 
 

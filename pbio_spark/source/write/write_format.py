@@ -18,7 +18,9 @@ from pbio_spark.formats.store import FolderStore
 from pbio_spark.paths import find_entry, locate
 from pbio_spark.source.files.listing import list_files
 from pbio_spark.source.files.outlines import outline_files, outlines_to_formats
-from pbio_spark.source.options.options import Options, machine_of, name_of, nulls_of, option_name
+from pbio_spark.source.options.derived import machine_of, name_of, nulls_of
+from pbio_spark.source.options.options import Options
+from pbio_spark.source.options.scopes import option_name
 from pbio_spark.source.query.naming import find_format
 from pbio_spark.source.query.schema import formats_with_records
 
@@ -40,7 +42,7 @@ def formats_to_write(options: Options, schema: pa.Schema, target: str | None) ->
     Raises:
         PbioError: PBIO_UNSUPPORTED_TYPE, PBIO_BAD_LAYOUT for columns; PBIO_UNKNOWN_FORMAT and what `evolve` raises for
             transforms; PBIO_BAD_OPTION for what a format that is there already does not leave open;
-            PBIO_PATH_NOT_FOUND, PBIO_UNKNOWN_FORMAT, PBIO_SEVERAL_FORMATS if there is none.
+            PBIO_PATH_NOT_FOUND, PBIO_UNKNOWN_FORMAT, PBIO_SEVERAL_FORMATS if it is not found.
     """
     if options.write_format is not None:
         return _given(options, options.write_format, target)
@@ -66,10 +68,10 @@ def names_there(path: str, options: Options, without: Collection[str] = ()) -> l
     except PbioError as error:
         if error.code not in ("PBIO_CHANNEL_SPACE", "PBIO_BAD_PARTITIONS", "PBIO_NOT_FFS"):
             raise
-        return []  # nobody reads the folder as one
+        return []  # the folder cannot be read as a whole anyway
     found.sort(key=lambda file: file.modified)
     chosen = found if len(found) <= LOOKED_AT else [*found[:: -(-len(found) // (LOOKED_AT - 1))], found[-1]]
-    # What is damaged there stays so, and is no reason to refuse new files beside it.
+    # Existing damage stays, but does not prevent writing new files beside it.
     bearing = Options(format_store=options.format_store, ignore_corrupt_files=True, ignore_missing_files=True)
     outlines = outline_files(chosen, bearing, all_formats=False)
     return sorted({form.name for form in formats_with_records(outlines)})
@@ -125,7 +127,7 @@ def _find(options: Options, said: str, target: str | None) -> tuple[Format, tupl
         return find_format(said, options, known), known
     path, which = split_choice(said, _is_there)
     if not _is_there(path):
-        reason = f"option 'writeFormat' names no file, {said!r}"
+        reason = f"option 'writeFormat' does not name a file: {said!r}"
         hint = 'it is FILE, FILE#NAME, FILE#ID, the ID of a format in formatStore, or JSON {"name": {"field": "type"}}'
         raise PbioError("PBIO_PATH_NOT_FOUND", reason, hint=hint)
     known = _described(path)

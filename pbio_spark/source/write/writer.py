@@ -47,7 +47,7 @@ class TaskOutput(WriterCommitMessage):
 
     Attributes:
         files: with their paths below the staging folder, which are also their places in the target.
-        overwrites: what the session says of `partitionOverwriteMode`, which only tasks are told.
+        overwrites: `partitionOverwriteMode` of the session, which only tasks get.
         read: what the same query reads in the folder (see `being_read`).
     """
 
@@ -68,7 +68,7 @@ def _refuse_spaces(fs: AbstractFileSystem, *folders: str) -> None:
     if space is not None:
         raise PbioError(
             "PBIO_CHANNEL_SPACE",
-            "files are not written into a channel space",
+            "cannot write files into a channel space",
             file=space,
             hint="choose another folder, or publish: save to the space, and name a channel of it with the option "
             "channel, or for each row with channelColumn; `pbio space ls` lists them",
@@ -96,9 +96,9 @@ class PbioWriter(DataSourceArrowWriter):
         fs, root = locate(path)
         place = find_entry(fs, root)
         if place is None and is_local(fs) and os.path.islink(root):
-            raise PbioError("PBIO_PATH_NOT_FOUND", "the path is a link that leads nowhere", file=path)
+            raise PbioError("PBIO_PATH_NOT_FOUND", "the path is a broken link", file=path)
         if place is not None and place.kind != "folder":
-            reason = "a file stands where the folder should be that is to be written"
+            reason = "the path is a file, and must be a folder"
             raise PbioError("PBIO_PATH_NOT_FOUND", reason, file=path, hint="choose another path, or remove the file")
         if overwrite and options.partition_overwrite_mode != "dynamic":
             replaced_files(fs, root)
@@ -180,7 +180,7 @@ class PbioWriter(DataSourceArrowWriter):
             remove_folder(fs, f"{root}/{self.staging}")
 
     def _replaced(self, fs: AbstractFileSystem, root: str, messages: Sequence[TaskOutput]) -> list[str]:
-        """What an overwrite removes: all that is ours, or what is in the folders that are written to."""
+        """What an overwrite removes: all data files, or those in the folders that are written to."""
         said: set[str | None] = {self.options.partition_overwrite_mode}
         if said == {None}:
             said = {message.overwrites and message.overwrites.lower() for message in messages}
@@ -189,7 +189,7 @@ class PbioWriter(DataSourceArrowWriter):
         refuse_other_columns(fs, root, self.folders.names)
         replaced = replaced_files(fs, root, {file.path.rpartition("/")[0] for m in messages for file in m.files})
         if not self.options.format_name and self.options.write_format is None:
-            # Where the session says so, nobody knew in planning that other files stay.
+            # If the session says so, planning did not know that other files stay.
             names = names_there(self.path, self.options, {full_path(fs, path) for path in replaced})
             if names and self.format.name not in names:
                 raise several_there(self.path, (*names, self.format.name))

@@ -27,11 +27,11 @@ from pbio_spark.formats import Format
 from pbio_spark.wire import TruncatedError
 
 if TYPE_CHECKING:
-    from pbio_spark.columns.programs.converter import FilterDecoder, MorphDecoder
+    from pbio_spark.columns.programs.converter import FilterDecoder, ProgramDecoder
 
 log = logging.getLogger("pbio_spark.columns")
 
-AnyDecoder: TypeAlias = "Decoder | FilterDecoder | MorphDecoder"
+AnyDecoder: TypeAlias = "Decoder | FilterDecoder | ProgramDecoder"
 
 CORRUPT_BYTES = 1 << 20
 """The most bytes of a bad record that its row keeps."""

@@ -1,7 +1,7 @@
 """Converters for ways that lead through E-code: record bytes -> columns, transforms and filter included, in one pass.
 
-`FilterConverter` runs a filter over the record bytes and decodes what it keeps. `MorphConverter` runs all programs of a
-way as one kernel, from record bytes to columns. Both travel compiled, as plain converters do.
+`FilterConverter` runs a filter over the record bytes and decodes what it keeps. `ProgramConverter` runs all programs of
+a way as one kernel, from record bytes to columns. Both travel compiled, as plain converters do.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FILTER = "filter"
 MOST_BYTES = 16 << 20
 """What the columns that programs make of a batch may take, unless one record takes more."""
 
-AnyConverter: TypeAlias = "Converter | FilterConverter | MorphConverter"
+AnyConverter: TypeAlias = "Converter | FilterConverter | ProgramConverter"
 
 
 def way_to_converter(
@@ -54,13 +54,13 @@ def way_to_converter(
     last = ((FILTER, None if is_apart else way.keep), ("transform", way.make))
     steps = [*way.transforms, *((name, program) for name, program in last if program is not None)]
     try:
-        inner: Converter | MorphConverter
+        inner: Converter | ProgramConverter
         if way.is_direct:
             inner = format_to_converter(form, spec, target=way.target, fused=fused)
         else:
             output = ProgramOutput(_output(steps[-1][1]), spec)
             programs = _programs(form, steps, len(way.transforms), spec.aliases)
-            inner = MorphConverter(programs, output, way.text, way.target)
+            inner = ProgramConverter(programs, output, way.text, way.target)
             # Columns that can never be are found here, by a batch of nothing.
             inner.decoder().decode(np.empty(0, np.int64), np.empty(0, np.int64))
         if way.keep is None or not is_apart:
@@ -79,7 +79,7 @@ def with_parameters(converter: AnyConverter, block: Mapping[str, float]) -> AnyC
     return _with_own(converter, block)
 
 
-def _with_own(converter: Converter | MorphConverter, block: Mapping[str, float]) -> Converter | MorphConverter:
+def _with_own(converter: Converter | ProgramConverter, block: Mapping[str, float]) -> Converter | ProgramConverter:
     if isinstance(converter, Converter):
         return converter
     return replace(converter, programs=replace(converter.programs, block=block))
@@ -167,7 +167,7 @@ class Programs:
 class FilterConverter:
     """Decodes the records that a filter keeps; the others are not looked at any further."""
 
-    inner: Converter | MorphConverter
+    inner: Converter | ProgramConverter
     programs: Programs
     way: str = "direct"
     target: str | None = None
@@ -206,7 +206,7 @@ class FilterDecoder:
 
 
 @dataclass(frozen=True, slots=True)
-class MorphConverter:
+class ProgramConverter:
     """All programs of a way as one kernel."""
 
     programs: Programs
@@ -223,14 +223,14 @@ class MorphConverter:
         """The text of the kernel."""
         return self.programs.program.kernel.source
 
-    def decoder(self, most_bytes: int = MOST_BYTES) -> MorphDecoder:
-        return MorphDecoder(self, most_bytes)
+    def decoder(self, most_bytes: int = MOST_BYTES) -> ProgramDecoder:
+        return ProgramDecoder(self, most_bytes)
 
 
-class MorphDecoder:
-    """Runs a `MorphConverter`: on the first of the records where all of them would make too large a batch."""
+class ProgramDecoder:
+    """Runs a `ProgramConverter`: on the first of the records where all of them would make too large a batch."""
 
-    def __init__(self, converter: MorphConverter, most_bytes: int) -> None:
+    def __init__(self, converter: ProgramConverter, most_bytes: int) -> None:
         self.converter, self._most_bytes = converter, most_bytes
         self._room: dict[str, int] = {}
 

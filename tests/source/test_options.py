@@ -9,6 +9,7 @@ import pytest
 
 from docs.generate import PAGES
 from pbio_spark.errors import PbioError
+from pbio_spark.source.options.derived import options_to_key
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.options.parse import OF_KAFKA, parse_options, paths_of
 from pbio_spark.source.options.scopes import Scope, option_name
@@ -136,3 +137,13 @@ def test_the_page_has_every_option_with_its_meaning() -> None:
     for entry in fields(Options):
         assert f"| `{option_name(entry.name)}` |" in page
         assert entry.metadata["doc"] in page
+
+
+def test_options_are_a_key_by_their_values() -> None:
+    given = {"fieldAliases": '{"a": "b"}', "readerFormat": '{"r": {"x": "double"}}', "transforms": "[]"}
+    one, same, other = (
+        parse_options(said, Scope.READ) for said in (given, dict(given), {**given, "fieldAliases": '{"a": "c"}'})
+    )
+    assert one is not same
+    assert hash(options_to_key(one)) == hash(options_to_key(same))
+    assert options_to_key(one) == options_to_key(same) != options_to_key(other)

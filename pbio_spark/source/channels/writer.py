@@ -39,7 +39,7 @@ from pbio_spark.channels import (
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.source.arrow import with_schema
-from pbio_spark.source.options.derived import machine_of, nulls_of
+from pbio_spark.source.options.derived import machine_of, nulls_of, options_to_key
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.query.naming import find_format
 from pbio_spark.source.reason_first import says_reason_first
@@ -282,7 +282,7 @@ def _opened(root: str) -> ChannelSpace:
 
 def _tools(space: ChannelSpace, options: Options, schema: pa.Schema, infos: Sequence[ChannelInfo]) -> _Tools:
     """The tools for some columns, which may be warm already."""
-    key = space.id, schema, repr(replace(options, txn_version=None))
+    key = space.id, schema, options_to_key(replace(options, txn_version=None))
     known = _tools_of.pop(key, None)
     if known is not None:
         return _kept(_tools_of, key, known)

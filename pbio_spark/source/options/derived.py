@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
+from dataclasses import fields
+
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.body.opt_info import Nulls
 from pbio_spark.formats.machine import machine_named
@@ -33,3 +36,9 @@ def machine_of(options: Options) -> str:
     named = machine_named(options.machine)
     order = options.byte_order or named.byte_order
     return f"{order[0]}e{8 * int(options.pointer_size or named.pointer_size)}"
+
+
+def options_to_key(options: Options) -> Hashable:
+    """The values of all options, as the key of a cache."""
+    values = (getattr(options, one.name) for one in fields(options))
+    return tuple(tuple(value.items()) if isinstance(value, Mapping) else value for value in values)

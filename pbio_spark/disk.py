@@ -1,6 +1,6 @@
-"""Files that appear whole, on a local disk that others use too, and what any file system refuses as errors of ours.
+"""Files that appear whole, on a shared local disk, and refusals of any file system as PbioErrors.
 
-A write that fails has not been done, unless the error is PBIO_OUTCOME_UNKNOWN.
+A write that fails has not happened, unless the error is PBIO_OUTCOME_UNKNOWN.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pbio_spark.errors import PbioError
 
 @contextmanager
 def refusals(path: str) -> Iterator[None]:
-    """Turn what a file system refuses for good, so that nothing of it has happened, into an error that says so.
+    """Turn a final refusal of a file system, after which nothing has happened, into an error that says so.
 
     Raises:
         PbioError: PBIO_NO_PERMISSION, PBIO_NO_ROOM.
-        OSError: whatever else it was.
+        OSError: any other failure.
     """
     try:
         yield
@@ -35,10 +35,10 @@ def refusals(path: str) -> Iterator[None]:
 
 def _refusal(path: str, error: OSError) -> PbioError | None:
     if isinstance(error, PermissionError) or error.errno == errno.EROFS:
-        hint = "look at who may read and write there, and whether it is read-only"
+        hint = "check who may read and write there, and whether it is read-only"
         return PbioError("PBIO_NO_PERMISSION", f"not permitted: {_said(error)}", file=path, hint=hint)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        hint = "make room, then do it again; in a channel space, `pbio space vacuum` may find some"
+        hint = "free some space and try again; in a channel space, `pbio space vacuum` may free some"
         return PbioError("PBIO_NO_ROOM", f"no room: {_said(error)}", file=path, hint=hint)
     return None
 
@@ -47,14 +47,14 @@ UNKNOWN = "PBIO_OUTCOME_UNKNOWN"
 
 
 def uncertain(path: str, error: Exception) -> PbioError:
-    """The error of a write that failed, and may have been done all the same."""
-    said = f"it is not known whether the file was written: {_said(error)}"
-    return PbioError(UNKNOWN, said, file=path, hint="do it again: what was written already is found")
+    """The error of a write that failed but may have happened."""
+    said = f"the file may or may not have been written: {_said(error)}"
+    return PbioError(UNKNOWN, said, file=path, hint="try again: files that exist already are found")
 
 
 @contextmanager
 def definite() -> Iterator[None]:
-    """For files that nobody looks for before another one names them: where writing one fails, nothing has happened.
+    """For files that count only when another file names them: if writing one fails, nothing has happened.
 
     Raises PBIO_FILE_SYSTEM in place of PBIO_OUTCOME_UNKNOWN.
     """
@@ -72,8 +72,7 @@ def definite() -> Iterator[None]:
 def open_file(path: str, code: str) -> BinaryIO:
     """A file on a local disk, to read, in a folder that anyone may have made.
 
-    A link may lead anywhere, and whoever opens a pipe may wait for ever: an error of the code that is given. Raises
-    OSError besides.
+    A link may lead anywhere and a pipe may block: both raise an error of the given code. Raises OSError too.
     """
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -85,15 +84,15 @@ def open_file(path: str, code: str) -> BinaryIO:
             return open(number, "rb")
         os.close(number)
     raise PbioError(
-        code, "a link, a folder or a device stands where a file should", file=path, hint="put the file itself there"
+        code, "expected a file, found a link, a folder or a device", file=path, hint="put the file itself there"
     )
 
 
 def create_file(path: str, pieces: Sequence[Any]) -> bool:
-    """Create a file of some buffers and bring it to the disk, unless it exists: False then, and nothing has changed.
+    """Create a file of some buffers and sync it to the disk; False, without any change, if it exists.
 
-    It is written under another name, and then linked to its own, which fails if that is taken. Raises OSError and
-    PBIO_OUTCOME_UNKNOWN besides what `refusals` raises.
+    It is written under another name and then linked to its own, which fails if that name is taken. Raises OSError and
+    PBIO_OUTCOME_UNKNOWN, and the errors of `refusals`.
     """
     with _synced_folder(path) as sync:
         temporary = _write_temporary(path, pieces)
@@ -103,7 +102,7 @@ def create_file(path: str, pieces: Sequence[Any]) -> bool:
         except FileExistsError:
             return False
         except (OSError, PbioError):
-            # A file system on a network says so, too, of what it has done.
+            # A network file system may say so although it has done it.
             if not _stands(path, os.stat(temporary)):
                 raise
         finally:
@@ -113,7 +112,7 @@ def create_file(path: str, pieces: Sequence[Any]) -> bool:
 
 
 def replace_file(path: str, data: bytes) -> None:
-    """Create a file or replace it as a whole, and bring it to the disk. Raises what `create_file` raises."""
+    """Create a file or replace it as a whole, and sync it to the disk. Raises what `create_file` raises."""
     with _synced_folder(path) as sync:
         temporary = _write_temporary(path, [data])
         written = os.stat(temporary)
@@ -128,14 +127,15 @@ def replace_file(path: str, data: bytes) -> None:
 
 
 def sync_folder(path: str) -> None:
-    """A new name is safe only when its folder is on the disk too."""
+    """Sync a folder: a new name is safe only when its folder is on the disk too."""
     with _synced_folder(f"{path}/") as sync:
         sync()
 
 
 @contextmanager
 def _synced_folder(path: str) -> Iterator[Callable[[], None]]:
-    """What brings the folder of a file to the disk. It is opened before anything is written: that may fail."""
+    """A function that syncs the folder of a file. It opens the folder before anything is written, because that may
+    fail."""
     above = os.path.dirname(path)
     with refusals(above):
         folder = os.open(above, os.O_RDONLY)
@@ -153,7 +153,7 @@ def _synced_folder(path: str) -> Iterator[Callable[[], None]]:
 
 
 def _stands(path: str, written: os.stat_result) -> bool:
-    """Whether a file is at a path. Raises PBIO_OUTCOME_UNKNOWN if that cannot be known."""
+    """Whether a file is at a path. Raises PBIO_OUTCOME_UNKNOWN if it cannot know."""
     try:
         return os.path.samestat(os.lstat(path), written)
     except FileNotFoundError:
@@ -163,7 +163,7 @@ def _stands(path: str, written: os.stat_result) -> bool:
 
 
 def _tidy(temporary: str) -> None:
-    """Remove a file that nobody knows of. One that stays is taken for that of a dead writer, in time."""
+    """Remove a file that nothing refers to. If it stays, cleaning up treats it as that of a dead writer later."""
     with suppress(OSError):
         os.unlink(temporary)
 

@@ -1,8 +1,9 @@
-r"""Globs as Hadoop has them, and with them Spark's own sources.
+r"""Globs as in Hadoop, and so in Spark's own sources.
 
-`*` and `?` stand for any characters but a slash, `[a-z]` for one of some, `[^a]` and `[!a]` for another one, `{a,b}`
-for either, which may hold braces and slashes; `\` takes the meaning from what follows. Hidden names must be named: no
-wildcard stands for the character that hides one.
+`*` and `?` stand for any characters except a slash, `[a-z]` for one character of a set, `[^a]` and `[!a]` for any
+other, `{a,b}` for either, which may hold braces and slashes; `\` removes the meaning of the next character. Hidden
+names must
+be named: no wildcard stands for the character that hides a name.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ COPYING = "._COPYING_"
 """The end of the name of a file that Hadoop is still copying."""
 _AT_HIDDEN = r"(?!\A(?:\.|_[^=]*\Z))"
 _MOST = 10_000
-"""How many paths the braces of one path may stand for."""
+"""The most paths that the braces of one path may stand for."""
 
 
 def is_hidden(name: str) -> bool:
@@ -33,7 +34,7 @@ def compile_glob(glob: str, *, hidden: bool = False) -> re.Pattern[str]:
     Args:
         hidden: whether wildcards stand for hidden names, too.
 
-    Raises ValueError for what is no glob.
+    Raises ValueError for an invalid glob.
 
     >>> [name for name in ("a1", "b1", "_a", "x}") if compile_glob(r"{[^a]*,x\}}").fullmatch(name)]
     ['b1', 'x}']
@@ -46,7 +47,7 @@ def compile_glob(glob: str, *, hidden: bool = False) -> re.Pattern[str]:
         at += 1
         if char == "\\":
             if at == len(glob):
-                raise ValueError("it ends with the character that should take the meaning from the next")
+                raise ValueError("it ends with a backslash that escapes nothing")
             parts.append(re.escape(glob[at]))
             at += 1
         elif char == "*":
@@ -73,7 +74,7 @@ def compile_glob(glob: str, *, hidden: bool = False) -> re.Pattern[str]:
 
 
 def expand(glob: str) -> list[str]:
-    """The globs that one stands for in which no braces hold a slash, in their order. Raises ValueError for too many.
+    """The globs without slashes in braces that one glob stands for, in order. Raises ValueError for too many.
 
     >>> expand("a/{b/{c,d},e}/{f,g}")
     ['a/b/{c,d}/{f,g}', 'a/e/{f,g}']
@@ -107,7 +108,7 @@ def is_literal(component: str) -> bool:
 
 
 def _signs(glob: str) -> Iterator[tuple[str, int]]:
-    """The characters that have a meaning, and their places: none after a backslash or inside of a set."""
+    """The special characters and their places, without those after a backslash or inside a set."""
     at = 0
     while at < len(glob):
         if glob[at] == "\\":
@@ -120,7 +121,7 @@ def _signs(glob: str) -> Iterator[tuple[str, int]]:
 
 
 def _braces_with_slash(glob: str) -> tuple[str, list[str], str] | None:
-    """What is before the first outermost braces that hold a slash, their choices, and what is behind."""
+    """The text before the first outermost braces with a slash, their choices, and the text after."""
     depth, start, cuts, has_slash = 0, 0, list[int](), False
     for sign, at in _signs(glob):
         if sign == "{":
@@ -143,7 +144,7 @@ def _braces_with_slash(glob: str) -> tuple[str, list[str], str] | None:
 
 
 def _end_of_set(glob: str, at: int) -> int:
-    """Where the set ends whose first character is at a place. Raises ValueError if it does not."""
+    """The end of the set whose first character is at a place. Raises ValueError if it is not closed."""
     first = at + 1 if glob[at : at + 1] in ("^", "!") else at
     place = first
     while place < len(glob):

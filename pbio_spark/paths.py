@@ -1,4 +1,4 @@
-"""Paths as users give them: the one way from a path to a file system, and from there to folders and open files.
+"""Paths as users give them: from a path to a file system, and from there to folders and open files.
 
 A path is a plain path, or a URL with `://` (DESIGN decision 36). Nothing in it has another meaning: fsspec's `::`,
 which would read another file, is two colons, and `%20` is three characters, as in Spark.
@@ -27,25 +27,25 @@ _GLOB = "*?["
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _FILE = re.compile(r"file:(?://([^/]*))?(.*)", re.DOTALL | re.IGNORECASE)
 _OWN = frozenset({"builtins", "click", "ecode", "morph", "pbio_spark", "numba", "numpy", "pyarrow", "typer"})
-"""Where exceptions come from that say nothing of a file system."""
+"""Modules whose exceptions say nothing about a file system."""
 _CHAINS = frozenset(
     {"zip", "tar", "libarchive", "reference", "dir", "simplecache", "filecache", "blockcache", "cached"}
 )
-"""Protocols of fsspec that mean something only on top of another file."""
+"""Protocols of fsspec that wrap another file."""
 
 
 def locate(path: str | os.PathLike[str], **storage_options: Any) -> tuple[AbstractFileSystem, str]:
-    """The file system of a path or URL, and the path as that file system wants it: absolute, without a slash behind.
+    """The file system of a path or URL, and the path in its form: absolute, without a slash at the end.
 
-    A path that was found this way may be given again, and leads to the same place.
+    The resulting path leads to the same place if given again.
 
     Args:
         storage_options: for fsspec.
 
     Raises:
-        PbioError: PBIO_BAD_PATH for what is empty, or the working directory, a home, or the root of a file system or
-            bucket: nobody means those, but an unset variable does. PBIO_PATH_NOT_FOUND for a protocol that is not
-            known, PBIO_MISSING_EXTRA for one whose library is missing, PBIO_FILE_SYSTEM for one that does not work.
+        PbioError: PBIO_BAD_PATH for an empty path, the working directory, a home, or the root of a file system or
+            bucket: an unset variable gives such paths. PBIO_PATH_NOT_FOUND for an unknown protocol,
+                PBIO_MISSING_EXTRA for one whose library is missing, PBIO_FILE_SYSTEM for one that does not work.
     """
     text = _text(path)
     local = _local(text)
@@ -71,14 +71,14 @@ def full_path(fs: AbstractFileSystem, path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a name in a folder stands for; links are followed.
+    """The target of a name in a folder; links are followed.
 
     Attributes:
-        path: as the file system wants it.
+        path: in the form of the file system.
         kind: `other` is a pipe, a socket or a device.
         size: in bytes.
-        modified: in seconds since 1970; 0 where the file system does not tell.
-        identity: which stays when a local file is renamed, and changes when an object is replaced; empty if unknown.
+        modified: in seconds since 1970; 0 if the file system does not say.
+        identity: stays when a local file is renamed, and changes when an object is replaced; empty if unknown.
     """
 
     path: str
@@ -93,14 +93,14 @@ class Entry:
 
 
 def find_entry(fs: AbstractFileSystem, path: str) -> Entry | None:
-    """What is at a path, or None. Raises PBIO_NO_PERMISSION, PBIO_PATH_NOT_FOUND for a bad link, PBIO_FILE_SYSTEM."""
+    """The entry at a path, or None. Raises PBIO_NO_PERMISSION, PBIO_PATH_NOT_FOUND for a bad link, PBIO_FILE_SYSTEM."""
     with trouble(fs, path), suppress(FileNotFoundError, NotADirectoryError):
         return _entry(path, os.stat(path)) if is_local(fs) else _remote_entry(fs.info(path))
     return None
 
 
 def folder_entries(fs: AbstractFileSystem, folder: str) -> dict[str, Entry]:
-    """What a folder holds, by name. Links that lead nowhere are left out, as what vanishes meanwhile.
+    """The entries of a folder, by name, without broken links and entries that vanish meanwhile.
 
     Raises FileNotFoundError, PBIO_NO_PERMISSION, PBIO_FILE_SYSTEM.
     """
@@ -121,9 +121,9 @@ def folder_entries(fs: AbstractFileSystem, folder: str) -> dict[str, Entry]:
 
 @contextmanager
 def opened(path: str) -> Iterator[BinaryIO]:
-    """A file to read. What fails while it is open is an error of ours, too.
+    """A file to read. Failures while it is open become a PbioError too.
 
-    Nothing but a file is opened: whoever opens a pipe waits for a writer.
+    It opens only files: a pipe would wait for a writer.
 
     Raises FileNotFoundError; PBIO_NOT_FFS for a folder, a pipe or a device; PBIO_NO_PERMISSION, PBIO_FILE_SYSTEM.
     """
@@ -133,7 +133,7 @@ def opened(path: str) -> Iterator[BinaryIO]:
 
 
 def move_file(fs: AbstractFileSystem, source: str, target: str) -> None:
-    """Give a file another name. Both names are plain, where fsspec's own `mv` takes some for globs."""
+    """Give a file another name. Both names are plain; fsspec's own `mv` takes some for globs."""
     if is_local(fs):
         os.replace(source, target)
     elif any(sign in source + target for sign in _GLOB):
@@ -144,9 +144,9 @@ def move_file(fs: AbstractFileSystem, source: str, target: str) -> None:
 
 
 def remove_folder(fs: AbstractFileSystem, folder: str) -> None:
-    """Remove a folder and all that it holds. The name is plain, where fsspec's own `rm` takes some for globs.
+    """Remove a folder and everything in it. The name is plain; fsspec's own `rm` takes some for globs.
 
-    Raises FileNotFoundError on a local disk. In a bucket a folder goes with the last file in it, and is not missed.
+    Raises FileNotFoundError on a local disk. In a bucket a folder disappears with its last file.
     """
     if is_local(fs):
         fs.rm(folder, recursive=True)
@@ -162,10 +162,10 @@ def remove_folder(fs: AbstractFileSystem, folder: str) -> None:
 
 @contextmanager
 def trouble(fs: AbstractFileSystem, path: str) -> Iterator[None]:
-    """Turn what a file system raises into errors of ours; FileNotFoundError stays, for its meaning depends on the case.
+    """Turn errors of a file system into PbioErrors; FileNotFoundError stays, because its meaning depends on the caller.
 
     Raises:
-        PbioError: PBIO_NO_PERMISSION, PBIO_NO_ROOM; PBIO_PATH_NOT_FOUND for a path that cannot be; PBIO_FILE_SYSTEM.
+        PbioError: PBIO_NO_PERMISSION, PBIO_NO_ROOM; PBIO_PATH_NOT_FOUND for an impossible path; PBIO_FILE_SYSTEM.
     """
     with trouble_at(full_path(fs, path)):
         yield
@@ -173,22 +173,24 @@ def trouble(fs: AbstractFileSystem, path: str) -> Iterator[None]:
 
 @contextmanager
 def trouble_at(where: str) -> Iterator[None]:
-    """The same for a path as messages name it."""
+    """The same for a path in the form of messages."""
     try:
         with refusals(where):
             yield
-    except (PbioError, FileNotFoundError, BrokenPipeError):  # the pipe is that of whoever uses the file
+    except (PbioError, FileNotFoundError, BrokenPipeError):  # the pipe belongs to the user of the file
         raise
     except OSError as error:
         said = error.strerror or str(error) or type(error).__name__
         if error.errno == errno.ELOOP:
-            raise PbioError("PBIO_PATH_NOT_FOUND", "links lead round in a circle", file=where) from None
+            raise PbioError("PBIO_PATH_NOT_FOUND", "the links form a circle", file=where) from None
         if error.errno == errno.ENAMETOOLONG:
             raise PbioError("PBIO_PATH_NOT_FOUND", "a name is too long for the file system", file=where) from None
         if isinstance(error, NotADirectoryError | FileExistsError):
-            raise PbioError("PBIO_PATH_NOT_FOUND", "a file stands where a folder should", file=where) from None
+            raise PbioError(
+                "PBIO_PATH_NOT_FOUND", "the path leads through a file, which must be a folder", file=where
+            ) from None
         if isinstance(error, IsADirectoryError):
-            raise PbioError("PBIO_PATH_NOT_FOUND", "a folder stands where a file should", file=where) from None
+            raise PbioError("PBIO_PATH_NOT_FOUND", "expected a file, found a folder", file=where) from None
         raise PbioError("PBIO_FILE_SYSTEM", f"the file system fails: {said}", file=where) from error
     except Exception as error:
         if type(error).__module__.partition(".")[0] in _OWN and not isinstance(error, TimeoutError):
@@ -201,15 +203,15 @@ def _text(path: object) -> str:
     try:
         text = os.fsdecode(path)  # type: ignore[arg-type]
     except TypeError:
-        raise PbioError("PBIO_BAD_PATH", f"a path is text, and not of type {type(path).__name__}") from None
+        raise PbioError("PBIO_BAD_PATH", f"a path must be text, not of type {type(path).__name__}") from None
     if not text.strip():
         raise _refusal("the path is empty", text)
     try:
         os.fsencode(text)
     except UnicodeEncodeError:
-        raise PbioError("PBIO_BAD_PATH", "the path holds a character that no name can", file=text) from None
+        raise PbioError("PBIO_BAD_PATH", "the path contains a character that names cannot have", file=text) from None
     if "\0" in text:
-        raise PbioError("PBIO_BAD_PATH", "the path holds a NUL character, which no name can", file=text)
+        raise PbioError("PBIO_BAD_PATH", "the path contains a NUL character", file=text)
     return text
 
 
@@ -223,7 +225,7 @@ def _local(text: str) -> str | None:
         if host and host.lower() != "localhost":
             raise PbioError(
                 "PBIO_BAD_PATH",
-                f"{host!r} stands where the URL of a local file may name a host",
+                f"the URL of a local file names the host {host!r}",
                 file=given,
                 hint="a local URL starts with three slashes, as in file:///data/readings",
             )
@@ -234,7 +236,7 @@ def _local(text: str) -> str | None:
     if text == "~" or text.startswith("~/"):
         text = os.path.expanduser("~") + text[1:]
     if re.fullmatch(r"[./]*", text) and not text.startswith("/"):
-        raise _refusal("the path is but the working directory, or above it", given)
+        raise _refusal("the path is the working directory or above it", given)
     try:
         here = "" if text.startswith("/") else os.getcwd()
         real = os.path.realpath(os.path.join(here, text))
@@ -265,8 +267,8 @@ def _remote(text: str, storage_options: Mapping[str, Any]) -> tuple[AbstractFile
     protocol = protocol.lower()
     url = f"{protocol}://{rest}"
     if protocol in _CHAINS:
-        reason = f"the protocol {protocol} wraps another file, and paths are plain"
-        raise PbioError("PBIO_PATH_NOT_FOUND", reason, file=text, hint="unpack or copy the files, and name them there")
+        reason = f"the protocol {protocol} wraps another file; a path must be plain"
+        raise PbioError("PBIO_PATH_NOT_FOUND", reason, file=text, hint="unpack or copy the files, and name the copies")
     try:
         kind = fsspec.get_filesystem_class(protocol)
     except ImportError as error:
@@ -294,7 +296,7 @@ def _remote(text: str, storage_options: Mapping[str, Any]) -> tuple[AbstractFile
 
 
 def _refusal(reason: str, path: str) -> PbioError:
-    hint = "name a folder or file below it; was a variable empty?"
+    hint = "name a folder or file below it; is a variable empty?"
     return PbioError("PBIO_BAD_PATH", reason, file=repr(path) if path != path.strip() or not path else path, hint=hint)
 
 
@@ -324,4 +326,4 @@ def _open_file(path: str) -> BinaryIO:
     if stat.S_ISREG(os.fstat(number).st_mode):
         return open(number, "rb")
     os.close(number)
-    raise PbioError("PBIO_NOT_FFS", "this is a folder, a pipe, a socket or a device, and not a file", file=path)
+    raise PbioError("PBIO_NOT_FFS", "not a file but a folder, a pipe, a socket or a device", file=path)

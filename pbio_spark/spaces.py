@@ -1,4 +1,4 @@
-"""Whether a path is inside of a channel space. Whoever reads or writes plain files keeps out of them."""
+"""Whether a path is inside a channel space. Readers and writers of plain files stay out of them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ SPACE = "_space.json"
 
 
 def space_above(fs: AbstractFileSystem, *paths: str) -> str | None:
-    """The root of a channel space that one of the paths is, or is inside of, with its protocol unless it is local.
+    """The root of the channel space that contains one of the paths, with its protocol unless it is local.
 
-    It asks for one file in each folder above the paths. A web server is not asked: it holds no space, and may have an
-    answer to any name.
+    It looks for one file in each folder above the paths, but not on a web server: that holds no space, and may
+        answer to
+    any name.
     """
     if "http" in protocols(fs):
         return None
     for folder in dict.fromkeys(folder for path in paths for folder in _upwards(fs, path)):
-        # What is above the folders that somebody may use need not be open to them.
+        # The folders above those that a user may read need not be readable.
         with trouble(fs, folder), suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             fs.info(f"{folder.rstrip('/')}/{SPACE}")
             return full_path(fs, folder)

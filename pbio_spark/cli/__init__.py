@@ -1,14 +1,13 @@
 """The `pbio` command: look into PBIO/FFS files from a shell.
 
-console    what all verbs share: files and standard input, errors, progress
-usage      what was typed wrongly, in one line
-formats    `pbio formats`, `pbio schema`: what is in a file
+console    what all commands share: files and standard input, errors, wrong usage, progress
+formats    `pbio formats`, `pbio schema`: the formats in a file
 cat        `pbio cat`, `pbio count`: the records
-verify     `pbio verify`: is every byte sound
+verify     `pbio verify`: checks every byte
 index      `pbio index`: outlines beside files, for splitting
 convert    `pbio convert`: records as Parquet, CSV, JSON lines or Arrow, and JSON lines as records
-tables     what `convert` writes
-from_json  what it makes of JSON lines
+tables     the files of columns that `convert` writes
+from_json  JSON lines as records
 matching   `pbio diff`, `pbio match`, `pbio lineage`: which format reaches which
 hexdump    `pbio hexdump`: one place, byte by byte
 space      `pbio space`: channel spaces and the events in them
@@ -23,7 +22,7 @@ import typer
 
 from ecode.pipe import ends_with_its_reader
 from morph import MorphError
-from pbio_spark.cli import cat, console, convert, formats, hexdump, index, matching, space, usage, verify
+from pbio_spark.cli import cat, console, convert, formats, hexdump, index, matching, space, verify
 from pbio_spark.errors import PbioError
 
 app = typer.Typer(
@@ -74,14 +73,14 @@ def _all(version: Version = False) -> None:
 def main() -> None:
     """Run the command line in `sys.argv`.
 
-    Exit code 0: done; 1: an error, told on standard error; 2: misused; 141: nobody reads the output any more.
+    Exit code 0: done; 1: an error, reported on standard error; 2: wrong usage; 141: the reader of the output is gone.
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     with ends_with_its_reader():
         try:
-            with usage.in_one_line():
+            with console.usage_in_one_line():
                 code = app(prog_name="pbio", standalone_mode=False)
         except (PbioError, MorphError, OSError) as error:
             if isinstance(error, BrokenPipeError):

@@ -26,7 +26,7 @@ from pbio_spark.wire.jsonl import to_text
 from pbio_spark.wire.resync import items_resumed
 
 Bad: TypeAlias = Callable[[Item, PbioError], None]
-"""Takes a record that cannot be decoded, and why."""
+"""Takes a record that cannot be decoded, and the error."""
 
 DATA_LINE = '{"kind":"data",'
 
@@ -35,9 +35,9 @@ def cat(
     files: Files,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Comments, formats and index blocks too.")] = False,
-    number: Annotated[int | None, typer.Option("-n", min=0, help="Stop after so many lines of each file.")] = None,
+    number: Annotated[int | None, typer.Option("-n", min=0, help="Stop after N lines of each file.")] = None,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Go on after bad records and damage; say so on standard error.")
+        bool, typer.Option("--skip-bad", help="Continue after bad records and damage; report them on standard error.")
     ] = False,
 ) -> None:
     """Print the records of files, in file order; times and dates as the numbers that are stored.

@@ -1,4 +1,4 @@
-"""What all verbs share: files and standard input, one text per error, progress for those who wait."""
+"""What all commands share: files and standard input, errors, wrong usage, progress."""
 
 from __future__ import annotations
 
@@ -36,12 +36,17 @@ TypeText: TypeAlias = Annotated[
     ),
 ]
 
+_NO_ARGUMENTS = "NoArgsIsHelpError"
+
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""The class of the click that typer uses, which may be its own copy."""
+
 STEP = 1024
 """Items between two looks at the progress bar."""
 
 
 def each_file(paths: list[str], action: Callable[[Scanner], bool | None]) -> None:
-    """Do something with a scanner of each file. An error is told of, and the other files still have their turn.
+    """Run an action on a scanner of each file. It reports an error and continues with the other files.
 
     Raises typer.Exit with code 1 at the end if there was an error, or an action returned False.
     """
@@ -63,9 +68,9 @@ def each_file(paths: list[str], action: Callable[[Scanner], bool | None]) -> Non
 
 
 def expand(paths: list[str]) -> Iterator[str]:
-    """The files that are meant: a folder stands for those in it and below it, but not for hidden ones (`_`, `.`).
+    """The files that paths name: a folder stands for the files in it and below it, except hidden ones (`_`, `.`).
 
-    Raises PBIO_CHANNEL_SPACE for a channel space and what is inside of one, PBIO_NOT_FFS for another format's folder.
+    Raises PBIO_CHANNEL_SPACE for a channel space and paths inside one, PBIO_NOT_FFS for another format's folder.
     """
     for path in paths:
         if path == "-":
@@ -82,7 +87,8 @@ def expand(paths: list[str]) -> Iterator[str]:
 
 
 def _below(fs: AbstractFileSystem, folder: Entry, shown: str, above: tuple[str, ...]) -> Iterator[str]:
-    """The files in and below a folder, as paths that start as it was given; links that lead back are not followed."""
+    """The files in and below a folder, as paths that begin with the given one; links to a folder above are not
+    followed."""
     if folder.identity and folder.identity in above:
         return
     entries = folder_entries(fs, folder.path)
@@ -99,7 +105,7 @@ def _below(fs: AbstractFileSystem, folder: Entry, shown: str, above: tuple[str, 
 def _space_to_error(space: str) -> PbioError:
     return PbioError(
         "PBIO_CHANNEL_SPACE",
-        "here is a channel space, whose log says which of its files hold published events",
+        "this is a channel space; its log says which of its files hold published events",
         file=space,
         hint="`pbio space tail` shows the events of a channel, `pbio space ls` lists the channels, `pbio space verify` "
         "checks them",
@@ -171,7 +177,7 @@ def name_record(scanner: Scanner, item: Item, error: PbioError) -> PbioError:
 
 
 def name_damage(scanner: Scanner, error: PbioError) -> PbioError:
-    """The error, of damage where a scanner stands with the number of the record before it."""
+    """The error; damage at the position of the scanner gets the number of the record before it."""
     if error.code in ("PBIO_BAD_ITEM", "PBIO_TRUNCATED") and error.offset == scanner.offset:
         place = f"after record {scanner.ordinal - 1}" if scanner.ordinal else "before the first record"
         error.reason = f"{place}: {error.reason}"
@@ -179,7 +185,7 @@ def name_damage(scanner: Scanner, error: PbioError) -> PbioError:
 
 
 def report(error: Exception) -> None:
-    """The error's text on standard error, behind what was already written to standard output."""
+    """Prints an error on standard error, after flushing standard output."""
     sys.stdout.flush()
     print(printable_lines(str(coded(error) if isinstance(error, OSError) else error)), file=sys.stderr)
 
@@ -197,7 +203,7 @@ def coded(error: OSError) -> Exception:
 
 
 def printable(text: str) -> str:
-    """The text without characters that would drive a terminal: names and texts come from strangers.
+    """The text without characters that control a terminal: names and strings are untrusted.
 
     >>> printable("a\\x1b[2Jb")
     'a\\\\x1b[2Jb'
@@ -214,7 +220,7 @@ def printable_lines(text: str) -> str:
 
 
 def table(headers: tuple[str, ...], rows: Sequence[tuple[str, ...]], right: str = "") -> str:
-    """Aligned columns; those whose header is a word of `right` stand at the right.
+    """Aligned columns; columns whose header is a word of `right` are aligned right.
 
     >>> print(table(("name", "records"), [("reading", "12"), ("alarm", "1204")], right="records"))
     name     records
@@ -229,3 +235,24 @@ def table(headers: tuple[str, ...], rows: Sequence[tuple[str, ...]], right: str 
         ).rstrip()
         for line in (headers, *rows)
     )
+
+
+@contextmanager
+def usage_in_one_line() -> Iterator[None]:
+    """Report wrong usage in one line on standard error, with a suggestion, and exit with code 2."""
+    try:
+        yield
+    except UsageError as error:
+        context = getattr(error, "ctx", None)
+        if type(error).__name__ == _NO_ARGUMENTS and context is not None:
+            print(context.get_help(), file=sys.stderr)
+            sys.exit(2)
+        command = "pbio" if context is None else context.command_path
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        said = printable(" ".join(message.split()))
+        end = "" if said.endswith((".", "?", ")")) else "."
+        print(f"{command}: {said}{end} See `{command} --help`.", file=sys.stderr)
+        sys.exit(2)
+    except typer.Abort:
+        print("pbio: aborted", file=sys.stderr)
+        sys.exit(1)

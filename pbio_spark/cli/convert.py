@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pbio_spark.cli.console import Files, TypeText, each_file, expand, opened, printable, progress_bar, said_type
-from pbio_spark.cli.formats import Contents, Depth, Name
+from pbio_spark.cli.formats import Depth, FoundFormats, Name
 from pbio_spark.cli.matching import one_format
-from pbio_spark.cli.tables import Target, table_writer, target_of
+from pbio_spark.cli.tables import FileKind, table_writer, target_of
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import is_local, locate
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class NullsWay(StrEnum):
-    """How a type that is made of JSON says null."""
+    """How a type that is derived from JSON marks nulls."""
 
     POINTER = "pointer"
     MASK = "mask"
@@ -40,24 +40,27 @@ LikeFile = Annotated[
 def convert(
     files: Files,
     output: Annotated[str, typer.Option("--output", "-o", metavar="PATH", help="The file to write.")],
-    to: Annotated[Target | None, typer.Option("--to", help="What to write; otherwise the suffix says it.")] = None,
+    to: Annotated[
+        FileKind | None, typer.Option("--to", help="The kind of file; by default the suffix says it.")
+    ] = None,
     name: Name = None,
     depth: Depth = -1,
     type_: TypeText = None,
     like: LikeFile = None,
     nulls: Annotated[
-        NullsWay | None, typer.Option("--nulls", help="How nulls in JSON are written, so that they come back.")
+        NullsWay | None, typer.Option("--nulls", help="How to store nulls of the JSON, so that reading gives nulls.")
     ] = None,
     null_value: Annotated[
         str | None,
-        typer.Option("--null-value", metavar="VALUE", help='What they become: a number, or {"column": value}.'),
+        typer.Option("--null-value", metavar="VALUE", help='The value of nulls: a number, or {"column": value}.'),
     ] = None,
 ) -> None:
     """Write the records of all files, of any version and machine, into one file of columns; whole or not at all.
 
-    The suffix of PATH says what it becomes: .parquet, .csv, .jsonl (or .json, .ndjson), .arrow. Files of JSON lines, by
-    their names, become records: PATH ends in .ffs or .pbio, and the type is that of --type, of --like, or what the
-    lines have.
+    The suffix of PATH selects the kind: .parquet, .csv, .jsonl (or .json, .ndjson), .arrow. Files of JSON lines, by
+        their
+    names, become records: PATH then ends in .ffs or .pbio, and the type comes from --type, from --like, or from the
+    lines.
 
     \b
     Examples:
@@ -66,36 +69,21 @@ def convert(
       pbio convert readings.jsonl -o again.ffs
       pbio convert small.jsonl -o small.ffs --type '{"small": {"n": "int", "at": "timestamp"}}'
     """
-    from pbio_spark.cli.from_json import is_lines
-
-    fs, target = locate(output)
-    if not is_local(fs):
-        raise PbioError("PBIO_BAD_PATH", "the file is written on the local disk", file=output)
-    if output.endswith("/") or os.path.isdir(target):
-        hint = "name a file in it, such as " + os.path.join(output, "records.parquet")
-        raise PbioError("PBIO_BAD_PATH", "the output is a folder, and one file is written", file=output, hint=hint)
+    target = _local_file(output)
     kind = target_of(output, to)
     folder = os.path.dirname(target)
     if folder and not os.path.isdir(folder):
         raise PbioError("PBIO_PATH_NOT_FOUND", "the output's folder does not exist", file=folder, hint="make it first")
     paths = list(expand(files))
-    are_lines = [is_lines(path) or (path == "-" and kind is Target.PBIO) for path in paths]
-    if any(are_lines) != (kind is Target.PBIO) or not (all(are_lines) or not any(are_lines)):
-        raise PbioError(
-            "PBIO_BAD_OPTION",
-            "JSON lines become records, and records become columns",
-            file=output,
-            hint="for records, name files in .jsonl and an output in .ffs; for columns, files of records and an output "
-            "in .parquet, .csv, .jsonl or .arrow",
-        )
+    _check_direction(paths, kind, output)
     partial = f"{target}.partial"
     try:
-        if kind is Target.PBIO:
+        if kind is FileKind.PBIO:
             form, schema = _record_type(paths, target, type_, like, nulls)
             rows, what = _to_records(paths, partial, form, schema, null_value), form.name
         else:
             if any(said is not None for said in (type_, like, nulls, null_value)):
-                raise typer.BadParameter("--type, --like, --nulls and --null-value are for JSON lines")
+                raise typer.BadParameter("--type, --like, --nulls and --null-value need JSON lines")
             rows, what = _to_columns(paths, partial, kind, name, depth)
         os.replace(partial, target)
     finally:
@@ -104,8 +92,34 @@ def convert(
     print(f"{printable(output)}: {rows} rows of {printable(what)}")
 
 
+def _local_file(output: str) -> str:
+    """The path of a file on the local disk. Raises PBIO_BAD_PATH for a folder and for other file systems."""
+    fs, target = locate(output)
+    if not is_local(fs):
+        raise PbioError("PBIO_BAD_PATH", "the output must be on the local disk", file=output)
+    if output.endswith("/") or os.path.isdir(target):
+        hint = "name a file in it, such as " + os.path.join(output, "records.parquet")
+        raise PbioError("PBIO_BAD_PATH", "the output is a folder, but must be a file", file=output, hint=hint)
+    return target
+
+
+def _check_direction(paths: Sequence[str], kind: FileKind, output: str) -> None:
+    """Raise PBIO_BAD_OPTION unless JSON lines become records, or records become columns."""
+    from pbio_spark.cli.from_json import is_lines
+
+    are_lines = [is_lines(path) or (path == "-" and kind is FileKind.PBIO) for path in paths]
+    if any(are_lines) != (kind is FileKind.PBIO) or not (all(are_lines) or not any(are_lines)):
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            "JSON lines convert to records, and records convert to columns",
+            file=output,
+            hint="for records, name files in .jsonl and an output in .ffs; for columns, files of records and an output "
+            "in .parquet, .csv, .jsonl or .arrow",
+        )
+
+
 def rows_of_records(paths: list[str]) -> Iterator[dict[str, Any]]:
-    """The records of files, which have one name, as rows."""
+    """The records of files as rows; the files must hold records of one name."""
     from pbio_spark.columns.files.read import read_batches
     from pbio_spark.columns.files.wanted import Part
 
@@ -121,7 +135,7 @@ def _wanted(paths: list[str], name: str | None, depth: int) -> Wanted:
     from pbio_spark.columns.files.wanted import Wanted
     from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 
-    found = Contents()
+    found = FoundFormats()
     each_file(paths, found.add)
     unions = found.unions(name)
     if len(unions) != 1:
@@ -132,8 +146,8 @@ def _wanted(paths: list[str], name: str | None, depth: int) -> Wanted:
     return Wanted(record_to_arrow(unions[0], presentation), presentation, names=(unions[0].name,))
 
 
-def _to_columns(paths: list[str], partial: str, kind: Target, name: str | None, depth: int) -> tuple[int, str]:
-    """Write the records of one name as columns. Returns how many, and of what name."""
+def _to_columns(paths: list[str], partial: str, kind: FileKind, name: str | None, depth: int) -> tuple[int, str]:
+    """Write the records of one name as columns. Returns their number and name."""
     from pbio_spark.columns.files.read import read_batches
     from pbio_spark.columns.files.wanted import Part
 
@@ -151,7 +165,7 @@ def _to_columns(paths: list[str], partial: str, kind: Target, name: str | None, 
 
 
 def _to_records(paths: Sequence[str], partial: str, form: Format, schema: pa.Schema, null_value: str | None) -> int:
-    """Write JSON lines as records. Returns how many."""
+    """Write JSON lines as records. Returns their number."""
     from pbio_spark.cli.from_json import write_pbio
     from pbio_spark.columns.encode.null_value import null_replacement
 
@@ -172,9 +186,9 @@ def _record_type(
     from pbio_spark.formats.layout import record_to_format
 
     if type_ is not None and like is not None:
-        raise typer.BadParameter("only one of --type and --like")
+        raise typer.BadParameter("use only one of --type and --like")
     if nulls is not None and (type_ is not None or like is not None):
-        raise typer.BadParameter("--nulls means nothing beside --type and --like, which say what can be null")
+        raise typer.BadParameter("--nulls cannot be used with --type or --like, which say what can be null")
     if type_ is None and like is None:
         schema = infer(paths)
         stem = os.path.splitext(os.path.basename(target))[0]

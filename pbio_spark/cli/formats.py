@@ -1,4 +1,4 @@
-"""`pbio formats`: which formats files hold, and how much of each. `pbio schema`: what a reader gets of them."""
+"""`pbio formats`: the formats in files, and their records. `pbio schema`: the record type that a reader gets."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Depth: TypeAlias = Annotated[int, typer.Option("--depth", help="How deep a recur
 
 
 @dataclass(slots=True)
-class Contents:
-    """The formats that files hold, by ID in the order they were met, with the records and bytes of each."""
+class FoundFormats:
+    """The formats in files, by ID in order of appearance, with the records and bytes of each."""
 
     formats: dict[bytes, Format] = field(default_factory=dict)
     records: Counter[bytes] = field(default_factory=Counter)
@@ -41,9 +41,9 @@ class Contents:
                 self.sizes[item.format_id] += item.length
 
     def unions(self, name: str | None) -> list[Record]:
-        """The union of the versions of each format name, or of one name; of versions that have records, if any has.
+        """The union of the versions of each format name, or of one name; of the versions with records, if any has some.
 
-        Raises PBIO_UNKNOWN_FORMAT if there is no such name, PBIO_CANNOT_MERGE.
+        Raises PBIO_UNKNOWN_FORMAT for an unknown name, PBIO_CANNOT_MERGE.
         """
         versions: dict[str, list[Record]] = {}
         for format_ in [f for f in self.formats.values() if self.records[f.id]] or self.formats.values():
@@ -60,7 +60,7 @@ def formats(
     layout: Annotated[bool, typer.Option("--layout", help="Show each format's fields with sizes and offsets.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object for each format and line.")] = False,
 ) -> None:
-    """List the formats of all files, with the records and bytes that each has in them.
+    """List the formats of all files, with their records and bytes.
 
     \b
     Examples:
@@ -68,8 +68,8 @@ def formats(
       pbio formats --json readings.ffs
     """
     if json and layout:
-        raise typer.BadParameter("only one of --layout and --json")
-    found = Contents()
+        raise typer.BadParameter("use only one of --layout and --json")
+    found = FoundFormats()
     paths = list(expand(files))
     try:
         each_file(paths, found.add)
@@ -81,7 +81,7 @@ def formats(
             print(printable_lines(str(format_)))
 
 
-def _to_table(found: Contents) -> str:
+def _to_table(found: FoundFormats) -> str:
     rows = []
     for id_ in {**found.formats, **found.records}:
         format_ = found.formats.get(id_)
@@ -94,12 +94,12 @@ def _to_table(found: Contents) -> str:
     return table(("name", "ID", "machine", "fields", "records", "bytes"), rows, right="fields records bytes")
 
 
-def _to_lines(found: Contents) -> str:
+def _to_lines(found: FoundFormats) -> str:
     return "\n".join(to_text(_format_to_json(found, id_)) for id_ in {**found.formats, **found.records})
 
 
-def _format_to_json(found: Contents, id_: bytes) -> Json:
-    """A format and what there is of it; of one that no file describes the ID only."""
+def _format_to_json(found: FoundFormats, id_: bytes) -> Json:
+    """A format with its counts; only the ID if no file describes it."""
     form = found.formats.get(id_)
     facts: dict[str, Json] = {"name": None, "id": id_.hex(), "machine": None, "fields": None}
     if form is not None:
@@ -133,22 +133,22 @@ def schema(
       pbio schema --spark readings.ffs
     """
     if spark + arrow + json > 1:
-        raise typer.BadParameter("only one of --spark, --arrow and --json")
-    found = Contents()
+        raise typer.BadParameter("use only one of --spark, --arrow and --json")
+    found = FoundFormats()
     each_file(files, found.add)
     for record in found.unions(name):
         print(_to_text(record, depth, spark, arrow, json))
 
 
 def _struct_to_text(struct: Struct) -> str:
-    """A structure with one line for each field, and what the sender says of it."""
+    """A structure with one line for each field and its notes."""
     width = max((len(f"{f.name}: {f.type}") for f in struct.fields), default=0)
     lines = [f"  {f'{f.name}: {f.type}':{width}}  {', '.join(_said(f.notes))}".rstrip() for f in struct.fields]
     return "\n".join([f"{struct.name} {{", *lines, "}"])
 
 
 def _said(notes: Notes) -> Iterator[str]:
-    """What notes say, in words.
+    """Notes in words.
 
     >>> list(_said(Notes(logical="timestamp", units="kPa", default=0.5, symbols=(("red", 0),))))
     ['timestamp', 'unit kPa', 'default 0.5', 'red = 0']

@@ -19,16 +19,16 @@ from pbio_spark.formats import Format
 
 LINES = frozenset({".jsonl", ".ndjson", ".json"})
 ROWS = 10_000
-"""How many rows are encoded at once."""
+"""The number of rows that are encoded at once."""
 
 
 def is_lines(path: str) -> bool:
-    """Whether a file is one of JSON lines, by its name."""
+    """Whether the name of a file says that it has JSON lines."""
     return Path(path).suffix.lower() in LINES
 
 
 def rows_of(path: str) -> Iterator[dict[str, Any]]:
-    """The objects of a file of JSON lines. Raises PBIO_BAD_VALUE with the line that is none."""
+    """The objects of a file of JSON lines. Raises PBIO_BAD_VALUE with the line that is not an object."""
     with opened(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -38,29 +38,29 @@ def rows_of(path: str) -> Iterator[dict[str, Any]]:
             except ValueError as error:
                 raise _bad(path, number, str(error)) from None
             if not isinstance(row, dict):
-                raise _bad(path, number, "an object is wanted, one on each line")
+                raise _bad(path, number, "expected one JSON object on each line")
             yield row
 
 
 def _bad(path: str, number: int, reason: str) -> PbioError:
-    return PbioError("PBIO_BAD_VALUE", f"line {number} is not JSON of a record: {reason}", file=path)
+    return PbioError("PBIO_BAD_VALUE", f"line {number} is not the JSON of a record: {reason}", file=path)
 
 
 def infer(paths: Sequence[str]) -> pa.Schema:
     """The columns of all rows; whole numbers are 64 bits wide.
 
-    Raises PBIO_CANNOT_MERGE where a field is of different types in different rows.
+    Raises PBIO_CANNOT_MERGE if a field has different types in different rows.
     """
     try:
         rows = [row for path in paths for row in rows_of(path)]
         return pa.RecordBatch.from_pylist(rows).schema if rows else pa.schema([])
     except pa.ArrowException as error:
         reason = f"the rows have no common columns: {str(error)[:200]}"
-        raise PbioError("PBIO_CANNOT_MERGE", reason, hint="say what the fields are with --type") from None
+        raise PbioError("PBIO_CANNOT_MERGE", reason, hint="give the types of the fields with --type") from None
 
 
 def write_pbio(paths: Sequence[str], target: str, form: Format, schema: pa.Schema, null_value: NullValue | None) -> int:
-    """Write all rows as records of a format. Returns how many there are."""
+    """Write all rows as records of a format. Returns their number."""
     from pbio_spark.columns.encode.encoder import format_to_encoder
     from pbio_spark.wire import MAGIC
     from pbio_spark.wire.writer import format_to_item
@@ -115,12 +115,12 @@ def json_to_batch(rows: Sequence[dict[str, Any]], schema: pa.Schema, path: str, 
 
 
 def _value(value: Any, type_: pa.DataType) -> Any:
-    """A value of JSON as pyarrow takes it for a type. Raises ValueError for one that would be changed."""
+    """A value of JSON as pyarrow takes it for a type. Raises ValueError for a value that would change."""
     if value is None:
         return None
     if pa.types.is_struct(type_):
         if isinstance(value, dict) and (unknown := value.keys() - {field.name for field in type_}):
-            raise ValueError(f"there is no field {min(unknown)!r} in it")
+            raise ValueError(f"unknown field {min(unknown)!r}")
         return {field.name: _value(value.get(field.name), field.type) for field in type_}
     if pa.types.is_map(type_) and isinstance(value, dict):
         pairs = ((_key(key, type_.key_type), one) for key, one in value.items())

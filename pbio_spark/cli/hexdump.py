@@ -1,4 +1,4 @@
-"""`pbio hexdump`: the bytes at one place of a file, with what each of them is as far as that is known."""
+"""`pbio hexdump`: the bytes at one place of a file, and their meaning if it is known."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ROW = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A run of bytes that means one thing; both ends are offsets in the file."""
+class ByteRun:
+    """A run of bytes with one meaning; both ends are offsets in the file."""
 
     start: int
     end: int
@@ -30,10 +30,10 @@ class Part:
 
 def hexdump(
     file: OneFile,
-    at: Annotated[str, typer.Option("--at", metavar="OFFSET", help="In the file, decimal or 0x...")] = "0",
+    at: Annotated[str, typer.Option("--at", metavar="OFFSET", help="An offset in the file, decimal or 0x...")] = "0",
     length: Annotated[int, typer.Option("--length", "-n", min=1, help="Bytes to show.")] = 256,
 ) -> None:
-    """Show the bytes at an offset, such as an error names, and what each of them is.
+    """Show the bytes at an offset, such as that of an error, and their meaning.
 
     \b
     Example:
@@ -43,13 +43,13 @@ def hexdump(
     with scanner_of(file) as scanner:
         size = scanner.window.size()
         if not 0 <= offset < size:
-            raise typer.BadParameter(f"offset {offset} is not in the file, which has {size} bytes")
+            raise typer.BadParameter(f"offset {offset} is beyond the file, which has {size} bytes")
         item, damage = None, None
         try:
             item = next((item for item in items(scanner) if item.offset <= offset < item.end), None)
         except PbioError as error:
             damage = error
-        parts = [Part(0, size)] if item is None else list(_parts(scanner, item))
+        parts = [ByteRun(0, size)] if item is None else list(_parts(scanner, item))
         if item is not None:
             print(_title(scanner, item))
         for line in _lines(scanner, parts, offset, length):
@@ -66,7 +66,7 @@ def _offset(text: str) -> int:
         raise typer.BadParameter(f"{text!r} is not an offset") from None
 
 
-def _lines(scanner: Scanner, parts: list[Part], at: int, length: int) -> Iterator[str]:
+def _lines(scanner: Scanner, parts: list[ByteRun], at: int, length: int) -> Iterator[str]:
     """Rows of up to 16 bytes, beginning with the row that holds `at`, which is marked."""
     stop = at + length
     for part in parts:
@@ -96,46 +96,46 @@ def _title(scanner: Scanner, item: Item) -> str:
             return f"index block {where}"
 
 
-def _parts(scanner: Scanner, item: Item) -> Iterator[Part]:
+def _parts(scanner: Scanner, item: Item) -> Iterator[ByteRun]:
     match item.kind:
         case ItemKind.DATA:
-            yield Part(item.offset, item.payload, f"item head: record of {item.length} bytes")
+            yield ByteRun(item.offset, item.payload, f"item head: record of {item.length} bytes")
             format_ = scanner.formats.get(item.format_id)
             if format_ is None:
-                yield Part(item.payload, item.end, "a record of an unknown format")
+                yield ByteRun(item.payload, item.end, "a record of an unknown format")
             else:
                 yield from _record_parts(scanner, item, format_)
         case ItemKind.FORMAT:
             head = item.payload - len(item.format_id)
-            yield Part(item.offset, head, f"item head: format body of {item.length} bytes")
-            yield Part(head, item.payload, "format ID")
-            yield Part(item.payload, item.end, "format body")
+            yield ByteRun(item.offset, head, f"item head: format body of {item.length} bytes")
+            yield ByteRun(head, item.payload, "format ID")
+            yield ByteRun(item.payload, item.end, "format body")
         case ItemKind.COMMENT | ItemKind.INDEX:
-            yield Part(item.offset, item.payload, f"item head: {item.length} bytes")
-            yield Part(item.payload, item.end, "text" if item.kind is ItemKind.COMMENT else "block")
+            yield ByteRun(item.offset, item.payload, f"item head: {item.length} bytes")
+            yield ByteRun(item.payload, item.end, "text" if item.kind is ItemKind.COMMENT else "block")
 
 
-def _record_parts(scanner: Scanner, item: Item, format_: Format) -> Iterator[Part]:
+def _record_parts(scanner: Scanner, item: Item, format_: Format) -> Iterator[ByteRun]:
     base = min(item.payload + format_.header_size, item.end)
     id_end = item.payload + len(format_.id)
-    yield Part(item.payload, id_end, "format ID")
+    yield ByteRun(item.payload, id_end, "format ID")
     if id_end < base:
-        yield Part(id_end, base, "record length" if format_.is_variant else "padding")
+        yield ByteRun(id_end, base, "record length" if format_.is_variant else "padding")
     images, data, here = images_of(format_), scanner.read(item)[format_.header_size :], base
     for field in sorted(images.top.fields, key=lambda f: f.offset):
         start, end = base + field.offset, base + field.offset + images.size(field.type)
         if end > item.end:
             break
         if here < start:
-            yield Part(here, start, "padding")
-        yield Part(start, end, f"{field.name}: {field.type}{_value(format_, field, data, base)}")
+            yield ByteRun(here, start, "padding")
+        yield ByteRun(start, end, f"{field.name}: {field.type}{_value(format_, field, data, base)}")
         here = end
     if here < item.end:
-        yield Part(here, item.end, "what the record's pointers lead to" if format_.is_variant else "padding")
+        yield ByteRun(here, item.end, "targets of the record's pointers" if format_.is_variant else "padding")
 
 
 def _value(format_: Format, field: FieldImage, data: bytes, base: int) -> str:
-    """What a number is, or where in the file a pointer leads."""
+    """The value of a number, or the target of a pointer in the file."""
     images = images_of(format_)
     match field.type:
         case Basic(Kind.STRING) | Pointer():

@@ -1,4 +1,4 @@
-"""`pbio index`: write beside each file where it can be split and what is in it."""
+"""`pbio index`: write the outline of each file beside it: its formats, and where it can be split."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def index(
         bool, typer.Option("--checksums", help="Add checksums, which reading in Spark and `pbio verify` compare.")
     ] = False,
 ) -> None:
-    """Write an outline beside each file, so that Spark splits a large one without walking it first.
+    """Write an outline beside each file, so that Spark can split a large file without walking it first.
 
-    The outline of `a.ffs` is the hidden file `.a.ffs.outline`. It counts until the file changes.
+    The outline of `a.ffs` is the hidden file `.a.ffs.outline`. It is valid until the file changes.
 
     \b
     Example:

@@ -1,7 +1,7 @@
 """`pbio diff`, `pbio match`, `pbio lineage`: how formats differ, which reaches which, and which descends from which.
 
-A record type is named as FILE, where the file holds only one, or as FILE#NAME, FILE#NAME@VERSION or FILE#ID; the
-beginning of an ID will do. Formats of one record type are one here, whatever machines they are laid out for.
+Name a record type as FILE, if the file holds only one, or as FILE#NAME, FILE#NAME@VERSION or FILE#ID; the beginning of
+an ID is enough. Formats of one record type count as one, for whatever machines they are laid out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from morph.evolution.renames import suspected_renames
 from morph.explain import describe
 from morph.transforms import record_to_meaning
 from pbio_spark.cli.console import Files, each_file, printable, printable_lines, table
-from pbio_spark.cli.formats import Contents, logical
+from pbio_spark.cli.formats import FoundFormats, logical
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.chosen import split_choice
@@ -35,7 +35,7 @@ def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="FILE, FILE#NAME, FILE#NAME@VERSION or FILE#ID.")],
     b: Annotated[str, typer.Argument(metavar="B", help="The same.")],
 ) -> None:
-    """Show how one record type becomes another, and how near they are, read either way.
+    """Show how one record type becomes another, and how well each fits the other.
 
     \b
     Example:
@@ -65,13 +65,13 @@ def match(
     incoming: Annotated[
         str, typer.Argument(metavar="INCOMING", help="What arrives: FILE, FILE#NAME, FILE#NAME@VERSION or FILE#ID.")
     ],
-    wanted: Annotated[list[str], typer.Argument(metavar="WANTED...", help="What a reader wants, said the same way.")],
-    explain: Annotated[bool, typer.Option("--explain", help="Show who was considered, and what FFS would do.")] = False,
-    diff_threshold: Annotated[float, typer.Option(min=0, help="The most that diff may be.")] = math.inf,
-    mismatch_threshold: Annotated[float, typer.Option(min=0, max=1, help="The most that Mr may be.")] = 0.5,
+    wanted: Annotated[list[str], typer.Argument(metavar="WANTED...", help="What a reader wants, in the same form.")],
+    explain: Annotated[bool, typer.Option("--explain", help="Show all candidates, and what FFS would do.")] = False,
+    diff_threshold: Annotated[float, typer.Option(min=0, help="The largest accepted diff.")] = math.inf,
+    mismatch_threshold: Annotated[float, typer.Option(min=0, max=1, help="The largest accepted Mr.")] = 0.5,
     any_name: Annotated[bool, typer.Option("--any-name", help="Match formats of different names too.")] = False,
 ) -> None:
-    """Say which wanted record type each incoming one reaches, and by which transforms.
+    """Show which wanted record type each incoming one reaches, and through which transforms.
 
     FILE alone stands for all types in it. Transforms of all files count. Exit code 1: a type is rejected.
 
@@ -118,33 +118,33 @@ def match(
 def lineage(
     files: Files, dot: Annotated[bool, typer.Option("--dot", help="As a graph for Graphviz's `dot`.")] = False
 ) -> None:
-    """Show which record type has transforms to which, each with the IDs of its formats.
+    """Show which record type has transforms to which, with the IDs of their formats.
 
     \b
     Example:
       pbio lineage readings.ffs
     """
-    found = Contents()
+    found = FoundFormats()
     each_file(files, found.add)
     picture = graph_to_lineage(formats_to_graph(found.formats.values()))
     print(printable_lines(picture.to_dot() if dot else str(picture)))
 
 
 def one_format(spec: str) -> Format:
-    """The one format that is meant. Raises PBIO_SEVERAL_FORMATS, PBIO_UNKNOWN_FORMAT."""
+    """The one format that the name fits. Raises PBIO_SEVERAL_FORMATS, PBIO_UNKNOWN_FORMAT."""
     chosen = _chosen(spec)
     if len(chosen) > 1:
         raise PbioError(
             "PBIO_SEVERAL_FORMATS",
-            f"any of {len(chosen)} record types could be meant",
+            f"the name fits {len(chosen)} record types",
             file=_split(spec)[0],
-            hint="say which, after the path: " + " ".join(f"#{f.id.hex()}" for f in chosen),
+            hint="name one after the path: " + " ".join(f"#{f.id.hex()}" for f in chosen),
         )
     return chosen[0]
 
 
 def _chosen(spec: str) -> list[Format]:
-    """The first formats of the record types that are meant, at least one. Raises PBIO_UNKNOWN_FORMAT."""
+    """The first formats of the record types that the name fits, at least one. Raises PBIO_UNKNOWN_FORMAT."""
     path, which = _split(spec)
     formats = _formats(path)
     chosen = [f for f in formats if not which or f.is_called((which,)) or f.id.hex().startswith(which.lower())]
@@ -166,7 +166,7 @@ def _split(spec: str) -> tuple[str, str]:
 
 @cache
 def _formats(path: str) -> tuple[Format, ...]:
-    """All formats of a file or folder, in the order they were met."""
-    found = Contents()
+    """All formats of a file or folder, in order of appearance."""
+    found = FoundFormats()
     each_file([path], found.add)
     return tuple(found.formats.values())

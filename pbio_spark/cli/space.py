@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Channel spaces: named, typed streams of events in a folder.", no_args_is_help=True)
 
 SHOWN = 20
-"""How many producers `describe` lists."""
+"""The number of producers that `describe` lists."""
 
 Root = Annotated[str, typer.Argument(metavar="SPACE", help="The folder of the space, or its URL.")]
 Name = Annotated[str, typer.Argument(metavar="CHANNEL", help="The name of a channel.")]
@@ -47,14 +47,14 @@ def create(
         str | None, typer.Option("--like", metavar="FILE", help="A file of that type: FILE, FILE#NAME or FILE#ID.")
     ] = None,
 ) -> None:
-    """Begin a channel.
+    """Create a channel.
 
     \b
     Example:
       pbio space create space small --type '{"small": {"n": "int", "at": "timestamp"}}'
     """
     if (type_ is None) == (like is None):
-        raise typer.BadParameter("one of --type and --like says what the channel's events are")
+        raise typer.BadParameter("give the type of the channel's events with either --type or --like")
     if type_ is None:
         assert like is not None
         channel = _open(root).create_channel(name, one_format(like))
@@ -68,9 +68,10 @@ def create(
 def derive(
     root: Root,
     name: Name,
-    parent: Annotated[str, typer.Option("--from", metavar="CHANNEL", help="Whose events it is made of.")],
+    parent: Annotated[str, typer.Option("--from", metavar="CHANNEL", help="The channel that it is derived from.")],
     filter_: Annotated[
-        str | None, typer.Option("--filter", metavar="E-CODE", help="Of which events; they are `input`.")
+        str | None,
+        typer.Option("--filter", metavar="E-CODE", help="The events to keep; the filter sees them as `input`."),
     ] = None,
     transform: Annotated[
         str | None, typer.Option("--transform", metavar="E-CODE", help="Fills `output` from `input`; needs --type.")
@@ -80,7 +81,7 @@ def derive(
         list[str] | None, typer.Option("--param", metavar="NAME=NUMBER", help="A field of `param`; may be repeated.")
     ] = None,
 ) -> None:
-    """Begin a channel whose events are made of another's by whoever publishes those.
+    """Create a channel whose events publishers of another channel derive from theirs.
 
     \b
     Example:
@@ -108,7 +109,8 @@ def publish(
     files: Files,
     producer: Annotated[str | None, typer.Option(metavar="NAME", help="Who publishes.")] = None,
 ) -> None:
-    """Publish the rows of JSON lines, or the records of PBIO files, in one commit. - is JSON lines on standard input.
+    """Publish the rows of JSON lines, or the records of PBIO files, in one commit. - stands for JSON lines on standard
+    input.
 
     \b
     Example:
@@ -132,7 +134,7 @@ def publish(
 
 @app.command()
 def drop(root: Root, name: Name) -> None:
-    """End a channel: nothing can be published to it any more, and its name is free.
+    """Drop a channel: it takes no more events, and its name becomes free.
 
     \b
     Example:
@@ -170,7 +172,7 @@ def ls(root: Root) -> None:
 
 @app.command()
 def describe(root: Root, name: Name) -> None:
-    """Tell all about a channel: its type, what it is derived from, who subscribes.
+    """Describe a channel: its type, its parent, its subscribers.
 
     \b
     Example:
@@ -225,9 +227,12 @@ def tail(
     start: Annotated[
         str, typer.Option(metavar="WHERE", help="earliest, latest, a position such as 12.0.7, or a time in ISO 8601.")
     ] = "earliest",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is published later.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Continue with events that are published later.")
+    ] = False,
     filter_: Annotated[
-        str | None, typer.Option("--filter", metavar="E-CODE", help="Which events; they are `input`.")
+        str | None,
+        typer.Option("--filter", metavar="E-CODE", help="The events to show; the filter sees them as `input`."),
     ] = None,
 ) -> None:
     """Show events as lines of JSON.
@@ -244,10 +249,11 @@ def tail(
 @app.command()
 def compact(
     root: Root,
-    small: Annotated[int, typer.Option(metavar="BYTES", help="From which size a file is no longer small.")] = 1 << 20,
-    target: Annotated[int, typer.Option(metavar="BYTES", help="How large the new files are.")] = 64 << 20,
+    small: Annotated[int, typer.Option(metavar="BYTES", help="The size from which a file is no longer small.")] = 1
+    << 20,
+    target: Annotated[int, typer.Option(metavar="BYTES", help="The size of the new files.")] = 64 << 20,
 ) -> None:
-    """Put small data files together; the old ones go with a later vacuum.
+    """Combine small data files; a later vacuum removes the old ones.
 
     \b
     Example:
@@ -262,7 +268,7 @@ def vacuum(
     root: Root,
     grace: Annotated[float, typer.Option(metavar="HOURS", help="Files younger than that stay.")] = 24,
 ) -> None:
-    """Forget subscribers that have expired, and remove events that need not be kept, and files that nothing needs.
+    """Remove expired subscribers, events beyond retention, and files that nothing needs.
 
     \b
     Example:
@@ -270,9 +276,9 @@ def vacuum(
     """
     removed = _open(root).vacuum(grace=timedelta(hours=grace), linger=timedelta(hours=grace))
     for name in removed.channels:
-        print(f"{printable(name)}: old events are not kept any more")
+        print(f"{printable(name)}: old events removed")
     for subscriber in removed.subscribers:
-        print(f"{printable(subscriber.name)}: a subscriber that had expired is forgotten")
+        print(f"{printable(subscriber.name)}: expired subscriber removed")
     print(f"{printable(root)}: {removed.files} files removed ({removed.bytes} bytes)")
 
 
@@ -297,9 +303,9 @@ def verify(root: Root) -> None:
     events = sum(info.events for info in state.channels.values())
     print(f"{printable(root)}: sound (commits: {state.version}, channels: {len(state.channels)}, events: {events})")
     if left := leftovers(space):
-        print(f"data files that no commit names, of writers at work or that died: {len(left)}")
+        print(f"data files that no commit names, of active or dead writers: {len(left)}")
     for path in space.folder.strangers():
-        print(f"{printable(path)}: no file of a channel space")
+        print(f"{printable(path)}: not a file of a channel space")
 
 
 def _open(root: str) -> ChannelSpace:
@@ -327,7 +333,7 @@ def _event_to_json(event: Event) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> str:
-    """What JSON has no word for: bytes in hexadecimal, times in ISO 8601, decimals."""
+    """Values that JSON lacks: bytes in hexadecimal, times in ISO 8601, decimals."""
     if isinstance(value, bytes):
         return value.hex()
     return value.isoformat() if hasattr(value, "isoformat") else str(value)

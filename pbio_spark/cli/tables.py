@@ -1,4 +1,4 @@
-"""What `pbio convert` writes columns as: Parquet, CSV, JSON lines, Arrow."""
+"""The files that `pbio convert` writes columns to: Parquet, CSV, JSON lines, Arrow."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Target(StrEnum):
-    """What records can be converted to."""
+class FileKind(StrEnum):
+    """The kinds of files that records can be converted to."""
 
     PARQUET = "parquet"
     CSV = "csv"
@@ -30,15 +30,15 @@ class Target(StrEnum):
 
 
 SUFFIXES = {
-    ".parquet": Target.PARQUET,
-    ".csv": Target.CSV,
-    ".jsonl": Target.JSONL,
-    ".ndjson": Target.JSONL,
-    ".json": Target.JSONL,
-    ".arrow": Target.ARROW,
-    ".feather": Target.ARROW,
-    ".ffs": Target.PBIO,
-    ".pbio": Target.PBIO,
+    ".parquet": FileKind.PARQUET,
+    ".csv": FileKind.CSV,
+    ".jsonl": FileKind.JSONL,
+    ".ndjson": FileKind.JSONL,
+    ".json": FileKind.JSONL,
+    ".arrow": FileKind.ARROW,
+    ".feather": FileKind.ARROW,
+    ".ffs": FileKind.PBIO,
+    ".pbio": FileKind.PBIO,
 }
 
 
@@ -48,31 +48,31 @@ class Writer(Protocol):
     def write_batch(self, batch: pa.RecordBatch) -> None: ...
 
 
-def target_of(path: str, said: Target | None) -> Target:
-    """What to write to a path. Raises PBIO_BAD_OPTION if neither its suffix nor `--to` says it."""
+def target_of(path: str, said: FileKind | None) -> FileKind:
+    """The kind of file at a path. Raises PBIO_BAD_OPTION if neither its suffix nor `--to` says it."""
     suffix = PurePath(path).suffix.lower()
     found = said or SUFFIXES.get(suffix)
     if found is None:
-        reason = f"nothing is known to be written as {suffix!r}" if suffix else "the output has no suffix"
+        reason = f"unknown suffix {suffix!r}" if suffix else "the output has no suffix"
         hint = did_you_mean(suffix, SUFFIXES) or f"end its name in {', '.join(SUFFIXES)}, or give --to"
         raise PbioError("PBIO_BAD_OPTION", reason, file=path, hint=hint)
     return found
 
 
 @contextmanager
-def table_writer(path: str, target: Target, schema: pa.Schema) -> Iterator[Writer]:
-    """A writer of columns to a new file. Raises PBIO_UNSUPPORTED_TYPE for columns that a CSV file cannot have."""
+def table_writer(path: str, target: FileKind, schema: pa.Schema) -> Iterator[Writer]:
+    """A writer of columns to a new file. Raises PBIO_UNSUPPORTED_TYPE for columns that a CSV file cannot hold."""
     import pyarrow as pa
 
-    if target is Target.PARQUET:
+    if target is FileKind.PARQUET:
         import pyarrow.parquet as pq
 
         with pq.ParquetWriter(path, schema) as parquet:
             yield parquet
-    elif target is Target.ARROW:
+    elif target is FileKind.ARROW:
         with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema) as arrow:
             yield arrow
-    elif target is Target.CSV:
+    elif target is FileKind.CSV:
         import pyarrow.csv as pc
 
         nested = next((field for field in schema if pa.types.is_nested(field.type)), None)
@@ -124,7 +124,7 @@ class _Lines:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no word for: NaN and the infinities, times in ISO 8601, decimals as strings, bytes in hexadecimal.
+    """Values that JSON lacks: NaN and the infinities, times in ISO 8601, decimals as strings, bytes in hexadecimal.
 
     >>> _plain({"a": float("nan"), "b": b"\\x01", "c": Decimal("1.50")})
     {'a': 'NaN', 'b': '01', 'c': '1.50'}

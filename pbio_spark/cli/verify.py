@@ -1,4 +1,4 @@
-"""`pbio verify`: decode every record, compare the index with what it points to, and tell of all that is wrong."""
+"""`pbio verify`: decode every record, compare the index with its items, and report everything that is wrong."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pbio_spark.wire.sidecar import Block, read_sidecar
 
 def verify(
     files: Files,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing of files that are sound.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing about sound files.")] = False,
 ) -> None:
     """Check files to the last byte: items, formats and their IDs, records, the index; and checksums, if any.
 
-    Exit code 1: something is wrong; each line says with which record, where.
+    Exit code 1: something is wrong; each line names the record and the place.
 
     \b
     Examples:
@@ -45,7 +45,7 @@ def verify(
 
 
 def problems(scanner: Scanner) -> Iterator[PbioError]:
-    """All that is wrong with a file, in its order. Damage between items ends the search: nothing tells what follows."""
+    """Everything wrong with a file, in order. Damage between items ends the search: nothing says what follows."""
     index = IndexCheck(scanner)
     try:
         for item in items(scanner):
@@ -68,7 +68,7 @@ def checksums(path: str) -> Sequence[Block]:
 
 
 def checksum_problems(path: str, blocks: Sequence[Block]) -> Iterator[PbioError]:
-    """The blocks that are not what their checksums say."""
+    """The blocks that do not match their checksums."""
     if not blocks:
         return
     with opened(path) as source:
@@ -80,7 +80,7 @@ def checksum_problems(path: str, blocks: Sequence[Block]) -> Iterator[PbioError]
 
 
 def check_item(scanner: Scanner, item: Item) -> None:
-    """Raise what is wrong with one item. Strings may be in any encoding, so that is no error here."""
+    """Raise what is wrong with one item. Strings may be in any encoding."""
     match item.kind:
         case Kind.DATA:
             format_, record = scanner.format_of(item), scanner.read(item)

@@ -1,4 +1,4 @@
-"""Pictures for notebooks: how formats descend, which reader gets how much of which, when fields came, what flowed.
+"""Pictures for notebooks: the descent of formats, how well they fit, the history of fields, the flow of events.
 
     lineage_plot       formats and the transforms between them
     score_map          the mismatch ratio of all against all, as a heat map

@@ -1,4 +1,4 @@
-"""Axes to draw into, and how the pictures look."""
+"""Axes to draw into, and the look of the pictures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def axes_of(ax: Axes | None, width: float, height: float) -> Axes:
 
 
 def short(key: str) -> str:
-    """A key that leaves room for others: the end of an ID tells formats apart, its beginning hardly does.
+    """A shortened key: the end of an ID tells formats apart, its beginning hardly does.
 
     >>> short("0200001b54f71865393441e7"), short("old")
     ('…393441e7', 'old')
@@ -35,7 +35,7 @@ def short(key: str) -> str:
 
 
 def slant(labels: list[str]) -> dict[str, Any]:
-    """How labels stand below an axis: upright as long as they are short.
+    """The rotation of labels below an axis: none while they are short.
 
     >>> slant(["1998", "2006"]), slant(["1998", "…393441e7"])
     ({}, {'rotation': 30, 'ha': 'right'})

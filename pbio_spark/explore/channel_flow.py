@@ -1,4 +1,4 @@
-"""`channel_flow`: what flowed through the channels of a space, commit by commit."""
+"""`channel_flow`: the events on the channels of a space, commit by commit."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from pbio_spark.channels import ChannelSpace
 
 MAX_CHANNELS = 100
-"""More channels than this are not drawn, unless they are named."""
+"""The most channels that are drawn unless they are named."""
 MAX_COMMITS = 1000
-"""Commits before the last so many are not drawn."""
+"""The number of last commits that are drawn."""
 COLORS = (BLUE, ORANGE, "#2f855a", "#805ad5", "#b7791f", "#c53030")
 
 
@@ -28,7 +28,7 @@ def channel_flow(space: ChannelSpace, channels: Iterable[str] | None = None, ax:
     named subscriber has acknowledged.
 
     Args:
-        channels: the names of those to draw; None for all.
+        channels: the names of the channels to draw; None for all.
 
     Raises PBIO_MISSING_EXTRA, PBIO_UNKNOWN_CHANNEL.
     """
@@ -66,7 +66,7 @@ def channel_flow(space: ChannelSpace, channels: Iterable[str] | None = None, ax:
 def _draw_events(
     ax: Axes, space: ChannelSpace, flows: Mapping[tuple[int, int, str], int], lines: Mapping[int, int]
 ) -> None:
-    """The dots of each format, and what their colours mean; `lines` says where the channels' lines are."""
+    """The dots of each format, and the legend of their colours; `lines` has the positions of the channels."""
     most = max(flows.values(), default=1)
     formats = list(dict.fromkeys(format_id for _, _, format_id in flows))
     for number, format_id in enumerate(formats):
@@ -81,7 +81,7 @@ def _draw_events(
 
 
 def flows_of(space: ChannelSpace, channels: Iterable[int], first: int, last: int) -> Counter[tuple[int, int, str]]:
-    """How many events there are, by the version of the commit, the ID of the channel, and the ID of the format."""
+    """The number of events, by the version of the commit, the ID of the channel, and the ID of the format."""
     from pbio_spark.channels import Data
 
     found: Counter[tuple[int, int, str]] = Counter()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def lineage_plot(lineage: Lineage, ax: Axes | None = None) -> Axes:
-    """A box for each record type, an arrow for each transform; a dashed box is a format that nobody has described.
+    """A box for each record type, an arrow for each transform; a dashed box is a format without a description.
 
     Raises PBIO_MISSING_EXTRA.
     """
@@ -41,9 +41,9 @@ def lineage_plot(lineage: Lineage, ax: Axes | None = None) -> Axes:
 
 
 def places_of(lineage: Lineage) -> dict[str, tuple[float, float]]:
-    """Where each record type stands: above all that it has transforms to, beside others of its height."""
+    """The place of each record type: above all types that it has transforms to, beside others of its height."""
     heights: dict[str, int] = {}
-    for relative in lineage.types:  # oldest first, so that only in cycles something is not known yet
+    for relative in lineage.types:  # oldest first, so that only in cycles a place is still unknown
         below = [heights[key] for key in relative.older if key in heights]
         heights[relative.key] = 1 + max(below, default=-1)
     rows: dict[int, list[str]] = {}

@@ -1,4 +1,4 @@
-"""`presence_timeline`: when the fields of a record type came, changed and went."""
+"""`presence_timeline`: when the fields of a record type appear, change and disappear."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_FIELDS = 200
-"""More fields than this are not drawn."""
+"""The most fields that are drawn."""
 
 
 def presence_timeline(versions: Mapping[str, Record], ax: Axes | None = None) -> Axes:
@@ -48,7 +48,7 @@ def presence_timeline(versions: Mapping[str, Record], ax: Axes | None = None) ->
 
 
 def field_types(record: Record) -> Iterator[tuple[str, Type]]:
-    """The path and type of every field, those of a structure below it; a structure is not entered inside itself."""
+    """The path and type of every field, fields of a structure after it; a structure is not entered inside itself."""
     structs = {struct.name: struct for struct in record.structs}
     stack: list[tuple[Field, str, tuple[str, ...]]] = [(f, f.name, (record.name,)) for f in reversed(record.fields)]
     while stack:

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_NUMBERS = 20
-"""Up to so many rows and columns the numbers are written into the cells."""
+"""The most rows and columns for which the cells show numbers."""
 
 
 def score_map(scores: Scores, ax: Axes | None = None) -> Axes:
-    """A row for each incoming format, a column for each wanted type; the darker, the more stays empty.
+    """A row for each incoming format, a column for each wanted type; the darker, the more fields stay empty.
 
     Raises PBIO_MISSING_EXTRA.
     """

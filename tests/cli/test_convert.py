@@ -67,7 +67,7 @@ def test_all_suffixes_are_tried() -> None:
         ("out", "--to"),
         ("folder/", "name a file in it"),
         ("folder", "name a file in it"),
-        ("out.ffs", "JSON lines become records"),
+        ("out.ffs", "JSON lines convert to records"),
     ],
 )
 def test_an_output_that_says_nothing_is_refused(
@@ -120,8 +120,8 @@ def test_json_lines_come_back_as_they_went(pbio: Callable[..., Ran], tmp_path: P
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{", "line 2 is not JSON"),
-        ("[1]", "line 2 is not JSON of a record"),
+        ("{", "line 2 is not the JSON"),
+        ("[1]", "line 2 is not the JSON of a record"),
         ('{"n": 1.5}', "1.5 is not a whole number"),
         ('{"n": 9999999999}', "a value of n"),
         ('{"m": 1}', "the fields are n"),

@@ -54,7 +54,7 @@ def test_diff_shows_edits_and_both_ways(pbio: Pbio, readings: Path) -> None:
 def test_diff_wants_one_format_of_each(pbio: Pbio, readings: Path, tmp_path: Path) -> None:
     ran = pbio("diff", readings, readings)
     assert ran.code == 1
-    assert ran.err.startswith("[PBIO_SEVERAL_FORMATS] any of 2 record types could be meant")
+    assert ran.err.startswith("[PBIO_SEVERAL_FORMATS] the name fits 2 record types")
     ran = pbio("diff", f"{readings}#raeding", f"{readings}#reading")
     assert "unknown format 'raeding'" in ran.err
     assert "did you mean 'reading'?" in ran.err

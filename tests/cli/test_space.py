@@ -122,7 +122,7 @@ def test_describe_tells_who_is_behind_and_who_has_expired(
         assert "forgotten" not in pbio("space", "vacuum", root).out
         clock.go(days=4)
     assert {line[0]: line[5] for line in subscribers()[1:]} == dict.fromkeys(("all", "reader", "some"), "expired")
-    assert "some: a subscriber that had expired is forgotten" in pbio("space", "vacuum", root).out
+    assert "some: expired subscriber removed" in pbio("space", "vacuum", root).out
     assert "subscribers" not in pbio("space", "describe", root, "notes").out
 
 

@@ -13,6 +13,18 @@ from docs.generate import DOCS, PAGES
 from ecode.errors import CODES, Category, CostError, NotCompilable, ParameterError, TrapKind
 from tests.test_layers import ROOT, SOURCES
 
+CITED = {
+    "DESIGN": DOCS / "design.md",
+    "ffs-wire-format": DOCS / "spec" / "ffs.md",
+    "ecode-language": DOCS / "spec" / "e-code.md",
+    "spark-datasource": DOCS / "spec" / "spark-data-sources.md",
+}
+"""The word under which code and pages cite a page."""
+CITATION = re.compile(
+    r"\b(DESIGN|ffs-wire-format|ecode-language|spark-datasource)\s+(section |decision )?(\d+(?:\.\d+)?)"
+    r"((?:(?:,\s*|,?\s+(?:and|to)\s+)\d+(?:\.\d+)?)*)"
+)
+
 PROSE = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 
@@ -36,3 +48,50 @@ def test_examples_in_docstrings_run(module: str) -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def numbers(page: Path) -> tuple[set[str], set[str]]:
+    """What a page numbers: its sections, headings and the items of their lists (`15.3`), and its decisions."""
+    sections, items, section = set(), set(), ""
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if heading := re.match(r"#{2,3} (\d+(?:\.\d+)?)\b", line):
+            section = heading[1]
+            sections.add(section)
+        elif item := re.match(r"(\d+)\. ", line):
+            items.add(item[1])
+            sections.add(f"{section}.{item[1]}")
+    return sections, items
+
+
+def citations() -> list[tuple[str, str, str]]:
+    """Where, which page as which kind of number, the number."""
+    found = []
+    for path in [*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py"), *SOURCES.values(), *PROSE]:
+        for word, kind, first, more in CITATION.findall(path.read_text(encoding="utf-8")):
+            for number in [first, *re.findall(r"\d+(?:\.\d+)?", more)]:
+                found.append((str(path.relative_to(ROOT)), f"{word} {kind}".strip(), number))
+    return found
+
+
+def test_what_is_cited_is_there() -> None:
+    numbered = {word: numbers(page) for word, page in CITED.items()}
+
+    def is_there(where: str, number: str) -> bool:
+        word, _, kind = where.partition(" ")
+        sections, items = numbered[word]
+        return number in (items if word == "DESIGN" and kind != "section" else sections)
+
+    found = citations()
+    assert [citation for citation in found if not is_there(citation[1], citation[2])] == []
+    assert {where.partition(" ")[0] for _, where, _ in found} == set(CITED)
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    _, items = numbers(CITED["DESIGN"])
+    assert items == {str(number) for number in range(1, len(items) + 1)}
+
+
+def test_the_index_of_decisions_lists_them_all() -> None:
+    folder = DOCS / "decisions"
+    listed = set(re.findall(r"\]\((\d{4}-[^)]*)\)", (folder / "README.md").read_text(encoding="utf-8")))
+    assert listed == {page.name for page in folder.glob("[0-9]*.md")}

@@ -191,7 +191,7 @@ def report(error: Exception) -> None:
 
 
 def coded(error: OSError) -> Exception:
-    """An operating system's error as one of ours."""
+    """An operating system's error as a PbioError."""
     where = str(error.filename) if error.filename is not None else ""
     if isinstance(error, FileNotFoundError):
         return PbioError("PBIO_PATH_NOT_FOUND", "the path does not exist", file=where or None)

@@ -107,7 +107,7 @@ def publish(
     root: Root,
     name: Name,
     files: Files,
-    producer: Annotated[str | None, typer.Option(metavar="NAME", help="Who publishes.")] = None,
+    producer: Annotated[str | None, typer.Option(metavar="NAME", help="The name of the producer.")] = None,
 ) -> None:
     """Publish the rows of JSON lines, or the records of PBIO files, in one commit. - stands for JSON lines on standard
     input.
@@ -249,8 +249,7 @@ def tail(
 @app.command()
 def compact(
     root: Root,
-    small: Annotated[int, typer.Option(metavar="BYTES", help="The size from which a file is no longer small.")] = 1
-    << 20,
+    small: Annotated[int, typer.Option(metavar="BYTES", help="Files below this size are small.")] = 1 << 20,
     target: Annotated[int, typer.Option(metavar="BYTES", help="The size of the new files.")] = 64 << 20,
 ) -> None:
     """Combine small data files; a later vacuum removes the old ones.

@@ -234,7 +234,7 @@ class Format:
 
 
 def _notes(notes: Notes) -> str:
-    texts = [
+    parts = [
         notes.logical,
         " ".join(f"{symbol}={value}" for symbol, value in notes.symbols),
         notes.units,
@@ -245,7 +245,7 @@ def _notes(notes: Notes) -> str:
         None if notes.null_bit is None else f"null by bit {notes.null_bit}",
         None if notes.null_items is None else f"elements null by {notes.null_items}",
     ]
-    return ", ".join(text for text in texts if text)
+    return ", ".join(text for text in parts if text)
 
 
 def _columns(rows: Iterable[list[str]]) -> list[str]:

@@ -46,7 +46,7 @@ def record_to_format(
         )
     target = machine_named(machine)
     structs = {struct.name: struct for struct in record.structs}
-    texts = {(s.name, f.name): _type_string(s, f, structs) for s in record.structs for f in s.fields}
+    strings = {(s.name, f.name): _type_string(s, f, structs) for s in record.structs for f in s.fields}
     lengths: dict[str, int] = {}
     alignments: dict[str, int] = {}
     offsets: dict[tuple[str, str], int] = {}
@@ -64,7 +64,7 @@ def record_to_format(
             tuple(
                 FieldLayout(
                     f.name,
-                    texts[struct.name, f.name],
+                    strings[struct.name, f.name],
                     _element_size(f.type, lengths, target.pointer_size),
                     offsets[struct.name, f.name],
                 )

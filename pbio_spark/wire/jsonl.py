@@ -161,7 +161,7 @@ class _ValueText:
         self.room = room
         self.lists: set[int] = set()
         self.nodes: dict[int, int] = {}
-        self.texts: list[list[str]] = []
+        self.pieces: list[list[str]] = []
         # The next at the end: its text, and either a piece of it or a value with its type and whether it belongs to a
         # field whose pointers are nodes.
         self.todo: list[tuple[list[str], str] | tuple[list[str], Type, Value, bool]] = []
@@ -175,15 +175,15 @@ class _ValueText:
                     text.append(piece)
                 case text, type_, value, shares:
                     self.value(text, type_, value, shares)
-        texts = ["".join(text) for text in self.texts]
-        return f'{{"$nodes":[{",".join(texts)}]}}' if self.format.is_recursive(self.format.name) else texts[0]
+        pieces = ["".join(text) for text in self.pieces]
+        return f'{{"$nodes":[{",".join(pieces)}]}}' if self.format.is_recursive(self.format.name) else pieces[0]
 
     def node(self, value: dict[str, Value], type_: Type) -> int:
         """The number of a node; a new node is written next, before what follows it."""
         number = self.nodes.setdefault(id(value), len(self.nodes))
-        if number == len(self.texts):
-            self.texts.append([])
-            self.todo.append((self.texts[number], type_, value, False))
+        if number == len(self.pieces):
+            self.pieces.append([])
+            self.todo.append((self.pieces[number], type_, value, False))
         return number
 
     def value(self, text: list[str], type_: Type, value: Value, shares: bool) -> None:

@@ -178,7 +178,7 @@ def damages(full: ChannelSpace, other: ChannelSpace) -> dict[str, Callable[[], o
 
     def drop_a_commit() -> None:
         fold = bytes_to_fold(second.read_bytes(), 13, 12)
-        second.write_bytes(fold_to_bytes(Fold(13, fold.texts[:-1])))
+        second.write_bytes(fold_to_bytes(Fold(13, fold.written[:-1])))
 
     def exchange_commits() -> None:
         texts = list(bytes_to_fold(second.read_bytes(), 13, 12).texts)

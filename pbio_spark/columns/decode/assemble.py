@@ -104,7 +104,7 @@ class _Assembler:
         return pa.Array.from_buffers(node.type, count, [bitmap(valid), offsets], children=[items])
 
     def _marked(self, marks: Items, used: int, offsets: pa.Buffer, count: int) -> Mask | None:
-        """Which elements of all arrays are no nulls. Where there are no marks, because no element is null, all are."""
+        """Which elements of all arrays are not null: all of them where there are no marks."""
         output = self.outputs[marks.number]
         if not output.used:
             return None

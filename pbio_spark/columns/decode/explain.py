@@ -24,7 +24,7 @@ def explain(
         record: with its header.
         form: None if nobody knows the record's format.
         plan, status: what the record was decoded by, and what the kernels said (`Decoded.status`).
-        encoding: of texts, as in `Presentation`.
+        encoding: of strings, as in `Presentation`.
         offset: of the record's item in the file.
     """
     if form is None:

@@ -337,7 +337,7 @@ class _Generator:
     def _element(self, node: Items) -> str:
         """The address of element j, which counts in row-major order whatever the order in memory."""
         if isinstance(node.item, Chars) and node.item.apart:
-            stride = "1"  # rows of texts: they begin one after the other, their characters lie apart
+            stride = "1"  # rows of characters begin one after the other, and their characters lie apart
         else:
             stride = self.constant(node.stride) if isinstance(node.stride, int) else "step"
         if not node.column_major or len(node.extents) == 1:
@@ -375,7 +375,7 @@ def has_validity(node: Filled) -> bool:
 
 
 def has_empty_lists(node: Filled) -> bool:
-    """Whether a node's arrays may hold lists, or texts, without a byte: they cost memory that no element tells of."""
+    """Whether a node's arrays may hold lists or strings without a byte: memory that no element accounts for."""
     if not isinstance(node, Items) or isinstance(node.place, int):
         return False
     return len(node.extents) > 1 or isinstance(node.stride, Load)

@@ -205,7 +205,7 @@ class _Generator(Writer):
         self.chars(node, image, index, None)
 
     def chars(self, node: Chars, image: str, index: str, step: str | None) -> None:
-        """Store characters, `step` bytes apart where the rows of a column-major array are texts."""
+        """Store characters, `step` bytes apart where the rows of a column-major array are strings."""
         column, extent = self.at(node.column), self.extent(node.extent)
         pads = node.is_text and (isinstance(node.place, int) or node.control is not None)
         with self.body.block(f"if {column.is_valid(index)}:"):
@@ -228,7 +228,7 @@ class _Generator(Writer):
         self.refuse_absent(node, column, index, f"{extent} == 0")
 
     def check_room(self, column: At, index: str, count: str, size: str) -> None:
-        """Refuse texts whose control field says a size for which there is no room: it is out of all proportion."""
+        """Refuse strings whose control field says a size beyond all proportion."""
         self.refuse_if(f"{size} < 0 or {size} > ({entry('limit')} - end) // {count}", column, index, Reason.LENGTH)
 
     def refuse_absent(self, node: Chars | Items, column: At, index: str, is_empty: str) -> None:
@@ -261,7 +261,7 @@ class _Generator(Writer):
         self.refuse_absent(node, columns[0], index, is_empty)
 
     def _check_empty(self, node: Items, size: str, first: str) -> None:
-        """Refuse texts that hold anything, or are null, where their common size is 0."""
+        """Refuse strings that hold anything, or are null, where their common size is 0."""
         assert isinstance(node.item, Chars)
         column, element = self.at(node.item.column), self.variable("element")
         with self.body.block(f"for {element} in range({first}, {first} + {size}):"):

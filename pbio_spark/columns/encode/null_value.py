@@ -18,7 +18,7 @@ class NullValue:
     """What nulls become.
 
     Attributes:
-        number: of numbers; a null array becomes an empty one. Dates, times and truth values are no numbers.
+        number: of numbers; a null array becomes an empty one. Dates, times and truth values do not count as numbers.
         by_column: by the path of the column, `place.lat`; the elements of an array have the path of the array.
         is_blank: whatever cannot be null becomes zeros.
     """

@@ -83,7 +83,7 @@ class NullImages:
         types = {column.names: column.type for column in columns}
         for path, value in self.value.by_column:
             if path not in types:
-                reason = f"option 'nullValue' names {path!r}, which is no column"
+                reason = f"option 'nullValue' names {path!r}, which is not a column"
                 raise PbioError("PBIO_BAD_OPTION", reason, hint=did_you_mean(path, types))
             if pa.types.is_struct(types[path]) or pa.types.is_string(types[path]):
                 raise PbioError(

@@ -25,10 +25,10 @@ from pbio_spark.columns.encode.plan import (
 )
 
 _NO_SYMBOL = -(2**63)
-"""What a text that is no symbol becomes: beyond the range of every enumeration."""
+"""What a string that is not a symbol becomes: beyond the range of every enumeration."""
 
 _MAX_PADDING = 1 << 28
-"""The most bytes in a batch for texts in arrays whose size the batch says itself."""
+"""The most bytes in a batch for strings in arrays whose size the batch itself says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class _Room:
         return stop - start
 
     def padding(self, control: int | None, count: int) -> int:
-        """The bytes of `count` texts that are as long as a control column says."""
+        """The bytes of `count` strings that are as long as a control column says."""
         if control is None or not count:
             return 0
         part = self.parts[control]

@@ -67,7 +67,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string behind a slot; null is no string."""
+    """A string that a slot points to; a null has none."""
 
     column: int
     slot: Load
@@ -102,8 +102,8 @@ class Chars:
 class Items:
     """Nested lists as an array in place or behind a slot; `columns` has one list column for each dimension.
 
-    `blank` is an element's; its size is the distance between elements, unless these are texts whose common size is in a
-    control field, `stride`, which the column `control` fills.
+    `blank` is an element's; its size is the distance between elements, unless these are strings whose common size is
+    in a control field, `stride`, which the column `control` fills.
     """
 
     columns: tuple[int, ...]
@@ -119,7 +119,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Deref:
-    """What a slot points to; null is no target."""
+    """What a slot points to; a null has no target."""
 
     column: int
     slot: Load
@@ -224,7 +224,7 @@ def names_control(node: Node, control: Load) -> bool:
 
 
 def is_text(arrow: pa.DataType) -> bool:
-    """Whether a column holds texts or binary values."""
+    """Whether a column holds strings or binary values."""
     types = pa.types
     return bool(
         types.is_string(arrow) or types.is_binary(arrow) or types.is_large_string(arrow) or types.is_large_binary(arrow)

@@ -63,7 +63,7 @@ def format_to_encode_plan(
     Raises:
         PbioError: PBIO_INCOMPATIBLE_TYPE (a column's type is not its field's), PBIO_UNKNOWN_COLUMN (the format has no
             such field), PBIO_CANNOT_BE_NULL (a field has no column), PBIO_NAME_COLLISION (two columns have one name),
-            PBIO_BAD_OPTION (a null value for what is no column).
+            PBIO_BAD_OPTION (a null value for what is not a column).
     """
     planner = _Planner(format, null_value, is_complete)
     try:
@@ -309,7 +309,7 @@ class _Planner:
         return [], null
 
     def _default(self, type_: Type, notes: Notes, place: _Place) -> tuple[list[Node], bytes]:
-        """The default of a field; ValueError if it is no value of it."""
+        """The default of a field; ValueError if the field cannot hold it."""
         default = notes.default
         if isinstance(type_, Basic) and type_.kind is not Kind.STRING:
             number = dict(notes.symbols)[default] if isinstance(default, str) else default

@@ -344,8 +344,8 @@ class BatchMaker:
         address = address_of(chunk.data)
         known = pa.array(numbers, pa.int32(), mask=numbers < 0)
 
-        def of_format(texts: Sequence[str | None]) -> pa.Array:
-            return pa.DictionaryArray.from_arrays(known, pa.array(texts, pa.string())).cast(pa.string())
+        def of_format(names: Sequence[str | None]) -> pa.Array:
+            return pa.DictionaryArray.from_arrays(known, pa.array(names, pa.string())).cast(pa.string())
 
         return {
             "file_path": lambda: pa.repeat(pa.scalar(valid_text(self.part.name)), n),

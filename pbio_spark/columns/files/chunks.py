@@ -25,7 +25,7 @@ from pbio_spark.wire.resync import resume
 from pbio_spark.wire.sidecar import Point
 
 UNKNOWN, DAMAGE = -1, -2
-"""What `Chunk.formats` says of a record whose format nobody knows, and of bytes that are no record."""
+"""What `Chunk.formats` says of a record whose format is unknown, and of bytes that are not a record."""
 
 FIRST_WINDOW = 1 << 18
 
@@ -74,7 +74,7 @@ class Chunker:
         source: the file, open for reading.
         name: of the file, for errors.
         formats: known beforehand.
-        find_format: asked for formats that the file does not describe; None is no answer.
+        find_format: asked for formats that the file does not describe; None means unknown.
         most_records, most_bytes: of a chunk. One record may be larger.
         kernel: of the walk.
         anchors: item boundaries that an index or an outline names, ascending; the last may be the end of the file.
@@ -249,7 +249,7 @@ class Chunker:
         return last <= end and last <= self.source.seek(0, os.SEEK_END)
 
     def _more(self, position: int, end: int, found: int = 0) -> bool:
-        """Forget the data before a position, which becomes 0, and read on after the rest; False if there is no more.
+        """Forget the data before a position, which becomes 0, and read on after the rest; False at the end.
 
         The window takes the size that holds a chunk of records like the last ones, or an item that did not fit.
         """

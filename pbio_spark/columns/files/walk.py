@@ -123,7 +123,7 @@ def kernel(most, table):
 
 
 class Stop(IntEnum):
-    """Why a walk stopped: the data end before the next item does, there is no room, or an item of another kind."""
+    """Why a walk stopped: the data end inside an item, the room is used up, or an item of another kind comes."""
 
     END = 1
     FULL = 2

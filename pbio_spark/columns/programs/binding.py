@@ -182,7 +182,7 @@ class WireBinding(WireRecord):
     # What is at an address
 
     def _value(self, emitter: Emitter, site: WireSite) -> WireSite:
-        """The site of a value that is no array to the program; pointers that it does not see are followed."""
+        """The site of a value that the program does not see as an array; pointers that it does not see are followed."""
         while isinstance(site.found, Pointer) and not isinstance(site.wanted, Pointer):
             address, there = self._follow(emitter, site.address, site.found.target)
             site = replace(site, found=site.found.target, address=address, there=there, shown=there)

@@ -106,7 +106,7 @@ def _programs(
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Programs in a row over the records of a format, compiled; their names, and the texts that they read."""
+    """Programs in a row over the records of a format, compiled; their names, and the string constants they read."""
 
     form: Format
     program: BatchProgram

@@ -159,9 +159,9 @@ class ProgramOutput:
         try:
             return array.cast(want)
         except pa.ArrowInvalid:
-            texts = [_utf8(value) for value in array.to_pylist()]
-            self._bad.append(rows()[[isinstance(text, UnicodeDecodeError) for text in texts]])
-            return pa.array([None if isinstance(text, UnicodeDecodeError) else text for text in texts], want)
+            values = [_utf8(value) for value in array.to_pylist()]
+            self._bad.append(rows()[[isinstance(value, UnicodeDecodeError) for value in values]])
+            return pa.array([None if isinstance(value, UnicodeDecodeError) else value for value in values], want)
 
     def _number(self, mapped: Mapped, data: Any, place: _Place) -> pa.Array:
         assert isinstance(mapped.type, Basic)

@@ -90,7 +90,7 @@ class Way:
         text: for the metadata column: `direct`, or `via` and the IDs of the formats on the way.
         target: the name of the wanted type that is reached; None without targets.
         transforms: programs in a row, each with a name for error messages; `route` are the same as morph knows them.
-        keep, make: the caller's programs, which come behind them in this order.
+        keep, make: the caller's programs, which run after them, in this order.
         keeps_first: whether `keep` comes before the transforms instead.
         seen: the record type that `keep` and `make` see.
         defaults: of the fields that may be missing at the end, by path.

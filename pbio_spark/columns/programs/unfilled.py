@@ -21,7 +21,7 @@ SHOWN = 8
 
 def converter_to_unfilled(converter: AnyConverter) -> frozenset[str]:
     """The paths of the columns that a converter always leaves null: no field, no default, no program fills them."""
-    inner: Any = getattr(converter, "inner", converter)  # what stands behind a filter
+    inner: Any = getattr(converter, "inner", converter)  # what a filter passes records to
     if isinstance(inner, Converter):
         plan = inner.plan
         return frozenset(

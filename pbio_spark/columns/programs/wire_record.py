@@ -32,8 +32,8 @@ class Level:
 
     Attributes:
         element: the type of its elements.
-        dims, extents: as the format has them, and as texts.
-        is_dynamic: it lies behind a slot.
+        dims, extents: as the format has them, and as source text.
+        is_dynamic: a slot points to it.
     """
 
     element: Type
@@ -149,7 +149,7 @@ class WireRecord:
     def _behind(self, emitter: Emitter, address: str, level: Level) -> tuple[str, str]:
         """The same of a dynamic array, all of whose elements must lie in the record."""
         slot, size = self._slot(emitter, address), self._size(level.element)
-        # Neither factor is greater than a record can be long, so that their product is no other number.
+        # Neither factor is greater than a record can be long, so their product does not wrap.
         most = f"{self._length} + 1"
         extents = [f"min_int64({e}, {most})" if e.isdigit() and int(e) >= 2**31 else e for e in level.extents]
         count = emitter.temp(extents[0])
@@ -183,7 +183,7 @@ class WireRecord:
         return emitter.temp(f"as_int64(load_uint{8 * self.form.pointer_size}{self._order}({address}))")
 
     def _is_outside(self, slot: str, size: int = 1) -> str:
-        """The condition that so many bytes behind a slot do not lie in the record, whatever 64 bits the slot holds:
+        """The condition that bytes at a slot's target lie outside the record, whatever 64 bits the slot holds:
         `length - slot` is computed only where the slot lies between 0 and the length."""
         beyond = f" or {size} > {self._length} - {slot}" if size > 1 else ""
         return f"{slot} < {self._minimum} or {slot} >= {self._length}{beyond}"
@@ -215,7 +215,7 @@ def unravelled(emitter: Emitter, index: str, extents: tuple[str, ...]) -> list[s
 
 
 def unmarked(site: WireSite, place: str) -> str:
-    """The condition that the element at a place in memory is no null; "" if none is."""
+    """The condition that the element at a place in memory is not null; "" if none can be."""
     if site.marks is None:
         return ""
     address, there = site.marks

@@ -1,4 +1,4 @@
-"""Spark's own texts for an Arrow schema, made without Spark: DDL for people and JSON for programs.
+"""Spark's own notations for an Arrow schema, made without Spark: DDL for people and JSON for programs.
 
     >>> schema = pa.schema([pa.field("n", pa.int32()), pa.field("v", pa.list_(pa.float64()))])
     >>> arrow_to_ddl(schema)

@@ -28,7 +28,7 @@ from pbio_spark.formats.body.type_string import BASE_TYPES
 
 _WRITTEN = {row.arrow: row for row in TABLE if row.written}
 _SPARK_ONLY = (b"variant", b"geometry", b"geography")
-"""Keys in the metadata of a field by which Spark marks structures that are no structures."""
+"""Keys in the metadata of a field by which Spark marks structures that stand for other types."""
 
 
 def arrow_to_record(schema: pa.Schema, name: str, nulls: Nulls = "none") -> Record:

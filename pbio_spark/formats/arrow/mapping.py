@@ -87,7 +87,7 @@ class ColumnSpec:
 
     Attributes:
         schema: the columns, in order; types must be as Spark's `to_arrow_schema` makes them.
-        presentation: what PBIO leaves open: encoding, unsigned longs, texts in char arrays.
+        presentation: what PBIO leaves open: encoding, unsigned longs, strings in char arrays.
         aliases: path (`a.b`) -> another name of the field that fills the column.
         defaults: path -> the value where a record type has no such field.
         symbols: path -> the names of an enumeration's values, for a record type that has none.
@@ -219,7 +219,7 @@ class _Mapper:
 
     def _array(self, node: Mapped, array: Array) -> Mapped:
         dims, arrow, where = array.dims, node.arrow, node.where
-        # Rows of characters are texts: the last dimension belongs to the element.
+        # Rows of characters are strings: the last dimension belongs to the element.
         has_texts = array.element == CHAR and self._depth(arrow) < len(dims)
         if has_texts and len(dims) == 1:
             return self._chars(node, array)

@@ -86,7 +86,7 @@ class Column:
         name: in the table; a field's name whose bytes are not UTF-8 is shown with `\\xff` escapes.
         field: the field that the column presents or is a part of; its notes hold the symbols.
         type: of the field or of the part. Pointers stand outside, each may be null: the column then is. The part
-            that is left of an array of texts, `char[3][n]`, is `char[n]`; it lies in place although n is a name.
+            that is left of an array of strings, `char[3][n]`, is `char[n]`; it lies in place although n is a name.
         arrow: the Arrow type.
         nullable: whether the Arrow field says so (DESIGN decision 11).
         how: how the bytes become values.

@@ -15,7 +15,7 @@ _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
 def spark_json_to_arrow(said: Any) -> pa.Schema:
-    """The schema that `StructType.jsonValue` tells of. Raises PBIO_UNSUPPORTED_TYPE.
+    """The schema that `StructType.jsonValue` describes. Raises PBIO_UNSUPPORTED_TYPE.
 
     >>> spark_json_to_arrow({"type": "struct", "fields": [{"name": "n", "type": "long", "nullable": False}]})
     n: int64 not null

@@ -29,7 +29,7 @@ _BYTE = re.compile(r"\\x([89a-f][0-9a-f])")
 def columns_to_record(schema: pa.Schema, name: str, nulls: Nulls = "none") -> Record:
     """The record type to write columns in, as `arrow_to_record` makes it.
 
-    A byte that is no UTF-8 becomes itself again where a name shows it as an escape.
+    A byte that is not UTF-8 becomes itself again where a name shows it as an escape.
 
     Raises PBIO_BAD_NAME, and what `arrow_to_record` raises.
     """

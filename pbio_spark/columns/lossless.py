@@ -1,8 +1,8 @@
 """Numbers as another type, only without loss: the one rule by which a value becomes a column's (DESIGN decision 35).
 
 A number survives if the other type has exactly that number: 2^53 + 1 is not a double, 0.1 as a double is not a float,
-1.50 is not an integer and 2.00 is one. NaN, the infinities and -0.0 are values of every floating type. What does not survive is
-told by its place; its stand-in is not to be relied on.
+1.50 is not an integer and 2.00 is one. NaN, the infinities and -0.0 are values of every floating type. What does not
+survive is reported by its place; nothing may rely on its stand-in.
 
 `numbers_to_array` does it for many, `exactly` for one; `numbers` says for types which of it can be right at all.
 """

@@ -181,12 +181,12 @@ def damages(full: ChannelSpace, other: ChannelSpace) -> dict[str, Callable[[], o
         second.write_bytes(fold_to_bytes(Fold(13, fold.written[:-1])))
 
     def exchange_commits() -> None:
-        texts = list(bytes_to_fold(second.read_bytes(), 13, 12).texts)
+        texts = list(bytes_to_fold(second.read_bytes(), 13, 12).written)
         texts[3], texts[4] = texts[4], texts[3]
         second.write_bytes(fold_to_bytes(Fold(13, texts)))
 
     def change_a_commit() -> None:
-        texts = list(bytes_to_fold(second.read_bytes(), 13, 12).texts)
+        texts = list(bytes_to_fold(second.read_bytes(), 13, 12).written)
         texts[-1] = texts[-1].replace(b'"sequence":[22]', b'"sequence":[21]')
         second.write_bytes(fold_to_bytes(Fold(13, texts)))
 

@@ -22,7 +22,7 @@ from pbio_spark.formats.layout import record_to_format
 from pbio_spark.source.files.listing import list_files
 from pbio_spark.source.files.outlines import file_to_outline
 from pbio_spark.source.options.options import Options
-from pbio_spark.wire.sidecar import write_sidecar
+from pbio_spark.wire.hints.sidecar import write_sidecar
 
 SIZE = int(float(os.environ.get("PBIO_BENCH_GB", "2")) * 1e9)
 RECORD = 1000

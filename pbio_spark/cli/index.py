@@ -28,7 +28,7 @@ def index(
     from pbio_spark.source.files.listing import list_files
     from pbio_spark.source.files.outlines import file_to_outline
     from pbio_spark.source.options.options import Options
-    from pbio_spark.wire.sidecar import write_sidecar
+    from pbio_spark.wire.hints.sidecar import write_sidecar
 
     failed = False
     with progress_bar() as bar:

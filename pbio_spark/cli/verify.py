@@ -12,7 +12,7 @@ from pbio_spark.cli.console import Files, each_file, items, name_damage, name_re
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import find_entry, locate, opened
 from pbio_spark.wire import IndexCheck, Item, Kind, Scanner, decode
-from pbio_spark.wire.sidecar import Block, read_sidecar
+from pbio_spark.wire.hints.sidecar import Block, read_sidecar
 
 
 def verify(

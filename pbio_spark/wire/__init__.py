@@ -5,7 +5,7 @@ Reading goes down this list, writing goes up:
     window      bytes by position, of a file or a buffer
     container   the items of a file: comments, formats, records, index blocks
     resync      where reading continues after damage
-    index       index blocks, which say where items are
+    hints       index blocks and outlines: where items are, checked against them
     attributes  attribute lists, which an index attaches to records
     header      the header of a record
     images      the values of a format in memory
@@ -13,15 +13,14 @@ Reading goes down this list, writing goes up:
     encode      values -> record bytes
     writer      `FileWriter`
     jsonl       items as lines of JSON
-    sidecar     outlines of files, stored beside them
 """
 
 from pbio_spark.wire.attributes import Attribute, attribute, attributes_from_bytes, attributes_to_bytes
 from pbio_spark.wire.container import MAGIC, Item, Kind, Scanner, TruncatedError, open_file, refuse_bp_folder
 from pbio_spark.wire.decode import EXPANSION_LIMIT, EXPANSION_ROOM, VALUE_COST, decode, room_of
 from pbio_spark.wire.encode import encode
+from pbio_spark.wire.hints.index import Block, Entry, IndexCheck, read_block, read_index
 from pbio_spark.wire.images import Value
-from pbio_spark.wire.index import Block, Entry, IndexCheck, read_block, read_index
 from pbio_spark.wire.jsonl import items_to_json, record_to_json
 from pbio_spark.wire.writer import FileWriter
 

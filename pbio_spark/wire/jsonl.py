@@ -27,8 +27,8 @@ from pbio_spark.wire.attributes import Attribute, attributes_from_bytes
 from pbio_spark.wire.container import Item, Scanner
 from pbio_spark.wire.container import Kind as ItemKind
 from pbio_spark.wire.decode import VALUE_COST, decode, room_of
+from pbio_spark.wire.hints.index import Block, read_block
 from pbio_spark.wire.images import Value
-from pbio_spark.wire.index import Block, read_block
 
 _UNICODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _ASCII = json.JSONEncoder(separators=(",", ":"), allow_nan=False)

@@ -16,7 +16,7 @@ from pbio_spark.wire.container import Item, Kind, Scanner
 from pbio_spark.wire.window import Source, Window
 
 if TYPE_CHECKING:
-    from pbio_spark.wire.sidecar import Point
+    from pbio_spark.wire.hints.sidecar import Point
 
 SOUND = 3
 """How many sound items must follow each other for a place to be believed."""

@@ -13,8 +13,8 @@ from pbio_spark.wire.attributes import Attribute, attributes_to_bytes
 from pbio_spark.wire.container import MAGIC, Item, Kind, Scanner
 from pbio_spark.wire.encode import encode
 from pbio_spark.wire.header import check_header
+from pbio_spark.wire.hints.index import IndexWriter, check_room, read_block
 from pbio_spark.wire.images import Value
-from pbio_spark.wire.index import IndexWriter, check_room, read_block
 
 
 class FileWriter:

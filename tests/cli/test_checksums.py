@@ -21,7 +21,7 @@ from pbio_spark.source.files.splits import read_splits
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.write.writer import PbioWriter
 from pbio_spark.wire import FileWriter, Scanner
-from pbio_spark.wire.sidecar import STEP, Outline
+from pbio_spark.wire.hints.sidecar import STEP, Outline
 from tests.cli.conftest import Ran
 
 Pbio = Callable[..., Ran]

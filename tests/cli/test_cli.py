@@ -17,7 +17,7 @@ from ecode.types import ENUMERATION, FLOAT64, INT32, INT64, Field, Notes, record
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import FileWriter, Kind, Scanner
-from pbio_spark.wire.sidecar import read_sidecar
+from pbio_spark.wire.hints.sidecar import read_sidecar
 from pbio_spark.wire.writer import format_to_item
 from tests.cli.conftest import Ran
 from tests.corpus import CORPUS, expected_items, ffs_json

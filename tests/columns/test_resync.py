@@ -17,7 +17,7 @@ from pbio_spark.columns.files.wanted import CORRUPT_TYPE, Part, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import FileWriter, Kind, Scanner, TruncatedError
-from pbio_spark.wire.sidecar import Point
+from pbio_spark.wire.hints.sidecar import Point
 
 FORM = record_to_format(record("reading", [Field("n", INT64), Field("note", STRING)]))
 OTHER = record_to_format(record("reading", [Field("n", INT64), Field("note", STRING)]), "sparc")

@@ -34,7 +34,7 @@ from pbio_spark.source.files.planning import plan_partitions
 from pbio_spark.source.files.splits import read_splits
 from pbio_spark.source.options.options import Options
 from pbio_spark.wire import FileWriter, Kind, Scanner, attribute, items_to_json
-from pbio_spark.wire.sidecar import _digest, outline_to_json, read_sidecar, sidecar_path, write_sidecar
+from pbio_spark.wire.hints.sidecar import _digest, outline_to_json, read_sidecar, sidecar_path, write_sidecar
 
 CASES = 50_000 if os.environ.get("PBIO_LONG") else 150
 FORMATS = [

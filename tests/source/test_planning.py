@@ -22,7 +22,7 @@ from pbio_spark.source.files.outlines import file_to_outline, outline_files
 from pbio_spark.source.files.planning import plan_partitions
 from pbio_spark.source.options.options import Options
 from pbio_spark.wire import FileWriter
-from pbio_spark.wire.sidecar import (
+from pbio_spark.wire.hints.sidecar import (
     STEP,
     Outline,
     Point,

@@ -19,7 +19,7 @@ from pbio_spark.source.options.options import Options
 from pbio_spark.source.write.folders import FolderColumns
 from pbio_spark.source.write.writer import PbioWriter, TaskOutput
 from pbio_spark.wire import Kind, Scanner, decode, read_index
-from pbio_spark.wire.sidecar import outline_from_json, sidecar_path
+from pbio_spark.wire.hints.sidecar import outline_from_json, sidecar_path
 from tests.channels.spaces import COUNT, again, values
 
 pytestmark = pytest.mark.spark

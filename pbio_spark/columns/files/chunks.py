@@ -21,8 +21,8 @@ from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.wire import MAGIC, Item, Kind, Scanner, TruncatedError
 from pbio_spark.wire.container import GO_ON, INDEX_BLOCK, legible_id
+from pbio_spark.wire.hints.sidecar import Point
 from pbio_spark.wire.resync import resume
-from pbio_spark.wire.sidecar import Point
 
 UNKNOWN, DAMAGE = -1, -2
 """What `Chunk.formats` says of a record whose format is unknown, and of bytes that are not a record."""

@@ -16,7 +16,7 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.mapping import ColumnSpec
 from pbio_spark.formats.arrow.schema import DEFAULT, Presentation
 from pbio_spark.formats.store import FormatStore
-from pbio_spark.wire.sidecar import Point
+from pbio_spark.wire.hints.sidecar import Point
 
 if TYPE_CHECKING:
     from pbio_spark.columns.programs.converter import AnyConverter

@@ -21,7 +21,7 @@ from pbio_spark.paths import Entry, find_entry, folder_entries, full_path, locat
 from pbio_spark.source.options.options import Options
 from pbio_spark.spaces import SPACE, space_above
 from pbio_spark.wire.container import refuse_bp_folder
-from pbio_spark.wire.sidecar import sidecar_path
+from pbio_spark.wire.hints.sidecar import sidecar_path
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

@@ -30,7 +30,7 @@ from pbio_spark.paths import locate, opened
 from pbio_spark.source.files.listing import DataFile
 from pbio_spark.source.options.options import Options
 from pbio_spark.wire import IndexCheck, Kind, Scanner, TruncatedError
-from pbio_spark.wire.sidecar import STEP, Outline, Point, outline_from_json, outline_to_json, read_sidecar
+from pbio_spark.wire.hints.sidecar import STEP, Outline, Point, outline_from_json, outline_to_json, read_sidecar
 
 PARTITION_BYTES = 128 << 20
 """How many bytes of files one task reads by default: Spark's own figure."""

@@ -18,7 +18,7 @@ from pbio_spark.source.files.outlines import PARTITION_BYTES, cuts, outline_file
 from pbio_spark.source.files.partitions import partition_schema
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.query.schema import check_names, infer_schema, wanted_formats
-from pbio_spark.wire.sidecar import Block, Outline, Point
+from pbio_spark.wire.hints.sidecar import Block, Outline, Point
 
 OPEN_COST = 4 << 20
 """What opening a file costs, in bytes that could be read meanwhile: Spark's own figure."""

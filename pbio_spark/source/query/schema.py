@@ -15,7 +15,7 @@ from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 from pbio_spark.formats.merge import merge
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.query.request import union_of_targets
-from pbio_spark.wire.sidecar import Outline
+from pbio_spark.wire.hints.sidecar import Outline
 
 log = logging.getLogger("pbio_spark.source")
 

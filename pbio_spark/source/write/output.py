@@ -13,7 +13,7 @@ from pbio_spark.columns.encode.encoder import Encoded
 from pbio_spark.formats import Format
 from pbio_spark.paths import trouble
 from pbio_spark.wire import MAGIC, FileWriter
-from pbio_spark.wire.sidecar import STEP, Point
+from pbio_spark.wire.hints.sidecar import STEP, Point
 from pbio_spark.wire.writer import format_to_item
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Written:
 
     Attributes:
         path: below the folder that it was written to, and below the one that it will be moved to.
-        points, sums: places to split it, and checksums of what lies between (`wire.sidecar`).
+        points, sums: places to split it, and checksums of what lies between (`wire.hints.sidecar`).
     """
 
     path: str

@@ -17,7 +17,7 @@ from pbio_spark.paths import folder_entries, full_path, opened, trouble
 from pbio_spark.source.files.listing import refuse_folder_of_spaces, unescape_name
 from pbio_spark.spaces import SPACE
 from pbio_spark.wire import MAGIC
-from pbio_spark.wire.sidecar import sidecar_path
+from pbio_spark.wire.hints.sidecar import sidecar_path
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

@@ -31,7 +31,7 @@ from pbio_spark.source.write.output import OutputFile, Written
 from pbio_spark.source.write.overwrite import refuse_other_columns, replaced_files
 from pbio_spark.source.write.write_format import formats_to_write, name_there, names_there, several_there
 from pbio_spark.spaces import space_above
-from pbio_spark.wire.sidecar import Outline, write_sidecar
+from pbio_spark.wire.hints.sidecar import Outline, write_sidecar
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

@@ -12,7 +12,7 @@ from ecode.types import FLOAT64, Field, record
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.channels.commits.commit import Turn
 from pbio_spark.channels.log.history import History
-from pbio_spark.channels.publish import commit as publishing
+from pbio_spark.channels.publish import publisher as publishing
 from tests.channels.spaces import again, values
 
 POINT = record("point", [Field("x", FLOAT64)])

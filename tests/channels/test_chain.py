@@ -49,7 +49,7 @@ def all_files(space: ChannelSpace) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def refusal(match: str = "the commit") -> pytest.RaisesExc[PbioError]:
+def refusal(match: str = r"commit \d+") -> pytest.RaisesExc[PbioError]:
     return pytest.raises(PbioError, match=rf"\[PBIO_BAD_LOG\] .*{match}")
 
 

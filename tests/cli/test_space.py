@@ -62,7 +62,7 @@ def test_create_and_drop(pbio: Pbio, tmp_path: Path, root: Path, readings: Path)
     for wrong, code in (("{", "PBIO_BAD_TYPE"), ('{"alarm": {"level": "int33"}}', "PBIO_BAD_TYPE")):
         assert code in pbio("space", "create", root, "d", "--type", wrong).err
     assert pbio("space", "create", root, "d").code == 2
-    assert "no such file" in pbio("space", "create", root, "d", "--type", f"@{tmp_path}/none").err.lower()
+    assert "does not exist" in pbio("space", "create", root, "d", "--type", f"@{tmp_path}/none").err.lower()
     assert pbio("space", "drop", root, "b").out == "b: dropped\n"
     assert "PBIO_UNKNOWN_CHANNEL" in pbio("space", "drop", root, "b").err
     assert [info.name for info in ChannelSpace.open(str(root)).channels()] == ["a", "c", "few", "notes"]

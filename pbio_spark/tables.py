@@ -323,7 +323,7 @@ def _chosen(schema: pa.Schema, columns: Iterable[str] | None) -> pa.Schema:
     for name in names:
         if name not in schema.names:
             hint = did_you_mean(str(name), schema.names) or f"the columns are {', '.join(schema.names)}"
-            raise PbioError("PBIO_UNKNOWN_COLUMN", f"there is no column {name!r}", hint=hint)
+            raise PbioError("PBIO_UNKNOWN_COLUMN", f"unknown column {name!r}", hint=hint)
     return pa.schema([schema.field(name) for name in dict.fromkeys(names)])
 
 

@@ -112,7 +112,7 @@ class ChannelPlanner:
         self._met |= {format_id for sizes in formats.values() for format_id in sizes}
 
     def check_types(self) -> None:
-        """Before a stream's first events: tell of columns that the channels' types leave null."""
+        """Before a stream's first events: report columns that the channels' types leave null."""
         self._unfilled.is_open = True
         own = self._own_pairs({info.format for info in self._log.infos.values()})
         self._unfilled.check(own, self.wanted, has_all=False)

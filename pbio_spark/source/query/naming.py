@@ -51,7 +51,7 @@ def find_format(
         described: others, whose records are not read or do not exist.
         wanted: others, of types that only the reader has.
 
-    Raises PBIO_UNKNOWN_FORMAT, PBIO_SEVERAL_FORMATS, and PBIO_BAD_TYPE for JSON that is no record type.
+    Raises PBIO_UNKNOWN_FORMAT, PBIO_SEVERAL_FORMATS, and PBIO_BAD_TYPE for JSON that is not a record type.
     """
     return find_formats(said, options, formats, described, wanted)[0]
 

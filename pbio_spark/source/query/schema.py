@@ -90,7 +90,7 @@ def infer_schema(formats: Sequence[Format], options: Options, described: Sequenc
     Args:
         described: more formats that `readerFormat` may name.
 
-    Raises PBIO_NO_SCHEMA if there are no formats, PBIO_CANNOT_MERGE, and what `record_to_arrow` raises.
+    Raises PBIO_NO_SCHEMA without formats, PBIO_CANNOT_MERGE, and what `record_to_arrow` raises.
     """
     if not formats and not options.reader_format:
         raise PbioError(

@@ -60,11 +60,11 @@ class Unfilled:
         *,
         has_all: bool = True,
     ) -> None:
-        """Tell of what the converters of formats leave null, and of names and programs of options that do nothing.
+        """Report what the converters of formats leave null, and names and programs of options that do nothing.
 
         Args:
             pairs: each format with what reads it, its converter included.
-            wanted: all that reads, also where there is no format yet.
+            wanted: all that reads, also before any format is known.
             counts: of each format, how many records come, by its ID; None if nobody knows.
             has_all: whether these are all formats that records have, so that a program that none needs has no use.
 
@@ -100,7 +100,7 @@ class Unfilled:
                     having.add(path)
         if not (self.is_projection or any(isinstance(said, Record) for said in self.options.reader_format)):
             having |= lacking.keys()  # whoever names a type that some format has wrote none of its fields
-        # What a format has and loses on its way to what is wanted is no wrong name either.
+        # A field that a format has and loses on its way to what is wanted is not a wrong name either.
         having |= {path for path in lacking if any(_has(form.record, path) for _, form in readers)}
         nothing = [path for path in lacking if path not in having and not _is_inside(path, lacking, having)]
         if nothing:
@@ -167,7 +167,7 @@ class Unfilled:
                     continue
                 fields = [f.name for record in types for f in record.fields] if has_program else []
                 hint = did_you_mean(path, [*paths, *fields]) or listed(paths)
-                self._fail(f"the option defaults names {path!r}, which is no column", path, hint)
+                self._fail(f"the option defaults names {path!r}, which is not a column", path, hint)
         for path, name in self.options.field_aliases.items():
             parent, _, own = path.rpartition(".")
             structs = [struct for record in types if (struct := struct_at(record, parent)) is not None]
@@ -243,7 +243,7 @@ def _changes(said: Record, found: Record) -> list[str]:
 
 
 def _is_inside(path: str, lacking: Mapping[str, Collection[Format]], having: Collection[str]) -> bool:
-    """Whether what holds a column is told of itself, with as many formats."""
+    """Whether what holds a column is reported itself, with as many formats."""
     parent = path.rpartition(".")[0]
     return parent in lacking and parent not in having and len(lacking[parent]) >= len(lacking[path])
 

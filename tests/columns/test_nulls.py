@@ -192,27 +192,39 @@ def test_nulls_of_rows_that_python_writes() -> None:
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ([Field("x", INT32, Notes(null_bit=0))], "no bit"),
-        ([Field("x", INT32, Notes(null_bit=8)), Field("m", Array(UINT8, (1,)), Notes(logical="nulls"))], "no bit"),
+        ([Field("x", INT32, Notes(null_bit=0))], "must be a bit of the structure"),
+        (
+            [Field("x", INT32, Notes(null_bit=8)), Field("m", Array(UINT8, (1,)), Notes(logical="nulls"))],
+            "must be a bit of the structure",
+        ),
         (
             [
                 Field("x", INT32, Notes(null_bit=1)),
                 Field("y", INT32, Notes(null_bit=1)),
                 Field("m", Array(UINT8, (1,)), Notes(logical="nulls")),
             ],
-            "another field's",
+            "no other field uses",
         ),
-        ([Field("m", Array(INT32, (1,)), Notes(logical="nulls"))], "not an array of bytes"),
-        ([Field("m", Array(UINT8, (1,)), Notes(logical="nulls", null_bit=0))], "not an array of bytes"),
+        ([Field("m", Array(INT32, (1,)), Notes(logical="nulls"))], "must be an array of bytes"),
+        ([Field("m", Array(UINT8, (1,)), Notes(logical="nulls", null_bit=0))], "must be an array of bytes"),
         (
             [Field(name, Array(UINT8, (1,)), Notes(logical="nulls")) for name in "mn"],
             "more than one field of bits",
         ),
-        ([Field("v", Array(INT32, (3,)), Notes(null_items="m"))], "no field of bytes"),
-        ([Field("v", Array(INT32, (3,)), Notes(null_items="m")), Field("m", Array(UINT8, (2,)))], "no field of bytes"),
-        ([Field("v", Array(STRING, (2,)), Notes(null_items="m")), Field("m", Array(UINT8, (2,)))], "no field of bytes"),
-        ([Field("v", Array(CHAR, (2,)), Notes(null_items="m")), Field("m", Array(UINT8, (2,)))], "no field of bytes"),
-        ([Field("x", Pointer(BOOLEAN), Notes(null_items="x"))], "no field of bytes"),
+        ([Field("v", Array(INT32, (3,)), Notes(null_items="m"))], "must name a field of bytes"),
+        (
+            [Field("v", Array(INT32, (3,)), Notes(null_items="m")), Field("m", Array(UINT8, (2,)))],
+            "must name a field of bytes",
+        ),
+        (
+            [Field("v", Array(STRING, (2,)), Notes(null_items="m")), Field("m", Array(UINT8, (2,)))],
+            "must name a field of bytes",
+        ),
+        (
+            [Field("v", Array(CHAR, (2,)), Notes(null_items="m")), Field("m", Array(UINT8, (2,)))],
+            "must name a field of bytes",
+        ),
+        ([Field("x", Pointer(BOOLEAN), Notes(null_items="x"))], "must name a field of bytes"),
     ],
 )
 def test_notes_on_nulls_that_contradict_the_structure_are_refused(fields: list[Field], reason: str) -> None:

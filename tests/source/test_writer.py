@@ -224,6 +224,14 @@ def test_a_retried_task_leaves_no_duplicate(spark: SparkSession, tmp_path: Path)
     assert not list(tmp_path.glob("_staging*"))
 
 
+def test_a_refused_write_leaves_no_folder_that_it_made(tmp_path: Path) -> None:
+    for folder in (tmp_path / "new", tmp_path):
+        writer = PbioWriter(str(folder), Options(), SCHEMA, overwrite=False)
+        writer.output(fsspec.filesystem("file"), f"{folder}/{writer.staging}", "a").discard()
+        writer.abort([])
+        assert list(tmp_path.iterdir()) == []
+
+
 def test_abort_after_a_commit_that_failed_keeps_what_is_published(tmp_path: Path) -> None:
     writer = PbioWriter(str(tmp_path), Options(), pa.schema([("n", pa.int32())]), overwrite=False)
     fs = fsspec.filesystem("file")

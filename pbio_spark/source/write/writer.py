@@ -95,6 +95,7 @@ class PbioWriter(DataSourceArrowWriter):
         refuse_space(path)
         fs, root = locate(path)
         place = find_entry(fs, root)
+        self._is_new = place is None
         if place is None and is_local(fs) and os.path.islink(root):
             raise PbioError("PBIO_PATH_NOT_FOUND", "the path is a broken link", file=path)
         if place is not None and place.kind != "folder":
@@ -178,6 +179,9 @@ class PbioWriter(DataSourceArrowWriter):
         fs, root = locate(self.path)
         with suppress(FileNotFoundError), trouble(fs, root):
             remove_folder(fs, f"{root}/{self.staging}")
+        if self._is_new and is_local(fs):
+            with suppress(OSError):  # it holds something, or no task came as far as to make it
+                os.rmdir(root)
 
     def _replaced(self, fs: AbstractFileSystem, root: str, messages: Sequence[TaskOutput]) -> list[str]:
         """What an overwrite removes: all data files, or those in the folders that are written to."""

@@ -125,7 +125,7 @@ class Encoder:
         code, why, hint = "PBIO_BAD_VALUE", "", None
         match reason:
             case Reason.NULL:
-                code, why = "PBIO_CANNOT_BE_NULL", "null, which the format cannot say there"
+                code, why = "PBIO_CANNOT_BE_NULL", "null, but the format has no null for this field"
                 hint = KEEP_NULLS
             case Reason.RANGE if column.symbols:
                 symbols = [symbol for symbol, _ in column.symbols]

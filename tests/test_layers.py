@@ -140,8 +140,6 @@ STILL_TOO_LARGE: dict[str, set[str]] = {
     "files": set(),
     "functions": {
         "pbio_spark.columns.files.chunks.chunks",
-        "pbio_spark.columns.programs.routes.find_way",
-        "pbio_spark.source.query.request.options_to_request",
     },
     "parameters": {
         "pbio_spark.channels.channel.submit",

@@ -167,12 +167,19 @@ def find_way(
     filling = _defaults(wanted) if wanted is not None else {}
     if seen is not None:
         seen = record_to_seen(seen, aliases, {**filling, **defaults})
+    keep, make = (None, None) if seen is None else _own_programs(form, request, seen)
+    counts = record_to_counts(wanted) if target is not None and wanted is not None and make is None else {}
+    return Way(text, target, programs, keep, make, as_it_came, seen, filling, route, counts)
+
+
+def _own_programs(form: Format, request: Request, seen: Record) -> tuple[ecode.Program | None, ecode.Program | None]:
+    """The filter and the transform of the reader, for the records that they see. Raises PBIO_BAD_PROGRAM."""
     keep = make = None
     block = [] if request.parameters is None else [ecode.Param(PARAMETERS, request.parameters, ecode.Mode.PARAM)]
     limits = ecode.Limits() if request.work is None else ecode.Limits(budget=request.work)
-    if seen is not None and request.keep is not None:
+    if request.keep is not None:
         keep = _program("filter", request.keep, seen, block, request.records, limits)
-    if seen is not None and request.make is not None and request.columns is not None:
+    if request.make is not None and request.columns is not None:
         output = ecode.Param("output", request.columns, ecode.Mode.OUT)
         make = _program("transform", request.make, seen, [*block, output], request.records, limits, optional=True)
     for name, program in (("filter", keep), ("transform", make)):
@@ -183,8 +190,7 @@ def find_way(
                 format=form.name,
                 hint="keep state in Spark",
             )
-    counts = record_to_counts(wanted) if target is not None and wanted is not None and make is None else {}
-    return Way(text, target, programs, keep, make, as_it_came, seen, filling, route, counts)
+    return keep, make
 
 
 def _resolved(

@@ -56,29 +56,19 @@ def options_to_request(
 
     Raises PBIO_NO_SCHEMA, PBIO_BAD_OPTION, and what `reader_types`, `own_transforms` and `merge` raise.
     """
-    if options.transform is not None and columns is None:
-        raise PbioError(
-            "PBIO_NO_SCHEMA",
-            "the option transform makes columns, and nothing says which",
-            hint="name them with .schema(...)",
-        )
     carries = channel is not None or any(map(carries_transforms, formats))
     for said in options.reader_format if is_stream else ():
         if isinstance(said, str):
             refuse_name(said, options)
     targets = reader_types(options, formats, described)
+    if options.transform is not None:
+        _check_types_of_transform(columns, targets, channel, is_stream=is_stream)
     if channel is not None and not targets and (columns is None or options.filter or options.transform):
         targets = ((channel.name, channel),)
     if not (is_request(options) or targets or (columns is not None and carries)):
         return None
     if not is_stream:
         _check_weights(options, [*(record for _, record in targets), *(form.record for form in formats)])
-    if options.transform is not None and is_stream and not targets:
-        raise PbioError(
-            "PBIO_BAD_OPTION",
-            "a stream's transform has no record type to be written for: what versions there will be is not known",
-            hint="name the type of its `input` with readerFormat",
-        )
     wanted = None
     if columns is not None:
         # A program can fill a structure in place, but not lead a pointer to one.
@@ -105,6 +95,24 @@ def options_to_request(
         on_reject=options.on_reject,
         described=named,
     )
+
+
+def _check_types_of_transform(
+    columns: pa.Schema | None, targets: Sequence[object], channel: Record | None, *, is_stream: bool
+) -> None:
+    """A transform is compiled from one known type to another."""
+    if columns is None:
+        raise PbioError(
+            "PBIO_NO_SCHEMA",
+            "the option transform makes columns, and nothing says which",
+            hint="name them with .schema(...)",
+        )
+    if is_stream and not targets and channel is None:
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            "a stream's transform has no record type to be written for: what versions there will be is not known",
+            hint="name the type of its `input` with readerFormat",
+        )
 
 
 def _check_weights(options: Options, types: Sequence[Record]) -> None:

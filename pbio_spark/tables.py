@@ -35,8 +35,7 @@ from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.record_json import json_to_record, record_to_json
 from pbio_spark.formats.store import FolderStore
 from pbio_spark.paths import is_local, locate, trouble
-from pbio_spark.source.files.listing import list_files
-from pbio_spark.source.files.outlines import outline_files, outlines_to_formats
+from pbio_spark.source.files.outlines import paths_to_formats
 from pbio_spark.source.files.planning import plan_partitions, scan_files, scan_to_schema
 from pbio_spark.source.files.splits import read_splits, scan_to_wanted
 from pbio_spark.source.options.derived import machine_of
@@ -126,8 +125,7 @@ def read_batches(
 
 def read_formats(paths: Path | Sequence[Path]) -> list[Format]:
     """The formats that files describe, in the order in which they are met. Raises PBIO_PATH_NOT_FOUND, PBIO_NOT_FFS."""
-    options = Options()
-    return list(outlines_to_formats(outline_files(list_files(_listed(paths), options), options, all_formats=True)))
+    return list(paths_to_formats(_listed(paths)))
 
 
 def open_writer(

@@ -27,7 +27,7 @@ from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FolderStore, FormatStore
 from pbio_spark.paths import locate, opened
-from pbio_spark.source.files.listing import DataFile
+from pbio_spark.source.files.listing import DataFile, list_files
 from pbio_spark.source.options.options import Options
 from pbio_spark.wire import IndexCheck, Kind, Scanner, TruncatedError
 from pbio_spark.wire.hints.sidecar import STEP, Outline, Point, outline_from_json, outline_to_json, read_sidecar
@@ -95,6 +95,15 @@ def outline_files(files: Sequence[DataFile], options: Options, *, all_formats: b
 def outlines_to_formats(outlines: Iterable[Outline]) -> tuple[Format, ...]:
     """The formats that files describe, wanted or not, with records or without, in the order in which they were met."""
     return tuple(dict.fromkeys(form for outline in outlines for form in outline.formats))
+
+
+def paths_to_formats(paths: Sequence[str]) -> tuple[Format, ...]:
+    """The formats that the files at paths describe, in the order in which they were met.
+
+    Raises what `list_files` and `outline_files` raise.
+    """
+    options = Options()
+    return outlines_to_formats(outline_files(list_files(paths, options), options, all_formats=True))
 
 
 def _outline(

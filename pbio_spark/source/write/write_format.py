@@ -17,7 +17,7 @@ from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.store import FolderStore
 from pbio_spark.paths import find_entry, locate
 from pbio_spark.source.files.listing import list_files
-from pbio_spark.source.files.outlines import outline_files, outlines_to_formats
+from pbio_spark.source.files.outlines import outline_files, paths_to_formats
 from pbio_spark.source.options.derived import machine_of, name_of, nulls_of
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.options.scopes import option_name
@@ -122,7 +122,7 @@ def _find(options: Options, said: str, target: str | None) -> tuple[Format, tupl
     """The format that is meant, and all that are known where it was found."""
     if _ID.fullmatch(said):
         stored = tuple(FolderStore(options.format_store)) if options.format_store is not None else ()
-        there = _described(target) if target is not None and _is_there(target) else ()
+        there = paths_to_formats((target,)) if target is not None and _is_there(target) else ()
         known = tuple(dict.fromkeys((*stored, *there)))
         return find_format(said, options, known), known
     path, which = split_choice(said, _is_there)
@@ -130,13 +130,8 @@ def _find(options: Options, said: str, target: str | None) -> tuple[Format, tupl
         reason = f"option 'writeFormat' does not name a file: {said!r}"
         hint = 'it is FILE, FILE#NAME, FILE#ID, the ID of a format in formatStore, or JSON {"name": {"field": "type"}}'
         raise PbioError("PBIO_PATH_NOT_FOUND", reason, hint=hint)
-    known = _described(path)
+    known = paths_to_formats((path,))
     return chosen_format(known, which, path), known
-
-
-def _described(path: str) -> tuple[Format, ...]:
-    """The formats that the files at a path describe, in the order in which they were met."""
-    return outlines_to_formats(outline_files(list_files((path,), Options()), Options(), all_formats=True))
 
 
 def _is_there(path: str) -> bool:

@@ -230,3 +230,38 @@ def test_new_formats_are_known_over_restarts(tmp_path: Path) -> None:
     stream.restart()
     write_readings(tmp_path / "c", OLD, range(6, 7))
     assert stream.batch() == [6]
+
+
+def test_a_file_is_read_when_its_last_record_uses_up_the_room(stream: Stream) -> None:
+    path = write(stream.folder / "a", range(3))
+    for n in range(3):
+        assert stream.batch(max_bytes=1) == [n]
+    path.unlink()
+    assert stream.batch(max_bytes=1) == []
+
+
+def test_a_file_that_comes_back_changed_is_known_by_every_spelling_of_its_path(stream: Stream) -> None:
+    """Its name is all that is left to know it by: it is a copy, with another time."""
+    path = write(stream.folder / "a", range(3))
+    assert stream.batch() == [0, 1, 2]
+    data = path.read_bytes()
+    path.unlink()
+    write(stream.folder / "b", range(10, 11))
+    assert stream.batch() == [10]
+    path.write_bytes(data)
+    stream.folder.with_name("link").symlink_to(stream.folder)
+    stream.folder = stream.folder.with_name("link")
+    stream.restart()
+    assert stream.batch() == []
+
+
+def test_a_file_that_came_back_may_be_renamed_and_grow(stream: Stream) -> None:
+    path = write(stream.folder / "a", range(3))
+    assert stream.batch() == [0, 1, 2]
+    away = path.rename(stream.folder.with_name("away"))
+    write(stream.folder / "b", range(10, 11))
+    assert stream.batch() == [10]
+    away.rename(path)
+    assert stream.batch() == []
+    write(path.rename(stream.folder / "c"), range(3, 4), append=True)
+    assert stream.batch() == [3]

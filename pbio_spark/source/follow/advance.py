@@ -88,7 +88,7 @@ def _advance(
     to = start
     damage: PbioError | None = None
     cut: TruncatedError | None = None
-    is_all = True
+    is_all, is_full = True, False
     for chunk in chunker.chunks(start.offset, end, start.ordinal):
         if isinstance(chunk.error, TruncatedError):
             cut = chunk.error
@@ -96,11 +96,15 @@ def _advance(
         if chunk.error is not None:
             damage = chunk.error
             break
+        if is_full:
+            is_all = False
+            break
         ends = chunk.offset + chunk.ends - address_of(chunk.data)
         count = len(ends)
         if room is not None and ends[-1] - start.offset >= room:
             count = int(np.searchsorted(ends, start.offset + room)) + 1
-            is_all = False
+            # The room may end with the file's last record: whether another follows, the next chunk tells.
+            is_full, is_all = True, count == len(ends)
         used |= set(np.unique(chunk.formats[:count]).tolist())
         digest.add(chunk, 0, count)
         to = digest.mark(int(ends[count - 1]), chunk.ordinal + count)

@@ -107,7 +107,8 @@ class Follower:
                 room = None if room is None else room - (found.to.offset - found.start.offset)
         self._missed = {(file.key, file.to.digest) for file in matched.gone}
         self._pause = 0.0 if taken else min(LONGEST_IDLE, IDLE * (time.monotonic() - began))
-        if not (taken or lost):  # that something was lost is known from the next offset on
+        # That something was lost or has come back, and where, is known from the next offset on.
+        if not (taken or lost or any(origin.is_gone for origin in matched.origins.values())):
             return start
         return self._next(start, sights, matched, taken)
 

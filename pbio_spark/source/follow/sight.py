@@ -56,8 +56,17 @@ class Sight:
 
 @lru_cache(1 << 16)
 def key_of(path: str) -> str:
-    """A path in 12 digits."""
+    """A path in 12 digits: of a file in a folder on disk, one for all spellings and links that lead to the folder."""
+    if _local_path(path) is not None:
+        folder, slash, name = path.rpartition("/")
+        path = f"{_real(folder)}{slash}{name}"
     return _short(path, 12)
+
+
+@lru_cache(1 << 12)
+def _real(folder: str) -> str:
+    """A folder without links and `..`; a link that is set anew while the program runs stays what it was."""
+    return os.path.realpath(folder or "/").rstrip("/")
 
 
 def look(file: DataFile) -> Sight | None:

@@ -104,6 +104,7 @@ class PbioError(Exception):
         format: the name or the hexadecimal ID of the format.
         field: the path of the field, e.g. `$.a[3].b`.
         hint: what to do about it.
+        record: the ordinal of the record among all of the file, from 0, or words that say where it is.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class PbioError(Exception):
         self.format = format
         self.field = field
         self.hint = hint
+        self.record: int | str | None = None
 
     def at(
         self,
@@ -133,6 +135,7 @@ class PbioError(Exception):
         offset: int | None = None,
         format: str | None = None,  # noqa: A002
         field: str | None = None,
+        record: int | str | None = None,
     ) -> Self:
         """Add facts that an outer layer knows; known facts stay.
 
@@ -144,11 +147,13 @@ class PbioError(Exception):
         self.offset = self.offset if self.offset is not None else offset
         self.format = self.format if self.format is not None else format
         self.field = self.field if self.field is not None else field
+        self.record = self.record if self.record is not None else record
         return self
 
     def __str__(self) -> str:
         place = [
             self.file,
+            f"record {self.record}" if isinstance(self.record, int) else self.record,
             None if self.offset is None else f"offset {self.offset}",
             None if self.format is None else f"format {self.format}",
             None if self.field is None else f"field {self.field}",
@@ -161,6 +166,15 @@ class PbioError(Exception):
 
     def __reduce__(self) -> tuple[Callable[..., PbioError], tuple[Any, ...]]:
         return _rebuild, (type(self), self.code, self.reason, dict(self.__dict__))
+
+
+def after_record(ordinal: int) -> str:
+    """The place after so many records.
+
+    >>> after_record(3), after_record(0)
+    ('after record 2', 'before the first record')
+    """
+    return f"after record {ordinal - 1}" if ordinal else "before the first record"
 
 
 def path_to_text(steps: Iterable[str | int]) -> str:

@@ -27,6 +27,8 @@ def test_the_text_begins_with_the_code_and_holds_every_fact() -> None:
     assert str(full_error()) == (
         "[PBIO_BAD_BODY] it is broken\n  at: a.ffs, offset 0, format reading, field $.a[3].b\n  hint: mend it"
     )
+    assert "at: a.ffs, record 7, offset 0," in str(full_error().at(record=7))
+    assert "at: a.ffs, after record 7, offset 0," in str(full_error().at(record="after record 7").at(record=9))
 
 
 def test_pickling_keeps_every_fact_and_note() -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 import typer
 
 from ecode.errors import valid_text
-from pbio_spark.errors import PbioError
+from pbio_spark.errors import PbioError, after_record
 from pbio_spark.globs import is_hidden
 from pbio_spark.paths import Entry, find_entry, folder_entries, locate, trouble_at
 from pbio_spark.paths import opened as open_path
@@ -179,8 +179,7 @@ def name_record(scanner: Scanner, item: Item, error: PbioError) -> PbioError:
 def name_damage(scanner: Scanner, error: PbioError) -> PbioError:
     """The error; damage at the position of the scanner gets the number of the record before it."""
     if error.code in ("PBIO_BAD_ITEM", "PBIO_TRUNCATED") and error.offset == scanner.offset:
-        place = f"after record {scanner.ordinal - 1}" if scanner.ordinal else "before the first record"
-        error.reason = f"{place}: {error.reason}"
+        error.reason = f"{after_record(scanner.ordinal)}: {error.reason}"
     return error
 
 

@@ -68,7 +68,7 @@ class ValueReader:
             if error.offset is not None:
                 value = int(np.searchsorted(starts - _HEAD, error.offset, "right")) - 1
                 error.file = f"binary value {rows[value]} of its batch"
-                error.offset = max(0, error.offset - int(starts[value]))
+                error.offset, error.record = max(0, error.offset - int(starts[value])), None
             raise
         return self._in_place(batches, rows, len(values))
 

@@ -179,3 +179,34 @@ def test_a_file_that_is_damaged_everywhere_is_not_read_over_and_over(caplog: pyt
     wanted = Wanted(SCHEMA, mode="DROPMALFORMED", resync=True, corrupt_column="bad")
     assert sum(batch.num_rows for batch in read_batches(wanted, Part("a.ffs"), source)) == 6000
     assert source.count < 200 * len(source.getvalue())
+
+
+def places(
+    data: bytes | bytearray, *, ordinal: int | None = 0, start: int = 0, **options: Any
+) -> list[tuple[Any, ...]]:
+    """Of each bad row the line that says where it is, and of the others their numbers and ordinals."""
+    anchors = options.pop("anchors", ())
+    schema = SCHEMA.append(pa.field("m", pa.struct([("ordinal", pa.int64())])))
+    wanted = Wanted(
+        schema, corrupt_column="bad", metadata_column="m", mode="PERMISSIVE", formats=(FORM, OTHER), **options
+    )
+    part = Part("a.ffs", start, ordinal=ordinal, anchors=anchors)
+    found = [row for batch in read_batches(wanted, part, io.BytesIO(data)) for row in batch.to_pylist()]
+    lines = [row["bad"] and row["bad"]["reason"].splitlines()[1] for row in found]
+    return [(line or row["n"], row["m"]["ordinal"]) for line, row in zip(lines, found, strict=True)]
+
+
+def test_a_bad_record_has_its_number_while_it_is_known() -> None:
+    data, expected = bytearray(FILE), [(n, n) for n in range(COUNT)]  # type: tuple[bytearray, list[tuple[Any, ...]]]
+    for n in (3, 150):
+        slot = ITEMS[n].payload + FORM.header_size + 8
+        data[slot] = 0xFF  # the pointer to the note leads out of the record
+        expected[n] = (f"  at: a.ffs, record {n}, offset {slot}, format reading, field $.note", n)
+    assert places(data) == expected
+    data[ITEMS[100].offset] ^= 0xFF
+    expected[100] = (f"  at: a.ffs, after record 99, offset {ITEMS[100].offset}", 100)
+    assert places(data, anchors=(anchor(101),)) == expected
+    rest = [(n, None) for n in range(101, COUNT)]
+    rest[150 - 101] = (expected[150][0].replace("record 150", "record number unknown"), None)
+    assert places(data, resync=True) == [*expected[:101], *rest]
+    assert places(data, start=ITEMS[101].offset, ordinal=None) == rest

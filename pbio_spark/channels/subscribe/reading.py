@@ -286,6 +286,11 @@ class EventMaker(BatchMaker):
             if (runs["first"] < runs["stop"]).all():
                 yield replace(self._stretch, runs=runs, own=own)
 
+    def name_entry(self, chunk: Chunk, entry: int) -> str:
+        """The position of an event, which tells its commit, file and ordinal."""
+        version, file = self._stretch.runs[["version", "file"]][self._run[entry]].tolist()
+        return f"event {version}.{file}.{self._ordinals[entry]}"
+
     def metadata_arrays(self, chunk: Chunk, kept: Int64s) -> dict[str, Callable[[], pa.Array]]:
         stretch, runs = self._stretch, self._stretch.runs
         run, ordinals = self._run[kept], self._ordinals[kept]

@@ -22,7 +22,7 @@ from pbio_spark.columns.files.names import tell_of_new_columns
 from pbio_spark.columns.files.null_check import unexpected_nulls
 from pbio_spark.columns.files.wanted import Part, Wanted
 from pbio_spark.columns.programs.routes import rejection_to_error
-from pbio_spark.errors import PbioError
+from pbio_spark.errors import PbioError, after_record
 from pbio_spark.formats import Format
 from pbio_spark.wire import TruncatedError
 
@@ -253,7 +253,17 @@ class BatchMaker:
         return entries
 
     def _error(self, chunk: Chunk, entry: int, bad: _Bad) -> PbioError:
-        """What is wrong with an entry."""
+        """What is wrong with an entry, and with which record."""
+        return self._reason(chunk, entry, bad).at(record=self.name_entry(chunk, entry))
+
+    def name_entry(self, chunk: Chunk, entry: int) -> int | str | None:
+        """The ordinal of an entry, or words that say where it is; None if an error is to say nothing."""
+        if not chunk.is_counted:
+            return "record number unknown"
+        ordinal = chunk.ordinal + entry
+        return ordinal if chunk.formats[entry] != DAMAGE else after_record(ordinal)
+
+    def _reason(self, chunk: Chunk, entry: int, bad: _Bad) -> PbioError:
         if chunk.formats[entry] == DAMAGE:
             assert chunk.error is not None
             return chunk.error
@@ -351,7 +361,7 @@ class BatchMaker:
             "file_path": lambda: pa.repeat(pa.scalar(valid_text(self.part.name)), n),
             "offset": lambda: pa.array(chunk.offset + chunk.positions[kept]),
             "length": lambda: pa.array(chunk.ends[kept] - address - chunk.positions[kept]),
-            "ordinal": lambda: pa.array(chunk.ordinal + kept),
+            "ordinal": lambda: pa.array(chunk.ordinal + kept, mask=np.full(n, not chunk.is_counted)),
             "format_id": lambda: of_format([form.id.hex() for form in self.formats]),
             "format_name": lambda: of_format([valid_text(form.name) for form in self.formats]),
             "machine": lambda: of_format([form.machine for form in self.formats]),

@@ -46,10 +46,11 @@ class Chunk:
         starts, ends: int64 addresses, of the record's first byte after its header and of the byte after its last.
         formats: int32, numbers of the walker's formats, UNKNOWN or DAMAGE.
         rights: bool, whether a record's header is right.
-        ordinal: of the first record among all of the file.
+        ordinal: of the first record among all of the file; if not `is_counted`, among those that were met.
         error: what is wrong with the item of format DAMAGE, always the last one.
         resumed: where reading goes on after it; None if that ends the file.
         left_out: how many bytes that leaves out; and how many records, if that is known.
+        is_counted: whether it is known how many records lie before it.
         refused: why the record, the only one, is bad although its item is whole. Its bytes are not all in `data`.
     """
 
@@ -65,6 +66,7 @@ class Chunk:
     refused: PbioError | None = None
     resumed: int | None = None
     left_out: tuple[int, int | None] = (0, None)
+    is_counted: bool = True
 
 
 class Chunker:
@@ -105,6 +107,7 @@ class Chunker:
         self._data = self._buffer[:0]
         self._offset = 0
         self._asked: set[bytes] = set()
+        self._is_counted = True
         self._anchors, self._search = anchors, search
         # Looks at what the compiled walk stops at, in the file itself.
         self._scanner = Scanner(source, name, formats={form.id: form for form in reversed(formats)})
@@ -114,14 +117,18 @@ class Chunker:
         """Those that `Chunk.formats` counts in; more may come with every chunk."""
         return self.walker.formats
 
-    def chunks(self, start: int, end: int, ordinal: int) -> Iterator[Chunk]:
+    def chunks(self, start: int, end: int, ordinal: int | None) -> Iterator[Chunk]:
         """The records from one item boundary to another, or to the end of the file.
+
+        Args:
+            ordinal: of the first record from `start` on; None if that is not known.
 
         Raises:
             PbioError: PBIO_NOT_FFS, or what is wrong with a format body. Damage, or a tail that is cut off, makes a
                 chunk of its own, the last one unless `resume` finds where to go on.
         """
         self._data, self._offset = self._buffer[:0], start
+        self._is_counted, ordinal = ordinal is not None, ordinal or 0
         position = 0
         if start == 0:
             self._scanner.offset = 0
@@ -167,7 +174,7 @@ class Chunker:
                 yield chunk
                 if chunk.resumed is None:
                     return
-                ordinal += 1 if chunk.left_out[1] is None else chunk.left_out[1]
+                ordinal += chunk.left_out[1] or 0
                 position = chunk.resumed - self._offset
                 if position >= len(self._data):
                     self._data, self._offset, position = self._buffer[:0], chunk.resumed, 0
@@ -289,6 +296,7 @@ class Chunker:
             walked.formats,
             walked.rights,
             ordinal,
+            is_counted=self._is_counted,
         )
 
     def _too_large(self, item: Item, position: int, ordinal: int) -> Chunk:
@@ -325,6 +333,7 @@ class Chunker:
             error.hint = "with mode=PERMISSIVE or DROPMALFORMED, or with ignoreCorruptFiles=true, it does"
         chunk = self._lone(position, min(len(self._data), last - self._offset), DAMAGE, ordinal, error)
         records = None if next_ordinal is None else max(next_ordinal - ordinal, 0)
+        self._is_counted = records is not None
         return replace(chunk, resumed=resumed, left_out=(last - offset, records))
 
     def _lone(self, position: int, end: int, form: int, ordinal: int, error: PbioError | None) -> Chunk:
@@ -339,4 +348,5 @@ class Chunker:
             np.array([False]),
             ordinal,
             error,
+            is_counted=self._is_counted,
         )

@@ -121,7 +121,7 @@ class Part:
     Attributes:
         name: of the file, for errors and metadata.
         start, end: offsets; without an end, to the end of the file.
-        ordinal: of the first record from `start` on.
+        ordinal: of the first record from `start` on; None if that is not known.
         partition: the values of the partition columns.
         records: how many there must be; None if that is not known.
         anchors: item boundaries after `start` that an index or an outline names, where reading goes on after damage.
@@ -130,7 +130,7 @@ class Part:
     name: str
     start: int = 0
     end: int = 2**63 - 1
-    ordinal: int = 0
+    ordinal: int | None = 0
     partition: tuple[pa.Scalar, ...] = ()
     records: int | None = None
     anchors: tuple[Point, ...] = ()

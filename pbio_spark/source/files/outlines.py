@@ -168,7 +168,8 @@ def file_to_outline(
                 row = int(np.searchsorted(chunk.positions, (points[-1].offset if points else 0) + STEP - chunk.offset))
                 if row == len(chunk.positions):
                     break
-                points.append(Point(chunk.offset + int(chunk.positions[row]), chunk.ordinal + row))
+                ordinal = chunk.ordinal + row if chunk.is_counted else None
+                points.append(Point(chunk.offset + int(chunk.positions[row]), ordinal))
     except PbioError as caught:
         error = caught
     formats = tuple(chunker.formats)

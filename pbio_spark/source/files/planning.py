@@ -30,7 +30,7 @@ class Split:
 
     Attributes:
         start, end: offsets; 0 is before the magic.
-        ordinal: of the first record from `start` on.
+        ordinal: of the first record from `start` on; None if that is not known.
         formats: of the file, which a reader that starts in its middle would not see.
         records: how many it must have; None if that is not known.
         anchors: the other item boundaries that the file's outline names, and its end.
@@ -40,7 +40,7 @@ class Split:
     file: DataFile
     start: int
     end: int
-    ordinal: int
+    ordinal: int | None
     formats: tuple[Format, ...] = ()
     records: int | None = None
     anchors: tuple[Point, ...] = ()

@@ -37,10 +37,10 @@ SAMPLE, END_SAMPLE = 64, 4096
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """An item boundary: its offset in the file, and the ordinal of the next record."""
+    """An item boundary: its offset in the file, and the ordinal of the next record; None if that is not known."""
 
     offset: int
-    ordinal: int
+    ordinal: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ def outline_from_json(text: str | bytes) -> Outline | None:
         return None
     if outline.sums and len(outline.sums) != len(outline.points) + 1:
         return None
-    places = [(0, 0), *((point.offset, point.ordinal) for point in outline.points)]
+    places = [(0, 0), *((point.offset, point.ordinal or 0) for point in outline.points)]
     ascending = all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(places))
     return outline if ascending and places[-1][0] <= outline.size else None
 

@@ -50,11 +50,16 @@ class Mode(StrEnum):
     IN = "in"  # read
     PARAM = "param"  # read; the host may change it between calls
     OUT = "out"  # read and written; zero before every call
+    STATE = "state"  # read and written; kept from call to call, as static variables are
 
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter: a record by reference, or a number or string by value (mode `in`)."""
+    """A parameter: a record by reference, or a number or string by value (mode `in`).
+
+    One of mode `state` is a record of numbers, strings, fixed arrays and records of these. The host passes it with the
+    static variables: `Program.statics` has it by its name.
+    """
 
     name: str
     type: Record | Basic

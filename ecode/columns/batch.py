@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -15,7 +16,7 @@ from ecode.errors import NotCompilable
 from ecode.limits import Limits
 from ecode.native import Kernel, compile_kernel
 from ecode.native.table import TableEntry
-from ecode.outcome import Statics
+from ecode.outcome import Statics, check_shared, row_names, row_statics
 from ecode.program import Program
 from ecode.typed import Structs, ValueType
 from ecode.typed_to_numba import EventKernel, Keep, typed_to_numba
@@ -71,6 +72,7 @@ class BatchProgram:
         has_output: bool = True,
         morphs: int = 0,
         find: Find = exact,
+        names: Sequence[str] = (),
     ) -> BatchProgram:
         """Compiles programs in a row. Each reads the output of the program before it, or that program's input if it has
         no output; the first one reads through the caller's binding, whose table entries `run` takes as `memory`. All
@@ -79,32 +81,29 @@ class BatchProgram:
         The last program's output, or its input if it has none, is the output of the row; `has_output` of False means
         that only the events that pass matter.
 
+        Parameters of mode `state` are one variable for all programs; static variables are a program's own. An event
+        that any program ends by a trap leaves all of them as they were.
+
         Args:
             morphs: how many programs at the beginning are transforms: they pass all events, whatever they return.
             find: finds the field of the transforms' output that a name means in the program after them.
+            names: what goes before the static variables of each program in `statics`: `filter.n`; a name may be empty.
+                Their numbers, by default, where there is more than one program.
 
         Raises:
             NotCompilable: the programs cannot be compiled in a row.
-            ParameterError: the output of one program can never be the input of the next.
+            ParameterError: the output of one program can never be the input of the next, or they mean different types
+                by one state.
         """
         first, last = programs[0], programs[-1]
+        names = names or row_names(programs)
+        check_shared(programs)
         made = _made_by(last)
         sink = ColumnSink(made, last.limits.output_bytes)
         types = {p.name: last.typed.param_types[p.name] for p in last.params if p.mode is Mode.PARAM}
         blocks = {name: ColumnBinding(name, type_, is_block=True) for name, type_ in types.items()}
-        shared = Shared(blocks)
-        following: Mapping[str, Sink] = {made: sink} if has_output else {}
-        for number, program in reversed(list(enumerate(programs))[1:]):
-            stage = StageSink(
-                program.typed,
-                number,
-                following,
-                program.limits,
-                shared,
-                find if number == morphs else exact,
-                is_morph=number < morphs,
-            )
-            following = {_made_by(programs[number - 1]): stage}
+        shared = Shared([(n, p.typed) for n, p in zip(names, programs, strict=True)], blocks)
+        following = _following(programs, {made: sink} if has_output else {}, shared, morphs, find)
         (given,) = (p.name for p in first.params if p.mode is Mode.IN)
         event = typed_to_numba(
             first.typed, {given: binding, **blocks}, Destinations(following), first.limits, shared, is_morph=morphs > 0
@@ -119,7 +118,7 @@ class BatchProgram:
             (Output(made, last.typed.param_types[made], dict(sink.buffers), tuple(sink.capacities)),),
             tuple(program.source for program in programs),
             replace(first.limits, budget=min(program.limits.budget for program in programs)),
-            first.statics,
+            row_statics(programs, names),
         )
 
     @classmethod
@@ -130,7 +129,7 @@ class BatchProgram:
             NotCompilable: only the interpreter can run it.
         """
         typed = program.typed
-        inputs = {p.name: p for p in program.params if p.mode is not Mode.OUT}
+        inputs = {p.name: p for p in typed.params if p.mode is not Mode.OUT}
         blocks = frozenset(name for name, p in inputs.items() if p.mode is Mode.PARAM)
         bindings = {n: ColumnBinding(n, typed.param_types[n], is_block=n in blocks) for n in inputs}
         sinks = {p.name: ColumnSink(p.name, program.limits.output_bytes) for p in program.params if p.mode is Mode.OUT}
@@ -178,10 +177,23 @@ class BatchProgram:
             ParameterError: a column is missing, its buffers contradict each other, or the batch makes more output than
                 a column can hold.
         """
-        state = self.initial if statics is None else statics
+        state = deepcopy(self.initial) if statics is None else statics
         return Run(self, inputs, count, state, budget, memory, outputs or OutputMemory()).run()
 
 
 def _made_by(program: Program) -> str:
     """The parameter that the next program reads: the output, or the input if the program has no output."""
-    return next((p.name for p in program.params if p.mode is Mode.OUT), program.params[0].name)
+    modes = {param.mode: param.name for param in program.params}
+    return modes.get(Mode.OUT, modes[Mode.IN])
+
+
+def _following(
+    programs: Sequence[Program], sinks: Mapping[str, Sink], shared: Shared, morphs: int, find: Find
+) -> Mapping[str, Sink]:
+    """Where the first program's results go: through the other programs, to the sinks of the last."""
+    for number in range(len(programs) - 1, 0, -1):
+        before, program, is_morph = programs[number - 1], programs[number], number < morphs
+        finds = find if number == morphs else exact
+        stage = StageSink(program.typed, number, sinks, program.limits, shared, finds, is_morph=is_morph)
+        sinks = {_made_by(before): stage}
+    return sinks

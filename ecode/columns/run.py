@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -220,8 +221,11 @@ class Run:
     # Statics
 
     def _pack_statics(self, statics: Statics, size: int = _FIRST_TEXTS) -> None:
-        event, structs = self.program.event, self.program.structs
-        size = max(size, sum(map(text_bytes, statics.values())))
+        event = self.program.event
+        for static in event.statics:
+            if static.key not in statics:
+                raise ParameterError(f"the state has no {static.key!r}", "take the first one from 'statics'")
+        size = max(size, sum(text_bytes(statics[static.key]) for static in event.statics))
         self.memory |= {"strings": np.zeros(size, np.uint8), "strings_other": np.zeros(size, np.uint8)}
         strings, base = bytearray(), address_of(self.memory["strings"])
 
@@ -231,8 +235,11 @@ class Run:
 
         self.memory["statics"][:] = 0
         block = memoryview(self.memory["statics"]).cast("B")
-        for name, type_, offset in event.statics:
-            pack(statics[name], type_, structs, block, offset, keep)
+        for static in event.statics:
+            try:
+                pack(statics[static.key], static.type, static.structs, block, static.offset, keep)
+            except (TypeError, ValueError, OverflowError, KeyError, AttributeError, struct.error) as error:
+                raise ParameterError(f"{static.key}: a value of the state does not fit its type: {error}") from None
         self.memory["strings"][: len(strings)] = np.frombuffer(bytes(strings), np.uint8)
 
     def _move_strings(self, size: int) -> None:
@@ -240,8 +247,11 @@ class Run:
         self._pack_statics(self._unpacked_statics(), size)
 
     def _unpacked_statics(self) -> Statics:
-        block, structs = memoryview(self.memory["statics"]).cast("B"), self.program.structs
-        return {n: unpack(type_, structs, block, at, ctypes.string_at) for n, type_, at in self.program.event.statics}
+        block = memoryview(self.memory["statics"]).cast("B")
+        return {
+            static.key: unpack(static.type, static.structs, block, static.offset, ctypes.string_at)
+            for static in self.program.event.statics
+        }
 
     # Results
 

@@ -8,6 +8,7 @@ assigning.py    assignments, and the arrays that they resize
 calling.py      calls of functions, and the log
 statements.py   statements as Python closures
 run.py          one call of a program
+row.py          programs in a row
 """
 
 from ecode.interpreter.run import Interpreter

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ecode.analysis.work import BYTES
@@ -14,18 +15,18 @@ from ecode.interpreter.memory import Frame, Trapped, fresh, spend, take
 from ecode.interpreter.statements import runner
 from ecode.limits import Limits
 from ecode.outcome import Outcome, Statics, static_names, stores_strings, text_bytes
-from ecode.typed import TypedProgram
+from ecode.typed import TypedProgram, Variable
 from ecode.types import STRING, Record
 
 
 class Interpreter:
     """A program as closures. One instance serves any number of calls; it keeps no state between them."""
 
-    def __init__(self, program: TypedProgram, limits: Limits) -> None:
+    def __init__(self, program: TypedProgram, limits: Limits, name: str = "") -> None:
         self.program, self.types, self.limits = program, program.param_types, limits
         self.code = Expressions(program, limits.output_bytes)
         self.body = runner(self.code, program.body)
-        self.names = static_names(program)
+        self.names = static_names(program, name)
         self.stores_strings = stores_strings(program)
 
     def run(self, inputs: Mapping[str, Any], statics: Statics, budget: int | None = None) -> Outcome:
@@ -40,6 +41,24 @@ class Interpreter:
             ParameterError: a value does not fit its parameter.
             Trap: the event ended early.
         """
+        given = self.limits.budget if budget is None else budget
+        frame, after = Frame([], given, self.limits.output_bytes, []), dict(statics)
+        try:
+            outcome = self.attempt(inputs, after, frame)
+            if self.stores_strings:
+                store_strings(frame, [(self, after)])
+        except Trapped as trapped:
+            raise trap(self.program.source, trapped) from None
+        statics.update(after)
+        return replace(outcome, log=tuple(frame.log), work=given - frame.budget)
+
+    def attempt(self, inputs: Mapping[str, Any], statics: Statics, frame: Frame) -> Outcome:
+        """Runs the program with what a frame has left, up to where the strings of the state are stored.
+
+        Raises:
+            ParameterError: a value does not fit its parameter.
+            Trapped: the event ended early; `statics` is as it was before.
+        """
         program, structs = self.program, self.program.structs
         if not isinstance(inputs, Mapping):
             raise ParameterError(
@@ -49,35 +68,25 @@ class Interpreter:
         if unknown:
             raise ParameterError(f"unknown input parameter {sorted(unknown)[0]!r}")
         try:
-            slots = self._slots(inputs, statics)
+            slots = frame.slots = self._slots(inputs, statics)
         except RecursionError:
             raise ParameterError("a value is nested too deeply") from None
-        given = self.limits.budget if budget is None else budget
-        frame = Frame(slots, given, self.limits.output_bytes, [])
-        try:
-            spend(frame, program.work, program.body.at)
-            self.body(frame)
-            outputs = {
-                param.name: to_plain(slots[self.code.param_slots[param.name]], self.types[param.name], structs, 0)
-                for param in program.params
-                if param.mode is Mode.OUT
-            }
-            after = {v: to_plain(slots[v.index], v.type, structs, 0) for v in program.statics}
-            if self.stores_strings:
-                size = sum(text_bytes(value, v.type, structs) for v, value in after.items())
-                spend(frame, size // BYTES, 0)
-                take(frame, size, 0)
-        except Trapped as trapped:
-            raise trap(program.source, trapped) from None
-        for variable, value in after.items():
-            statics[self.names[variable]] = value
-        return Outcome(self._returned(frame), outputs, tuple(frame.log), given - frame.budget)
+        frame.result = None
+        spend(frame, program.work, program.body.at)
+        self.body(frame)
+        outputs = {
+            param.name: to_plain(slots[self.code.param_slots[param.name]], self.types[param.name], structs, 0)
+            for param in program.params
+            if param.mode is Mode.OUT
+        }
+        statics |= {self.names[v]: to_plain(slots[v.index], v.type, structs, 0) for v in program.statics}
+        return Outcome(self._returned(frame), outputs)
 
     def _slots(self, inputs: Mapping[str, Any], statics: Statics) -> list[Any]:
         """Variables and parameters as the call begins."""
         program, structs = self.program, self.program.structs
         slots = [
-            to_memory(statics[self.names[v]], v.type, structs, v.name) if v.is_static else fresh(v.type, structs)
+            to_memory(self._static(statics, v), v.type, structs, v.name) if v.is_static else fresh(v.type, structs)
             for v in program.variables
         ]
         for param in program.params:
@@ -90,6 +99,12 @@ class Interpreter:
                 slots.append(to_memory(inputs.get(param.name, {}), type_, structs, param.name))
         return slots
 
+    def _static(self, statics: Statics, variable: Variable) -> Any:
+        name = self.names[variable]
+        if name not in statics:
+            raise ParameterError(f"the state has no {name!r}", "take the first one from 'statics'")
+        return statics[name]
+
     def _returned(self, frame: Frame) -> Any:
         returns = self.program.returns
         if returns is None:
@@ -99,6 +114,17 @@ class Interpreter:
         return to_plain(frame.result, returns, {}, 0)
 
 
-def trap(source: str, trapped: Trapped) -> Trap:
+def store_strings(frame: Frame, programs: Iterable[tuple[Interpreter, Statics]]) -> None:
+    """Charges what it costs to store all strings of a state."""
+    values = {
+        name: text_bytes(statics[name], variable.type, run.program.structs)
+        for run, statics in programs
+        for variable, name in run.names.items()
+    }
+    spend(frame, sum(values.values()) // BYTES, 0)
+    take(frame, sum(values.values()), 0)
+
+
+def trap(source: str, trapped: Trapped, program: int = 0) -> Trap:
     """The trap with its line and column."""
-    return trap_at(source, trapped.at, trapped.kind, detail=trapped.detail)
+    return trap_at(source, trapped.at, trapped.kind, program, detail=trapped.detail)

@@ -11,6 +11,7 @@ from ecode.environment import Function, Mode, Param, Vocabulary
 from ecode.errors import Diagnostic, ParameterError
 from ecode.limits import Limits
 from ecode.semantics.arithmetic import limits as limits_of
+from ecode.semantics.layout import MEMORY_LAYOUT
 from ecode.semantics.values import zero
 from ecode.syntax import tree as syntax
 from ecode.syntax_to_typed import constants, operators
@@ -83,7 +84,7 @@ def syntax_to_typed(
         statements = _items(context, tree.body)
     program = TypedProgram(
         tree.source,
-        tuple(params),
+        tuple(param for param in params if param.mode is not Mode.STATE),
         context.param_types,
         context.structs,
         number_type(returns) or returns,
@@ -108,15 +109,29 @@ def _add_types(context: Context, params: Sequence[Param], records: Iterable[Reco
             raise ParameterError(f"two parameters have the name {param.name!r}")
         if isinstance(param.type, Record):
             context.param_types[param.name] = add_record(context, param.name, param.type)
-        elif param.mode is Mode.OUT:
-            raise ParameterError(f"{param.name!r} is a scalar and cannot be an output")
+        elif param.mode in (Mode.OUT, Mode.STATE):
+            what = "an output" if param.mode is Mode.OUT else "the state"
+            raise ParameterError(f"{param.name!r} is a scalar and cannot be {what}", "make it a field of a record")
         else:
             context.param_types[param.name] = param.type
-        context.scopes[0].names[param.name] = param
+        context.scopes[0].names[param.name] = _state(context, param) if param.mode is Mode.STATE else param
     for record in records:
         add_record(context, record.name, record)
     for name in context.structs:
         context.scopes[0].types.setdefault(name, Ref(name))
+
+
+def _state(context: Context, param: Param) -> Variable:
+    """A parameter of mode `state`: a static variable that the host declares."""
+    type_ = context.param_types[param.name]
+    found = _never_static(context, type_, param.name)
+    if found is not None:
+        hint = "it holds numbers, strings, and fixed arrays and records of these"
+        raise ParameterError(f"{found[0]}: state cannot hold {found[1]}", hint)
+    context.local_bytes += MEMORY_LAYOUT.size(type_, context.structs)
+    variable = Variable(param.name, len(context.variables), type_, True, False, 0, is_shared=True)
+    context.variables.append(variable)
+    return variable
 
 
 def _items(context: Context, block: syntax.Block) -> tuple[Statement, ...]:
@@ -278,18 +293,22 @@ def _declared(context: Context, spec: Specified, node: syntax.InitDeclarator) ->
 
 
 def _check_static(context: Context, type_: ValueType, at: int) -> None:
+    if _never_static(context, type_, "") is not None:
+        raise context.wrong_type(at, "a static variable holds only numbers, strings, and arrays and records of these")
+
+
+def _never_static(context: Context, type_: ValueType, path: str) -> tuple[str, ValueType] | None:
+    """What in a type no static variable can hold, and where it is."""
     match type_:
         case Array() if not type_.is_dynamic:
-            _check_static(context, type_.element, at)
+            return _never_static(context, type_.element, f"{path}[]")
         case Ref():
-            for field in context.structs[type_.name].fields:
-                _check_static(context, field.type, at)
-        case Basic():
-            pass
-        case _:
-            raise context.wrong_type(
-                at, "a static variable holds only numbers, strings, and arrays and records of these"
-            )
+            fields = context.structs[type_.name].fields
+            found = (_never_static(context, field.type, f"{path}.{field.name}") for field in fields)
+            return next((each for each in found if each is not None), None)
+        case Basic() if type_ == STRING or number_type(type_) is not None:
+            return None
+    return path, type_
 
 
 def _static_value(context: Context, type_: ValueType, values: tuple[Assign | CopyRecord, ...]) -> object:

@@ -36,6 +36,7 @@ class Variable:
 
     Attributes:
         initial: the value a static variable starts with, in plain Python form (None elsewhere).
+        is_shared: it is a parameter of mode `state`, a static variable that all programs in a row have in common.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Variable:
     is_const: bool
     at: int
     initial: object = None
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,8 @@ class Sink(Protocol):
 
     def write(self, emitter: Emitter, source: Reader, site: Site, written: Written) -> None:
         """Emits the lines that write the record at a site of `source`. They may ask for more memory
-        (`emitter.out_of`); the event then runs again, so nothing may count as written before the event passes."""
+        (`emitter.out_of`); the event then runs again, so nothing may count as written before the event passes. A sink
+        whose attribute `leaves` is True writes all that follows, to the event's end."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -75,7 +75,7 @@ def typed_to_numba(
     Raises:
         NotCompilable: the program uses something that only the interpreter has.
     """
-    event = Event(program, bindings, to, limits, shared or Shared())
+    event = Event(program, bindings, to, limits, shared or Shared([("", program)]))
     return event.kernel(is_morph=is_morph)
 
 
@@ -96,10 +96,17 @@ class Destinations:
 
 
 class Shared:
-    """What programs in a row have in common: memory, and the bindings of their parameter blocks."""
+    """What programs in a row have in common: memory, state, and the bindings of their parameter blocks.
 
-    def __init__(self, blocks: Mapping[str, Binding] = MappingProxyType({})) -> None:
+    Args:
+        programs: each with the name that goes before its static variables in the host's state, if it is not empty.
+    """
+
+    def __init__(
+        self, programs: Sequence[tuple[str, TypedProgram]], blocks: Mapping[str, Binding] = MappingProxyType({})
+    ) -> None:
         self.frame, self.literals, self.blocks = MemoryBlock("frame"), Literals(), blocks
+        self.statics = StaticsText(programs)
 
 
 class Event:
@@ -118,7 +125,7 @@ class Event:
         self.emitter, self.frame = emitter or Emitter(), shared.frame
         stored = Stored(program.structs, self.frame, limits.output_bytes)
         self.code = Code(program, self.emitter, stored, self.frame, shared.literals, self._finish)
-        self.statics = StaticsText(self.code)
+        self.statics = shared.statics
         self.nodes = list(walk(program.body))
         self.pointed = {base_of(node.place) for node in self.nodes if isinstance(node, AddressOf)}
         self.is_morph = False
@@ -147,14 +154,14 @@ class Event:
                 )
                 code.roots[param.name] = (code.stored, site)
                 code.stored.clear(emitter, site)
-        self.statics.load()
-        if isinstance(self.program.body, Machine):
-            for variable in self.program.variables:
-                if not variable.is_static:
-                    code.stored.clear(emitter, code.variables[variable])
-        write(code, self.program.body)
-        if not ends(self.program.body):
-            self._finish(None)
+        with self.statics.of(code):
+            if isinstance(self.program.body, Machine):
+                for variable in self.program.variables:
+                    if not variable.is_static:
+                        code.stored.clear(emitter, code.variables[variable])
+            write(code, self.program.body)
+            if not ends(self.program.body):
+                self._finish(None)
 
     # Where things are
 
@@ -164,8 +171,8 @@ class Event:
             type_ = variable.type
             is_plain = not (isinstance(type_, Array) and not type_.is_dynamic)
             if variable.is_static:
-                self.statics.place(variable, variable in self.pointed)
-            elif is_plain and variable not in self.pointed:
+                continue
+            if is_plain and variable not in self.pointed:
                 code.variables[variable] = code.stored.scattered(self.emitter, type_, variable.name)
             else:
                 code.variables[variable] = code.stored.in_frame(type_)
@@ -275,7 +282,9 @@ class Event:
                 is_output = any(p.name == name and p.mode is Mode.OUT for p in program.params)
                 fields = written_fields(program, name) if is_output else frozenset({()})
                 sink.write(emitter, reader, site, Written(program.param_types[name], program.structs, fields))
-        self.statics.store()
+                if getattr(sink, "leaves", False):
+                    return
+        self.statics.store(self.code)
         if "log" in emitter.entries:
             emitter.line(f"store_int64({emitter.entry('log_used_at')}, log_used)")
         emitter.line(f"return {answer}")

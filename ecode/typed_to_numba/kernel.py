@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ecode.outcome import Keep
-from ecode.typed import ValueType
 from ecode.typed_to_numba.emitter import DROPPED, FIRST_TRAP, TrapSite
 from ecode.typed_to_numba.prelude import helpers
+from ecode.typed_to_numba.statics import Static
 
 if TYPE_CHECKING:
     from ecode.typed_to_numba.event import Event
@@ -29,7 +29,7 @@ class EventKernel:
         sites: where events can trap; `traps` holds their numbers plus one.
         literals: the bytes of string literals.
         frame_bytes: the size of the memory block `frame`.
-        statics: name, type and offset of each static variable in the block `statics`, and the block's size.
+        statics: the static variables in the block `statics`, and the block's size.
         functions: the names of the functions, by their number in the log.
     """
 
@@ -39,7 +39,7 @@ class EventKernel:
     sites: tuple[TrapSite, ...]
     literals: bytes
     frame_bytes: int
-    statics: tuple[tuple[str, ValueType, int], ...]
+    statics: tuple[Static, ...]
     statics_bytes: int
     functions: tuple[str, ...]
 
@@ -72,7 +72,7 @@ def assembled(event: Event) -> EventKernel:
         tuple(emitter.sites),
         bytes(event.code.literals.data),
         event.frame.size,
-        event.statics.layout(),
+        tuple(event.statics.layout),
         event.statics.block.size,
         tuple(function.name for function in event.program.functions),
     )

@@ -40,13 +40,18 @@ class StageSink:
     """Feeds the output of one program to the next.
 
     Args:
-        program: the next program; it has one input beside parameter blocks, and no static variables.
+        program: the next program; it has one input beside parameter blocks and state.
         number: of the program, for the sites of its traps.
         sinks: where each of its outputs, or its input, goes.
         shared: by all programs of the row.
         find: finds the field of the earlier output that a name means.
         is_morph: the result of the program does not matter.
+
+    Attributes:
+        leaves: control does not come back from what it writes.
     """
+
+    leaves = True
 
     def __init__(
         self,
@@ -59,8 +64,6 @@ class StageSink:
         *,
         is_morph: bool = False,
     ) -> None:
-        if any(variable.is_static for variable in program.variables):
-            raise NotCompilable("a program after another one cannot have static variables")
         self.program, self.number, self.sinks, self.limits, self.shared = program, number, sinks, limits, shared
         self.find, self.is_morph = find, is_morph
         (self.input,) = (param.name for param in program.params if param.mode is Mode.IN)

@@ -14,8 +14,8 @@ from benchmarks import Row
 from ecode.native import compile as compiler
 from ecode.types import FLOAT64, INT32, INT64, STRING, Array, Field, Record, record
 from pbio_spark.columns.decode.converter import Converter
-from pbio_spark.columns.files.compile import compile_converter
-from pbio_spark.columns.files.wanted import Wanted
+from pbio_spark.columns.files.compile import compile_converter, plan_read
+from pbio_spark.columns.files.plan import Selection
 from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.layout import record_to_format
 
@@ -58,7 +58,7 @@ def rows() -> Iterator[Row]:
 
 def converter_of(fields: int, fused: bool) -> Converter:
     form = record_to_format(wide(fields), "be64")
-    return compile_converter(Wanted(record_to_arrow(form.record)), form, fused=fused)
+    return compile_converter(plan_read(Selection(record_to_arrow(form.record))), form, fused=fused)
 
 
 def convert(fields: int, fused: bool) -> float:

@@ -12,9 +12,9 @@ import numpy as np
 from benchmarks import Row
 from benchmarks.ffs_rates import SIZES, Sample, decode_seconds, read_seconds, sample
 from pbio_spark.columns.decode.converter import Decoder
-from pbio_spark.columns.files.compile import compile_converter
+from pbio_spark.columns.files.compile import compile_converter, plan_read, with_converters
+from pbio_spark.columns.files.plan import Part, Selection
 from pbio_spark.columns.files.read import read_batches
-from pbio_spark.columns.files.wanted import Part, Wanted
 from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.wire import FileWriter
 
@@ -58,8 +58,8 @@ def best(run: Callable[[], object], repeats: int = 5) -> float:
 
 def decoding(of: Sample) -> Callable[[], object]:
     """Decode all records of a sample in batches."""
-    wanted = Wanted(record_to_arrow(of.format.record))
-    decoder = Decoder(compile_converter(wanted, of.format, fused=True))
+    plan = plan_read(Selection(record_to_arrow(of.format.record)))
+    decoder = Decoder(compile_converter(plan, of.format, fused=True))
     memory = np.frombuffer(of.data, np.uint8)
     items = memory.__array_interface__["data"][0] + of.stride * np.arange(of.count, dtype=np.int64)
     starts, ends = items + of.format.header_size, items + of.stride
@@ -88,12 +88,11 @@ def copying(of: Sample) -> Callable[[], object]:
 
 def reading(path: Path, of: Sample) -> Callable[[], object]:
     """Read a file of sample records, from opening it to the last batch."""
-    wanted = Wanted(record_to_arrow(of.format.record))
-    wanted = Wanted(wanted.schema, converters={of.format.id: compile_converter(wanted, of.format, fused=True)})
+    plan = with_converters(plan_read(Selection(record_to_arrow(of.format.record))), [of.format], fused=True)
 
     def run() -> None:
         with open(path, "rb", buffering=0) as file:
-            found = sum(batch.num_rows for batch in read_batches(wanted, Part(path.name), file))
+            found = sum(batch.num_rows for batch in read_batches(plan, Part(path.name), file))
         if found != of.count:
             raise ValueError(f"{found} of {of.count} records")
 

@@ -24,8 +24,8 @@ from ecode.columns.column import ITEMS
 from ecode.types import Record
 from morph import Rejection, compile_transform
 from pbio_spark.columns.encode.encoder import format_to_encoder
-from pbio_spark.columns.files.compile import compile_converter
-from pbio_spark.columns.files.wanted import Wanted
+from pbio_spark.columns.files.compile import compile_converter, plan_read
+from pbio_spark.columns.files.plan import Selection
 from pbio_spark.columns.programs.converter import AnyConverter
 from pbio_spark.columns.programs.output import ProgramOutput
 from pbio_spark.columns.programs.routes import Request
@@ -110,8 +110,9 @@ class Records:
 
 def converter(formats: tuple[Format, ...], target: Record) -> AnyConverter:
     """From the last of the formats to a type."""
-    wanted = Wanted(record_to_arrow(target), store=MemoryStore(formats), request=Request((("target", target),)))
-    made = compile_converter(wanted, formats[-1], fused=True)
+    selection = Selection(record_to_arrow(target), request=Request((("target", target),)))
+    plan = plan_read(selection, store=MemoryStore(formats))
+    made = compile_converter(plan, formats[-1], fused=True)
     if isinstance(made, Rejection):
         raise ValueError(made.explain())
     return made

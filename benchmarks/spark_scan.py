@@ -19,8 +19,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from benchmarks import Row, side_by_side
+from pbio_spark.columns.files.compile import plan_read
+from pbio_spark.columns.files.plan import Part, Selection
 from pbio_spark.columns.files.read import read_batches
-from pbio_spark.columns.files.wanted import Part, Wanted
 from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.wire import Scanner
 
@@ -119,9 +120,9 @@ def save_batches(files: list[Path], folder: Path) -> None:
             scanner = Scanner(source)
             next(scanner.items())
             (form,) = scanner.formats.values()
-            wanted = Wanted(record_to_arrow(form.record))
-            with pa.ipc.new_file(f"{folder}/{number}", wanted.schema) as target:
-                for batch in read_batches(wanted, Part(str(file)), source):
+            plan = plan_read(Selection(record_to_arrow(form.record)))
+            with pa.ipc.new_file(f"{folder}/{number}", plan.schema) as target:
+                for batch in read_batches(plan, Part(str(file)), source):
                     target.write(batch)
 
 

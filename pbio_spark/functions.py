@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -31,9 +30,8 @@ from pbio_spark.source.arrow import spark_to_arrow
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.options.parse import parse_options
 from pbio_spark.source.options.scopes import Scope
+from pbio_spark.source.query.plan import Coming, Planner
 from pbio_spark.source.query.schema import check_names, infer_schema, is_wanted, several_formats
-from pbio_spark.source.query.unfilled import Unfilled
-from pbio_spark.source.query.wanted import options_to_wanted, with_converters, with_request
 from pbio_spark.source.reason_first import reason_first
 from pbio_spark.source.write.write_format import formats_to_write
 
@@ -77,14 +75,10 @@ def from_pbio(
             hint="take PERMISSIVE and filter out the nulls",
         )
     struct = _struct(schema)
-    wanted = options_to_wanted(parsed, spark_to_arrow(struct))
     known = _known(formats, parsed)
-    coming = _wanted(known, parsed)
-    wanted = with_request(replace(wanted, formats=known), parsed, coming, is_projection=True)
-    wanted = with_converters(wanted, coming, 0)
-    unfilled = Unfilled(parsed, is_projection=True, is_open=parsed.format_store is not None)
-    unfilled.check([(wanted, form) for form in coming], [wanted])
-    reader = ValueReader(wanted)
+    is_open = parsed.format_store is not None
+    planner = Planner(parsed, spark_to_arrow(struct), is_projection=True, is_open=is_open)
+    reader = ValueReader(planner.plan(Coming(_selected(known, parsed), known)))
 
     def decode(values: pa.Array) -> pa.Array:
         with reason_first():
@@ -125,7 +119,7 @@ def schema_of_pbio(formats: Iterable[Format] = (), options: Mapping[str, str] = 
     """
     parsed = parse_options(options, Scope.FROM)
     known = _known(formats, parsed)
-    schema = infer_schema(_wanted(known, parsed), parsed, known)
+    schema = infer_schema(_selected(known, parsed), parsed, known)
     check_names(schema)
     return StructType.fromJson(json.loads(arrow_to_spark_json(schema)))
 
@@ -149,10 +143,10 @@ def _known(formats: Iterable[Format], options: Options) -> tuple[Format, ...]:
     return tuple(dict.fromkeys((*formats, *stored)))
 
 
-def _wanted(known: Iterable[Format], options: Options) -> list[Format]:
+def _selected(known: Iterable[Format], options: Options) -> list[Format]:
     """Those that the options let through. Raises PBIO_SEVERAL_FORMATS if these have several names unasked."""
-    wanted = [form for form in known if is_wanted(form, options)]
-    names = dict.fromkeys(form.name for form in wanted)
+    selected = [form for form in known if is_wanted(form, options)]
+    names = dict.fromkeys(form.name for form in selected)
     if len(names) > 1 and not (options.format_name or options.format_id or options.reader_format):
         raise several_formats(names)
-    return wanted
+    return selected

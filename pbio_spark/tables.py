@@ -37,7 +37,7 @@ from pbio_spark.formats.store import FolderStore
 from pbio_spark.paths import is_local, locate, trouble
 from pbio_spark.source.files.outlines import paths_to_formats
 from pbio_spark.source.files.planning import plan_partitions, scan_files, scan_to_schema
-from pbio_spark.source.files.splits import read_splits, scan_to_wanted
+from pbio_spark.source.files.splits import read_splits, scan_to_plan
 from pbio_spark.source.options.derived import machine_of
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.options.parse import parse_options
@@ -117,9 +117,9 @@ def read_batches(
         raise PbioError("PBIO_BAD_OPTION", reason, hint="name the columns alone with columns=[...]")
     scan = scan_files(listed, parsed, all_formats=schema is None or is_request(parsed))
     chosen = _chosen(scan_to_schema(scan), columns) if schema is None else schema
-    wanted = scan_to_wanted(scan, chosen, is_projection=schema is not None)
+    plan = scan_to_plan(scan, chosen, is_projection=schema is not None)
     partitions = plan_partitions(scan.files, scan.outlines, parsed)
-    batches = read_splits(wanted, [split for splits in partitions for split in splits], parsed)
+    batches = read_splits(plan, [split for splits in partitions for split in splits], parsed)
     return pa.RecordBatchReader.from_batches(chosen, batches)
 
 

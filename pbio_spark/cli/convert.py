@@ -20,7 +20,7 @@ from pbio_spark.paths import is_local, locate
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pbio_spark.columns.files.wanted import Wanted
+    from pbio_spark.columns.files.plan import ReadPlan
     from pbio_spark.formats import Format
     from pbio_spark.formats.body.opt_info import Nulls
 
@@ -120,19 +120,20 @@ def _check_direction(paths: Sequence[str], kind: FileKind, output: str) -> None:
 
 def rows_of_records(paths: list[str]) -> Iterator[dict[str, Any]]:
     """The records of files as rows; the files must hold records of one name."""
+    from pbio_spark.columns.files.plan import Part
     from pbio_spark.columns.files.read import read_batches
-    from pbio_spark.columns.files.wanted import Part
 
-    wanted = _wanted(paths, None, -1)
+    plan = _plan(paths, None, -1)
     for path in paths:
         with opened(path) as file:
-            for batch in read_batches(wanted, Part(path), file):
+            for batch in read_batches(plan, Part(path), file):
                 yield from batch.to_pylist()
 
 
-def _wanted(paths: list[str], name: str | None, depth: int) -> Wanted:
-    """The columns of the records of one name. Raises PBIO_SEVERAL_FORMATS."""
-    from pbio_spark.columns.files.wanted import Wanted
+def _plan(paths: list[str], name: str | None, depth: int) -> ReadPlan:
+    """The plan of reading the records of one name. Raises PBIO_SEVERAL_FORMATS."""
+    from pbio_spark.columns.files.compile import plan_read
+    from pbio_spark.columns.files.plan import Selection
     from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 
     found = FoundFormats()
@@ -143,25 +144,26 @@ def _wanted(paths: list[str], name: str | None, depth: int) -> Wanted:
         reason = f"the files hold formats of several names: {present}" if present else "the files hold no format"
         raise PbioError("PBIO_SEVERAL_FORMATS", reason, hint="choose one with --name")
     presentation = Presentation(recursive_depth=depth)
-    return Wanted(record_to_arrow(unions[0], presentation), presentation, names=(unions[0].name,))
+    selection = Selection(record_to_arrow(unions[0], presentation), presentation, names=(unions[0].name,))
+    return plan_read(selection)
 
 
 def _to_columns(paths: list[str], partial: str, kind: FileKind, name: str | None, depth: int) -> tuple[int, str]:
     """Write the records of one name as columns. Returns their number and name."""
+    from pbio_spark.columns.files.plan import Part
     from pbio_spark.columns.files.read import read_batches
-    from pbio_spark.columns.files.wanted import Part
 
-    wanted = _wanted(paths, name, depth)
+    plan = _plan(paths, name, depth)
     rows = 0
-    with progress_bar() as bar, table_writer(partial, kind, wanted.schema) as writer:
+    with progress_bar() as bar, table_writer(partial, kind, plan.schema) as writer:
         for path in paths:
             with opened(path) as file:
                 size = file.seek(0, os.SEEK_END)
                 watched = bar.wrap_file(file, total=size, description=printable(os.path.basename(path)))
-                for batch in read_batches(wanted, Part(path), watched):
+                for batch in read_batches(plan, Part(path), watched):
                     writer.write_batch(batch)
                     rows += batch.num_rows
-    return rows, wanted.names[0]
+    return rows, plan.selection.names[0]
 
 
 def _to_records(paths: Sequence[str], partial: str, form: Format, schema: pa.Schema, null_value: str | None) -> int:

@@ -1,10 +1,12 @@
 """Records that travel as binary values, each a whole record with its header, to structures and back.
 
 >>> from ecode.types import INT32, Field, record
+>>> from pbio_spark.columns.files.compile import plan_read
+>>> from pbio_spark.columns.files.plan import Selection
 >>> from pbio_spark.formats.layout import record_to_format
 >>> from pbio_spark.wire import encode
 >>> form = record_to_format(record("ping", [Field("n", INT32)]))
->>> reader = ValueReader(Wanted(pa.schema([("n", pa.int32())]), formats=(form,)))
+>>> reader = ValueReader(plan_read(Selection(pa.schema([("n", pa.int32())])), [form]))
 >>> reader.read(pa.array([encode(form, {"n": 7}), None])).to_pylist()
 [{'n': 7}, None]
 """
@@ -21,7 +23,7 @@ import pyarrow as pa
 from pbio_spark.columns.encode.encoder import Encoder
 from pbio_spark.columns.files.batches import BatchMaker
 from pbio_spark.columns.files.chunks import Chunker
-from pbio_spark.columns.files.wanted import Part, Wanted
+from pbio_spark.columns.files.plan import Part, ReadPlan
 from pbio_spark.errors import PbioError
 from pbio_spark.wire import MAGIC, Kind
 
@@ -30,17 +32,18 @@ _HEAD = 8
 
 
 class ValueReader:
-    """Reads values as `wanted` says; remembers formats and converters from one call to the next.
+    """Reads values as a plan says; remembers formats and converters from one call to the next.
 
-    What is null, of a format that is not wanted, or under PERMISSIVE a bad record, becomes null.
+    What is null, of a format that is not selected, or under PERMISSIVE a bad record, becomes null.
     """
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, plan: ReadPlan) -> None:
         place, bad = pa.field(_PLACE, pa.struct([("ordinal", pa.int64())])), pa.field(_BAD, pa.binary())
-        schema = wanted.schema.append(place).append(bad)
-        self._wanted = replace(wanted, schema=schema, metadata_column=_PLACE, corrupt_column=_BAD)
-        self._type = pa.struct(list(wanted.schema))
-        self._maker = BatchMaker(self._wanted, Part("binary values"), list(wanted.formats))
+        schema = plan.schema.append(place).append(bad)
+        selection = replace(plan.selection, schema=schema, metadata_column=_PLACE, corrupt_column=_BAD)
+        self._plan = replace(plan, selection=selection)
+        self._type = pa.struct(list(plan.schema))
+        self._maker = BatchMaker(self._plan, Part("binary values"), list(plan.formats))
 
     def read(self, values: pa.Array) -> pa.StructArray:
         """One structure for each of the binary values.
@@ -50,16 +53,8 @@ class ValueReader:
         """
         rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
         items, starts = _values_to_items(values.drop_null())
-        find = self._wanted.store.get if self._wanted.store is not None else lambda format_id: None
-        chunker = Chunker(
-            io.BytesIO(items.data),
-            "binary values",
-            self._maker.formats,
-            find,
-            self._wanted.records_per_batch,
-            self._wanted.max_batch_bytes,
-            self._wanted.walk,
-        )
+        plan, formats = self._plan, self._maker.formats
+        chunker = Chunker(io.BytesIO(items.data), "binary values", formats, plan.store, plan.limits, plan.walk)
         self._maker.formats = chunker.formats
         try:
             chunks = chunker.chunks(0, len(items), 0)
@@ -74,7 +69,7 @@ class ValueReader:
 
     def _in_place(self, batches: list[pa.RecordBatch], rows: npt.NDArray[np.int64], count: int) -> pa.StructArray:
         """The structures where their values were, and nulls between them."""
-        table = pa.Table.from_batches(batches, self._wanted.schema).combine_chunks()
+        table = pa.Table.from_batches(batches, self._plan.schema).combine_chunks()
         columns = [column.combine_chunks() for column in table.columns]
         ordinals = columns[-2].field(0).to_numpy(zero_copy_only=False)
         is_good = columns[-1].is_null().to_numpy(zero_copy_only=False)

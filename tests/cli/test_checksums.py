@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from ecode.types import FLOAT64, INT64, Array, Field, record
-from pbio_spark.columns.files.wanted import Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.source.files.listing import list_files
@@ -23,6 +22,7 @@ from pbio_spark.source.write.writer import PbioWriter
 from pbio_spark.wire import FileWriter, Scanner
 from pbio_spark.wire.hints.sidecar import STEP, Outline
 from tests.cli.conftest import Ran
+from tests.plans import plan_of
 
 Pbio = Callable[..., Ran]
 
@@ -55,10 +55,10 @@ def flip(path: Path, offset: int) -> None:
 
 def read(path: Path, options: Options = SPLIT) -> list[int]:
     scan = scan_files([str(path)], options, all_formats=True)
-    wanted = Wanted(scan_to_schema(scan))
+    plan = plan_of(scan_to_schema(scan))
     splits = [split for part in plan_partitions(scan.files, scan.outlines, options) for split in part]
     assert len(splits) > 2
-    return [n for split in splits for batch in read_splits(wanted, [split], options) for n in batch["n"].to_pylist()]
+    return [n for split in splits for batch in read_splits(plan, [split], options) for n in batch["n"].to_pylist()]
 
 
 def test_a_sound_file_is_read(path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,13 +14,15 @@ import pytest
 from ecode.native.table import address_of
 from pbio_spark.columns.decode.converter import BATCH_ROOM
 from pbio_spark.columns.files.chunks import DAMAGE, FIRST_WINDOW, MOST_BYTES, UNKNOWN, Chunker
+from pbio_spark.columns.files.plan import CORRUPT_TYPE, METADATA_TYPE, BatchLimits, Part
 from pbio_spark.columns.files.read import read_batches
-from pbio_spark.columns.files.wanted import CORRUPT_TYPE, METADATA_TYPE, Part, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import FieldLayout, Format, StructLayout
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
+from pbio_spark.formats.store import FormatStore, MemoryStore
 from pbio_spark.wire import MAGIC, FileWriter, Kind, Scanner, TruncatedError, decode, encode
 from pbio_spark.wire.writer import format_to_item
+from tests.plans import plan_of
 
 Found = list[tuple[int, int, bytes]]
 
@@ -34,11 +35,9 @@ def item_of(record: bytes) -> bytes:
     return (3 << 24 | len(record) >> 32).to_bytes(4) + (len(record) & 0xFFFFFFFF).to_bytes(4) + record
 
 
-def chunked(
-    source: BinaryIO, end: int, find: Callable[[bytes], Format | None] = lambda _: None, most: int = 7
-) -> Found:
+def chunked(source: BinaryIO, end: int, store: FormatStore | None = None, most: int = 7) -> Found:
     """Offset, length and format ID of each record; the ID is empty where nobody knows it."""
-    chunker = Chunker(source, "f", (), find, most, 1 << 20)
+    chunker = Chunker(source, "f", (), store, BatchLimits(most, 1 << 20))
     found: Found = []
     for chunk in chunker.chunks(0, end, 0):
         assert chunk.ordinal == len(found)
@@ -75,8 +74,9 @@ def test_formats_and_unknown_records_in_any_mixture() -> None:
     content = b"".join(pieces)
     records = [item for item in Scanner(content).items() if item.kind is Kind.DATA]
     assert [(at, length) for at, length, _ in expected] == [(item.offset, item.end - item.offset) for item in records]
+    store = MemoryStore(stored.values())
     for most in (1, 7, 10_000):
-        assert chunked(io.BytesIO(content), len(content), stored.get, most) == expected
+        assert chunked(io.BytesIO(content), len(content), store, most) == expected
     assert {form_id for *_, form_id in chunked(io.BytesIO(content), len(content))}.isdisjoint(stored)
 
 
@@ -84,12 +84,16 @@ def test_a_store_is_asked_once_for_each_format() -> None:
     form, other = number_format(), number_format(5)
     asked: list[bytes] = []
 
-    def find(format_id: bytes) -> Format | None:
-        asked.append(format_id)
-        return form if format_id == form.id else None
+    class Asked(MemoryStore):
+        def get(self, format_id: bytes) -> Format | None:
+            asked.append(format_id)
+            return super().get(format_id)
 
     content = MAGIC + b"".join(item_of(encode(f, {"x": 0})) for _ in range(100) for f in (form, other))
-    assert [form_id for *_, form_id in chunked(io.BytesIO(content), len(content), find)] == [form.id, b""] * 100
+    assert [form_id for *_, form_id in chunked(io.BytesIO(content), len(content), Asked([form]))] == [
+        form.id,
+        b"",
+    ] * 100
     assert sorted(asked) == sorted([form.id, other.id])
 
 
@@ -98,7 +102,7 @@ def test_a_cut_names_its_offset_in_the_file() -> None:
     whole = MAGIC + format_to_item(form) + item_of(encode(form, {"x": 1})) * 9
     last = len(whole) - len(item_of(encode(form, {"x": 1})))
     with pytest.raises(TruncatedError, match=f"truncated at offset {last}:") as caught:
-        for _ in read_batches(Wanted(pa.schema([("x", pa.int32())])), Part("f"), io.BytesIO(whole[:-1])):
+        for _ in read_batches(plan_of(pa.schema([("x", pa.int32())])), Part("f"), io.BytesIO(whole[:-1])):
             pass
     assert caught.value.offset == last
 
@@ -106,7 +110,7 @@ def test_a_cut_names_its_offset_in_the_file() -> None:
 def test_an_item_that_reaches_beyond_its_part_ends_it() -> None:
     form = number_format()
     whole = MAGIC + format_to_item(form) + item_of(encode(form, {"x": 1})) * 9
-    chunker = Chunker(io.BytesIO(whole), "f", (), lambda _: None, 100, 1 << 20)
+    chunker = Chunker(io.BytesIO(whole), "f", limits=BatchLimits(100, 1 << 20))
     *_, last = chunker.chunks(0, len(whole) - 30, 0)
     assert last.formats.tolist() == [DAMAGE]
     assert isinstance(last.error, TruncatedError)
@@ -136,9 +140,9 @@ def huge(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def read_huge(path: Path, **options: Any) -> list[dict[str, Any]]:
     schema = pa.schema([("k", pa.int32()), ("m", METADATA_TYPE), ("bad", CORRUPT_TYPE)])
-    wanted = Wanted(schema, metadata_column="m", corrupt_column="bad", **options)
+    plan = plan_of(schema, metadata_column="m", corrupt_column="bad", **options)
     with path.open("rb") as source:
-        return [row for batch in read_batches(wanted, Part("f"), source) for row in batch.to_pylist()]
+        return [row for batch in read_batches(plan, Part("f"), source) for row in batch.to_pylist()]
 
 
 def test_a_record_that_is_too_large_is_bad_and_those_after_it_are_read(huge: Path) -> None:
@@ -181,13 +185,13 @@ def test_honest_sharing_is_read_and_endless_sharing_is_refused(label: int, is_so
     form, raw = hub(500, label)
     content = MAGIC + format_to_item(form) + item_of(raw)
     presentation = Presentation(recursive_depth=2)
-    wanted = Wanted(record_to_arrow(form.record, presentation), presentation)
+    plan = plan_of(record_to_arrow(form.record, presentation), presentation)
     if not is_sound:
         with pytest.raises(PbioError, match=r"\[PBIO_RECORD_EXPANDS\].*make more than") as caught:
-            list(read_batches(wanted, Part("f"), io.BytesIO(content)))
+            list(read_batches(plan, Part("f"), io.BytesIO(content)))
         assert caught.value.field is not None
         return
-    (batch,) = read_batches(wanted, Part("f"), io.BytesIO(content))
+    (batch,) = read_batches(plan, Part("f"), io.BytesIO(content))
     (row,) = batch.to_pylist()
     assert [node["next"]["label"] for node in row["v"]] == ["x" * label] * 500
 
@@ -197,9 +201,9 @@ def test_records_that_grow_come_in_batches_of_bounded_size() -> None:
     form, raw = hub(500, 20_000)
     content = MAGIC + format_to_item(form) + item_of(raw) * 60
     presentation = Presentation(recursive_depth=2)
-    wanted = Wanted(record_to_arrow(form.record, presentation), presentation, metadata_column=None)
+    plan = plan_of(record_to_arrow(form.record, presentation), presentation, metadata_column=None)
     sizes, rows = [], 0
-    for batch in read_batches(wanted, Part("f"), io.BytesIO(content)):
+    for batch in read_batches(plan, Part("f"), io.BytesIO(content)):
         sizes.append(batch.nbytes)
         rows += batch.num_rows
     assert rows == 60
@@ -219,5 +223,5 @@ def test_structures_within_structures_cost_more_than_their_bytes() -> None:
     with pytest.raises(PbioError, match="PBIO_RECORD_EXPANDS"):
         decode(form, raw)
     schema = pa.schema([("n", pa.int32())])
-    (batch,) = read_batches(Wanted(schema), Part("f"), io.BytesIO(MAGIC + format_to_item(form) + item_of(raw)))
+    (batch,) = read_batches(plan_of(schema), Part("f"), io.BytesIO(MAGIC + format_to_item(form) + item_of(raw)))
     assert batch.to_pylist() == [{"n": count}]  # what is not asked for is not decoded

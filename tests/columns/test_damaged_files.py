@@ -5,16 +5,16 @@ from __future__ import annotations
 import io
 import os
 import random
-from dataclasses import replace
 
 from pbio_spark.columns.files.compile import compile_converter
+from pbio_spark.columns.files.plan import Part, ReadPlan
 from pbio_spark.columns.files.read import read_batches
-from pbio_spark.columns.files.wanted import Part, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 from pbio_spark.wire import Scanner
 from tests.columns.test_read import DEPTH, content_of, mixed
 from tests.corpus import CORPUS
+from tests.plans import changed, plan_of
 
 FILES = 200_000 if os.environ.get("PBIO_LONG") else 4_000
 LARGEST = 50_000
@@ -26,14 +26,14 @@ def contents() -> list[bytes]:
     return [mixed()[0], *(content for path in files if 4 < len(content := content_of(path)) <= LARGEST)]
 
 
-def readers(content: bytes, presentation: Presentation = DEPTH) -> list[Wanted]:
+def readers(content: bytes, presentation: Presentation = DEPTH) -> list[ReadPlan]:
     """A reader, compiled, for each format of a file."""
     scanner = Scanner(content)
     list(scanner.items())
     found = []
     for form in scanner.formats.values():
-        wanted = Wanted(record_to_arrow(form.record, presentation), presentation, ids=(form.id,))
-        found.append(replace(wanted, converters={form.id: compile_converter(wanted, form, fused=False)}))
+        plan = plan_of(record_to_arrow(form.record, presentation), presentation, ids=(form.id,))
+        found.append(changed(plan, converters={form.id: compile_converter(plan, form, fused=False)}))
     return found
 
 
@@ -46,13 +46,13 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
 
 def test_damaged_files_end_in_batches_or_errors() -> None:
     chance = random.Random(20)
-    files = [(content, wanted) for content in contents() for wanted in readers(content)]
+    files = [(content, plan) for content in contents() for plan in readers(content)]
     outcomes = {"read": 0, "refused": 0}
     for _ in range(FILES):
-        content, wanted = chance.choice(files)
-        wanted = replace(wanted, mode=chance.choice(("FAILFAST", "DROPMALFORMED")))
+        content, plan = chance.choice(files)
+        plan = changed(plan, mode=chance.choice(("FAILFAST", "DROPMALFORMED")))
         try:
-            for batch in read_batches(wanted, Part("damaged"), io.BytesIO(damaged(content, chance))):
+            for batch in read_batches(plan, Part("damaged"), io.BytesIO(damaged(content, chance))):
                 batch.validate(full=True)
         except PbioError:
             outcomes["refused"] += 1

@@ -8,13 +8,14 @@ import os
 import pyarrow as pa
 import pytest
 
+from pbio_spark.columns.files.plan import Part
 from pbio_spark.columns.files.read import read_batches
-from pbio_spark.columns.files.wanted import Part, Wanted
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 from pbio_spark.wire import Kind, Scanner, decode
 from tests.columns.expected import record_to_row
 from tests.columns.records import same
 from tests.columns.test_encode import encode_rows
+from tests.plans import plan_of
 from tests.wire.test_golden import FOLDER, dump_to_bytes
 
 # Characters as arrays, because strings end at their first NUL.
@@ -37,8 +38,8 @@ def test_kernels_read_and_write_as_the_plain_codec(name: str) -> None:
         images = [image for of, image in records if of == form]
         expected = [record_to_row(form, decode(form, image, text=None), SHOWN) for image in images]
         schema = record_to_arrow(form.record, SHOWN)
-        wanted = Wanted(schema, SHOWN, ids=(form.id,))
-        rows = [row for batch in read_batches(wanted, Part("a.ffs"), io.BytesIO(content)) for row in batch.to_pylist()]
+        plan = plan_of(schema, SHOWN, ids=(form.id,))
+        rows = [row for batch in read_batches(plan, Part("a.ffs"), io.BytesIO(content)) for row in batch.to_pylist()]
         assert same(rows, expected)
         if not any(form.is_recursive(struct.name) for struct in form.structs):
             batch = pa.RecordBatch.from_pylist(rows, schema)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from ecode.types import BOOLEAN, CHAR, FLOAT64, INT32, INT64, STRING, UINT8, Array, Field, Notes, Pointer, record
 from pbio_spark.columns.encode.encoder import format_to_encoder
-from pbio_spark.columns.files.wanted import Wanted
 from pbio_spark.columns.programs.routes import Request
 from pbio_spark.columns.values import ValueReader
 from pbio_spark.errors import PbioError
@@ -27,6 +26,7 @@ from pbio_spark.wire import decode, encode
 from tests.columns import arrow_rows
 from tests.columns.records import decode_records, same
 from tests.columns.test_encode import FEW, MANY, encode_rows, in_the_middle
+from tests.plans import plan_of
 
 Mode = Literal["pointer", "mask"]
 MODES: tuple[Mode, ...] = ("pointer", "mask")
@@ -101,7 +101,7 @@ def written(mode: Mode, machine: str = "be32", schema: pa.Schema = SCHEMA) -> tu
 def test_filters_see_what_the_table_shows(mode: Mode, keep: str, kept: list[int]) -> None:
     form, values = written(mode)
     request = Request(typed=form.record, keep=f"{{ return {keep}; }}")
-    found = ValueReader(Wanted(SCHEMA, formats=(form,), request=request)).read(values).to_pylist()
+    found = ValueReader(plan_of(SCHEMA, formats=(form,), request=request)).read(values).to_pylist()
     assert found == [row if number in kept else None for number, row in enumerate(ROWS)]
 
 
@@ -117,7 +117,7 @@ def test_a_null_is_zero_to_a_transform_which_may_ask(mode: Mode) -> None:
         if (input.v_count > 1) output.first = 10 + input.v[1];
     }"""
     request = Request(typed=form.record, columns=made, make=source)
-    found = ValueReader(Wanted(record_to_arrow(made), formats=(form,), request=request)).read(values).to_pylist()
+    found = ValueReader(plan_of(record_to_arrow(made), formats=(form,), request=request)).read(values).to_pylist()
     assert found == [
         {"x": 1.5, "there": 1, "sum": 4, "first": 10},
         {"x": 0.0, "there": 0, "sum": 0, "first": 0},
@@ -143,7 +143,7 @@ def test_versions_with_other_nulls_have_one_union(mode: Mode) -> None:
         *values.to_pylist(),
         *format_to_encoder(other, more).encode(batch).to_array().to_pylist(),
     ]
-    found = ValueReader(Wanted(schema, formats=(plain, form, other))).read(pa.array(mixed, pa.binary())).to_pylist()
+    found = ValueReader(plan_of(schema, formats=(plain, form, other))).read(pa.array(mixed, pa.binary())).to_pylist()
     nothing = dict.fromkeys(schema.names)
     old = {**nothing, "x": 2.5, "d": Decimal("1.50")}
     assert found == [old, *({**nothing, **row} for row in ROWS), {**nothing, **row}]
@@ -159,10 +159,10 @@ def test_what_lies_under_a_null_does_not_matter() -> None:
     records = pa.array([bytes(full)], pa.binary())
     nothing = dict.fromkeys(["x", "b", "t", "d"])
     assert decode(form, bytes(full)) == nothing
-    assert ValueReader(Wanted(SCHEMA.remove(2), formats=(form,))).read(records).to_pylist() == [nothing]
+    assert ValueReader(plan_of(SCHEMA.remove(2), formats=(form,))).read(records).to_pylist() == [nothing]
     zero = "!present(input.x) && input.x == 0.0 && !input.b && input.t == 0"
     request = Request(typed=form.record, keep=f"{{ return {zero}; }}")
-    assert ValueReader(Wanted(SCHEMA.remove(2), formats=(form,), request=request)).read(records).to_pylist() == [
+    assert ValueReader(plan_of(SCHEMA.remove(2), formats=(form,), request=request)).read(records).to_pylist() == [
         nothing
     ]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -34,8 +33,8 @@ from ecode.types import (
     Type,
     record,
 )
+from pbio_spark.columns.files.plan import Part, ReadPlan
 from pbio_spark.columns.files.read import read_batches
-from pbio_spark.columns.files.wanted import Part, Wanted
 from pbio_spark.columns.programs.routes import Request
 from pbio_spark.columns.programs.seen import record_to_seen
 from pbio_spark.errors import PbioError
@@ -49,6 +48,7 @@ from pbio_spark.testing import strategies
 from pbio_spark.wire import FileWriter, decode, encode
 from tests.columns.checked import CheckedKernel
 from tests.columns.test_wire_binding import seen
+from tests.plans import changed, plan_of
 
 LIMITS = strategies.Limits(long_double=False, recursive=False, depth=3)
 LONG = bool(os.environ.get("PBIO_LONG"))
@@ -71,14 +71,14 @@ def content(*records: tuple[Format, dict[str, Any]], described: tuple[Format, ..
     return file.getvalue()
 
 
-def rows(wanted: Wanted, data: bytes) -> list[dict[str, Any]]:
-    return [row for made in read_batches(wanted, Part("a.ffs"), io.BytesIO(data)) for row in made.to_pylist()]
+def rows(plan: ReadPlan, data: bytes) -> list[dict[str, Any]]:
+    return [row for made in read_batches(plan, Part("a.ffs"), io.BytesIO(data)) for row in made.to_pylist()]
 
 
-def filtered(keep: str, *formats: Format, columns: pa.Schema | None = None, **wanted: Any) -> Wanted:
+def filtered(keep: str, *formats: Format, columns: pa.Schema | None = None, **plan: Any) -> ReadPlan:
     union = merge([form.record for form in formats])
     schema = record_to_arrow(union) if columns is None else columns
-    return Wanted(schema, formats=formats, request=Request(typed=union, keep=keep), **wanted)
+    return plan_of(schema, formats=formats, request=Request(typed=union, keep=keep), **plan)
 
 
 # Random filters
@@ -143,8 +143,8 @@ def test_random_filters_are_those_of_plain_python_over_the_rows(data: st.DataObj
         if program.run({"input": plain}).returned:
             expected.append(number)
     marked = pa.schema([pa.field("_pbio", pa.struct([("ordinal", pa.int64())]))])
-    wanted = replace(filtered(keep, form, columns=marked), metadata_column="_pbio")
-    found = [row["_pbio"]["ordinal"] for row in rows(wanted, content(*((form, value) for value in values)))]
+    plan = changed(filtered(keep, form, columns=marked), metadata_column="_pbio")
+    found = [row["_pbio"]["ordinal"] for row in rows(plan, content(*((form, value) for value in values)))]
     assert found == expected, keep
 
 
@@ -186,7 +186,7 @@ def test_elements_of_arrays_in_arrays() -> None:
     source = "{ output.n = 2; output.dd[1][1] = input.dd[1][1]; output.ds[1][0] = 5; return 1; }"
     made = record("o", [Field("n", INT32), fields[2], Field("ds", Array(Array(INT32, (2,)), (2,)))])
     request = Request(typed=form.record, columns=made, make=source)
-    (row,) = rows(Wanted(record_to_arrow(made), formats=(form,), request=request), content((form, value)))
+    (row,) = rows(plan_of(record_to_arrow(made), formats=(form,), request=request), content((form, value)))
     assert row == {"n": 2, "dd": [[0, 0], [0, 4]], "ds": [[0, 0], [5, 0]]}
 
 
@@ -233,7 +233,7 @@ def test_null_reads_as_zero_and_present_tells(machine: str) -> None:
         assert [row["x"] for row in found] == kept, keep
     for keep, kept in (("input.p.a == 0", [2, 3]), ("present(input.p)", [1, 3]), ("present(input.p.a)", [1, 3])):
         request = Request(targets=(("mine", IN_PLACE),), keep=f"{{ return {keep}; }}")
-        assert [row["x"] for row in rows(Wanted(columns, formats=(form,), request=request), data)] == kept, keep
+        assert [row["x"] for row in rows(plan_of(columns, formats=(form,), request=request), data)] == kept, keep
 
 
 def test_versions_may_differ_in_the_extents_of_their_arrays() -> None:
@@ -257,7 +257,7 @@ def test_a_name_that_fits_two_fields_is_refused_whoever_asks() -> None:
     only = filtered("{ return input.Ab == 2; }", one, two, columns=columns, aliases={"Ab": "ab"})
     assert rows(only, data) == [{"x": 3}]
     street = record_to_format(record("r", [Field("straße", INT32)]))
-    asked = Wanted(pa.schema([("strasse", pa.int32()), ("STRAßE", pa.int32())]))
+    asked = plan_of(pa.schema([("strasse", pa.int32()), ("STRAßE", pa.int32())]))
     assert rows(asked, content((street, {"straße": 5}))) == [{"strasse": None, "STRAßE": 5}]
 
 
@@ -290,12 +290,12 @@ def test_characters_and_enumerations_are_the_numbers_of_their_columns() -> None:
 def test_a_trap_does_what_mode_says_with_its_reason(keep: str, reason: str) -> None:
     form = record_to_format(record("r", [Field("x", INT32), Field("v", Array(INT32, ("x",)))]))
     data = content((form, {"x": 0, "v": None}), (form, {"x": 4, "v": [1, 1, 1, 1]}), (form, {"x": 1, "v": [1]}))
-    wanted = filtered(f"{{ return {keep} >= 0; }}", form, columns=pa.schema([("x", pa.int32()), ("bad", pa.binary())]))
-    wanted = replace(wanted, corrupt_column="bad")
+    plan = filtered(f"{{ return {keep} >= 0; }}", form, columns=pa.schema([("x", pa.int32()), ("bad", pa.binary())]))
+    plan = changed(plan, corrupt_column="bad")
     with pytest.raises(PbioError, match=reason):
-        rows(wanted, data)
-    permissive = rows(replace(wanted, mode="PERMISSIVE"), data)
-    dropped = rows(replace(wanted, mode="DROPMALFORMED"), data)
+        rows(plan, data)
+    permissive = rows(changed(plan, mode="PERMISSIVE"), data)
+    dropped = rows(changed(plan, mode="DROPMALFORMED"), data)
     assert len(permissive) == 3
     assert [row for row in permissive if row["bad"] is None] == dropped
     assert 1 <= len(dropped) < 3
@@ -305,9 +305,9 @@ def test_a_value_that_the_programs_type_lacks_is_named() -> None:
     form = record_to_format(record("r", [Field("x", INT64)]))
     target = record("r", [Field("x", INT8)])
     request = Request(targets=(("mine", target),), keep="{ return input.x == 0; }")
-    wanted = Wanted(pa.schema([]), formats=(form,), request=request)
+    plan = plan_of(pa.schema([]), formats=(form,), request=request)
     with pytest.raises(PbioError, match=r"\$\.x does not fit int8"):
-        rows(wanted, content((form, {"x": 2**40})))
+        rows(plan, content((form, {"x": 2**40})))
 
 
 def test_damage_is_damage_to_programs_too() -> None:
@@ -320,20 +320,20 @@ def test_damage_is_damage_to_programs_too() -> None:
     for slot in (2**63 - 1, 2**63, 2**64 - 1, 2**63 - 4, 2**32, len(good), 25, 8):
         bad = good[:at] + slot.to_bytes(8, "little") + good[at + 8 :]
         ways = (
-            Wanted(record_to_arrow(form.record)),
+            plan_of(record_to_arrow(form.record)),
             filtered("{ return input.p && *input.p > 0; }", form),
-            Wanted(
+            plan_of(
                 record_to_arrow(made),
                 formats=(form,),
                 request=Request(typed=form.record, columns=made, make="{ if (input.p) output.y = *input.p; }"),
             ),
-            Wanted(
+            plan_of(
                 record_to_arrow(target),
                 formats=(form,),
                 request=Request(targets=(("mine", target),), keep="{ return input.p > 0; }"),
             ),
         )
-        found = [rows(replace(way, mode="DROPMALFORMED"), bad) for way in ways]
+        found = [rows(changed(way, mode="DROPMALFORMED"), bad) for way in ways]
         plain, kept, made_of, in_place = ([next(iter(row.values())) for row in rows_] for rows_ in found)
         assert len(made_of) == len(plain), (slot, found)
         assert kept == in_place, (slot, found)
@@ -346,9 +346,9 @@ OLD = record_to_format(record("m", [Field("id", INT32)]))
 NEW_TYPE = record("m", [Field("key", INT32)])
 
 
-def reader(*formats: Format) -> Wanted:
+def reader(*formats: Format) -> ReadPlan:
     request = Request(targets=(("mine", OLD.record),))
-    return Wanted(record_to_arrow(OLD.record), store=MemoryStore(formats), request=request)
+    return plan_of(record_to_arrow(OLD.record), store=MemoryStore(formats), request=request)
 
 
 def test_what_a_transform_of_a_format_returns_is_ignored() -> None:
@@ -369,8 +369,8 @@ def test_a_transform_that_cannot_be_compiled_gives_way_to_the_next_best(
     new = evolve(closer, record_to_format(both), program)
     target = closer.record
     request = Request(targets=(("mine", target),))
-    wanted = Wanted(record_to_arrow(target), store=MemoryStore((closer, new)), request=request)
-    assert rows(wanted, content((new, {"key": 1, "id": 9}), described=(closer,))) == [{"id": 9, "note": None}]
+    plan = plan_of(record_to_arrow(target), store=MemoryStore((closer, new)), request=request)
+    assert rows(plan, content((new, {"key": 1, "id": 9}), described=(closer,))) == [{"id": 9, "note": None}]
     assert any("MORPH_BAD_TRANSFORM" in message for message in caplog.messages)
 
 
@@ -383,13 +383,13 @@ def test_batches_of_what_programs_make_keep_to_their_size() -> None:
     records: list[tuple[Format, dict[str, Any]]] = []
     for size in sizes:
         records += [(new, {"k": size}), (plain, {"n": -size})]
-    wanted = Wanted(
+    plan = plan_of(
         record_to_arrow(old_type),
         store=MemoryStore((old, new, plain)),
-        max_batch_bytes=1 << 19,
+        most_bytes=1 << 19,
         request=Request(targets=(("mine", old_type),)),
     )
-    batches = list(read_batches(wanted, Part("a.ffs"), io.BytesIO(content(*records, described=(old,)))))
+    batches = list(read_batches(plan, Part("a.ffs"), io.BytesIO(content(*records, described=(old,)))))
     assert [n for batch in batches for n in batch["n"].to_pylist()] == [n for k in sizes for n in (k, -k)]
     assert all(batch.nbytes <= 1 << 20 or batch.num_rows <= 3 for batch in batches)
     assert len(batches) > 8

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from ecode.types import FLOAT64, INT32, INT64, STRING, Array, Field, record
+from pbio_spark.columns.files.plan import CORRUPT_TYPE, METADATA_TYPE, Part, ReadPlan
 from pbio_spark.columns.files.read import read_batches
-from pbio_spark.columns.files.wanted import CORRUPT_TYPE, METADATA_TYPE, Part, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
@@ -24,6 +23,7 @@ from tests.columns.expected import record_to_row
 from tests.columns.records import same
 from tests.corpus import ffs_files
 from tests.ffs.test_library import stream_to_file
+from tests.plans import changed, plan_of
 
 FILES = (
     "generated/*.ffs",
@@ -40,10 +40,10 @@ def content_of(path: Path) -> bytes:
     return stream_to_file(data) if path.name.startswith("context_test_output") else data
 
 
-def rows(wanted: Wanted, content: bytes, **part: Any) -> list[dict[str, Any]]:
-    batches = list(read_batches(wanted, Part("a.ffs", **part), io.BytesIO(content)))
+def rows(plan: ReadPlan, content: bytes, **part: Any) -> list[dict[str, Any]]:
+    batches = list(read_batches(plan, Part("a.ffs", **part), io.BytesIO(content)))
     for batch in batches:
-        assert batch.schema == wanted.schema
+        assert batch.schema == plan.schema
         batch.validate(full=True)
     return [row for batch in batches for row in batch.to_pylist()]
 
@@ -56,9 +56,9 @@ def test_reads_every_file_of_the_corpus(path: Path) -> None:
     for form in scanner.formats.values():
         if any(f.size == 16 and "float" in f.type for layout in form.structs for f in layout.fields):
             continue  # a long double has no column
-        wanted = Wanted(record_to_arrow(form.record, DEPTH), DEPTH, ids=(form.id,))
+        plan = plan_of(record_to_arrow(form.record, DEPTH), DEPTH, ids=(form.id,))
         expected = [record_to_row(form, decode(form, r, text=None), DEPTH) for f, r in records if f == form]
-        found = rows(wanted, content)
+        found = rows(plan, content)
         assert same(found, expected)
 
 
@@ -92,26 +92,24 @@ def mixed(count: int = 40) -> tuple[bytes, list[dict[str, Any]], list[Format]]:
 @pytest.mark.parametrize("size", [64, 1000, 1 << 20])
 def test_rows_are_in_file_order_whatever_the_batches(records: int, size: int) -> None:
     content, expected, _ = mixed()
-    wanted = Wanted(record_to_arrow(UNION), records_per_batch=records, max_batch_bytes=size)
-    assert rows(wanted, content) == expected
+    plan = plan_of(record_to_arrow(UNION), most_records=records, most_bytes=size)
+    assert rows(plan, content) == expected
 
 
 def test_parts_begin_and_end_at_item_boundaries() -> None:
     content, expected, formats = mixed()
     items = [item for item in Scanner(content).items() if item.kind is Kind.DATA]
-    wanted = Wanted(record_to_arrow(UNION), formats=tuple(formats))
+    plan = plan_of(record_to_arrow(UNION), formats=tuple(formats))
     middle = items[17]
-    assert rows(wanted, content, end=middle.offset) == expected[:17]
-    assert rows(wanted, content, start=middle.offset, ordinal=17) == expected[17:]
+    assert rows(plan, content, end=middle.offset) == expected[:17]
+    assert rows(plan, content, start=middle.offset, ordinal=17) == expected[17:]
 
 
 def test_metadata_says_where_each_row_comes_from() -> None:
     content, expected, formats = mixed()
-    wanted = Wanted(
-        pa.schema([("n", pa.int64()), ("_pbio", METADATA_TYPE)]), metadata_column="_pbio", records_per_batch=7
-    )
+    plan = plan_of(pa.schema([("n", pa.int64()), ("_pbio", METADATA_TYPE)]), metadata_column="_pbio", most_records=7)
     items = [item for item in Scanner(content).items() if item.kind is Kind.DATA]
-    for row, item, wrote in zip(rows(wanted, content), items, expected, strict=True):
+    for row, item, wrote in zip(rows(plan, content), items, expected, strict=True):
         form = next(f for f in formats if f.id == item.format_id)
         assert row == {
             "n": wrote["n"],
@@ -145,7 +143,7 @@ def damaged() -> tuple[bytes, list[dict[str, Any]], int]:
 def test_failfast_says_where_and_why() -> None:
     content, _, offset = damaged()
     with pytest.raises(PbioError) as caught:
-        rows(Wanted(record_to_arrow(UNION)), content)
+        rows(plan_of(record_to_arrow(UNION)), content)
     assert caught.value.code == "PBIO_BAD_POINTER"
     assert (caught.value.file, caught.value.field) == ("a.ffs", "$.name")
     assert caught.value.offset is not None
@@ -155,20 +153,18 @@ def test_failfast_says_where_and_why() -> None:
 def test_a_bad_record_is_one_row_of_nulls_with_its_bytes_or_none() -> None:
     content, expected, offset = damaged()
     schema = pa.schema([*record_to_arrow(UNION), ("_corrupt_record", CORRUPT_TYPE)])
-    wanted = Wanted(schema, mode="PERMISSIVE", corrupt_column="_corrupt_record", records_per_batch=5)
-    found = rows(wanted, content)
+    plan = plan_of(schema, mode="PERMISSIVE", corrupt_column="_corrupt_record", most_records=5)
+    found = rows(plan, content)
     corrupt = [row.pop("_corrupt_record") for row in found]
     assert found[:17] + found[18:] == expected[:17] + expected[18:]
     assert set(found[17].values()) == {None}
     assert [i for i, value in enumerate(corrupt) if value is not None] == [17]
     assert corrupt[17]["offset"] == offset
     assert corrupt[17]["reason"].startswith("[PBIO_BAD_POINTER]")
-    dropping = replace(wanted, schema=record_to_arrow(UNION), mode="DROPMALFORMED", corrupt_column=None)
+    dropping = changed(plan, schema=record_to_arrow(UNION), mode="DROPMALFORMED", corrupt_column=None)
     assert rows(dropping, content) == expected[:17] + expected[18:]
     schema = pa.schema([*record_to_arrow(UNION), ("_corrupt_record", pa.binary())])
-    (only,) = [
-        row["_corrupt_record"] for row in rows(replace(wanted, schema=schema), content) if row["_corrupt_record"]
-    ]
+    (only,) = [row["_corrupt_record"] for row in rows(changed(plan, schema=schema), content) if row["_corrupt_record"]]
     assert only == corrupt[17]["bytes"]
 
 
@@ -177,31 +173,31 @@ def test_damage_between_records_is_one_row_for_the_rest() -> None:
     item = [item for item in Scanner(content).items() if item.kind is Kind.DATA][30]
     content = content[: item.offset] + b"\x99" + content[item.offset + 1 :]
     schema = pa.schema([*record_to_arrow(UNION), ("bad", CORRUPT_TYPE)])
-    wanted = Wanted(schema, mode="PERMISSIVE", corrupt_column="bad")
-    found = rows(wanted, content)
+    plan = plan_of(schema, mode="PERMISSIVE", corrupt_column="bad")
+    found = rows(plan, content)
     bad = [row.pop("bad") for row in found]
     assert found[:-1] == expected[:30]
     assert (bad[-1]["offset"], bad[-1]["bytes"]) == (item.offset, content[item.offset :])
     assert bad[-1]["reason"].startswith("[PBIO_BAD_ITEM]")
     assert bad[:-1] == [None] * 30
-    assert rows(Wanted(record_to_arrow(UNION), ignore_corrupt_files=True), content) == expected[:30]
+    assert rows(plan_of(record_to_arrow(UNION), ignore_corrupt_files=True), content) == expected[:30]
     with pytest.raises(PbioError, match="PBIO_BAD_ITEM"):
-        rows(Wanted(record_to_arrow(UNION)), content)
+        rows(plan_of(record_to_arrow(UNION)), content)
 
 
 def test_every_cut_is_an_error_or_the_end() -> None:
     content, expected, _ = mixed(4)
     ends = [item.end for item in Scanner(content).items()]
     counts = [sum(i.kind is Kind.DATA for i in Scanner(content[:end]).items()) for end in ends]
-    wanted = Wanted(record_to_arrow(UNION))
+    plan = plan_of(record_to_arrow(UNION))
     for cut in range(len(content)):
         whole = max((count for count, end in zip(counts, ends, strict=True) if end <= cut), default=0)
-        assert rows(replace(wanted, tail="ignore"), content[:cut]) == expected[:whole]
+        assert rows(changed(plan, tail="ignore"), content[:cut]) == expected[:whole]
         if cut in (0, len(MAGIC), *ends):
-            assert rows(wanted, content[:cut]) == expected[:whole]
+            assert rows(plan, content[:cut]) == expected[:whole]
         else:
             with pytest.raises(PbioError, match="PBIO_TRUNCATED"):
-                rows(wanted, content[:cut])
+                rows(plan, content[:cut])
 
 
 def test_formats_that_files_lack_come_from_a_store() -> None:
@@ -210,10 +206,10 @@ def test_formats_that_files_lack_come_from_a_store() -> None:
     pieces = [content[i.offset : i.end] for i in scanner.items() if i.kind is not Kind.FORMAT]
     bare = MAGIC + b"".join(pieces)
 
-    assert rows(Wanted(record_to_arrow(UNION), store=MemoryStore(formats)), bare) == expected
+    assert rows(plan_of(record_to_arrow(UNION), store=MemoryStore(formats)), bare) == expected
     with pytest.raises(PbioError, match="PBIO_UNKNOWN_FORMAT"):
-        rows(Wanted(record_to_arrow(UNION)), bare)
-    dropping = Wanted(record_to_arrow(UNION), mode="DROPMALFORMED")
+        rows(plan_of(record_to_arrow(UNION)), bare)
+    dropping = plan_of(record_to_arrow(UNION), mode="DROPMALFORMED")
     assert rows(dropping, bare) == []
 
 
@@ -227,7 +223,7 @@ def test_other_names_are_left_out_or_refused() -> None:
         writer.data(mine, {"n": 3, "name": None})
     schema = record_to_arrow(OLD)
     expected = [{"n": 1, "name": "a"}, {"n": 3, "name": None}]
-    assert rows(Wanted(schema, names=("reading",)), file.getvalue()) == expected
-    assert rows(Wanted(schema, ids=(mine.id,)), file.getvalue()) == expected
+    assert rows(plan_of(schema, names=("reading",)), file.getvalue()) == expected
+    assert rows(plan_of(schema, ids=(mine.id,)), file.getvalue()) == expected
     with pytest.raises(PbioError, match="PBIO_SEVERAL_FORMATS"):
-        rows(Wanted(schema, only_name=mine.name), file.getvalue())
+        rows(plan_of(schema, only_name=mine.name), file.getvalue())

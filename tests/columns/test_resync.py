@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecode.types import INT64, STRING, Field, record
+from pbio_spark.columns.files.plan import CORRUPT_TYPE, Part
 from pbio_spark.columns.files.read import read_batches
-from pbio_spark.columns.files.wanted import CORRUPT_TYPE, Part, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import FileWriter, Kind, Scanner, TruncatedError
 from pbio_spark.wire.hints.sidecar import Point
+from tests.plans import plan_of
 
 FORM = record_to_format(record("reading", [Field("n", INT64), Field("note", STRING)]))
 OTHER = record_to_format(record("reading", [Field("n", INT64), Field("note", STRING)]), "sparc")
@@ -62,10 +63,10 @@ class Counting(io.BytesIO):
         return size
 
 
-def rows(data: bytes | bytearray, *, anchors: tuple[Point, ...] = (), **wanted: Any) -> list[dict[str, Any]]:
-    options = {"mode": "DROPMALFORMED", **wanted}
+def rows(data: bytes | bytearray, *, anchors: tuple[Point, ...] = (), **plan: Any) -> list[dict[str, Any]]:
+    options = {"mode": "DROPMALFORMED", **plan}
     part = Part("a.ffs", anchors=anchors)
-    batches = read_batches(Wanted(SCHEMA, corrupt_column="bad", **options), part, io.BytesIO(data))
+    batches = read_batches(plan_of(SCHEMA, corrupt_column="bad", **options), part, io.BytesIO(data))
     return [row for batch in batches for row in batch.to_pylist()]
 
 
@@ -176,8 +177,8 @@ def test_a_file_that_is_damaged_everywhere_is_not_read_over_and_over(caplog: pyt
     caplog.set_level(logging.ERROR)
     sound = FILE[ITEMS[0].offset : ITEMS[3].offset]
     source = Counting(FILE[: ITEMS[0].offset] + (sound + b"\xff" * 8) * 2000)
-    wanted = Wanted(SCHEMA, mode="DROPMALFORMED", resync=True, corrupt_column="bad")
-    assert sum(batch.num_rows for batch in read_batches(wanted, Part("a.ffs"), source)) == 6000
+    plan = plan_of(SCHEMA, mode="DROPMALFORMED", resync=True, corrupt_column="bad")
+    assert sum(batch.num_rows for batch in read_batches(plan, Part("a.ffs"), source)) == 6000
     assert source.count < 200 * len(source.getvalue())
 
 
@@ -187,11 +188,11 @@ def places(
     """Of each bad row the line that says where it is, and of the others their numbers and ordinals."""
     anchors = options.pop("anchors", ())
     schema = SCHEMA.append(pa.field("m", pa.struct([("ordinal", pa.int64())])))
-    wanted = Wanted(
+    plan = plan_of(
         schema, corrupt_column="bad", metadata_column="m", mode="PERMISSIVE", formats=(FORM, OTHER), **options
     )
     part = Part("a.ffs", start, ordinal=ordinal, anchors=anchors)
-    found = [row for batch in read_batches(wanted, part, io.BytesIO(data)) for row in batch.to_pylist()]
+    found = [row for batch in read_batches(plan, part, io.BytesIO(data)) for row in batch.to_pylist()]
     lines = [row["bad"] and row["bad"]["reason"].splitlines()[1] for row in found]
     return [(line or row["n"], row["m"]["ordinal"]) for line, row in zip(lines, found, strict=True)]
 

@@ -13,8 +13,8 @@ from ecode.columns import run as runs_of_programs
 from ecode.types import FLOAT64, INT32, INT64, STRING, Array, Field, Notes, Record, record
 from morph import Policy, Transform
 from pbio_spark.columns.files.compile import compile_converter
+from pbio_spark.columns.files.plan import CORRUPT_TYPE, METADATA_TYPE, Part, ReadPlan
 from pbio_spark.columns.files.read import read_batches
-from pbio_spark.columns.files.wanted import CORRUPT_TYPE, METADATA_TYPE, Part, Wanted
 from pbio_spark.columns.programs.routes import Request
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -25,6 +25,7 @@ from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.merge import merge
 from pbio_spark.formats.store import MemoryStore
 from pbio_spark.wire import FileWriter
+from tests.plans import changed, plan_of
 
 REV0 = record("Load", [Field("total", FLOAT64), Field("host", STRING)])
 REV1 = record("Load", [Field("n", INT32), Field("mean", FLOAT64), Field("host", STRING)])
@@ -62,17 +63,17 @@ def content(formats: tuple[Format, ...], values: list[dict[str, Any]] = VALUES) 
     return file.getvalue()
 
 
-def rows(wanted: Wanted, data: bytes) -> list[dict[str, Any]]:
-    batches = list(read_batches(wanted, Part("a.ffs"), io.BytesIO(data)))
+def rows(plan: ReadPlan, data: bytes) -> list[dict[str, Any]]:
+    batches = list(read_batches(plan, Part("a.ffs"), io.BytesIO(data)))
     for batch in batches:
-        assert batch.schema == wanted.schema
+        assert batch.schema == plan.schema
         batch.validate(full=True)
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-def reading(target: Record, formats: tuple[Format, ...], **request: Any) -> Wanted:
+def reading(target: Record, formats: tuple[Format, ...], **request: Any) -> ReadPlan:
     request = {"targets": (("mine", target),), "policy": Policy(mismatch_threshold=1.0)} | request
-    return Wanted(record_to_arrow(target), store=MemoryStore(formats), request=Request(**request))
+    return plan_of(record_to_arrow(target), store=MemoryStore(formats), request=Request(**request))
 
 
 @pytest.mark.parametrize("machine", ["le64", "be64", "be32", "le32"])
@@ -98,9 +99,9 @@ def test_nine_pairs(machine: str) -> None:
 
 def test_metadata_tells_the_way() -> None:
     formats = generations("be32")
-    wanted = reading(REV0, formats)
-    schema = wanted.schema.append(pa.field("_pbio", METADATA_TYPE))
-    found = rows(replace(wanted, schema=schema, metadata_column="_pbio"), content(formats))
+    plan = reading(REV0, formats)
+    schema = plan.schema.append(pa.field("_pbio", METADATA_TYPE))
+    found = rows(changed(plan, schema=schema, metadata_column="_pbio"), content(formats))
     rev0, rev1, _ = (form.id.hex() for form in formats)
     assert [row["_pbio"]["way"] for row in found] == ["direct", f"via {rev0}", f"via {rev1}, {rev0}"]
     assert {row["_pbio"]["target"] for row in found} == {"mine"}
@@ -108,8 +109,8 @@ def test_metadata_tells_the_way() -> None:
 
 def test_a_filter_is_typed_against_the_target() -> None:
     formats = generations("be64")
-    wanted = reading(REV0, formats, keep="{ return input.total > 3.5; }")
-    assert rows(wanted, content(formats)) == [{"total": 4.0, "host": "a"}, {"total": 9.0, "host": "c"}]
+    plan = reading(REV0, formats, keep="{ return input.total > 3.5; }")
+    assert rows(plan, content(formats)) == [{"total": 4.0, "host": "a"}, {"total": 9.0, "host": "c"}]
     none = reading(REV0, formats, keep="{ return 0; }")
     assert rows(none, content(formats)) == []
 
@@ -118,20 +119,20 @@ def test_a_transform_makes_the_columns() -> None:
     formats = generations("le32")
     made = record("Made", [Field("twice", INT64), Field("who", STRING)])
     source = "{ if (input.total > 8) return 0; output.twice = 2 * input.total; output.who = input.host; return 1; }"
-    wanted = replace(reading(REV0, formats, columns=made, make=source), schema=record_to_arrow(made))
-    assert rows(wanted, content(formats)) == [{"twice": 8, "who": "a"}, {"twice": 6, "who": "b"}]
+    plan = changed(reading(REV0, formats, columns=made, make=source), schema=record_to_arrow(made))
+    assert rows(plan, content(formats)) == [{"twice": 8, "who": "a"}, {"twice": 6, "who": "b"}]
 
 
 def test_a_transform_need_not_return_anything() -> None:
     formats = generations("be64")
     made = record("Made", [Field("twice", INT64)])
-    wanted = replace(
+    plan = changed(
         reading(REV0, formats, columns=made, make="{ output.twice = 2 * input.total; }"), schema=record_to_arrow(made)
     )
-    assert rows(wanted, content(formats)) == [{"twice": 8}, {"twice": 6}, {"twice": 18}]
+    assert rows(plan, content(formats)) == [{"twice": 8}, {"twice": 6}, {"twice": 18}]
     sometimes = "{ if (input.total > 4) return 0; output.twice = 2 * input.total; }"
     with pytest.raises(PbioError, match="must end in a return"):
-        rows(replace(wanted, request=replace(wanted.request, make=sometimes)), content(formats))
+        rows(changed(plan, request=replace(plan.selection.request, make=sometimes)), content(formats))
 
 
 @pytest.mark.parametrize("end", ["return 0;", "if (new.n != 2) { old.host = new.host; return 0; } return 1;"])
@@ -148,8 +149,8 @@ def test_a_schema_alone_takes_what_it_can_and_loses_no_row() -> None:
     formats = generations("be32")
     schema = pa.schema([("total", pa.float64()), ("at", pa.int64())])
     request = Request(columns=arrow_to_record(schema, "wanted"))
-    wanted = Wanted(schema, store=MemoryStore(formats), request=request)
-    found = rows(wanted, content(formats))
+    plan = plan_of(schema, store=MemoryStore(formats), request=request)
+    found = rows(plan, content(formats))
     assert found[:2] == [{"total": 4.0, "at": None}, {"total": 3.0, "at": None}]
     assert found[2] in ({"total": None, "at": 99}, {"total": 9.0, "at": None})
 
@@ -159,12 +160,12 @@ def test_without_a_target_programs_see_the_record_as_it_came() -> None:
     union = merge([form.record for form in formats])
     schema = pa.schema([("total", pa.float64()), ("host", pa.string())])
     request = Request(columns=arrow_to_record(schema, "wanted"), typed=union, keep="{ return input.at == 99; }")
-    wanted = Wanted(schema, formats=formats, request=request)
+    plan = plan_of(schema, formats=formats, request=request)
     values = [VALUES[0], VALUES[1], VALUES[2] | {"at": 1}, VALUES[2], VALUES[2] | {"machine": "d"}]
     data = content((formats[0], formats[1], *[formats[2]] * 3), values)
-    assert rows(wanted, data) == [{"total": 9.0, "host": "c"}, {"total": 9.0, "host": "d"}]
+    assert rows(plan, data) == [{"total": 9.0, "host": "c"}, {"total": 9.0, "host": "d"}]
     divides = replace(request, keep="{ return 1 / (input.at - 1); }")
-    assert rows(replace(wanted, request=divides, mode="DROPMALFORMED"), data) == [
+    assert rows(changed(plan, request=divides, mode="DROPMALFORMED"), data) == [
         {"total": 4.0, "host": "a"},
         {"total": 3.0, "host": "b"},
     ]
@@ -173,7 +174,7 @@ def test_without_a_target_programs_see_the_record_as_it_came() -> None:
         "{ output.host = present(input.host) ? input.host : input.machine; output.n = input.n; return input.at != 1; }"
     )
     request = Request(columns=arrow_to_record(made, "made"), typed=union, make=make)
-    assert rows(Wanted(made, formats=formats, request=request), data) == [
+    assert rows(plan_of(made, formats=formats, request=request), data) == [
         {"host": "a", "n": 0},
         {"host": "b", "n": 2},
         {"host": "c", "n": 3},
@@ -184,16 +185,16 @@ def test_without_a_target_programs_see_the_record_as_it_came() -> None:
 def test_what_reaches_no_target_is_refused_dropped_or_bad(caplog: pytest.LogCaptureFixture) -> None:
     formats = generations("le64")
     far = record("Load", [Field("x", INT32), Field("y", INT32)])
-    wanted = reading(far, formats, policy=Policy())
+    plan = reading(far, formats, policy=Policy())
     with pytest.raises(PbioError, match="PBIO_REJECTED") as caught:
-        rows(wanted, content(formats))
+        rows(plan, content(formats))
     assert "Mr" in str(caught.value)
     assert rows(reading(far, formats, policy=Policy(), on_reject="drop"), content(formats)) == []
     (left_out,) = caplog.messages
     assert left_out.endswith(": 3 records that reach no wanted type left out")
     corrupt = reading(far, formats, policy=Policy(), on_reject="corrupt")
     schema = corrupt.schema.append(pa.field("bad", CORRUPT_TYPE))
-    found = rows(replace(corrupt, schema=schema, mode="PERMISSIVE", corrupt_column="bad"), content(formats))
+    found = rows(changed(corrupt, schema=schema, mode="PERMISSIVE", corrupt_column="bad"), content(formats))
     assert [row["bad"]["reason"].partition("]")[0] for row in found] == ["[PBIO_REJECTED"] * 3
 
 
@@ -202,12 +203,12 @@ def test_a_trap_makes_a_bad_record() -> None:
     new_type = record("Msg", [Field("sum", INT32), Field("n", INT32)])
     new = evolve(old, record_to_format(new_type), "{\n old.mean = new.sum / new.n;\n}")
     data = content((new, new, new), [{"sum": 6, "n": 2}, {"sum": 1, "n": 0}, {"sum": 8, "n": 2}])
-    wanted = reading(old.record, (old, new))
+    plan = reading(old.record, (old, new))
     with pytest.raises(PbioError, match="PBIO_TRAP") as caught:
-        rows(wanted, data)
+        rows(plan, data)
     assert "division by zero at line 2" in str(caught.value)
     assert caught.value.offset is not None
-    assert rows(replace(wanted, mode="DROPMALFORMED"), data) == [{"mean": 3}, {"mean": 4}]
+    assert rows(changed(plan, mode="DROPMALFORMED"), data) == [{"mean": 3}, {"mean": 4}]
 
 
 def test_defaults_of_the_target_fill_what_is_missing() -> None:
@@ -224,8 +225,8 @@ def test_defaults_of_the_target_fill_what_is_missing() -> None:
 def test_transforms_may_come_from_the_reader() -> None:
     old, new = record_to_format(REV0), record_to_format(REV1, "be32")
     transform = Transform(new.id.hex(), old.id.hex(), TO_REV0)
-    wanted = reading(REV0, (old, new), transforms=(transform,))
-    assert rows(wanted, content((new,), [VALUES[1]])) == [{"total": 3.0, "host": "b"}]
+    plan = reading(REV0, (old, new), transforms=(transform,))
+    assert rows(plan, content((new,), [VALUES[1]])) == [{"total": 3.0, "host": "b"}]
 
 
 def test_programs_that_keep_state_or_are_wrong_are_refused() -> None:
@@ -250,8 +251,8 @@ def test_records_that_become_much_larger_come_in_smaller_batches(monkeypatch: py
 
 def test_columns_that_can_never_be_are_refused_while_planning() -> None:
     formats = generations("be32")
-    wanted = replace(reading(REV0, formats), schema=pa.schema([("host", pa.int32())]))
+    plan = changed(reading(REV0, formats), schema=pa.schema([("host", pa.int32())]))
     for form in formats:
         with pytest.raises(PbioError, match="PBIO_INCOMPATIBLE_TYPE") as caught:
-            compile_converter(wanted, form, fused=False)
+            compile_converter(plan, form, fused=False)
         assert caught.value.field == "$.host"

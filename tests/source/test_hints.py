@@ -23,8 +23,8 @@ from fsspec.implementations.local import LocalFileSystem
 from ecode.types import INT32, STRING, Field, record
 from pbio_spark.cli.verify import problems
 from pbio_spark.columns.files.compile import compile_converter
+from pbio_spark.columns.files.plan import METADATA_TYPE, Part, ReadPlan
 from pbio_spark.columns.files.read import read_batches
-from pbio_spark.columns.files.wanted import METADATA_TYPE, Part, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.source.files import outlines
@@ -35,6 +35,7 @@ from pbio_spark.source.files.splits import read_splits
 from pbio_spark.source.options.options import Options
 from pbio_spark.wire import FileWriter, Kind, Scanner, attribute, items_to_json
 from pbio_spark.wire.hints.sidecar import _digest, outline_to_json, read_sidecar, sidecar_path, write_sidecar
+from tests.plans import changed, plan_of
 
 CASES = 50_000 if os.environ.get("PBIO_LONG") else 150
 FORMATS = [
@@ -93,8 +94,8 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def wanted() -> Wanted:
-    made = Wanted(SCHEMA, metadata_column="_m", formats=tuple(FORMATS))
+def plan() -> ReadPlan:
+    made = plan_of(SCHEMA, metadata_column="_m", formats=tuple(FORMATS))
     return replace(made, converters={form.id: compile_converter(made, form, fused=False) for form in FORMATS})
 
 
@@ -109,9 +110,9 @@ def outcome(batches: Iterator[pa.RecordBatch]) -> tuple[Rows, str]:
     return rows, ""
 
 
-def in_parts(sample: Sample, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def in_parts(sample: Sample, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
     files = list_files([str(sample.path)], SPLIT)
-    known = outline_files(files, replace(SPLIT, mode=wanted.mode), all_formats=True)
+    known = outline_files(files, replace(SPLIT, mode=plan.errors.mode), all_formats=True)
     formats = tuple(form for outline in known for form in outline.formats)
     if known[0].is_whole:
         with sample.path.open("rb") as source:
@@ -119,14 +120,14 @@ def in_parts(sample: Sample, wanted: Wanted) -> Iterator[pa.RecordBatch]:
             list(scanner.items())
         assert formats == tuple(scanner.formats.values())
     for splits in plan_partitions(files, known, SPLIT):
-        yield from read_splits(replace(wanted, formats=formats), splits, SPLIT)
+        yield from read_splits(changed(plan, formats=formats), splits, SPLIT)
 
 
-def compare(sample: Sample, wanted: Wanted) -> None:
+def compare(sample: Sample, plan: ReadPlan) -> None:
     content = bytes(sample.content)
-    truth = outcome(read_batches(replace(wanted, formats=()), Part(str(sample.path)), io.BytesIO(content)))
-    found = outcome(in_parts(sample, wanted))
-    if wanted.mode == "FAILFAST" and truth[1]:
+    truth = outcome(read_batches(changed(plan, formats=()), Part(str(sample.path)), io.BytesIO(content)))
+    found = outcome(in_parts(sample, plan))
+    if plan.errors.mode == "FAILFAST" and truth[1]:
         # Planning walks over the items and decodes nothing: what ends its walk comes before a bad record does.
         assert found[1] == truth[1] or found == ([], end_of_walk(content))
         assert found[0] == truth[0][: len(found[0])]
@@ -207,7 +208,7 @@ def damage_bytes(chance: random.Random, sample: Sample) -> None:
         sample.content[chance.randrange(start + (chance.random() < 0.9) * 4, end)] = chance.randrange(256)
 
 
-def test_a_damaged_index_changes_nothing(tmp_path: Path, wanted: Wanted) -> None:
+def test_a_damaged_index_changes_nothing(tmp_path: Path, plan: ReadPlan) -> None:
     chance = random.Random(21)
     samples = [
         Sample(tmp_path / str(seed) / "a", seed, indexed=True)
@@ -221,7 +222,7 @@ def test_a_damaged_index_changes_nothing(tmp_path: Path, wanted: Wanted) -> None
         for _ in range(chance.choice((1, 1, 2, 5))):
             chance.choice(damages)(chance, sample)
         sample.save()
-        compare(sample, replace(wanted, mode=chance.choice(("FAILFAST", "PERMISSIVE", "DROPMALFORMED"))))
+        compare(sample, changed(plan, mode=chance.choice(("FAILFAST", "PERMISSIVE", "DROPMALFORMED"))))
         if chance.random() < 0.3:
             check_other_readers(bytes(sample.content))
 
@@ -242,29 +243,29 @@ def check_other_readers(content: bytes) -> None:
     assert lines == scanner.ordinal
 
 
-def test_an_index_that_lies_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture, wanted: Wanted) -> None:
+def test_an_index_that_lies_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture, plan: ReadPlan) -> None:
     sample = Sample(tmp_path / "a", 1, indexed=True)
     start, end = blocks(sample)[2]
     at, _ = entries(sample.sound, start, end)[0]
     sample.content[at + 11] ^= 1
     sample.save()
-    compare(sample, wanted)
+    compare(sample, plan)
     assert "PBIO_BAD_INDEX" in caplog.text
     assert [problem.code for problem in problems(Scanner(bytes(sample.content)))] == ["PBIO_BAD_INDEX"]
 
 
-def test_planning_meets_damage_between_items_before_a_bad_record(tmp_path: Path, wanted: Wanted) -> None:
+def test_planning_meets_damage_between_items_before_a_bad_record(tmp_path: Path, plan: ReadPlan) -> None:
     """A block that became a record of no format, after which no item begins."""
     sample = Sample(tmp_path / "a", 1, indexed=True)
     start, _ = blocks(sample)[1]
     sample.content[start : start + 8] = (int(Kind.DATA) << 24).to_bytes(4) + (8).to_bytes(4)
     sample.save()
     content = bytes(sample.content)
-    plainly = outcome(read_batches(replace(wanted, formats=()), Part("a"), io.BytesIO(content)))
+    plainly = outcome(read_batches(changed(plan, formats=()), Part("a"), io.BytesIO(content)))
     assert plainly[1] == "PBIO_UNKNOWN_FORMAT"
-    assert outcome(in_parts(sample, wanted)) == ([], "PBIO_BAD_ITEM")
+    assert outcome(in_parts(sample, plan)) == ([], "PBIO_BAD_ITEM")
     for mode in ("FAILFAST", "PERMISSIVE", "DROPMALFORMED"):
-        compare(sample, replace(wanted, mode=mode))
+        compare(sample, changed(plan, mode=mode))
 
 
 # Damage to outlines.
@@ -336,7 +337,7 @@ def shorten_file(chance: random.Random, sample: Sample) -> None:
     sample.content[:] = sample.content[: chance.choice([item.end for item in sample.items])]
 
 
-def test_a_damaged_outline_changes_nothing(tmp_path: Path, wanted: Wanted) -> None:
+def test_a_damaged_outline_changes_nothing(tmp_path: Path, plan: ReadPlan) -> None:
     chance = random.Random(22)
     damages: list[Damage] = [damage_text, cut_text, damage_json, damage_json, replace_file, shorten_file]
     samples = [
@@ -355,10 +356,10 @@ def test_a_damaged_outline_changes_nothing(tmp_path: Path, wanted: Wanted) -> No
         sample.sidecar.write_bytes(texts[number])
         chance.choice(damages)(chance, sample)
         sample.save()
-        compare(sample, replace(wanted, mode=chance.choice(("FAILFAST", "PERMISSIVE", "DROPMALFORMED"))))
+        compare(sample, changed(plan, mode=chance.choice(("FAILFAST", "PERMISSIVE", "DROPMALFORMED"))))
 
 
-def test_a_sound_outline_is_used(tmp_path: Path, wanted: Wanted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sound_outline_is_used(tmp_path: Path, plan: ReadPlan, monkeypatch: pytest.MonkeyPatch) -> None:
     sample = Sample(tmp_path / "a", 1, indexed=False)
     sample.write_outline()
     file = sample.listed()
@@ -368,4 +369,4 @@ def test_a_sound_outline_is_used(tmp_path: Path, wanted: Wanted, monkeypatch: py
     assert len(outline_to_json(outline)) > 500
     monkeypatch.setattr(outlines, "file_to_outline", lambda *_: pytest.fail("it was walked"))
     assert outline_files([file], SPLIT, all_formats=True) == [outline]
-    compare(sample, wanted)
+    compare(sample, plan)

@@ -19,8 +19,7 @@ from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.record_json import json_to_record, record_to_json
 from pbio_spark.source.options.parse import parse_options
 from pbio_spark.source.options.scopes import Scope
-from pbio_spark.source.query.unfilled import Unfilled
-from pbio_spark.source.query.wanted import options_to_wanted, with_converters, with_request
+from pbio_spark.source.query.plan import Coming, Planner
 from pbio_spark.wire import FileWriter
 from tests.source.local import load, plan
 
@@ -236,20 +235,16 @@ def test_planning_looks_further_before_it_refuses(tmp_path: Path, caplog: pytest
 def test_a_stream_warns_once_for_more_may_come(caplog: pytest.LogCaptureFixture) -> None:
     form, schema = record_to_format(V1), pa.schema([("tmep", pa.float64())])
 
-    def batch(told: Unfilled, **said: str) -> None:
-        options = parse_options(said, Scope.STREAM)
-        wanted = with_request(options_to_wanted(options, schema), options, [form], is_projection=True, is_stream=True)
-        wanted = with_converters(wanted, [form], 0)
-        told.check([(wanted, form)], [wanted])
+    def planner(**options: str) -> Planner:
+        return Planner(parse_options(options, Scope.STREAM), schema, is_projection=True, is_stream=True, is_open=True)
 
-    stream = Unfilled(parse_options({}, Scope.STREAM), is_projection=True, is_open=True)
-    batch(stream)
-    batch(stream)
+    stream = planner()
+    stream.plan(Coming([form], [form]))
+    stream.plan(Coming([form], [form]))
     (said,) = caplog.messages
     assert "did you mean 'temp'" in said
-    strict = Unfilled(parse_options({"onUnfilled": "fail"}, Scope.STREAM), is_projection=True, is_open=True)
     with pytest.raises(PbioError, match="PBIO_UNFILLED"):
-        batch(strict)
+        planner(onUnfilled="fail").plan(Coming([form], [form]))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 
 from ecode.types import CHAR, FLOAT32, FLOAT64, INT32, UINT8, UINT32, Array, Field, Pointer, Ref, Struct, record
 from pbio_spark.columns.encode.encoder import format_to_encoder
+from pbio_spark.columns.files.plan import Part
 from pbio_spark.columns.files.read import read_batches
-from pbio_spark.columns.files.wanted import Part, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.schema import record_to_arrow
@@ -22,6 +22,7 @@ from pbio_spark.source.options.parse import parse_options
 from pbio_spark.source.options.scopes import Scope
 from pbio_spark.source.write.write_format import formats_to_write
 from pbio_spark.wire import FileWriter, encode
+from tests.plans import plan_of
 
 POINT = Struct("point", (Field("x", FLOAT32), Field("tag", Array(CHAR, (4,)))))
 READING = record(
@@ -64,7 +65,7 @@ def test_what_was_read_is_written_as_it_was(file: Path) -> None:
     assert formats(schema, writeFormat=f"{file}#reading") == (form,)
     assert formats(schema, writeFormat=f"{file}#{form.id.hex()}") == formats(schema, writeFormat=str(file)) == (form,)
     with file.open("rb") as source:
-        batches = list(read_batches(Wanted(schema), Part(str(file)), source))
+        batches = list(read_batches(plan_of(schema), Part(str(file)), source))
     encoder = format_to_encoder(form, schema, is_complete=True)
     records = [one for batch in batches for one in encoder.encode(batch).to_array().to_pylist()]
     assert records == [encode(form, {**v, "id": 2**32 - 1 - i}) for i, v in enumerate(VALUES)]

@@ -23,10 +23,10 @@ from pbio_spark.channels.commits.groups import NO_NUMBER, Groups, Int64s
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.publish.prepare import Prepared, read_encoded
 from pbio_spark.channels.publish.submission import WHOLE, channel_format
-from pbio_spark.channels.subscribe.wanted import PLACE, format_to_wanted, split_place
+from pbio_spark.channels.subscribe.plan import PLACE, format_to_plan, split_place
 from pbio_spark.columns.encode.encoder import Encoded, Encoder, format_to_encoder
 from pbio_spark.columns.encode.null_value import BLANK
-from pbio_spark.columns.files.wanted import Wanted
+from pbio_spark.columns.files.plan import ReadPlan
 from pbio_spark.columns.programs.converter import with_parameters
 from pbio_spark.columns.programs.routes import PARAMETERS, Request
 from pbio_spark.errors import PbioError
@@ -48,7 +48,7 @@ class Deriver:
 
     def __init__(self, formats: FormatStore) -> None:
         self._formats = formats
-        self._ways: dict[_Key, tuple[Wanted, Encoder | None]] = {}
+        self._ways: dict[_Key, tuple[ReadPlan, Encoder | None]] = {}
         """What was compiled, the most recently used last."""
         self._most = _LEAST_KEPT
 
@@ -126,12 +126,12 @@ class Deriver:
         """The events of a channel, made of those of its parent, which lie together."""
         assert child.derivation is not None
         own = channel_format(child, self._formats)
-        wanted, encoder = self._way(channel_format(parent, self._formats), own, child.derivation, events.format)
+        plan, encoder = self._way(channel_format(parent, self._formats), own, child.derivation, events.format)
         rows = events.groups.rows
         start, first = int(rows["start"][0]), int(rows["ordinal"][0])
         items = events.encoded.buffer.slice(start, int(rows["end"][-1]) - start)
         made = []
-        for batch in read_encoded(wanted, items, f"channel {child.name}"):
+        for batch in read_encoded(plan, items, f"channel {child.name}"):
             fields, ordinals = split_place(batch)
             if encoder is None:
                 form, encoded = events.format, events.encoded.take(ordinals + first)
@@ -141,7 +141,7 @@ class Deriver:
             made.append(Prepared(form, encoded, groups))
         return made
 
-    def _way(self, parent: Format, own: Format, how: Derivation, form: Format) -> tuple[Wanted, Encoder | None]:
+    def _way(self, parent: Format, own: Format, how: Derivation, form: Format) -> tuple[ReadPlan, Encoder | None]:
         """The reader of a derivation's input, and the encoder of what its transform makes."""
         block = parameters_to_record(how.parameters) if how.parameters else None
         key = parent.id.hex(), own.id.hex(), how.filter, how.transform, block, how.max_cost, form
@@ -149,15 +149,15 @@ class Deriver:
         self._ways[key] = way
         while len(self._ways) > self._most:
             self._ways.pop(next(iter(self._ways)), None)
-        wanted, encoder = way
+        plan, encoder = way
         if not how.parameters:
-            return wanted, encoder
+            return plan, encoder
         values = dict(how.parameters)
         converters = {
             known: found if isinstance(found, Rejection) else with_parameters(found, values)
-            for known, found in wanted.converters.items()
+            for known, found in plan.converters.items()
         }
-        return replace(wanted, converters=converters), encoder
+        return replace(plan, converters=converters), encoder
 
     def _make_room(self, state: State) -> None:
         """Cache what all channels need at once, for a few formats each; with less, everything is compiled each time."""
@@ -166,7 +166,7 @@ class Deriver:
 
     def _compiled(
         self, parent: Format, own: Format, how: Derivation, block: Record | None, form: Format
-    ) -> tuple[Wanted, Encoder | None]:
+    ) -> tuple[ReadPlan, Encoder | None]:
         request = Request(
             ((parent.name, parent.record),),
             columns=None if how.transform is None else own.record,
@@ -178,12 +178,12 @@ class Deriver:
         )
         # Without a transform events stay as they are: it only matters which ones are kept.
         schema: pa.Schema = pa.schema([]) if how.transform is None else record_to_arrow(own.record)
-        wanted = format_to_wanted(
+        plan = format_to_plan(
             form, schema.append(PLACE), self._formats, request, others=(parent,), mode="DROPMALFORMED"
         )
         # What a transform never writes is zero, as it is for the program itself.
         encoder = None if how.transform is None else format_to_encoder(own, schema, null_value=BLANK, wrap=True)
-        return wanted, encoder
+        return plan, encoder
 
 
 _Key: TypeAlias = tuple[str, str, str | None, str | None, Record | None, int, Format]

@@ -21,6 +21,7 @@ from pbio_spark.channels.publish.prepare import Prepared
 from pbio_spark.channels.publish.submission import stored_format
 from pbio_spark.columns.encode.encoder import Encoded
 from pbio_spark.columns.files.chunks import Chunker
+from pbio_spark.columns.files.plan import BatchLimits
 from pbio_spark.formats.store import FormatStore
 from pbio_spark.wire import MAGIC
 from pbio_spark.wire.writer import format_to_item
@@ -86,7 +87,7 @@ def unpack(folder: Folder, formats: FormatStore, packed: Packed) -> list[Prepare
         rows = own.rows[run]
         start, end, ordinal = int(rows["start"][0]), int(rows["end"][-1]), int(rows["ordinal"][0])
         form = stored_format(own.formats[rows["format"][0]], formats)
-        chunks = Chunker(io.BytesIO(data), packed.file.path, [form], formats.get, 1 << 20, 1 << 26)
+        chunks = Chunker(io.BytesIO(data), packed.file.path, [form], formats, BatchLimits(1 << 20, 1 << 26))
         offsets = [chunk.offset + chunk.positions for chunk in chunks.chunks(start, end, ordinal)]
         encoded = Encoded(pa.py_buffer(data).slice(start, end - start), np.concatenate([*offsets, [end]]) - start)
         groups = replace(own.take(run).moved(0, -start, -ordinal), formats=own.formats)

@@ -19,11 +19,11 @@ from pbio_spark.channels.log.state import ChannelInfo
 from pbio_spark.channels.publish.concentrate import column_of, concentrate, names_of
 from pbio_spark.channels.publish.rows import rows_to_batch, with_row
 from pbio_spark.channels.publish.submission import WHOLE, Columns, Submission, channel_format
-from pbio_spark.channels.subscribe.wanted import format_to_wanted
+from pbio_spark.channels.subscribe.plan import format_to_plan
 from pbio_spark.columns.encode.encoder import Encoded, Encoder, format_to_encoder
 from pbio_spark.columns.encode.null_value import NullValue
+from pbio_spark.columns.files.plan import Part, ReadPlan
 from pbio_spark.columns.files.read import read_batches
-from pbio_spark.columns.files.wanted import Part, Wanted
 from pbio_spark.columns.programs.routes import Request, find_way
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -95,7 +95,7 @@ class Preparer:
         self._encoders: dict[tuple[Format, pa.Schema, NullValue | None], Encoder] = {}
         self._made: dict[tuple[Format, pa.Schema, tuple[str, ...]], Format] = {}
         self._stored: set[Format] = set()
-        self._wanted: dict[tuple[str, Format], Wanted] = {}
+        self._plans: dict[tuple[str, Format], ReadPlan] = {}
 
     def prepare(self, submission: Submission, find: Find, null_value: NullValue | None = None) -> list[Prepared]:
         """Encode the events of a submission, those of all channels of one type together.
@@ -214,7 +214,7 @@ class Preparer:
     def _check_delivery(self, form: Format, own: Format, channel: str, encoded: Encoded) -> None:
         """Read the events as the channel's type, as its subscribers will: nothing that fails there is published."""
         key = own.id.hex(), form
-        if key not in self._wanted:
+        if key not in self._plans:
             request = Request(((own.name, own.record),), policy=WHOLE)
             way = find_way(form, request, (own,), self._formats)
             if isinstance(way, Rejection):
@@ -225,16 +225,16 @@ class Preparer:
                     hint="add the missing fields, or a transform to the channel's format (pbio_spark.formats.evolve)",
                 )
             schema = record_to_arrow(own.record)
-            self._wanted[key] = format_to_wanted(form, schema, self._formats, request, others=(own,))
-        for _ in read_encoded(self._wanted[key], encoded.buffer, "the events"):
+            self._plans[key] = format_to_plan(form, schema, self._formats, request, others=(own,))
+        for _ in read_encoded(self._plans[key], encoded.buffer, "the events"):
             pass
 
 
-def read_encoded(wanted: Wanted, items: pa.Buffer, name: str) -> Iterator[pa.RecordBatch]:
+def read_encoded(plan: ReadPlan, items: pa.Buffer, name: str) -> Iterator[pa.RecordBatch]:
     """Events that are not in a file yet, as batches. Raises what `read_batches` raises."""
     # A part never begins at offset 0, where a file has its magic.
     data = b"".join((b"\0", items))
-    yield from read_batches(wanted, Part(name, 1, len(data)), io.BytesIO(data))
+    yield from read_batches(plan, Part(name, 1, len(data)), io.BytesIO(data))
 
 
 def _lacking(form: Format, own: Format, channel: str) -> str:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pbio_spark.channels.commits.groups import Int64s
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.subscribe.reading import Piece, Stretch, read_stretch
-from pbio_spark.columns.files.wanted import Wanted
+from pbio_spark.columns.files.plan import ReadPlan
 from pbio_spark.errors import PbioError
 from pbio_spark.wire import MAGIC
 
@@ -33,12 +33,12 @@ _READERS = 16
 
 
 def read_together(
-    folder: Folder, wanted: Wanted, pieces: Sequence[Piece], names: Mapping[int, str]
+    folder: Folder, plan: ReadPlan, pieces: Sequence[Piece], names: Mapping[int, str]
 ) -> list[tuple[pa.RecordBatch, Int64s]] | None:
     """The events of some groups, all of one format, in their order.
 
     Args:
-        wanted: with a metadata column that has `run`.
+        plan: with a metadata column that has `run`.
         names: of the channels.
 
     Returns:
@@ -60,7 +60,7 @@ def read_together(
                 moved.append(replace(piece, path="", shift=size - piece.group.start))
                 size += piece.end - piece.start
         stretch = Stretch.of(moved, names)
-        return [_split(batch) for batch in read_stretch(wanted, stretch, io.BytesIO(b"".join(events)), "")]
+        return [_split(batch) for batch in read_stretch(plan, stretch, io.BytesIO(b"".join(events)), "")]
     except (PbioError, FileNotFoundError):
         return None
 

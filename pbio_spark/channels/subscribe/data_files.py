@@ -18,7 +18,7 @@ from pbio_spark.channels.log.log import FolderLog
 from pbio_spark.channels.log.root import no_space_to_error, read_id
 from pbio_spark.channels.log.state import ChannelInfo
 from pbio_spark.channels.subscribe.reading import Stretch, read_stretch
-from pbio_spark.columns.files.wanted import Wanted
+from pbio_spark.columns.files.plan import ReadPlan
 from pbio_spark.errors import PbioError
 
 log = logging.getLogger("pbio_spark.channels")
@@ -41,13 +41,13 @@ class DataFiles:
         self._history = history
         self._fail_on_loss = fail_on_loss
 
-    def read(self, wanted: Wanted, stretch: Stretch) -> Iterator[pa.RecordBatch]:
+    def read(self, plan: ReadPlan, stretch: Stretch) -> Iterator[pa.RecordBatch]:
         """The events of a stretch, as of `read_stretch`; none if they are lost and may be."""
         opened = self._open(stretch)
         if opened is not None:
             source, name, shift = opened
             with source:
-                yield from read_stretch(wanted, stretch, source, self._folder.path(name), shift)
+                yield from read_stretch(plan, stretch, source, self._folder.path(name), shift)
 
     def _open(self, stretch: Stretch) -> tuple[Any, str, int] | None:
         """A file, its present path, and the shift of the stretch in it; None if it is lost and may be."""

@@ -21,7 +21,7 @@ from pbio_spark.channels.commits.groups import NO_NUMBER, NO_TIME, Group, Int64s
 from pbio_spark.channels.position import Position
 from pbio_spark.columns.files.batches import BatchMaker
 from pbio_spark.columns.files.chunks import Chunk, Chunker
-from pbio_spark.columns.files.wanted import METADATA_TYPE, Part, Wanted
+from pbio_spark.columns.files.plan import METADATA_TYPE, Part, ReadPlan
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.paths import trouble_at
@@ -141,9 +141,9 @@ class Stretch:
 
 
 def read_stretch(
-    wanted: Wanted, stretch: Stretch, source: BinaryIO, name: str, shift: int = 0
+    plan: ReadPlan, stretch: Stretch, source: BinaryIO, name: str, shift: int = 0
 ) -> Iterator[pa.RecordBatch]:
-    """The events of a stretch as batches of `wanted.schema`, whose metadata column is of EVENT_TYPE or parts of it.
+    """The events of a stretch as batches of `plan.schema`, whose metadata column is of EVENT_TYPE or parts of it.
 
     Args:
         source, name: the open file, and its path for messages.
@@ -158,10 +158,8 @@ def read_stretch(
     if part.start >= size:
         reason = f"the file has {size} bytes, and the log has events from byte {part.start} on"
         raise PbioError("PBIO_BAD_LOG", reason, file=name)
-    store = wanted.store
-    find: Callable[[bytes], Format | None] = (lambda format_id: None) if store is None else store.get
-    chunker = Chunker(source, name, wanted.formats, find, wanted.records_per_batch, wanted.max_batch_bytes, wanted.walk)
-    maker = EventMaker(wanted, part, chunker.formats, stretch, shift)
+    chunker = Chunker(source, name, plan.formats, plan.store, plan.limits, plan.walk)
+    maker = EventMaker(plan, part, chunker.formats, stretch, shift)
     rest: Iterable[Stretch] = ()
     try:
         for chunk in _chunks(chunker, part, len(runs)):
@@ -176,7 +174,7 @@ def read_stretch(
         rest = maker.rest()
     maker.log_omissions()
     for alone in rest:
-        yield from read_stretch(wanted, alone, source, name, shift)
+        yield from read_stretch(plan, alone, source, name, shift)
 
 
 class _AstrayError(Exception):
@@ -206,8 +204,8 @@ def _failing(name: str) -> Iterator[None]:
 class EventMaker(BatchMaker):
     """Turns chunks of a data file into batches of the events that are wanted."""
 
-    def __init__(self, wanted: Wanted, part: Part, formats: list[Format], stretch: Stretch, shift: int) -> None:
-        super().__init__(wanted, part, formats)
+    def __init__(self, plan: ReadPlan, part: Part, formats: list[Format], stretch: Stretch, shift: int) -> None:
+        super().__init__(plan, part, formats)
         self._stretch = stretch
         self._starts = stretch.runs["start"] + shift
         self._ends = stretch.runs["end"] + shift

@@ -28,10 +28,10 @@ from pbio_spark.channels.subscribe.data_files import DataFiles
 from pbio_spark.channels.subscribe.delivered import Delivery, Event
 from pbio_spark.channels.subscribe.follower import LogFollower
 from pbio_spark.channels.subscribe.offset import LogOffset
+from pbio_spark.channels.subscribe.plan import PLACES, format_to_plan, split_place
 from pbio_spark.channels.subscribe.reading import Piece, Stretch
 from pbio_spark.channels.subscribe.unfilled import refuse_unfilled
-from pbio_spark.channels.subscribe.wanted import PLACES, format_to_wanted, split_place
-from pbio_spark.columns.files.wanted import Wanted
+from pbio_spark.columns.files.plan import ReadPlan
 from pbio_spark.columns.programs.routes import Request, find_way, records_to_targets, rejection_to_error
 from pbio_spark.columns.programs.unfilled import converter_to_unfilled
 from pbio_spark.errors import PbioError
@@ -100,7 +100,7 @@ class Subscription:
         self._types: dict[str, Record]
         self._handlers: dict[str | None, Handler]
         self._set_handlers(handlers)
-        self._wanted: dict[str, tuple[Wanted, str | None] | None] = {}
+        self._plans: dict[str, tuple[ReadPlan, str | None] | None] = {}
         self._known = None if name is None else subscribers.read(folder, info.id, name)
         self._is_dropped, now = self._look_up()
         if name is not None and self._known is None:
@@ -306,17 +306,17 @@ class Subscription:
     def _deliver_pieces(self, pieces: Sequence[Piece]) -> Iterator[Delivery]:
         """The events of groups of one format."""
         self._stay()
-        answer = self._wanted_of(pieces[0].group.format) if pieces else None
+        answer = self._plan_of(pieces[0].group.format) if pieces else None
         if answer is None:
             self._passed = max([self._passed, *(piece.group.end_in(piece.version) for piece in pieces)])
             return
-        wanted, type_ = answer
+        plan, type_ = answer
         together = None
         if len(pieces) > 1 and self._mode == "FAILFAST":
-            together = read_together(self._folder, wanted, pieces, {self.channel.id: self.channel.name})
+            together = read_together(self._folder, plan, pieces, {self.channel.id: self.channel.name})
         if together is None:
             for piece in pieces:
-                yield from self._deliver_piece(piece, wanted, type_)
+                yield from self._deliver_piece(piece, plan, type_)
                 self._passed = piece.group.end_in(piece.version)
             return
         for batch, runs in together:
@@ -330,23 +330,23 @@ class Subscription:
                 yield delivery
         self._passed = pieces[-1].group.end_in(pieces[-1].version)
 
-    def _deliver_piece(self, piece: Piece, wanted: Wanted, type_: str | None) -> Iterator[Delivery]:
+    def _deliver_piece(self, piece: Piece, plan: ReadPlan, type_: str | None) -> Iterator[Delivery]:
         resolved = self._follower.resolved(piece)
         if resolved is None:
             return
-        for batch in self._files.read(wanted, Stretch.of([resolved], {self.channel.id: self.channel.name})):
+        for batch in self._files.read(plan, Stretch.of([resolved], {self.channel.id: self.channel.name})):
             data, ordinals = split_place(batch)
             delivery = Delivery(data, type_, piece.version, ordinals, resolved.group, to_datetime(piece.published))
             self.position = self._given = delivery.end
             yield delivery
 
-    def _wanted_of(self, format_id: str) -> tuple[Wanted, str | None] | None:
+    def _plan_of(self, format_id: str) -> tuple[ReadPlan, str | None] | None:
         """How events of a format are read and as what; None if they are dropped. Raises PBIO_REJECTED."""
-        if format_id not in self._wanted:
-            self._wanted[format_id] = self._find_wanted(stored_format(format_id, self._formats))
-        return self._wanted[format_id]
+        if format_id not in self._plans:
+            self._plans[format_id] = self._find_plan(stored_format(format_id, self._formats))
+        return self._plans[format_id]
 
-    def _find_wanted(self, form: Format) -> tuple[Wanted, str | None] | None:
+    def _find_plan(self, form: Format) -> tuple[ReadPlan, str | None] | None:
         way = find_way(form, Request(tuple(self._types.items()), policy=NEAREST), (), self._formats)
         type_, record, request = None, form.record, None
         if not isinstance(way, Rejection):
@@ -358,8 +358,8 @@ class Subscription:
                 return None
             raise rejection_to_error(way)
         schema = record_to_arrow(record).append(PLACES)
-        wanted = format_to_wanted(form, schema, self._formats, request, mode=self._mode)
-        converter = wanted.converters[form.id]
+        plan = format_to_plan(form, schema, self._formats, request, mode=self._mode)
+        converter = plan.converters[form.id]
         lacking = sorted(() if isinstance(converter, Rejection) else converter_to_unfilled(converter))
         if lacking and type_ is not None and self._on_unfilled != "ignore":
             log.warning(
@@ -367,4 +367,4 @@ class Subscription:
                 self.channel.name,
                 *map(valid_text, (form.name, form.id.hex(), ", ".join(lacking), type_)),
             )
-        return wanted, type_
+        return plan, type_

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from ecode.types import Record
 from morph import Policy, Rejection
-from pbio_spark.channels.subscribe.wanted import format_to_wanted
+from pbio_spark.channels.subscribe.plan import format_to_plan
 from pbio_spark.columns.programs.routes import Request
 from pbio_spark.columns.programs.unfilled import (
     SHOWN,
@@ -50,7 +50,7 @@ def _known(own: Format, formats: FormatStore) -> Iterator[Format]:
 def _unfilled(form: Format, name: str, type_: Record, formats: FormatStore, policy: Policy) -> frozenset[str] | None:
     """What events of a format leave null; None if they do not reach the type."""
     request = Request(((name, type_),), policy=policy)
-    converter = format_to_wanted(form, record_to_arrow(type_), formats, request).converters[form.id]
+    converter = format_to_plan(form, record_to_arrow(type_), formats, request).converters[form.id]
     return None if isinstance(converter, Rejection) else converter_to_unfilled(converter)
 
 

@@ -2,9 +2,10 @@
 
 walk        the compiled walk over the items of a file: where its records are
 chunks      a part of a file -> chunks of records in memory, whatever their formats
-wanted      `Wanted`, what a reader wants of every file, and `Part`, what of a file it reads
-compile     what is wanted x a format -> the converter of its records
+plan        `ReadPlan`: selection, error policy, limits, and what reading takes; `Part`, what of a file is read
+compile     a selection and formats -> the plan, with the converters of records
 batches     chunks -> batches, bad records by mode
+left_out    what reading left out, for the log
 read        all of this together
 names       columns under other names, and those that a schema lacks
 null_check  nulls where a schema allows none

@@ -18,9 +18,10 @@ from pbio_spark.columns.decode.converter import Converter, Decoded, Decoder
 from pbio_spark.columns.decode.explain import explain
 from pbio_spark.columns.files.chunks import DAMAGE, Chunk
 from pbio_spark.columns.files.compile import compile_converter
+from pbio_spark.columns.files.left_out import LeftOut
 from pbio_spark.columns.files.names import tell_of_new_columns
 from pbio_spark.columns.files.null_check import unexpected_nulls
-from pbio_spark.columns.files.wanted import Part, Wanted
+from pbio_spark.columns.files.plan import Part, ReadPlan
 from pbio_spark.columns.programs.routes import rejection_to_error
 from pbio_spark.errors import PbioError, after_record
 from pbio_spark.formats import Format
@@ -40,15 +41,12 @@ CORRUPT_BYTES = 1 << 20
 class BatchMaker:
     """Turns the chunks of one file into batches. Chunks number formats by their place in `formats`, which grows."""
 
-    def __init__(self, wanted: Wanted, part: Part, formats: list[Format]) -> None:
-        self.wanted = wanted
+    def __init__(self, plan: ReadPlan, part: Part, formats: list[Format]) -> None:
+        self.plan = plan
         self.part = part
         self.formats = formats
-        self._dropped = 0
-        self._strange = 0
-        self._tail: int | None = None
-        self._damages: list[tuple[int, int | None]] = []
-        self._data_schema = wanted.data_schema
+        self._left_out = LeftOut()
+        self._data_schema = plan.selection.data_schema
         self._decoders: dict[int, AnyDecoder | Rejection] = {}
 
     def chunk_to_batches(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
@@ -74,7 +72,7 @@ class BatchMaker:
         are_alike = (formats == formats[0]).all()
         for number in formats[:1] if are_alike else np.unique(formats):
             having = first + (np.arange(stop - first) if are_alike else np.flatnonzero(formats == number))
-            if number >= 0 and not self._is_wanted(self.formats[number]):
+            if number >= 0 and not self._is_selected(self.formats[number]):
                 wanted[having] = False
                 continue
             sound = having if chunk.rights.all() else having[chunk.rights[having]]
@@ -110,9 +108,9 @@ class BatchMaker:
             is_tail = isinstance(chunk.error, TruncatedError) and chunk.resumed is None
             wanted[-1] = not self._is_ignored(chunk.error, is_tail=is_tail)
             if wanted[-1] or not is_tail:
-                self._damages.append(chunk.left_out)
+                self._left_out.damages.append(chunk.left_out)
             else:
-                self._tail = chunk.left_out[0]
+                self._left_out.tail = chunk.left_out[0]
         bad = _Bad(row_of, status, errors)
         kept = self._keep(chunk, first + np.flatnonzero(wanted[first:stop]), bad)
         data = pa.concat_batches(batches) if batches else self._nulls()
@@ -123,30 +121,10 @@ class BatchMaker:
 
     def log_omissions(self) -> None:
         """Log how many records have been left out."""
-        if self._dropped:
-            log.warning("%s: %s dropped", self.part.name, _number(self._dropped, "bad record"))
-        if self._tail is not None:
-            log.warning(
-                "%s ends inside an item: truncatedTail leaves out its last %s",
-                self.part.name,
-                _number(self._tail, "byte"),
-            )
-        if self._damages:
-            left_out, records = zip(*self._damages, strict=True)
-            known = sum(count for count in records if count is not None)
-            log.warning(
-                "%s: damage in %s leaves out %s, with %s",
-                self.part.name,
-                _number(len(self._damages), "place"),
-                _number(sum(left_out), "byte"),
-                _records(known, is_all=None not in records),
-            )
-        if self._strange:
-            count = "1 record that reaches" if self._strange == 1 else f"{self._strange} records that reach"
-            log.warning("%s: %s no wanted type left out", self.part.name, count)
+        self._left_out.log(self.part.name)
 
-    def _is_wanted(self, form: Format) -> bool:
-        only = self.wanted.only_name
+    def _is_selected(self, form: Format) -> bool:
+        only = self.plan.selection.only_name
         if only is not None and form.name != only:
             raise PbioError(
                 "PBIO_SEVERAL_FORMATS",
@@ -154,37 +132,43 @@ class BatchMaker:
                 file=self.part.name,
                 hint="say which to read with the option formatName",
             )
-        return self.wanted.wants(form)
+        return self.plan.selection.has(form)
 
     def _decoder(self, number: int) -> AnyDecoder | Rejection:
         decoder = self._decoders.get(number)
         if decoder is None:
             form = self.formats[number]
-            wanted = self.wanted
-            converter = wanted.converters.get(form.id)
+            plan, selection = self.plan, self.plan.selection
+            converter = plan.converters.get(form.id)
             # Only IDs of version 2 are hashes: two files may mean different formats by one of the others.
             if converter is None or (not isinstance(converter, Rejection) and converter.format != form):
-                if wanted.query:
+                if selection.query:
                     tell_of_new_columns(
-                        wanted.query, self.part.name, form, self._data_schema, wanted.presentation, wanted.aliases
+                        selection.query,
+                        self.part.name,
+                        form,
+                        self._data_schema,
+                        selection.presentation,
+                        selection.aliases,
                     )
-                converter = compile_converter(wanted, form, fused=False)
+                converter = compile_converter(plan, form, fused=False)
             if isinstance(converter, Rejection):
                 decoder = converter
             elif isinstance(converter, Converter):
                 decoder = converter.decoder()
             else:
-                decoder = converter.decoder(self.wanted.max_batch_bytes)
+                decoder = converter.decoder(plan.limits.most_bytes)
             self._decoders[number] = decoder
         return decoder
 
     def _is_dropped(self, rejection: Rejection, count: int) -> bool:
         """Whether records that reach no wanted type are left out; else they are bad records."""
-        on_reject = self.wanted.request.on_reject if self.wanted.request is not None else "fail"
+        request = self.plan.selection.request
+        on_reject = request.on_reject if request is not None else "fail"
         if on_reject == "fail":
             raise rejection_to_error(rejection)
         if on_reject == "drop":
-            self._strange += count
+            self._left_out.rejected += count
         return on_reject == "drop"
 
     def _decode(self, decoder: AnyDecoder, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
@@ -220,7 +204,7 @@ class BatchMaker:
     def _is_ignored(self, error: PbioError, *, is_tail: bool) -> bool:
         """Whether damage makes neither an error nor a row."""
         if is_tail:
-            if self.wanted.tail == "planned":
+            if self.plan.errors.tail == "planned":
                 raise PbioError(
                     "PBIO_BAD_INDEX",
                     f"the file is not what it was when it was planned to be read in parts: {error.reason}",
@@ -229,10 +213,10 @@ class BatchMaker:
                     hint="if it has changed meanwhile, run the query again; otherwise remove the file's outline, or "
                     "make it anew with `pbio index`",
                 )
-            return self.wanted.tail == "ignore"
-        if self.wanted.ignore_corrupt_files:
+            return self.plan.errors.tail == "ignore"
+        if self.plan.errors.ignore_corrupt_files:
             log.warning("%s", error)
-        return self.wanted.ignore_corrupt_files
+        return self.plan.errors.ignore_corrupt_files
 
     def _keep(
         self,
@@ -244,10 +228,10 @@ class BatchMaker:
         are_bad = bad.row_of[entries] < 0
         if not are_bad.any():
             return entries
-        if self.wanted.mode == "FAILFAST":
+        if self.plan.errors.mode == "FAILFAST":
             raise self._error(chunk, int(entries[are_bad][0]), bad)
-        if self.wanted.mode == "DROPMALFORMED":
-            self._dropped += int(are_bad.sum())
+        if self.plan.errors.mode == "DROPMALFORMED":
+            self._left_out.bad += int(are_bad.sum())
             log.info("%s", self._error(chunk, int(entries[are_bad][0]), bad))
             return entries[~are_bad]
         return entries
@@ -278,7 +262,7 @@ class BatchMaker:
             return rejection_to_error(decoder).at(file=self.part.name, offset=offset)
         form = self.formats[number] if number >= 0 else None
         plan = decoder.converter.plan if isinstance(decoder, Decoder) else None
-        encoding = self.wanted.presentation.encoding
+        encoding = self.plan.selection.presentation.encoding
         return explain(record, form, plan, int(bad.status[entry]), encoding, self.part.name, offset)
 
     def _record(self, chunk: Chunk, entry: int) -> tuple[int, bytes]:
@@ -302,22 +286,23 @@ class BatchMaker:
         bad: _Bad,
     ) -> pa.RecordBatch:
         """Put the special columns to those of the records."""
-        wanted = self.wanted
+        selection = self.plan.selection
         columns: dict[str, Any] = dict(zip(data.schema.names, data.columns, strict=True))
-        for name, value in zip(wanted.partition_columns, self.part.partition, strict=True):
+        for name, value in zip(selection.partition_columns, self.part.partition, strict=True):
             columns[name] = pa.repeat(value, len(kept))
-        if wanted.corrupt_column is not None and wanted.corrupt_column in wanted.schema.names:
-            columns[wanted.corrupt_column] = self._corrupt(chunk, kept, bad)
-        if wanted.metadata_column is not None:
-            columns[wanted.metadata_column] = self._metadata(chunk, kept)
-        arrays = [columns[name] for name in wanted.schema.names]
+        if selection.corrupt_column is not None and selection.corrupt_column in selection.schema.names:
+            columns[selection.corrupt_column] = self._corrupt(chunk, kept, bad)
+        if selection.metadata_column is not None:
+            columns[selection.metadata_column] = self._metadata(chunk, kept)
+        arrays = [columns[name] for name in selection.schema.names]
         return pa.RecordBatch.from_struct_array(
-            pa.Array.from_buffers(pa.struct(list(wanted.schema)), len(kept), [None], children=arrays)
+            pa.Array.from_buffers(pa.struct(list(selection.schema)), len(kept), [None], children=arrays)
         )
 
     def _corrupt(self, chunk: Chunk, kept: npt.NDArray[np.int64], bad: _Bad) -> pa.Array:
-        assert self.wanted.corrupt_column is not None
-        type_ = self.wanted.schema.field(self.wanted.corrupt_column).type
+        column = self.plan.selection.corrupt_column
+        assert column is not None
+        type_ = self.plan.schema.field(column).type
         if (bad.row_of[kept] >= 0).all():
             return pa.nulls(len(kept), type_)
         values = [self._corrupt_value(chunk, int(e), type_, bad) if bad.row_of[e] < 0 else None for e in kept]
@@ -342,9 +327,10 @@ class BatchMaker:
         }
 
     def _metadata(self, chunk: Chunk, kept: npt.NDArray[np.int64]) -> pa.Array:
-        assert self.wanted.metadata_column is not None
+        column = self.plan.selection.metadata_column
+        assert column is not None
         makers = self.metadata_arrays(chunk, kept)
-        parts = list(self.wanted.schema.field(self.wanted.metadata_column).type)
+        parts = list(self.plan.schema.field(column).type)
         return pa.StructArray.from_arrays([makers[part.name]() for part in parts], fields=parts)
 
     def metadata_arrays(self, chunk: Chunk, kept: npt.NDArray[np.int64]) -> dict[str, Callable[[], pa.Array]]:
@@ -382,18 +368,3 @@ class _Bad:
     row_of: npt.NDArray[np.int64]
     status: npt.NDArray[np.int32]
     errors: Mapping[int, PbioError]
-
-
-def _number(count: int, noun: str) -> str:
-    """
-    >>> _number(1, "place"), _number(1204, "byte")
-    ('1 place', '1204 bytes')
-    """
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _records(known: int, *, is_all: bool) -> str:
-    """How many records damage leaves out."""
-    if is_all:
-        return _number(known, "record")
-    return f"at least {_number(known, 'record')}" if known else "an unknown number of records"

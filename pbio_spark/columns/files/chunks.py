@@ -7,7 +7,7 @@ large to be read, damage, and the end of the file; and it looks for formats that
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
@@ -16,9 +16,11 @@ import numpy.typing as npt
 
 from ecode.native import Kernel
 from ecode.native.table import address_of
+from pbio_spark.columns.files.plan import BatchLimits
 from pbio_spark.columns.files.walk import Stop, Walked, Walker
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.formats.store import FormatStore
 from pbio_spark.wire import MAGIC, Item, Kind, Scanner, TruncatedError
 from pbio_spark.wire.container import GO_ON, INDEX_BLOCK, legible_id
 from pbio_spark.wire.hints.sidecar import Point
@@ -69,6 +71,19 @@ class Chunk:
     is_counted: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """Where reading may resume after damage.
+
+    Attributes:
+        anchors: item boundaries that an index or an outline names, ascending; the last may be the end of the file.
+        search: whether to look for the next sound items elsewhere, too.
+    """
+
+    anchors: Sequence[Point] = ()
+    search: bool = False
+
+
 class Chunker:
     """Reads chunks of one file.
 
@@ -76,31 +91,26 @@ class Chunker:
         source: the file, open for reading.
         name: of the file, for errors.
         formats: known beforehand.
-        find_format: asked for formats that the file does not describe; None means unknown.
-        most_records, most_bytes: of a chunk. One record may be larger.
+        store: asked for formats that the file does not describe.
+        limits: of a chunk.
         kernel: of the walk.
-        anchors: item boundaries that an index or an outline names, ascending; the last may be the end of the file.
-        search: whether damage makes the chunker look for the next sound items elsewhere, too.
+        resumption: where to go on after damage.
     """
 
     def __init__(
         self,
         source: BinaryIO,
         name: str,
-        formats: Sequence[Format],
-        find_format: Callable[[bytes], Format | None],
-        most_records: int,
-        most_bytes: int,
+        formats: Sequence[Format] = (),
+        store: FormatStore | None = None,
+        limits: BatchLimits = BatchLimits(),  # noqa: B008 - frozen
         kernel: Kernel | None = None,
-        anchors: Sequence[Point] = (),
-        *,
-        search: bool = False,
+        resumption: Resumption = Resumption(),
     ) -> None:
         self.source = source
         self.name = name
-        self.find_format = find_format
-        self.most_records = most_records
-        self.most_bytes = most_bytes
+        self._store = store
+        self._limits = limits
         self.walker = Walker(kernel)
         self.walker.learn(formats)
         self._buffer = np.empty(FIRST_WINDOW, np.uint8)
@@ -108,7 +118,7 @@ class Chunker:
         self._offset = 0
         self._asked: set[bytes] = set()
         self._is_counted = True
-        self._anchors, self._search = anchors, search
+        self._resumption = resumption
         # Looks at what the compiled walk stops at, in the file itself.
         self._scanner = Scanner(source, name, formats={form.id: form for form in reversed(formats)})
 
@@ -129,20 +139,14 @@ class Chunker:
         """
         self._data, self._offset = self._buffer[:0], start
         self._is_counted, ordinal = ordinal is not None, ordinal or 0
-        position = 0
-        if start == 0:
-            self._scanner.offset = 0
-            try:
-                for _ in self._scanner.items(len(MAGIC)):
-                    pass
-            except TruncatedError as error:
-                self._more(0, end)
-                yield self._damage(0, ordinal, error, end)
-                return
-            position = self._scanner.offset
+        cut = self._pass_magic() if start == 0 else None
         self._more(0, end)
+        if cut is not None:
+            yield self._damage(0, ordinal, cut, end)
+            return
+        position = self._scanner.offset if start == 0 else 0
         while True:
-            walked = self.walker.walk(self._data, position, self.most_records)
+            walked = self.walker.walk(self._data, position, self._limits.most_records)
             if self._ask(walked):
                 continue
             false = self._false_length(walked, end)
@@ -161,41 +165,50 @@ class Chunker:
                     continue
             if position >= len(self._data):
                 return
-            try:
-                if false is not None:
-                    raise false
-                item = self._single(position)
-                if item.end > end:
-                    raise self._crossing(item, end)
-            except PbioError as error:
-                if not isinstance(error, TruncatedError) and error.code != "PBIO_BAD_ITEM":
-                    raise
-                chunk = self._damage(position, ordinal, error, end)
+            item = self._single(position, end) if false is None else false
+            if isinstance(item, PbioError):
+                chunk = self._damage(position, ordinal, item, end)
                 yield chunk
                 if chunk.resumed is None:
                     return
                 ordinal += chunk.left_out[1] or 0
-                position = chunk.resumed - self._offset
-                if position >= len(self._data):
-                    self._data, self._offset, position = self._buffer[:0], chunk.resumed, 0
-                    self._more(0, end)
+                position = self._go_to(chunk.resumed, end)
                 continue
             if item.kind is Kind.DATA:
                 yield self._too_large(item, position, ordinal)
                 ordinal += 1
-            position = item.end - self._offset
-            if position > len(self._data):
-                self._data, self._offset, position = self._buffer[:0], item.end, 0
-                self._more(0, end)
+            position = self._go_to(item.end, end)
 
-    def _single(self, position: int) -> Item:
-        """The item at a position, which the compiled walk leaves to us; a format is learnt."""
+    def _pass_magic(self) -> TruncatedError | None:
+        """Check the magic at the start of the file; the error of a file that ends inside it."""
+        self._scanner.offset = 0
+        try:
+            for _ in self._scanner.items(len(MAGIC)):
+                pass
+        except TruncatedError as error:
+            return error
+        return None
+
+    def _go_to(self, offset: int, end: int) -> int:
+        """The position of an offset, which may lie after the data that was read."""
+        if offset > self._offset + len(self._data):
+            self._data, self._offset = self._buffer[:0], offset
+            self._more(0, end)
+        return offset - self._offset
+
+    def _single(self, position: int, end: int) -> Item | PbioError:
+        """The item at a position, which the compiled walk leaves to us, or the damage there; a format is learnt."""
         self._scanner.offset = self._offset + position
         known = len(self._scanner.formats)
-        item = next(self._scanner.items())
+        try:
+            item = next(self._scanner.items())
+        except PbioError as error:
+            if not isinstance(error, TruncatedError) and error.code != "PBIO_BAD_ITEM":
+                raise
+            return error
         if len(self._scanner.formats) > known:
             self.walker.learn([self._scanner.formats[item.format_id]])
-        return item
+        return self._crossing(item, end) if item.end > end else item
 
     def _false_length(self, walked: Walked, end: int) -> PbioError | None:
         """What is wrong with the length of the last record: its header says another, and no item follows it."""
@@ -228,7 +241,8 @@ class Chunker:
         places = zip(walked.positions[unknown].tolist(), (walked.ends[unknown] - address).tolist(), strict=True)
         data = self._data.data
         new = {legible_id(bytes(data[at + 8 : min(at + 20, end)])) for at, end in places} - self._asked - {b""}
-        found = [form for form_id in sorted(new) if (form := self.find_format(form_id)) is not None]
+        store = self._store
+        found = [form for key in sorted(new) if store is not None and (form := store.get(key)) is not None]
         if len(self._asked) + len(new) > ASKED:
             self._asked.clear()
         self._asked |= new
@@ -262,7 +276,7 @@ class Chunker:
         """
         rest = self._data[position:]
         if found:
-            size = min(self.most_records * position // found + FIRST_WINDOW, self.most_bytes)
+            size = min(self._limits.most_records * position // found + FIRST_WINDOW, self._limits.most_bytes)
         else:
             size = len(self._buffer)
         size = max(size, 2 * len(rest), FIRST_WINDOW)
@@ -323,11 +337,12 @@ class Chunker:
         """The damage at a position as a chunk of its own, up to where reading goes on."""
         offset = self._offset + position
         formats = self._scanner.formats
-        place = resume(self.source, formats, offset, end, self._anchors, search=self._search) if offset else None
+        anchors, search = self._resumption.anchors, self._resumption.search
+        place = resume(self.source, formats, offset, end, anchors, search=search) if offset else None
         resumed, next_ordinal = place or (None, None)
         last = min(end, self.source.seek(0, os.SEEK_END)) if resumed is None else resumed
         if resumed is None:
-            next_ordinal = next((anchor.ordinal for anchor in self._anchors if anchor.offset == last), None)
+            next_ordinal = next((anchor.ordinal for anchor in anchors if anchor.offset == last), None)
         else:
             error.reason = f"{error.reason}; reading can go on at offset {resumed}"
             error.hint = "with mode=PERMISSIVE or DROPMALFORMED, or with ignoreCorruptFiles=true, it does"

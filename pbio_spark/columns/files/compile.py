@@ -1,18 +1,21 @@
-"""What is wanted x a format -> the converter of its records, or why there is none."""
+"""A selection and formats -> the plan of reading, with the converters of the formats that are known to come."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import ecode
 from morph import Problem, Rejection, Transform
 from pbio_spark.columns.decode.converter import format_to_converter
-from pbio_spark.columns.files.wanted import Wanted
+from pbio_spark.columns.files.plan import BatchLimits, ErrorPolicy, ReadPlan, Selection
+from pbio_spark.columns.files.walk import walk_kernel
 from pbio_spark.columns.programs.routes import Way, find_way
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.formats.store import FormatStore
 
 if TYPE_CHECKING:
     from pbio_spark.columns.programs.converter import AnyConverter
@@ -20,15 +23,46 @@ if TYPE_CHECKING:
 log = logging.getLogger("pbio_spark.columns")
 
 
-def compile_converter(wanted: Wanted, form: Format, *, fused: bool) -> AnyConverter | Rejection:
+def plan_read(
+    selection: Selection,
+    formats: Iterable[Format] = (),
+    *,
+    coming: Iterable[Format] = (),
+    store: FormatStore | None = None,
+    errors: ErrorPolicy = ErrorPolicy(),  # noqa: B008 - frozen
+    limits: BatchLimits = BatchLimits(),  # noqa: B008
+) -> ReadPlan:
+    """What reading a selection takes.
+
+    Args:
+        formats: known beforehand; they may help others to reach what is requested.
+        coming: those whose records will come: their converters are compiled now.
+        store: for formats that files do not describe.
+
+    Raises what `compile_converter` raises.
+    """
+    plan = ReadPlan(selection, errors, limits, tuple(formats), store, walk=walk_kernel())
+    return with_converters(plan, coming, fused=False)
+
+
+def with_converters(plan: ReadPlan, coming: Iterable[Format], *, fused: bool) -> ReadPlan:
+    """A plan with the converters of more formats. Raises what `compile_converter` raises."""
+    converters = dict(plan.converters)
+    for form in coming:
+        if form.id not in converters:
+            converters[form.id] = compile_converter(plan, form, fused=fused)
+    return replace(plan, converters=converters)
+
+
+def compile_converter(plan: ReadPlan, form: Format, *, fused: bool) -> AnyConverter | Rejection:
     """The converter of a format, or why there is none. Raises what `find_way` and `way_to_converter` raise."""
     unusable: dict[Transform, Problem] = {}
     while True:
-        way = _way(wanted, form, unusable)
+        way = _way(plan, form, unusable)
         if isinstance(way, Rejection):
             return way
         try:
-            return _way_to_converter(wanted, form, way, fused=fused)
+            return _way_to_converter(plan, form, way, fused=fused)
         except ecode.NotCompilable as error:
             last = way.route[-1] if way.route else None
             if last is None or last in unusable or last.is_own:
@@ -43,30 +77,31 @@ def compile_converter(wanted: Wanted, form: Format, *, fused: bool) -> AnyConver
             unusable[last] = problem
 
 
-def route_of(wanted: Wanted, form: Format) -> tuple[Transform, ...]:
+def route_of(plan: ReadPlan, form: Format) -> tuple[Transform, ...]:
     """The transforms of formats that records of one go through; none if they reach nothing."""
-    way = _way(wanted, form, {})
+    way = _way(plan, form, {})
     return () if isinstance(way, Rejection) else way.route
 
 
-def _way_to_converter(wanted: Wanted, form: Format, way: Way, *, fused: bool) -> AnyConverter:
+def _way_to_converter(plan: ReadPlan, form: Format, way: Way, *, fused: bool) -> AnyConverter:
     if way.is_direct and way.keep is None:
-        return format_to_converter(form, way.fill(wanted.columns), target=way.target, fused=fused)
+        return format_to_converter(form, way.fill(plan.selection.columns), target=way.target, fused=fused)
     # Imported here: what compiles programs takes a process longer to load than all the rest of reading.
     from pbio_spark.columns.programs.converter import way_to_converter
 
-    return way_to_converter(form, way, wanted.columns, fused=fused)
+    return way_to_converter(form, way, plan.selection.columns, fused=fused)
 
 
-def _way(wanted: Wanted, form: Format, unusable: Mapping[Transform, Problem]) -> Way | Rejection:
-    if wanted.request is None:
+def _way(plan: ReadPlan, form: Format, unusable: Mapping[Transform, Problem]) -> Way | Rejection:
+    selection = plan.selection
+    if selection.request is None:
         return Way()
     return find_way(
         form,
-        wanted.request,
-        wanted.formats,
-        wanted.store,
-        aliases=wanted.aliases,
-        defaults=wanted.defaults,
+        selection.request,
+        plan.formats,
+        plan.store,
+        aliases=selection.aliases,
+        defaults=selection.defaults,
         unusable=unusable,
     )

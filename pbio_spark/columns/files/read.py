@@ -1,8 +1,8 @@
 """Files -> record batches of one schema: what Spark's reader, the command line and channels have in common.
 
-    >>> wanted = Wanted(schema=pa.schema([("n", pa.int32())]))
+    >>> plan = plan_read(Selection(pa.schema([("n", pa.int32())])))
     >>> with open("some.ffs", "rb") as file:  # doctest: +SKIP
-    ...     for batch in read_batches(wanted, Part("some.ffs"), file):
+    ...     for batch in read_batches(plan, Part("some.ffs"), file):
     ...         print(batch.num_rows)
 
 Rows are in the order of the file, whatever formats its records have. A record is read whole or it is a bad record, with
@@ -17,24 +17,22 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from pbio_spark.columns.files.batches import BatchMaker
-from pbio_spark.columns.files.chunks import Chunker
-from pbio_spark.columns.files.wanted import Part, Wanted
+from pbio_spark.columns.files.chunks import Chunker, Resumption
+from pbio_spark.columns.files.plan import Part, ReadPlan
 from pbio_spark.errors import PbioError
 
 
-def read_batches(wanted: Wanted, part: Part, source: BinaryIO) -> Iterator[pa.RecordBatch]:
-    """The records of a part of a file as batches of `wanted.schema`.
+def read_batches(plan: ReadPlan, part: Part, source: BinaryIO) -> Iterator[pa.RecordBatch]:
+    """The records of a part of a file as batches of `plan.schema`.
 
     Raises:
         PbioError: what is wrong with the file or, under FAILFAST, with its first bad record; PBIO_SEVERAL_FORMATS if a
             name turns up that was not asked for and no names were; PBIO_ROWS_GONE if there are not as many records as
             there must be.
     """
-    known = list(wanted.formats)
-    find = wanted.store.get if wanted.store is not None else lambda format_id: None
-    most = (wanted.records_per_batch, wanted.max_batch_bytes)
-    chunker = Chunker(source, part.name, known, find, *most, wanted.walk, part.anchors, search=wanted.resync)
-    maker = BatchMaker(wanted, part, chunker.formats)
+    resumption = Resumption(part.anchors, plan.errors.resync)
+    chunker = Chunker(source, part.name, plan.formats, plan.store, plan.limits, plan.walk, resumption)
+    maker = BatchMaker(plan, part, chunker.formats)
     records = 0
     for chunk in chunker.chunks(part.start, part.end, part.ordinal):
         records += len(chunk.positions) - (chunk.error is not None)

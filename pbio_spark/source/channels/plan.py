@@ -8,16 +8,17 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from pbio_spark.channels import EVENT_TYPE, ChannelInfo, Piece, Stretch, channel_format, stored_format
-from pbio_spark.columns.files.wanted import Wanted
+from pbio_spark.columns.files.plan import ReadPlan
+from pbio_spark.columns.programs.routes import Request
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.source.channels.log import ChannelLog, channels_hint
 from pbio_spark.source.files.planning import OPEN_COST, with_special_columns
 from pbio_spark.source.options.options import Options
+from pbio_spark.source.query.plan import options_to_selection, selection_to_plan, with_converters
 from pbio_spark.source.query.request import options_to_request
 from pbio_spark.source.query.schema import announce, infer_schema, new_format
 from pbio_spark.source.query.unfilled import Unfilled
-from pbio_spark.source.query.wanted import options_to_wanted, with_converters
 
 NEAR = 64 << 10
 """How many bytes between two groups are read rather than skipped."""
@@ -31,13 +32,13 @@ LOCAL_OPEN_COST = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one task reads: stretches in the order of the log, each with the number of its `Wanted`."""
+    """What one task reads: stretches in the order of the log, each with the number of its `ReadPlan`."""
 
     stretches: tuple[tuple[int, Stretch], ...] = ()
 
     @property
     def numbers(self) -> set[int]:
-        """The numbers of all that is wanted."""
+        """The numbers of all plans that it needs."""
         return {number for number, _ in self.stretches}
 
 
@@ -49,19 +50,20 @@ class ChannelPlanner:
         Args:
             is_projection: the user named the columns.
 
-        Raises what `options_to_wanted` and `options_to_request` raise.
+        Raises what `options_to_selection` and `options_to_request` raise.
         """
         self._log = log
         self._options = replace(options, format_store=log.space.root)
         self._is_projection = is_projection
-        self._base = replace(options_to_wanted(self._options, schema, (), EVENT_TYPE), store=log.space.formats)
+        selection = options_to_selection(self._options, schema, (), EVENT_TYPE)
+        self._base = replace(selection_to_plan(selection, self._options), store=log.space.formats)
         self._unfilled = Unfilled(self._options, is_projection)
         self._met: set[str] = set()
-        self._own: dict[str, tuple[Wanted, Format]] = {}
+        self._own: dict[str, tuple[ReadPlan, Format]] = {}
         """By their IDs, the formats that describe channels' types, and what reads them."""
         self._numbers: dict[str, int] = {}
-        """By the format of a channel, the number of what is wanted of its events."""
-        self.wanted: list[Wanted] = []
+        """By the format of a channel, the number of the plan for its events."""
+        self.plans: list[ReadPlan] = []
         for info in log.infos.values():
             self._number(info)
 
@@ -85,7 +87,7 @@ class ChannelPlanner:
     def _learn(self, pieces: Sequence[Piece], met: frozenset[str] | None, *, is_stream: bool) -> None:
         """Compile what the events need that has not been met before."""
         formats: dict[int, dict[str, int]] = {}
-        pairs: list[tuple[Wanted, Format]] = []
+        pairs: list[tuple[ReadPlan, Format]] = []
         for piece in pieces:
             sizes = formats.setdefault(self._number(self._log.infos[piece.group.channel]), {})
             sizes[piece.group.format] = sizes.get(piece.group.format, 0) + piece.bytes
@@ -97,48 +99,48 @@ class ChannelPlanner:
                     if self._options.on_new_format == "fail":
                         raise new_format(form)
                     announce(form, self._options)
-            wanted = self.wanted[number]
-            if any(form.id not in wanted.converters for form in known):
-                wanted = replace(wanted, formats=tuple(dict.fromkeys((*wanted.formats, *known))))
-                self.wanted[number] = with_converters(wanted, known, sum(sizes.values()))
-            pairs += [(self.wanted[number], form) for form in known]
+            plan = self.plans[number]
+            if any(form.id not in plan.converters for form in known):
+                plan = replace(plan, formats=tuple(dict.fromkeys((*plan.formats, *known))))
+                self.plans[number] = with_converters(plan, known, sum(sizes.values()))
+            pairs += [(self.plans[number], form) for form in known]
         # A channel without events has its type, and events that will fill what it has. In a stream all are to come.
         found = set() if is_stream else {piece.group.channel for piece in pieces}
         awaited = self._own_pairs({info.format for info in self._log.infos.values() if info.id not in found})
         self._unfilled.is_open = is_stream or not (pairs or awaited)
         ids = {form.id for _, form in pairs}
-        pairs += [(wanted, form) for wanted, form in awaited if form.id not in ids]
-        self._unfilled.check(pairs, self.wanted, has_all=not awaited)
+        pairs += [(plan, form) for plan, form in awaited if form.id not in ids]
+        self._unfilled.check(pairs, self.plans, has_all=not awaited)
         self._met |= {format_id for sizes in formats.values() for format_id in sizes}
 
     def check_types(self) -> None:
         """Before a stream's first events: report columns that the channels' types leave null."""
         self._unfilled.is_open = True
         own = self._own_pairs({info.format for info in self._log.infos.values()})
-        self._unfilled.check(own, self.wanted, has_all=False)
+        self._unfilled.check(own, self.plans, has_all=False)
 
-    def _own_pairs(self, ids: Collection[str]) -> list[tuple[Wanted, Format]]:
+    def _own_pairs(self, ids: Collection[str]) -> list[tuple[ReadPlan, Format]]:
         """Formats that describe channels' types, with what reads them as far as it can."""
         for info in self._log.infos.values():
             if info.format in ids and info.format not in self._own:
-                wanted, form = self.wanted[self._number(info)], channel_format(info, self._log.space.formats)
-                if wanted.request is not None:
-                    wanted = replace(wanted, request=replace(wanted.request, on_reject="drop"))
-                self._own[info.format] = with_converters(wanted, [form], 0), form
+                plan, form = self.plans[self._number(info)], channel_format(info, self._log.space.formats)
+                if plan.selection.request is not None:
+                    plan = _with_request(plan, replace(plan.selection.request, on_reject="drop"))
+                self._own[info.format] = with_converters(plan, [form], 0), form
         return [self._own[format_id] for format_id in sorted(ids)]
 
     def _number(self, info: ChannelInfo) -> int:
-        """The number of what is wanted of a channel's events."""
+        """The number of the plan for a channel's events."""
         if info.format not in self._numbers:
             own = channel_format(info, self._log.space.formats)
-            columns = self._base.data_schema if self._is_projection else None
+            columns = self._base.selection.data_schema if self._is_projection else None
             request = options_to_request(self._options, columns, (own,), channel=own.record)
-            # What is wanted may be the same, whatever the channel.
-            if self.wanted and self.wanted[0].request == request:
+            # One plan may serve all channels.
+            if self.plans and self.plans[0].selection.request == request:
                 self._numbers[info.format] = 0
             else:
-                self._numbers[info.format] = len(self.wanted)
-                self.wanted.append(replace(self._base, request=request))
+                self._numbers[info.format] = len(self.plans)
+                self.plans.append(_with_request(self._base, request))
         return self._numbers[info.format]
 
     def _stretches(self, pieces: Sequence[Piece]) -> Iterator[tuple[int, Stretch]]:
@@ -156,6 +158,10 @@ class ChannelPlanner:
             last = number
         if together:
             yield last, Stretch.of(together, names)
+
+
+def _with_request(plan: ReadPlan, request: Request | None) -> ReadPlan:
+    return replace(plan, selection=replace(plan.selection, request=request))
 
 
 def channels_to_schema(log: ChannelLog, options: Options) -> pa.Schema:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pbio_spark.channels import DataFiles, Position
-from pbio_spark.columns.files.wanted import Wanted
+from pbio_spark.columns.files.plan import ReadPlan
 from pbio_spark.source.channels.log import ChannelLog
 from pbio_spark.source.channels.plan import ChannelPlanner, Reading
 from pbio_spark.source.files.splits import gather
@@ -47,7 +47,7 @@ class ChannelReader(DataSourceReader):
         self._root = root
         self._fail = options.fail_on_data_loss
         self._partitions = planner.partitions(channels.pieces(channels.first("earliest"), end))
-        self._wanted = dict(enumerate(planner.wanted))
+        self._plans = dict(enumerate(planner.plans))
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_partitions": []}  # each task gets its own
@@ -57,20 +57,20 @@ class ChannelReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, ChannelPartition):
-            yield from read_stretches(self._root, self._wanted, partition.reading, fail_on_loss=self._fail)
+            yield from read_stretches(self._root, self._plans, partition.reading, fail_on_loss=self._fail)
 
 
 def read_stretches(
-    root: str, wanted: Mapping[int, Wanted], reading: Reading, *, fail_on_loss: bool
+    root: str, plans: Mapping[int, ReadPlan], reading: Reading, *, fail_on_loss: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The events of stretches, in order, as batches of the wanted schema and of a size that Spark likes.
+    """The events of stretches, in order, as batches of the plans' schema and of a size that Spark likes.
 
     Raises what `read_stretch` raises; PBIO_EVENTS_GONE; PBIO_UNEXPECTED_NULL.
     """
     began, rows = time.monotonic(), 0
     files = DataFiles(root, fail_on_loss=fail_on_loss)
-    found = (batch for number, stretch in reading.stretches for batch in files.read(wanted[number], stretch))
-    for batch in gather(found, next(iter(wanted.values()))):
+    found = (batch for number, stretch in reading.stretches for batch in files.read(plans[number], stretch))
+    for batch in gather(found, next(iter(plans.values())).limits):
         rows += batch.num_rows
         yield batch
     log.info("read %d events, %d stretches in %d ms", rows, len(reading.stretches), 1000 * (time.monotonic() - began))

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pbio_spark.channels import LogOffset, Position, StreamSubscriber, json_to_offset, offset_to_json
-from pbio_spark.columns.files.wanted import Wanted
+from pbio_spark.columns.files.plan import ReadPlan
 from pbio_spark.source.channels.log import ChannelLog
 from pbio_spark.source.channels.plan import ChannelPlanner, Reading
 from pbio_spark.source.channels.reader import read_stretches
@@ -31,10 +31,10 @@ LONGEST_PAUSE = 0.5
 class ChannelStreamPartition(InputPartition):
     """What one task of a micro-batch reads, and all that it needs for it."""
 
-    def __init__(self, root: str, wanted: Mapping[int, Wanted], reading: Reading, fail_on_loss: bool) -> None:
+    def __init__(self, root: str, plans: Mapping[int, ReadPlan], reading: Reading, fail_on_loss: bool) -> None:
         super().__init__(None)
         self.root = root
-        self.wanted = wanted
+        self.plans = plans
         self.reading = reading
         self.fail_on_loss = fail_on_loss
 
@@ -116,7 +116,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [
             ChannelStreamPartition(
                 self._root,
-                {number: planner.wanted[number] for number in reading.numbers},
+                {number: planner.plans[number] for number in reading.numbers},
                 reading,
                 self._options.fail_on_data_loss,
             )
@@ -126,5 +126,5 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, ChannelStreamPartition):
             yield from read_stretches(
-                partition.root, partition.wanted, partition.reading, fail_on_loss=partition.fail_on_loss
+                partition.root, partition.plans, partition.reading, fail_on_loss=partition.fail_on_loss
             )

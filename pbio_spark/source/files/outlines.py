@@ -22,7 +22,8 @@ from typing import BinaryIO
 import numpy as np
 
 from ecode.native.cache import folder
-from pbio_spark.columns.files.chunks import Chunker
+from pbio_spark.columns.files.chunks import Chunker, Resumption
+from pbio_spark.columns.files.plan import BatchLimits
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FolderStore, FormatStore
@@ -43,7 +44,7 @@ HEADS = 1 << 12
 REMEMBERED = 8 << 20
 """Outlines of files of at least this many bytes are kept on disk."""
 THREADS = 8
-CHUNK_RECORDS, CHUNK_BYTES = 1 << 16, 8 << 20
+CHUNKS = BatchLimits(1 << 16, 8 << 20)
 """What a walk takes at once."""
 
 log = logging.getLogger("pbio_spark.source")
@@ -157,8 +158,7 @@ def file_to_outline(
     counts = Counter[int]()
     points: list[Point] = []
     error: PbioError | None = None
-    find = store.get if store is not None else lambda format_id: None
-    chunker = Chunker(source, file.path, (), find, CHUNK_RECORDS, CHUNK_BYTES, search=resync)
+    chunker = Chunker(source, file.path, (), store, CHUNKS, resumption=Resumption(search=resync))
     try:
         for chunk in chunker.chunks(0, file.size if stop is None else min(stop, file.size), 0):
             error = chunk.error or error

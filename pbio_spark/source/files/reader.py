@@ -1,6 +1,6 @@
 """Reading: what the driver prepares, and what a task does with it.
 
-The pickled reader is what every task gets: the wanted columns and the converters, compiled. A partition adds places.
+The pickled reader is what every task gets: the plan, with its converters compiled. A partition adds places.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pbio_spark.source.files.being_read import note_files
 from pbio_spark.source.files.planning import Scan, Split, plan_partitions
-from pbio_spark.source.files.splits import read_splits, scan_to_wanted
+from pbio_spark.source.files.splits import read_splits, scan_to_plan
 from pbio_spark.source.reason_first import says_reason_first
 
 
@@ -34,10 +34,10 @@ class PbioReader(DataSourceReader):
         Args:
             is_projection: the user named the columns.
 
-        Raises what `scan_to_wanted` raises.
+        Raises what `scan_to_plan` raises.
         """
         self._options = scan.options
-        self._wanted = scan_to_wanted(scan, schema, is_projection=is_projection)
+        self._plan = scan_to_plan(scan, schema, is_projection=is_projection)
         self._partitions = plan_partitions(scan.files, scan.outlines, scan.options)
 
     def __getstate__(self) -> dict[str, object]:
@@ -49,4 +49,4 @@ class PbioReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         splits = partition.splits if isinstance(partition, PbioPartition) else ()
         note_files(split.file.path for split in splits)
-        return read_splits(self._wanted, splits, self._options)
+        return read_splits(self._plan, splits, self._options)

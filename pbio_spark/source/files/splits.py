@@ -8,19 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import BinaryIO
-from uuid import uuid4
 
 import pyarrow as pa
 
+from pbio_spark.columns.files.plan import BatchLimits, Part, ReadPlan
 from pbio_spark.columns.files.read import read_batches
-from pbio_spark.columns.files.wanted import Part, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import opened
 from pbio_spark.source.files.partitions import partition_value
 from pbio_spark.source.files.planning import Scan, Split
 from pbio_spark.source.options.options import Options
-from pbio_spark.source.query.unfilled import Unfilled
-from pbio_spark.source.query.wanted import options_to_wanted, with_converters, with_request
+from pbio_spark.source.query.plan import Coming, Planner
 
 log = logging.getLogger("pbio_spark.source")
 
@@ -34,35 +32,29 @@ FILE_ERRORS = frozenset(
 """What `ignoreCorruptFiles` tolerates: no FFS file, broken formats, or other bytes than the checksums say."""
 
 
-def scan_to_wanted(scan: Scan, schema: pa.Schema, *, is_projection: bool) -> Wanted:
-    """What is wanted of the files of a scan, compiled and checked.
+def scan_to_plan(scan: Scan, schema: pa.Schema, *, is_projection: bool) -> ReadPlan:
+    """The plan of reading the files of a scan, compiled and checked.
 
     Args:
         is_projection: the user named the columns.
 
-    Raises PBIO_INCOMPATIBLE_TYPE, PBIO_AMBIGUOUS_NAME and PBIO_NAME_COLLISION for columns that cannot be,
-    PBIO_UNFILLED, and what `with_request` and `with_converters` raise.
+    Raises what `Planner.plan` raises.
     """
+    planner = Planner(scan.options, schema, is_projection)
     try:
-        return _wanted(scan, schema, is_projection=is_projection)
+        return _plan(scan, planner)
     except PbioError as error:
         if error.code != "PBIO_UNFILLED" or scan.is_whole:
             raise
         scan = scan.walked()  # which is dear, and may find what fills it after all
-        return _wanted(scan, schema, is_projection=is_projection, is_open=not scan.is_whole)
+        return _plan(scan, Planner(scan.options, schema, is_projection, is_open=not scan.is_whole))
 
 
-def _wanted(scan: Scan, schema: pa.Schema, *, is_projection: bool, is_open: bool = False) -> Wanted:
-    """What is wanted; `is_open` says that other formats may come than those of the scan."""
+def _plan(scan: Scan, planner: Planner) -> ReadPlan:
     folders = [name for name, _ in scan.files[0].partition] if scan.files else []
-    wanted = replace(options_to_wanted(scan.options, schema, folders), formats=scan.described)
-    wanted = with_request(wanted, scan.options, scan.formats, is_projection=is_projection)
-    if not (is_projection or scan.options.reader_format) and scan.options.merge_schema:
-        wanted = replace(wanted, query=uuid4().hex)
-    wanted = with_converters(wanted, scan.formats, sum(file.size for file in scan.files))
-    unfilled = Unfilled(scan.options, is_projection, is_open)
-    unfilled.check([(wanted, form) for form in scan.formats], [wanted], scan.counts if scan.is_whole else None)
-    return wanted
+    size = sum(file.size for file in scan.files)
+    counts = scan.counts if scan.is_whole else None
+    return planner.plan(Coming(scan.formats, scan.described, size, counts), folders)
 
 
 def open_split(split: Split) -> AbstractContextManager[BinaryIO]:
@@ -71,17 +63,18 @@ def open_split(split: Split) -> AbstractContextManager[BinaryIO]:
 
 
 def read_splits(
-    wanted: Wanted,
+    plan: ReadPlan,
     splits: Sequence[Split],
     options: Options,
     opener: Callable[[Split], AbstractContextManager[BinaryIO]] = open_split,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of splits, in order, as batches of the wanted schema and of a size that Spark likes.
+    """The records of splits, in order, as batches of the plan's schema and of a size that Spark likes.
 
     Raises what `read_batches` raises; PBIO_PATH_NOT_FOUND for a file that has vanished; PBIO_UNEXPECTED_NULL.
     """
     began, rows = time.monotonic(), 0
-    for batch in gather((batch for split in splits for batch in _read_split(wanted, split, options, opener)), wanted):
+    found = (batch for split in splits for batch in _read_split(plan, split, options, opener))
+    for batch in gather(found, plan.limits):
         rows += batch.num_rows
         yield batch
     log.info(
@@ -94,23 +87,24 @@ def read_splits(
 
 
 def _read_split(
-    wanted: Wanted, split: Split, options: Options, opener: Callable[[Split], AbstractContextManager[BinaryIO]]
+    plan: ReadPlan, split: Split, options: Options, opener: Callable[[Split], AbstractContextManager[BinaryIO]]
 ) -> Iterator[pa.RecordBatch]:
     path = split.file.path
     values = {name.lower(): value for name, value in split.file.partition}
     partition = tuple(
-        partition_value(values[name.lower()], wanted.schema.field(name), path) for name in wanted.partition_columns
+        partition_value(values[name.lower()], plan.schema.field(name), path)
+        for name in plan.selection.partition_columns
     )
     # Where a split ends inside its file, it must end at an item boundary, or records would be lost or come twice.
-    tail = wanted.tail if split.end == split.file.size else "planned"
+    errors = plan.errors if split.end == split.file.size else replace(plan.errors, tail="planned")
     part = Part(path, split.start, split.end, split.ordinal, partition, split.records, split.anchors)
     # Other files' formats help to find a way for one that comes unplanned, if their IDs mean the same everywhere.
-    formats = tuple(dict.fromkeys((*split.formats, *(form for form in wanted.formats if len(form.id) == HASHED))))
+    formats = tuple(dict.fromkeys((*split.formats, *(form for form in plan.formats if len(form.id) == HASHED))))
     try:
         with opener(split) as source:
             for block in split.blocks:
                 block.check(source, path)
-            yield from read_batches(replace(wanted, formats=formats, tail=tail), part, source)
+            yield from read_batches(replace(plan, formats=formats, errors=errors), part, source)
     except FileNotFoundError:
         if not options.ignore_missing_files:
             raise PbioError("PBIO_PATH_NOT_FOUND", "the file has vanished since it was listed", file=path) from None
@@ -123,25 +117,23 @@ def _read_split(
         log.warning("%s", error)
 
 
-def gather(batches: Iterable[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def gather(batches: Iterable[pa.RecordBatch], limits: BatchLimits) -> Iterator[pa.RecordBatch]:
     """Small batches concatenated, as many small files make them. Raises PBIO_UNEXPECTED_NULL."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         _check_nulls(batch)
-        if waiting and (
-            rows + batch.num_rows > wanted.records_per_batch or size + batch.nbytes > wanted.max_batch_bytes
-        ):
-            yield _together(waiting)
+        if waiting and (rows + batch.num_rows > limits.most_records or size + batch.nbytes > limits.most_bytes):
+            yield _concat(waiting)
             waiting, rows, size = [], 0, 0
         waiting.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
     if waiting:
-        yield _together(waiting)
+        yield _concat(waiting)
 
 
-def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _concat(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 

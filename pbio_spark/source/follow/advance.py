@@ -12,7 +12,7 @@ from ecode.native.table import address_of
 from pbio_spark.columns.files.chunks import UNKNOWN, Chunker
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.source.files.outlines import CHUNK_BYTES, CHUNK_RECORDS
+from pbio_spark.source.files.outlines import CHUNKS
 from pbio_spark.source.follow.digest import Digest, Mark
 from pbio_spark.wire import TruncatedError
 
@@ -83,7 +83,7 @@ def _advance(
     known: Mapping[bytes, Format],
     room: int | None,
 ) -> Advance:
-    chunker = Chunker(source, name, tuple(known.values()), lambda _: None, CHUNK_RECORDS, CHUNK_BYTES)
+    chunker = Chunker(source, name, tuple(known.values()), limits=CHUNKS)
     used: set[int] = set()
     to = start
     damage: PbioError | None = None
@@ -117,7 +117,7 @@ def _advance(
 
 def formats_before(source: BinaryIO, name: str, end: int) -> dict[bytes, Format]:
     """The formats that a file describes before an offset."""
-    chunker = Chunker(source, name, (), lambda _: None, CHUNK_RECORDS, CHUNK_BYTES)
+    chunker = Chunker(source, name, limits=CHUNKS)
     for _ in chunker.chunks(0, end, 0):
         pass
     return {form.id: form for form in chunker.formats}

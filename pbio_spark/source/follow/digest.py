@@ -18,7 +18,7 @@ import numpy as np
 from ecode.native.table import address_of
 from pbio_spark.columns.files.chunks import Chunk, Chunker
 from pbio_spark.formats import Format
-from pbio_spark.source.files.outlines import CHUNK_BYTES, CHUNK_RECORDS
+from pbio_spark.source.files.outlines import CHUNKS
 
 BLOCK = 4 << 20
 DIGITS = 24
@@ -141,7 +141,7 @@ def read_marks(
 
     Raises PBIO_NOT_FFS, or what is wrong with a format body.
     """
-    chunker = Chunker(source, name, tuple(formats), lambda _: None, CHUNK_RECORDS, CHUNK_BYTES)
+    chunker = Chunker(source, name, tuple(formats), limits=CHUNKS)
     digest = Digest(base, head)
     found: dict[int, Mark] = {}
     for chunk in chunker.chunks(base.offset, offsets[-1], base.ordinal):

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from pbio_spark.columns.files.wanted import Wanted
+from pbio_spark.columns.files.plan import ReadPlan
 from pbio_spark.source.files.listing import DataFile, list_files
 from pbio_spark.source.files.planning import Split, pack
 from pbio_spark.source.files.splits import read_splits
@@ -26,9 +26,8 @@ from pbio_spark.source.follow.matching import Comparer, match
 from pbio_spark.source.follow.progress import FileProgress, Progress, progress_from_json, progress_to_json
 from pbio_spark.source.follow.sight import Sight, look, look_at, open_sight
 from pbio_spark.source.options.options import Options
+from pbio_spark.source.query.plan import Coming, Planner
 from pbio_spark.source.query.schema import is_wanted
-from pbio_spark.source.query.unfilled import Unfilled
-from pbio_spark.source.query.wanted import options_to_wanted, with_converters, with_request
 from pbio_spark.source.reason_first import says_reason_first
 
 ATTEMPTS = 5
@@ -53,9 +52,9 @@ class FollowedSplit(Split):
 class PbioStreamPartition(InputPartition):
     """What one task of a micro-batch reads, and all that it needs for it."""
 
-    def __init__(self, wanted: Wanted, splits: tuple[Split, ...]) -> None:
+    def __init__(self, plan: ReadPlan, splits: tuple[Split, ...]) -> None:
         super().__init__(None)
-        self.wanted = wanted
+        self.plan = plan
         self.splits = splits
 
 
@@ -68,10 +67,9 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, paths: Sequence[str], options: Options, schema: pa.Schema) -> None:
         self._options = options
-        self._schema = schema
         self._paths = paths
         self._follower = Follower(paths, options)
-        self._unfilled = Unfilled(options, is_projection=True, is_open=True)
+        self._planner = Planner(options, schema, is_projection=True, is_stream=True, is_open=True)
         self._latest: dict[str, Any] | None = None
         """The offset that this reader planned last."""
 
@@ -110,7 +108,7 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if is_latest:
             self._follower.refuse_new_formats()
         splits = [self._split(*place) for place in self._follower.places(progress, is_latest=is_latest)]
-        return [PbioStreamPartition(self._wanted_for(group, progress), group) for group in pack(splits, self._options)]
+        return [PbioStreamPartition(self._plan_for(group, progress), group) for group in pack(splits, self._options)]
 
     def _split(self, file: FileProgress, sight: Sight) -> FollowedSplit:
         assert file.start is not None
@@ -128,25 +126,21 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             sight=sight,
         )
 
-    def _wanted_for(self, splits: Sequence[Split], progress: Progress) -> Wanted:
+    def _plan_for(self, splits: Sequence[Split], progress: Progress) -> ReadPlan:
         """What the tasks need for these splits. A file is never divided, so that its records stay in their order."""
         folders = [name for name, _ in splits[0].file.partition]
-        wanted = options_to_wanted(self._options, self._schema, folders)
         known = dict.fromkeys(f for split in splits for f in split.formats)
         formats = [f for f in known if is_wanted(f, self._options)]
-        wanted = replace(wanted, formats=tuple(known))
-        wanted = with_request(wanted, self._options, formats, is_projection=True, is_stream=True)
-        size = sum(split.end - split.start for split in splits)
-        wanted = with_converters(wanted, tuple(formats), size)
-        self._unfilled.check([(wanted, form) for form in formats], [wanted])
-        is_one = progress.names and wanted.request is None
-        return replace(wanted, only_name=progress.names[0]) if is_one else wanted
+        plan = self._planner.plan(Coming(formats, known, sum(split.end - split.start for split in splits)), folders)
+        if progress.names and plan.selection.request is None:
+            return replace(plan, selection=replace(plan.selection, only_name=progress.names[0]))
+        return plan
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, PbioStreamPartition):
             is_borne = self._options.ignore_missing_files or not self._options.fail_on_data_loss
             options = replace(self._options, ignore_missing_files=is_borne)
-            yield from read_splits(partition.wanted, partition.splits, options, self._open)
+            yield from read_splits(partition.plan, partition.splits, options, self._open)
 
     @contextmanager
     def _open(self, split: Split) -> Iterator[BinaryIO]:

@@ -3,6 +3,6 @@
 naming    what options call a record type -> a format that has it
 request   options -> what is asked of MaxMatch
 schema    formats -> those that are wanted, and their columns
-wanted    all of these -> `Wanted`, which is all that reading needs to know
+plan      all of these -> the plan of reading
 unfilled  what nothing fills, and names and programs that do nothing
 """

@@ -18,7 +18,7 @@ from morph import Rejection, edit_script
 from morph.evolution.renames import suspected_renames
 from morph.transforms import record_to_meaning
 from pbio_spark.columns.files.compile import route_of
-from pbio_spark.columns.files.wanted import Wanted
+from pbio_spark.columns.files.plan import ReadPlan, Selection
 from pbio_spark.columns.programs.unfilled import (
     SHOWN,
     converter_to_unfilled,
@@ -54,8 +54,8 @@ class Unfilled:
 
     def check(
         self,
-        pairs: Sequence[tuple[Wanted, Format]],
-        wanted: Sequence[Wanted],
+        pairs: Sequence[tuple[ReadPlan, Format]],
+        plans: Sequence[ReadPlan],
         counts: Mapping[bytes, int] | None = None,
         *,
         has_all: bool = True,
@@ -63,8 +63,8 @@ class Unfilled:
         """Report what the converters of formats leave null, and names and programs of options that do nothing.
 
         Args:
-            pairs: each format with what reads it, its converter included.
-            wanted: all that reads, also before any format is known.
+            pairs: each format with the plan that has its converter.
+            plans: all of them, also before any format is known.
             counts: of each format, how many records come, by its ID; None if nobody knows.
             has_all: whether these are all formats that records have, so that a program that none needs has no use.
 
@@ -72,24 +72,24 @@ class Unfilled:
         """
         if self.options.on_unfilled == "ignore":
             return
-        self._check_names(wanted, [form for _, form in pairs])
+        self._check_names(plans, [form for _, form in pairs])
         if has_all:
             self._check_programs(pairs)  # what is not used may be why a column is empty
         if self.is_projection or self.options.reader_format:
             self._check_columns(pairs, counts)
 
-    def _check_columns(self, pairs: Sequence[tuple[Wanted, Format]], counts: Mapping[bytes, int] | None) -> None:
+    def _check_columns(self, pairs: Sequence[tuple[ReadPlan, Format]], counts: Mapping[bytes, int] | None) -> None:
         lacking: dict[str, list[Format]] = {}
         having: set[str] = set()
-        readers: list[tuple[Wanted, Format]] = []
-        for wanted, form in pairs:
-            converter = wanted.converters.get(form.id)
+        readers: list[tuple[Selection, Format]] = []
+        for plan, form in pairs:
+            converter = plan.converters.get(form.id)
             if converter is None or isinstance(converter, Rejection):
                 continue
-            readers.append((wanted, form))
+            readers.append((plan.selection, form))
             unfilled = converter_to_unfilled(converter)
-            reached = _target(wanted, converter.target)
-            for path in schema_to_paths(wanted.data_schema):
+            reached = _target(plan.selection, converter.target)
+            for path in schema_to_paths(plan.selection.data_schema):
                 if is_below(path, unfilled):
                     # Of several wanted types, a record fills the columns of the one that it reaches.
                     if reached is None or any(f.name.lower() == path.partition(".")[0].lower() for f in reached.fields):
@@ -109,10 +109,10 @@ class Unfilled:
             if forms and path in having and not _is_inside(path, lacking, set()):
                 self._tell_of_some(path, forms, [form for _, form in readers], readers[0][0], counts)
 
-    def _tell_of_nothing(self, paths: Sequence[str], readers: Sequence[tuple[Wanted, Format]]) -> None:
+    def _tell_of_nothing(self, paths: Sequence[str], readers: Sequence[tuple[Selection, Format]]) -> None:
         path = paths[0]
         own = path.rpartition(".")[2]
-        known = [*dict.fromkeys(name for wanted, form in readers for name in _names_beside(path, wanted, form))]
+        known = [*dict.fromkeys(name for selection, form in readers for name in _names_beside(path, selection, form))]
         known = [name for name in known if name != own]
         columns = ", ".join(map(repr, paths[:SHOWN])) + (" and more" if len(paths) > SHOWN else "")
         what = f"columns {columns}" if len(paths) > 1 else f"column {columns}"
@@ -127,10 +127,10 @@ class Unfilled:
         path: str,
         forms: Sequence[Format],
         all_: Sequence[Format],
-        wanted: Wanted,
+        selection: Selection,
         counts: Mapping[bytes, int] | None,
     ) -> None:
-        renames = dict.fromkeys(name for form in forms if (name := _renamed(path, form, wanted)) is not None)
+        renames = dict.fromkeys(name for form in forms if (name := _renamed(path, form, selection)) is not None)
         perhaps = ""
         if renames:
             names = " or ".join(map(repr, renames))
@@ -155,10 +155,11 @@ class Unfilled:
             "the option defaults fills it; onUnfilled=ignore says that it may be null",
         )
 
-    def _check_names(self, readers: Sequence[Wanted], formats: Sequence[Format]) -> None:
+    def _check_names(self, plans: Sequence[ReadPlan], formats: Sequence[Format]) -> None:
         """Names in `fieldAliases` and `defaults` that nothing has."""
-        paths = list(dict.fromkeys(path for wanted in readers for path in schema_to_paths(wanted.data_schema)))
-        targets = [record for wanted in readers if wanted.request for _, record in wanted.request.targets]
+        selections = [plan.selection for plan in plans]
+        paths = list(dict.fromkeys(path for one in selections for path in schema_to_paths(one.data_schema)))
+        targets = [record for one in selections if one.request for _, record in one.request.targets]
         types = [*(form.record for form in formats), *targets]
         has_program = bool(self.options.filter or self.options.transform)
         for path in self.options.defaults:
@@ -181,13 +182,13 @@ class Unfilled:
                     suggestion(name, known),
                 )
 
-    def _check_programs(self, pairs: Sequence[tuple[Wanted, Format]]) -> None:
+    def _check_programs(self, pairs: Sequence[tuple[ReadPlan, Format]]) -> None:
         """Transforms of the user's that no record goes through."""
-        request = pairs[0][0].request if pairs else None
+        request = pairs[0][0].selection.request if pairs else None
         if request is None or not request.transforms or self.is_open:
             return
         formats = [form for _, form in pairs]
-        used = {hop for wanted, form in pairs for hop in route_of(wanted, form)}
+        used = {hop for plan, form in pairs for hop in route_of(plan, form)}
         types = {form.id.hex(): form for form in (*request.described, *formats)}
         done = {(hop.ecode, hop.target) for hop in used}
         for transform in request.transforms:
@@ -248,8 +249,8 @@ def _is_inside(path: str, lacking: Mapping[str, Collection[Format]], having: Col
     return parent in lacking and parent not in having and len(lacking[parent]) >= len(lacking[path])
 
 
-def _target(wanted: Wanted, name: str | None) -> Record | None:
-    targets = dict(wanted.request.targets) if wanted.request is not None else {}
+def _target(selection: Selection, name: str | None) -> Record | None:
+    targets = dict(selection.request.targets) if selection.request is not None else {}
     return targets.get(name) if name is not None else None
 
 
@@ -259,23 +260,23 @@ def _has(record: Record, path: str) -> bool:
     return struct is not None and bool(struct.like(name))
 
 
-def _names_beside(path: str, wanted: Wanted, form: Format) -> Iterator[str]:
+def _names_beside(path: str, selection: Selection, form: Format) -> Iterator[str]:
     """The fields that stand where a column's field should, and those that transforms of the reader lead to."""
-    described = wanted.request.described if wanted.request is not None else ()
+    described = selection.request.described if selection.request is not None else ()
     for one in (form, *described):
         struct = struct_at(one.record, path.rpartition(".")[0])
         yield from (f.name for f in (() if struct is None else struct.fields) if not f.notes.hidden)
 
 
-def _renamed(path: str, form: Format, wanted: Wanted) -> str | None:
+def _renamed(path: str, form: Format, selection: Selection) -> str | None:
     """What a missing column may be called in a format."""
-    targets = [record for _, record in wanted.request.targets] if wanted.request is not None else []
+    targets = [record for _, record in selection.request.targets] if selection.request is not None else []
     for record in targets:
         if (found := suspected_renames(form.record, record).get(path)) is not None:
             return found
     if targets:
         return None
     try:
-        return suspected_renames(form.record, arrow_to_record(wanted.data_schema, form.name)).get(path)
+        return suspected_renames(form.record, arrow_to_record(selection.data_schema, form.name)).get(path)
     except PbioError:  # what no record could have
         return None

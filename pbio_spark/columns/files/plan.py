@@ -1,4 +1,8 @@
-"""`Wanted`: what a reader wants, the same for every part of every file; and `Part`, what of a file it reads."""
+"""`ReadPlan`, the same for every part of every file, and `Part`, what of a file is read.
+
+A plan holds three values of the caller's: the `Selection` (which records, as which columns), the `ErrorPolicy` and the
+`BatchLimits`; and what reading them takes. `plan_read` in `compile` builds it.
+"""
 
 from __future__ import annotations
 
@@ -50,27 +54,18 @@ how and as what it became a row."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a reader wants, the same for every part of every file. Pickles with its converters, compiled.
+class Selection:
+    """Which records are read, and the columns that they become.
 
     Attributes:
         schema: of the batches; all columns that are not one of the special ones below are fields of records.
         presentation, aliases, defaults, symbols: see `ColumnSpec`.
-        names, ids: of the formats whose records are wanted; empty are all.
+        names, ids: of the formats whose records are read; empty means all.
         only_name: the only name that formats may have; None where `names` or `ids` say which to leave out.
-        formats: known beforehand, wanted or not.
-        converters: made beforehand, by format ID; the others are made when their format appears.
-        store: for formats that files do not describe.
-        mode: what a bad record does. PERMISSIVE makes it a row of nulls, with `corrupt_column` where the schema has it.
         corrupt_column: of CORRUPT_TYPE, parts of it, or binary.
         metadata_column: of METADATA_TYPE or parts of it.
         partition_columns: whose values the `Part` gives.
-        tail: whether a file that ends inside a record is an error (a bad record) or just ends there; or that the part
-            ends where an item must begin, and if none does the plan was wrong: an error whatever the mode.
-        ignore_corrupt_files: whether damage between records is logged, and makes neither an error nor a row.
-        resync: whether to look for sound records after damage where no index or outline names them.
-        walk: the kernel that finds records, if it travels along.
-        request: what is wanted beside the fields of records.
+        request: what is wanted besides the fields of records.
         query: a name for the query, if its columns are to be all those of the formats that planning met: fields of
             others are warned of.
     """
@@ -83,19 +78,9 @@ class Wanted:
     names: tuple[str, ...] = ()
     ids: tuple[bytes, ...] = ()
     only_name: str | None = None
-    formats: tuple[Format, ...] = ()
-    converters: Mapping[bytes, AnyConverter | Rejection] = field(default_factory=dict)
-    store: FormatStore | None = None
-    mode: Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"] = "FAILFAST"
     corrupt_column: str | None = None
     metadata_column: str | None = None
     partition_columns: tuple[str, ...] = ()
-    tail: Literal["error", "ignore", "planned"] = "error"
-    ignore_corrupt_files: bool = False
-    resync: bool = False
-    records_per_batch: int = 32768
-    max_batch_bytes: int = 16 << 20
-    walk: Kernel | None = None
     request: Request | None = None
     query: str = ""
 
@@ -110,8 +95,60 @@ class Wanted:
         special = {self.corrupt_column, self.metadata_column, *self.partition_columns}
         return pa.schema([f for f in self.schema if f.name not in special])
 
-    def wants(self, form: Format) -> bool:
+    def has(self, form: Format) -> bool:
+        """Whether records of a format are read."""
         return (not self.names or form.is_called(self.names)) and (not self.ids or form.id in self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPolicy:
+    """What happens to bad records and damaged files.
+
+    Attributes:
+        mode: for a bad record. PERMISSIVE makes it a row of nulls, with the corrupt-record column where there is one.
+        tail: whether a file that ends inside a record is an error (a bad record) or just ends there; or that the part
+            ends where an item must begin, and if none does the plan was wrong: an error whatever the mode.
+        ignore_corrupt_files: whether damage between records is logged, and makes neither an error nor a row.
+        resync: whether to look for sound records after damage where no index or outline names them.
+    """
+
+    mode: Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"] = "FAILFAST"
+    tail: Literal["error", "ignore", "planned"] = "error"
+    ignore_corrupt_files: bool = False
+    resync: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """The most records, and the most bytes of a file, that are read at once. One record may be larger."""
+
+    most_records: int = 32768
+    most_bytes: int = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """Everything that reading takes. Pickles with its converters, compiled.
+
+    Attributes:
+        formats: known beforehand, selected or not.
+        store: for formats that files do not describe.
+        converters: compiled beforehand, by format ID; the others are compiled when their format appears.
+        walk: the kernel that finds records; without one, each process gets its own.
+    """
+
+    selection: Selection
+    errors: ErrorPolicy = ErrorPolicy()
+    limits: BatchLimits = BatchLimits()
+    formats: tuple[Format, ...] = ()
+    store: FormatStore | None = None
+    converters: Mapping[bytes, AnyConverter | Rejection] = field(default_factory=dict)
+    walk: Kernel | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the batches."""
+        return self.selection.schema
 
 
 @dataclass(frozen=True, slots=True)

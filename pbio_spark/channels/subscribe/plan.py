@@ -1,17 +1,15 @@
-"""A format and a request -> `Wanted`, compiled: what it takes to read events of one format, and to identify them."""
+"""A format and a request -> the plan of reading events of that format, and of identifying them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal
 
 import pyarrow as pa
 
 from pbio_spark.channels.commits.groups import Int64s
-from pbio_spark.columns.files.compile import compile_converter
-from pbio_spark.columns.files.walk import walk_kernel
-from pbio_spark.columns.files.wanted import Wanted
+from pbio_spark.columns.files.compile import plan_read
+from pbio_spark.columns.files.plan import ErrorPolicy, ReadPlan, Selection
 from pbio_spark.columns.programs.routes import Request
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FormatStore
@@ -23,7 +21,7 @@ PLACES = pa.field(PLACE.name, pa.struct([*PLACE.type, ("run", pa.int64())]))
 """The same for events of a stretch: also which of its groups each one is of, by number."""
 
 
-def format_to_wanted(
+def format_to_plan(
     form: Format,
     schema: pa.Schema,
     store: FormatStore,
@@ -31,7 +29,7 @@ def format_to_wanted(
     *,
     others: Sequence[Format] = (),
     mode: Literal["FAILFAST", "DROPMALFORMED"] = "FAILFAST",
-) -> Wanted:
+) -> ReadPlan:
     """What reads events of a format as the columns of a schema, the last of which may be PLACE.
 
     Args:
@@ -39,16 +37,9 @@ def format_to_wanted(
 
     Raises what `compile_converter` raises.
     """
-    wanted = Wanted(
-        schema,
-        formats=(form, *others),
-        store=store,
-        mode=mode,
-        metadata_column=PLACE.name if PLACE.name in schema.names else None,
-        walk=walk_kernel(),
-        request=request,
-    )
-    return replace(wanted, converters={form.id: compile_converter(wanted, form, fused=False)})
+    place = PLACE.name if PLACE.name in schema.names else None
+    selection = Selection(schema, metadata_column=place, request=request)
+    return plan_read(selection, (form, *others), coming=[form], store=store, errors=ErrorPolicy(mode))
 
 
 def split_place(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Int64s]:

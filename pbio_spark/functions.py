@@ -20,8 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pyspark.sql.functions import arrow_udf
 from pyspark.sql.types import StructType
 
-from pbio_spark.columns.encode.encoder import format_to_encoder
-from pbio_spark.columns.values import ValueReader, structs_to_values
+from pbio_spark.columns import ValueReader, format_to_encoder, structs_to_values
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_spark_json

@@ -100,7 +100,7 @@ def test_third_parties_stay_in_their_rooms() -> None:
     assert wrong == set()
 
 
-CLOSED = ("pbio_spark.channels",)
+CLOSED = ("pbio_spark.channels", "pbio_spark.columns")
 """Packages whose rooms only they themselves know: all others take names from the package."""
 
 
@@ -138,16 +138,13 @@ MOST_LINES, MOST_FUNCTION_LINES, MOST_PARAMETERS, MOST_FILES = 400, 60, 7, 12
 
 STILL_TOO_LARGE: dict[str, set[str]] = {
     "files": set(),
-    "functions": {
-        "pbio_spark.columns.files.chunks.chunks",
-    },
+    "functions": set(),
     "parameters": {
         "pbio_spark.channels.channel.submit",
         "pbio_spark.channels.channel.subscribe",
         "pbio_spark.channels.space.derive_channel",
         "pbio_spark.channels.subscribe.subscription.__init__",
         "pbio_spark.cli.convert.convert",
-        "pbio_spark.columns.files.chunks.__init__",
     },
     "folders": set(),
 }

@@ -20,7 +20,7 @@ from pbio_spark.paths import is_local, locate
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pbio_spark.columns.files.plan import ReadPlan
+    from pbio_spark.columns import ReadPlan
     from pbio_spark.formats import Format
     from pbio_spark.formats.body.opt_info import Nulls
 
@@ -120,8 +120,7 @@ def _check_direction(paths: Sequence[str], kind: FileKind, output: str) -> None:
 
 def rows_of_records(paths: list[str]) -> Iterator[dict[str, Any]]:
     """The records of files as rows; the files must hold records of one name."""
-    from pbio_spark.columns.files.plan import Part
-    from pbio_spark.columns.files.read import read_batches
+    from pbio_spark.columns import Part, read_batches
 
     plan = _plan(paths, None, -1)
     for path in paths:
@@ -132,8 +131,7 @@ def rows_of_records(paths: list[str]) -> Iterator[dict[str, Any]]:
 
 def _plan(paths: list[str], name: str | None, depth: int) -> ReadPlan:
     """The plan of reading the records of one name. Raises PBIO_SEVERAL_FORMATS."""
-    from pbio_spark.columns.files.compile import plan_read
-    from pbio_spark.columns.files.plan import Selection
+    from pbio_spark.columns import Selection, plan_read
     from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 
     found = FoundFormats()
@@ -150,8 +148,7 @@ def _plan(paths: list[str], name: str | None, depth: int) -> ReadPlan:
 
 def _to_columns(paths: list[str], partial: str, kind: FileKind, name: str | None, depth: int) -> tuple[int, str]:
     """Write the records of one name as columns. Returns their number and name."""
-    from pbio_spark.columns.files.plan import Part
-    from pbio_spark.columns.files.read import read_batches
+    from pbio_spark.columns import Part, read_batches
 
     plan = _plan(paths, name, depth)
     rows = 0
@@ -169,7 +166,7 @@ def _to_columns(paths: list[str], partial: str, kind: FileKind, name: str | None
 def _to_records(paths: Sequence[str], partial: str, form: Format, schema: pa.Schema, null_value: str | None) -> int:
     """Write JSON lines as records. Returns their number."""
     from pbio_spark.cli.from_json import write_pbio
-    from pbio_spark.columns.encode.null_value import null_replacement
+    from pbio_spark.columns import null_replacement
 
     try:
         value = None if null_value is None else null_replacement(null_value)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ecode.suggest import did_you_mean
 from pbio_spark.cli.console import opened, progress_bar
-from pbio_spark.columns.encode.null_value import NullValue
+from pbio_spark.columns import NullValue
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 
@@ -61,7 +61,7 @@ def infer(paths: Sequence[str]) -> pa.Schema:
 
 def write_pbio(paths: Sequence[str], target: str, form: Format, schema: pa.Schema, null_value: NullValue | None) -> int:
     """Write all rows as records of a format. Returns their number."""
-    from pbio_spark.columns.encode.encoder import format_to_encoder
+    from pbio_spark.columns import format_to_encoder
     from pbio_spark.wire import MAGIC
     from pbio_spark.wire.writer import format_to_item
 

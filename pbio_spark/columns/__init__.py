@@ -8,4 +8,119 @@ encode    Arrow batches -> record bytes
 programs  E-code between records and rows: transforms and filters
 files     files -> batches of one schema, bad records by mode
 values    records that travel as binary values, both ways
+
+Other packages use only the names that this module exports, each imported at its first use.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pbio_spark.columns.decode.symbols import schema_to_symbols
+    from pbio_spark.columns.encode.encoder import Encoded, Encoder, format_to_encoder
+    from pbio_spark.columns.encode.null_value import BLANK, NullValue, null_replacement
+    from pbio_spark.columns.files.batches import BatchMaker
+    from pbio_spark.columns.files.chunks import UNKNOWN_FORMAT, Chunk, Chunker, Resumption
+    from pbio_spark.columns.files.compile import plan_read, route_of, with_converters
+    from pbio_spark.columns.files.names import renamed
+    from pbio_spark.columns.files.plan import (
+        CORRUPT_TYPE,
+        METADATA_TYPE,
+        BatchLimits,
+        ErrorPolicy,
+        Part,
+        ReadPlan,
+        Selection,
+    )
+    from pbio_spark.columns.files.read import read_batches
+    from pbio_spark.columns.lossless import exactly, text_to_number
+    from pbio_spark.columns.programs.converter import with_parameters
+    from pbio_spark.columns.programs.routes import PARAMETERS, Request, find_way, records_to_targets, rejection_to_error
+    from pbio_spark.columns.programs.unfilled import (
+        NAMES_SHOWN,
+        converter_to_unfilled,
+        is_below,
+        listed,
+        schema_to_paths,
+        struct_at,
+        suggestion,
+    )
+    from pbio_spark.columns.values import ValueReader, structs_to_values
+
+__all__ = [
+    "BatchLimits",
+    "CORRUPT_TYPE",
+    "ErrorPolicy",
+    "METADATA_TYPE",
+    "Part",
+    "ReadPlan",
+    "Selection",
+    "plan_read",
+    "route_of",
+    "with_converters",
+    "read_batches",
+    "Chunk",
+    "Chunker",
+    "Resumption",
+    "UNKNOWN_FORMAT",
+    "BatchMaker",
+    "renamed",
+    "PARAMETERS",
+    "Request",
+    "find_way",
+    "records_to_targets",
+    "rejection_to_error",
+    "with_parameters",
+    "NAMES_SHOWN",
+    "converter_to_unfilled",
+    "is_below",
+    "listed",
+    "schema_to_paths",
+    "struct_at",
+    "suggestion",
+    "Encoded",
+    "Encoder",
+    "format_to_encoder",
+    "BLANK",
+    "NullValue",
+    "null_replacement",
+    "schema_to_symbols",
+    "ValueReader",
+    "structs_to_values",
+    "exactly",
+    "text_to_number",
+]
+
+_HOMES = {
+    "decode.symbols": ("schema_to_symbols",),
+    "encode.encoder": ("Encoded", "Encoder", "format_to_encoder"),
+    "encode.null_value": ("BLANK", "NullValue", "null_replacement"),
+    "files.batches": ("BatchMaker",),
+    "files.chunks": ("Chunk", "Chunker", "Resumption", "UNKNOWN_FORMAT"),
+    "files.compile": ("plan_read", "route_of", "with_converters"),
+    "files.names": ("renamed",),
+    "files.plan": ("BatchLimits", "CORRUPT_TYPE", "ErrorPolicy", "METADATA_TYPE", "Part", "ReadPlan", "Selection"),
+    "files.read": ("read_batches",),
+    "lossless": ("exactly", "text_to_number"),
+    "programs.converter": ("with_parameters",),
+    "programs.routes": ("PARAMETERS", "Request", "find_way", "records_to_targets", "rejection_to_error"),
+    "programs.unfilled": (
+        "NAMES_SHOWN",
+        "converter_to_unfilled",
+        "is_below",
+        "listed",
+        "schema_to_paths",
+        "struct_at",
+        "suggestion",
+    ),
+    "values": ("ValueReader", "structs_to_values"),
+}
+
+
+def __getattr__(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"pbio_spark.columns.{home}"), name)
+    raise AttributeError(f"module 'pbio_spark.columns' has no attribute {name!r}")

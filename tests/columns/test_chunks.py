@@ -13,7 +13,7 @@ import pytest
 
 from ecode.native.table import address_of
 from pbio_spark.columns.decode.converter import BATCH_ROOM
-from pbio_spark.columns.files.chunks import DAMAGE, FIRST_WINDOW, MOST_BYTES, UNKNOWN, Chunker
+from pbio_spark.columns.files.chunks import DAMAGE, FIRST_WINDOW, MOST_BYTES, UNKNOWN_FORMAT, Chunker
 from pbio_spark.columns.files.plan import CORRUPT_TYPE, METADATA_TYPE, BatchLimits, Part
 from pbio_spark.columns.files.read import read_batches
 from pbio_spark.errors import PbioError
@@ -43,10 +43,10 @@ def chunked(source: BinaryIO, end: int, store: FormatStore | None = None, most: 
         assert chunk.ordinal == len(found)
         ends = chunk.ends - address_of(chunk.data)
         found += [
-            (chunk.offset + at, stop - at, b"" if form == UNKNOWN else chunker.formats[form].id)
+            (chunk.offset + at, stop - at, b"" if form == UNKNOWN_FORMAT else chunker.formats[form].id)
             for at, stop, form in zip(chunk.positions.tolist(), ends.tolist(), chunk.formats.tolist(), strict=True)
         ]
-        assert (chunk.rights == (chunk.formats != UNKNOWN)).all()
+        assert (chunk.rights == (chunk.formats != UNKNOWN_FORMAT)).all()
     return found
 
 

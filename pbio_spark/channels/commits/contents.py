@@ -17,7 +17,7 @@ import numpy.typing as npt
 from pbio_spark.channels.commits.groups import NO_NUMBER, NO_TIME, Groups, Int64s
 
 if TYPE_CHECKING:
-    from pbio_spark.columns.encode.encoder import Encoded
+    from pbio_spark.columns import Encoded
 
 UInt64s = npt.NDArray[np.uint64]
 
@@ -48,7 +48,7 @@ def contents_of(encoded: Encoded, groups: Groups) -> Contents:
 
     >>> import pyarrow as pa
     >>> from pbio_spark.channels.commits.groups import Group
-    >>> from pbio_spark.columns.encode.encoder import Encoded
+    >>> from pbio_spark.columns import Encoded
     >>> def of(data, channel=1):
     ...     groups = Groups.of([Group(channel, 0, 0, 4, 0, 2, "02" * 12)])
     ...     return contents_of(Encoded(pa.py_buffer(data), np.array([0, 2, 4])), groups)

@@ -24,11 +24,16 @@ from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.publish.prepare import Prepared, read_encoded
 from pbio_spark.channels.publish.submission import WHOLE, channel_format
 from pbio_spark.channels.subscribe.plan import PLACE, format_to_plan, split_place
-from pbio_spark.columns.encode.encoder import Encoded, Encoder, format_to_encoder
-from pbio_spark.columns.encode.null_value import BLANK
-from pbio_spark.columns.files.plan import ReadPlan
-from pbio_spark.columns.programs.converter import with_parameters
-from pbio_spark.columns.programs.routes import PARAMETERS, Request
+from pbio_spark.columns import (
+    BLANK,
+    PARAMETERS,
+    Encoded,
+    Encoder,
+    ReadPlan,
+    Request,
+    format_to_encoder,
+    with_parameters,
+)
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.schema import record_to_arrow

@@ -19,9 +19,7 @@ from pbio_spark.channels.log.state import State
 from pbio_spark.channels.publish.derivation import Deriver
 from pbio_spark.channels.publish.prepare import Prepared
 from pbio_spark.channels.publish.submission import stored_format
-from pbio_spark.columns.encode.encoder import Encoded
-from pbio_spark.columns.files.chunks import Chunker
-from pbio_spark.columns.files.plan import BatchLimits
+from pbio_spark.columns import BatchLimits, Chunker, Encoded
 from pbio_spark.formats.store import FormatStore
 from pbio_spark.wire import MAGIC
 from pbio_spark.wire.writer import format_to_item

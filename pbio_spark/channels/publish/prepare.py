@@ -20,11 +20,17 @@ from pbio_spark.channels.publish.concentrate import column_of, concentrate, name
 from pbio_spark.channels.publish.rows import rows_to_batch, with_row
 from pbio_spark.channels.publish.submission import WHOLE, Columns, Submission, channel_format
 from pbio_spark.channels.subscribe.plan import format_to_plan
-from pbio_spark.columns.encode.encoder import Encoded, Encoder, format_to_encoder
-from pbio_spark.columns.encode.null_value import NullValue
-from pbio_spark.columns.files.plan import Part, ReadPlan
-from pbio_spark.columns.files.read import read_batches
-from pbio_spark.columns.programs.routes import Request, find_way
+from pbio_spark.columns import (
+    Encoded,
+    Encoder,
+    NullValue,
+    Part,
+    ReadPlan,
+    Request,
+    find_way,
+    format_to_encoder,
+    read_batches,
+)
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.schema import record_to_arrow

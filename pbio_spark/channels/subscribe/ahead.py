@@ -18,7 +18,7 @@ import pyarrow as pa
 from pbio_spark.channels.commits.groups import Int64s
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.subscribe.reading import Piece, Stretch, read_stretch
-from pbio_spark.columns.files.plan import ReadPlan
+from pbio_spark.columns import ReadPlan
 from pbio_spark.errors import PbioError
 from pbio_spark.wire import MAGIC
 

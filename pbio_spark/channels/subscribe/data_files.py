@@ -18,7 +18,7 @@ from pbio_spark.channels.log.log import FolderLog
 from pbio_spark.channels.log.root import no_space_to_error, read_id
 from pbio_spark.channels.log.state import ChannelInfo
 from pbio_spark.channels.subscribe.reading import Stretch, read_stretch
-from pbio_spark.columns.files.plan import ReadPlan
+from pbio_spark.columns import ReadPlan
 from pbio_spark.errors import PbioError
 
 log = logging.getLogger("pbio_spark.channels")

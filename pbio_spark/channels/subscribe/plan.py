@@ -8,9 +8,7 @@ from typing import Literal
 import pyarrow as pa
 
 from pbio_spark.channels.commits.groups import Int64s
-from pbio_spark.columns.files.compile import plan_read
-from pbio_spark.columns.files.plan import ErrorPolicy, ReadPlan, Selection
-from pbio_spark.columns.programs.routes import Request
+from pbio_spark.columns import ErrorPolicy, ReadPlan, Request, Selection, plan_read
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FormatStore
 

@@ -19,9 +19,7 @@ import pyarrow.compute as pc
 
 from pbio_spark.channels.commits.groups import NO_NUMBER, NO_TIME, Group, Int64s
 from pbio_spark.channels.position import Position
-from pbio_spark.columns.files.batches import BatchMaker
-from pbio_spark.columns.files.chunks import Chunk, Chunker
-from pbio_spark.columns.files.plan import METADATA_TYPE, Part, ReadPlan
+from pbio_spark.columns import METADATA_TYPE, BatchMaker, Chunk, Chunker, Part, ReadPlan
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.paths import trouble_at

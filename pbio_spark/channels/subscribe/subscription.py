@@ -31,9 +31,14 @@ from pbio_spark.channels.subscribe.offset import LogOffset
 from pbio_spark.channels.subscribe.plan import PLACES, format_to_plan, split_place
 from pbio_spark.channels.subscribe.reading import Piece, Stretch
 from pbio_spark.channels.subscribe.unfilled import refuse_unfilled
-from pbio_spark.columns.files.plan import ReadPlan
-from pbio_spark.columns.programs.routes import Request, find_way, records_to_targets, rejection_to_error
-from pbio_spark.columns.programs.unfilled import converter_to_unfilled
+from pbio_spark.columns import (
+    ReadPlan,
+    Request,
+    converter_to_unfilled,
+    find_way,
+    records_to_targets,
+    rejection_to_error,
+)
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.schema import record_to_arrow

@@ -8,9 +8,9 @@ from typing import NoReturn
 from ecode.types import Record
 from morph import Policy, Rejection
 from pbio_spark.channels.subscribe.plan import format_to_plan
-from pbio_spark.columns.programs.routes import Request
-from pbio_spark.columns.programs.unfilled import (
-    SHOWN,
+from pbio_spark.columns import (
+    NAMES_SHOWN,
+    Request,
     converter_to_unfilled,
     is_below,
     schema_to_paths,
@@ -58,12 +58,12 @@ def _raise(name: str, paths: list[str], own: Format) -> NoReturn:
     parent, _, field = paths[0].rpartition(".")
     struct = struct_at(own.record, parent)
     known = [] if struct is None else [f.name for f in struct.fields if not f.notes.hidden]
-    fields = ("fields " if len(paths) > 1 else "field ") + ", ".join(map(repr, paths[:SHOWN]))
+    fields = ("fields " if len(paths) > 1 else "field ") + ", ".join(map(repr, paths[:NAMES_SHOWN]))
     hint = suggestion(field, known)
     raise PbioError(
         "PBIO_UNFILLED",
-        f"no event can fill the {fields}{' and more' if len(paths) > SHOWN else ''}: no format in the space has such a "
-        "field, and no transform makes one",
+        f"no event can fill the {fields}{' and more' if len(paths) > NAMES_SHOWN else ''}: no format in the space has "
+        "such a field, and no transform makes one",
         format=name,
         field=f"$.{paths[0]}",
         hint=f"{hint}; on_unfilled='warn' or 'ignore' lets it be" if hint else "on_unfilled='warn' lets it be",

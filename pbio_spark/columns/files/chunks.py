@@ -26,7 +26,7 @@ from pbio_spark.wire.container import GO_ON, INDEX_BLOCK, legible_id
 from pbio_spark.wire.hints.sidecar import Point
 from pbio_spark.wire.resync import resume
 
-UNKNOWN, DAMAGE = -1, -2
+UNKNOWN_FORMAT, DAMAGE = -1, -2
 """What `Chunk.formats` says of a record whose format is unknown, and of bytes that are not a record."""
 
 FIRST_WINDOW = 1 << 18
@@ -46,7 +46,7 @@ class Chunk:
         data: uint8, the file's bytes from `offset` on.
         positions: int64, where in `data` their items begin.
         starts, ends: int64 addresses, of the record's first byte after its header and of the byte after its last.
-        formats: int32, numbers of the walker's formats, UNKNOWN or DAMAGE.
+        formats: int32, numbers of the walker's formats, UNKNOWN_FORMAT or DAMAGE.
         rights: bool, whether a record's header is right.
         ordinal: of the first record among all of the file; if not `is_counted`, among those that were met.
         error: what is wrong with the item of format DAMAGE, always the last one.
@@ -322,7 +322,7 @@ class Chunker:
             offset=item.offset,
             format=None if form is None else form.name,
         )
-        number = UNKNOWN if form is None else self.formats.index(form)
+        number = UNKNOWN_FORMAT if form is None else self.formats.index(form)
         return replace(self._lone(position, item.end - self._offset, number, ordinal, None), refused=error)
 
     def _crossing(self, item: Item, end: int) -> PbioError:

@@ -1,5 +1,6 @@
 """Files -> record batches of one schema: what Spark's reader, the command line and channels have in common.
 
+    >>> from pbio_spark.columns import Part, Selection, plan_read, read_batches
     >>> plan = plan_read(Selection(pa.schema([("n", pa.int32())])))
     >>> with open("some.ffs", "rb") as file:  # doctest: +SKIP
     ...     for batch in read_batches(plan, Part("some.ffs"), file):

@@ -15,7 +15,7 @@ from pbio_spark.columns.decode.plan import Absent, Deref, Group, Items, Masked, 
 if TYPE_CHECKING:
     from pbio_spark.columns.programs.converter import AnyConverter
 
-SHOWN = 8
+NAMES_SHOWN = 8
 """Names that a message lists."""
 
 
@@ -84,5 +84,5 @@ def listed(names: Iterable[str]) -> str:
     ('there are: a, b', '')
     """
     names = list(names)
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"there are: {', '.join(names[:SHOWN])}{more}" if names else ""
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return f"there are: {', '.join(names[:NAMES_SHOWN])}{more}" if names else ""

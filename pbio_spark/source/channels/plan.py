@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from pbio_spark.channels import EVENT_TYPE, ChannelInfo, Piece, Stretch, channel_format, stored_format
-from pbio_spark.columns.files.plan import ReadPlan
-from pbio_spark.columns.programs.routes import Request
+from pbio_spark.columns import ReadPlan, Request
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.source.channels.log import ChannelLog, channels_hint
 from pbio_spark.source.files.planning import OPEN_COST, with_special_columns
 from pbio_spark.source.options.options import Options
-from pbio_spark.source.query.plan import options_to_selection, selection_to_plan, with_converters
+from pbio_spark.source.query.plan import options_to_selection, selection_to_plan, with_formats
 from pbio_spark.source.query.request import options_to_request
 from pbio_spark.source.query.schema import announce, infer_schema, new_format
 from pbio_spark.source.query.unfilled import Unfilled
@@ -75,7 +74,7 @@ class ChannelPlanner:
         Args:
             known: the formats that a stream has met, to announce others; None if they are unknown.
 
-        Raises PBIO_NEW_FORMAT, PBIO_REJECTED, and what else `with_converters` raises.
+        Raises PBIO_NEW_FORMAT, PBIO_REJECTED, and what else `with_formats` raises.
         """
         found = list(pieces)
         self._learn(found, known, is_stream=is_stream)
@@ -102,7 +101,7 @@ class ChannelPlanner:
             plan = self.plans[number]
             if any(form.id not in plan.converters for form in known):
                 plan = replace(plan, formats=tuple(dict.fromkeys((*plan.formats, *known))))
-                self.plans[number] = with_converters(plan, known, sum(sizes.values()))
+                self.plans[number] = with_formats(plan, known, sum(sizes.values()))
             pairs += [(self.plans[number], form) for form in known]
         # A channel without events has its type, and events that will fill what it has. In a stream all are to come.
         found = set() if is_stream else {piece.group.channel for piece in pieces}
@@ -126,7 +125,7 @@ class ChannelPlanner:
                 plan, form = self.plans[self._number(info)], channel_format(info, self._log.space.formats)
                 if plan.selection.request is not None:
                     plan = _with_request(plan, replace(plan.selection.request, on_reject="drop"))
-                self._own[info.format] = with_converters(plan, [form], 0), form
+                self._own[info.format] = with_formats(plan, [form], 0), form
         return [self._own[format_id] for format_id in sorted(ids)]
 
     def _number(self, info: ChannelInfo) -> int:

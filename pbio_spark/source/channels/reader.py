@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pbio_spark.channels import DataFiles, Position
-from pbio_spark.columns.files.plan import ReadPlan
+from pbio_spark.columns import ReadPlan
 from pbio_spark.source.channels.log import ChannelLog
 from pbio_spark.source.channels.plan import ChannelPlanner, Reading
 from pbio_spark.source.files.splits import gather

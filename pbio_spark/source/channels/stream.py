@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pbio_spark.channels import LogOffset, Position, StreamSubscriber, json_to_offset, offset_to_json
-from pbio_spark.columns.files.plan import ReadPlan
+from pbio_spark.columns import ReadPlan
 from pbio_spark.source.channels.log import ChannelLog
 from pbio_spark.source.channels.plan import ChannelPlanner, Reading
 from pbio_spark.source.channels.reader import read_stretches

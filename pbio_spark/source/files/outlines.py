@@ -22,8 +22,7 @@ from typing import BinaryIO
 import numpy as np
 
 from ecode.native.cache import folder
-from pbio_spark.columns.files.chunks import Chunker, Resumption
-from pbio_spark.columns.files.plan import BatchLimits
+from pbio_spark.columns import BatchLimits, Chunker, Resumption
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FolderStore, FormatStore

@@ -15,7 +15,7 @@ from datetime import date
 import numpy as np
 import pyarrow as pa
 
-from pbio_spark.columns.lossless import exactly, text_to_number
+from pbio_spark.columns import exactly, text_to_number
 from pbio_spark.errors import PbioError
 from pbio_spark.source.files.listing import DataFile
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from pbio_spark.columns.files.plan import CORRUPT_TYPE, METADATA_TYPE
+from pbio_spark.columns import CORRUPT_TYPE, METADATA_TYPE
 from pbio_spark.formats import Format
 from pbio_spark.source.files.listing import DataFile, list_files, refuse_folder_of_spaces
 from pbio_spark.source.files.outlines import PARTITION_BYTES, cuts, outline_files, outlines_to_formats

@@ -11,8 +11,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from pbio_spark.columns.files.plan import BatchLimits, Part, ReadPlan
-from pbio_spark.columns.files.read import read_batches
+from pbio_spark.columns import BatchLimits, Part, ReadPlan, read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import opened
 from pbio_spark.source.files.partitions import partition_value

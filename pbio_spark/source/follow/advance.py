@@ -9,7 +9,7 @@ from typing import BinaryIO
 import numpy as np
 
 from ecode.native.table import address_of
-from pbio_spark.columns.files.chunks import UNKNOWN, Chunker
+from pbio_spark.columns import UNKNOWN_FORMAT, Chunker
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.source.files.outlines import CHUNKS
@@ -112,7 +112,7 @@ def _advance(
             break
     formats = {form.id: form for form in chunker.formats}
     forms = tuple(form for number, form in enumerate(chunker.formats) if number in used)
-    return Advance(start, to, digest.head, formats, forms, UNKNOWN in used, is_all, damage, cut)
+    return Advance(start, to, digest.head, formats, forms, UNKNOWN_FORMAT in used, is_all, damage, cut)
 
 
 def formats_before(source: BinaryIO, name: str, end: int) -> dict[bytes, Format]:

@@ -16,7 +16,7 @@ from typing import BinaryIO
 import numpy as np
 
 from ecode.native.table import address_of
-from pbio_spark.columns.files.chunks import Chunk, Chunker
+from pbio_spark.columns import Chunk, Chunker
 from pbio_spark.formats import Format
 from pbio_spark.source.files.outlines import CHUNKS
 

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from pbio_spark.columns.files.plan import ReadPlan
+from pbio_spark.columns import ReadPlan
 from pbio_spark.source.files.listing import DataFile, list_files
 from pbio_spark.source.files.planning import Split, pack
 from pbio_spark.source.files.splits import read_splits

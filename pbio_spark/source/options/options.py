@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ecode.types import Default, Record
-from pbio_spark.columns.encode.null_value import NullValue, null_replacement
+from pbio_spark.columns import NullValue, null_replacement
 from pbio_spark.formats.machine import MACHINES
 from pbio_spark.source.options import values
 from pbio_spark.source.options.scopes import DECODES, ENCODES, READS, WRITES, Scope, option

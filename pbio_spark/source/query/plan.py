@@ -9,17 +9,18 @@ from uuid import uuid4
 import pyarrow as pa
 
 from morph import Rejection
-from pbio_spark.columns.decode.symbols import schema_to_symbols
-from pbio_spark.columns.files import compile as compiling
-from pbio_spark.columns.files.plan import (
+from pbio_spark.columns import (
     CORRUPT_TYPE,
     METADATA_TYPE,
     BatchLimits,
     ErrorPolicy,
     ReadPlan,
     Selection,
+    plan_read,
+    rejection_to_error,
+    schema_to_symbols,
+    with_converters,
 )
-from pbio_spark.columns.programs.routes import rejection_to_error
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_ddl
@@ -79,7 +80,7 @@ class Planner:
             folders: the names of the `k=v` folders that the files lie in.
 
         Raises PBIO_INCOMPATIBLE_TYPE, PBIO_AMBIGUOUS_NAME and PBIO_NAME_COLLISION for columns that cannot be,
-        PBIO_UNFILLED, and what `options_to_request` and `with_converters` raise.
+        PBIO_UNFILLED, and what `options_to_request` and `with_formats` raise.
         """
         selection = options_to_selection(self.options, self.schema, folders)
         described = tuple(coming.described)
@@ -92,7 +93,7 @@ class Planner:
         )
         is_union = not (self.is_projection or self.options.reader_format) and self.options.merge_schema
         selection = replace(selection, request=request, query=uuid4().hex if is_union else "")
-        plan = with_converters(selection_to_plan(selection, self.options, described), coming.formats, coming.size)
+        plan = with_formats(selection_to_plan(selection, self.options, described), coming.formats, coming.size)
         self.unfilled.check([(plan, form) for form in coming.formats], [plan], coming.counts)
         return plan
 
@@ -127,7 +128,7 @@ def options_to_selection(
 
 def selection_to_plan(selection: Selection, options: Options, formats: Iterable[Format] = ()) -> ReadPlan:
     """A plan with the error policy and the limits of options, before any format is known to come."""
-    return compiling.plan_read(
+    return plan_read(
         selection,
         formats,
         store=None if options.format_store is None else FolderStore(options.format_store),
@@ -141,7 +142,7 @@ def selection_to_plan(selection: Selection, options: Options, formats: Iterable[
     )
 
 
-def with_converters(plan: ReadPlan, formats: Sequence[Format], size: int) -> ReadPlan:
+def with_formats(plan: ReadPlan, formats: Sequence[Format], size: int) -> ReadPlan:
     """A plan with the converters of the formats that are known to come, and those that it had before.
 
     Args:
@@ -159,7 +160,7 @@ def with_converters(plan: ReadPlan, formats: Sequence[Format], size: int) -> Rea
         if form.id in plan.converters:
             continue
         _check_collision(form, selection)
-        plan = compiling.with_converters(plan, [form], fused=size >= WORTH_FUSING)
+        plan = with_converters(plan, [form], fused=size >= WORTH_FUSING)
         converter = plan.converters[form.id]
         if isinstance(converter, Rejection) and request is not None and request.on_reject == "fail":
             raise rejection_to_error(converter)

@@ -11,7 +11,7 @@ from ecode.suggest import did_you_mean
 from ecode.types import Record
 from morph import MorphError, Policy, Transform, compile_transform
 from morph.transforms import record_to_meaning
-from pbio_spark.columns.programs.routes import Request, records_to_targets
+from pbio_spark.columns import Request, records_to_targets
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record

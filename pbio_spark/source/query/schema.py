@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from ecode.suggest import did_you_mean
-from pbio_spark.columns.files.names import renamed
+from pbio_spark.columns import renamed
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow

@@ -17,13 +17,14 @@ from ecode.types import Record
 from morph import Rejection, edit_script
 from morph.evolution.renames import suspected_renames
 from morph.transforms import record_to_meaning
-from pbio_spark.columns.files.compile import route_of
-from pbio_spark.columns.files.plan import ReadPlan, Selection
-from pbio_spark.columns.programs.unfilled import (
-    SHOWN,
+from pbio_spark.columns import (
+    NAMES_SHOWN,
+    ReadPlan,
+    Selection,
     converter_to_unfilled,
     is_below,
     listed,
+    route_of,
     schema_to_paths,
     struct_at,
     suggestion,
@@ -114,7 +115,7 @@ class Unfilled:
         own = path.rpartition(".")[2]
         known = [*dict.fromkeys(name for selection, form in readers for name in _names_beside(path, selection, form))]
         known = [name for name in known if name != own]
-        columns = ", ".join(map(repr, paths[:SHOWN])) + (" and more" if len(paths) > SHOWN else "")
+        columns = ", ".join(map(repr, paths[:NAMES_SHOWN])) + (" and more" if len(paths) > NAMES_SHOWN else "")
         what = f"columns {columns}" if len(paths) > 1 else f"column {columns}"
         self._fail(
             f"no record can fill the {what}: no format has such a field, and no transform or default makes one",
@@ -140,10 +141,10 @@ class Unfilled:
             )
         labels = {key: one.label for one in versions(tuple(all_)) for key in (one.key, *one.others)}
         ids: dict[str, list[str]] = {}
-        for form in forms[:SHOWN]:
+        for form in forms[:NAMES_SHOWN]:
             ids.setdefault(labels[form.id.hex()], []).append(form.id.hex())
         which = ", ".join(f"{label} ({', '.join(its)})" for label, its in ids.items())
-        more = f" and {len(forms) - SHOWN} more" if len(forms) > SHOWN else ""
+        more = f" and {len(forms) - NAMES_SHOWN} more" if len(forms) > NAMES_SHOWN else ""
         has_it = any(_has(form.record, path) for form in forms)
         why = "whose way to what is wanted loses it" if has_it else "whose formats lack it"
         share = f"all records of {len(forms)} of {len(all_)} formats"
@@ -235,7 +236,7 @@ def _why_unused(source: Format, formats: Sequence[Format]) -> str:
     near = min(formats, key=lambda form: len(changes[form]), default=None)
     if near is None or alike:
         return "records have other types, or reach what is wanted without it"
-    differs = "; ".join(changes[near][:SHOWN])
+    differs = "; ".join(changes[near][:NAMES_SHOWN])
     return f"no record has the type that it leads from; {near.name} ({near.id.hex()}), the nearest, differs: {differs}"
 
 

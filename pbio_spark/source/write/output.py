@@ -9,7 +9,7 @@ from zlib import crc32
 
 import numpy as np
 
-from pbio_spark.columns.encode.encoder import Encoded
+from pbio_spark.columns import Encoded
 from pbio_spark.formats import Format
 from pbio_spark.paths import trouble
 from pbio_spark.wire import MAGIC, FileWriter

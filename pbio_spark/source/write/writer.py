@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from pbio_spark.columns.encode.encoder import Encoder, format_to_encoder
+from pbio_spark.columns import Encoder, format_to_encoder
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.paths import find_entry, full_path, is_local, locate, move_file, remove_folder, trouble

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         Trap,
         TrapKind,
     )
+    from ecode.interpreter.row import Row, RowOutcome
     from ecode.library import PRINTF
     from ecode.limits import Limits, check_source
     from ecode.outcome import Keep, Outcome, Statics
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
 __all__ = [
     "compile",
     "Program",
+    "Row",
+    "RowOutcome",
     "Param",
     "Mode",
     "Function",
@@ -87,6 +90,7 @@ _HOMES = {
         "Trap",
         "TrapKind",
     ),
+    "interpreter.row": ("Row", "RowOutcome"),
     "library": ("PRINTF",),
     "limits": ("Limits", "check_source"),
     "outcome": ("Keep", "Outcome", "Statics"),

@@ -104,6 +104,10 @@ class ParameterError(EcodeError):
         return type(self), (self.message, self.hint)
 
 
+class BatchTooLarge(ParameterError):  # noqa: N818  (what it says)
+    """A batch makes more output than a column can hold; a part of it may do."""
+
+
 class CostError(EcodeError):
     """A program costs more for each event than the place where it runs allows."""
 

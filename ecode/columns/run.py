@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,7 +13,8 @@ from ecode.columns.column import TARGET, Buffer, Column, set_lengths
 from ecode.columns.inputs import input_buffers
 from ecode.columns.sink import OutputBuffer
 from ecode.columns.state import pack, read_log, text_bytes, unpack
-from ecode.errors import ParameterError, Trap, index_detail, trap_at
+from ecode.errors import BatchTooLarge, ParameterError, Trap, index_detail, trap_at
+from ecode.interpreter.convert import completed
 from ecode.native import Table
 from ecode.native.table import TableEntry, address_of
 from ecode.outcome import Statics
@@ -189,7 +189,7 @@ class Run:
                 room = min(room, self.most_bytes * self.places[name] // max(self._bytes(name, self.places[name]), 1))
             size = min(max(wanted, room), _MOST_PLACES)
             if wanted > _MOST_PLACES or (self.count > 1 and self._bytes(name, wanted) > _MOST_BYTES):
-                raise ParameterError(f"{name}: the batch produces more than a column can hold", "run smaller batches")
+                raise BatchTooLarge(f"{name}: the batch produces more than a column can hold", "run smaller batches")
             self.places[name] = size
             for output in self.program.outputs:
                 for entry, buffer in output.buffers.items():
@@ -221,11 +221,12 @@ class Run:
     # Statics
 
     def _pack_statics(self, statics: Statics, size: int = _FIRST_TEXTS) -> None:
-        event = self.program.event
-        for static in event.statics:
+        values = {}
+        for static in self.program.event.statics:
             if static.key not in statics:
                 raise ParameterError(f"the state has no {static.key!r}", "take the first one from 'statics'")
-        size = max(size, sum(text_bytes(statics[static.key]) for static in event.statics))
+            values[static.key] = completed(statics[static.key], static.type, static.structs, static.key)
+        size = max(size, sum(map(text_bytes, values.values())))
         self.memory |= {"strings": np.zeros(size, np.uint8), "strings_other": np.zeros(size, np.uint8)}
         strings, base = bytearray(), address_of(self.memory["strings"])
 
@@ -235,11 +236,8 @@ class Run:
 
         self.memory["statics"][:] = 0
         block = memoryview(self.memory["statics"]).cast("B")
-        for static in event.statics:
-            try:
-                pack(statics[static.key], static.type, static.structs, block, static.offset, keep)
-            except (TypeError, ValueError, OverflowError, KeyError, AttributeError, struct.error) as error:
-                raise ParameterError(f"{static.key}: a value of the state does not fit its type: {error}") from None
+        for static in self.program.event.statics:
+            pack(values[static.key], static.type, static.structs, block, static.offset, keep)
         self.memory["strings"][: len(strings)] = np.frombuffer(bytes(strings), np.uint8)
 
     def _move_strings(self, size: int) -> None:

@@ -79,6 +79,7 @@ def _record(value: Any, type_: Ref, structs: Structs, path: str) -> RecordValue:
     unknown = value.keys() - {field.name for field in fields}
     if unknown:
         raise ParameterError(f"{path}: unknown field {sorted(unknown)[0]!r}")
+    value = _counted(value, fields)
     absent = {i for i, field in enumerate(fields) if value.get(field.name) is None}
     given = [
         _default(field, structs) if i in absent else _field(value[field.name], field, structs, f"{path}.{field.name}")
@@ -96,6 +97,21 @@ def _record(value: Any, type_: Ref, structs: Structs, path: str) -> RecordValue:
                 raise ParameterError(f"{where}: {len(flat)} elements for an extent of {wanted}")
             record[i] = [_item(item, field.type.element, structs, f"{where}[]") for item in flat]
     return record
+
+
+def _counted(value: Mapping[str, Any], fields: Sequence[Field]) -> Mapping[str, Any]:
+    """A record with the size fields that were not given, from the lengths of their arrays."""
+    sizes: dict[str, int] = {}
+    for field in fields:
+        part = value.get(field.name)
+        if isinstance(field.type, Array) and field.type.is_dynamic:
+            for dim in field.type.dims:
+                if not isinstance(part, Sequence) or isinstance(part, str | bytes):
+                    break
+                if isinstance(dim, str) and value.get(dim) is None:
+                    sizes.setdefault(dim, len(part))
+                part = part[0] if len(part) else ()
+    return {**value, **sizes} if sizes else value
 
 
 def _item(value: Any, type_: ValueType, structs: Structs, path: str) -> Any:
@@ -144,6 +160,15 @@ def _flat(value: Any, extents: Sequence[int], path: str) -> list[Any]:
     if len(extents) == 1:
         return list(value)
     return [item for part in value for item in _flat(part, extents[1:], path)]
+
+
+def completed(value: Any, type_: ValueType, structs: Structs, path: str) -> Any:
+    """A plain value with all its fields, after it was checked.
+
+    Raises:
+        ParameterError: it does not fit the type.
+    """
+    return to_plain(to_memory(value, type_, structs, path), type_, structs, 0)
 
 
 def to_plain(value: Any, type_: ValueType, structs: Structs, at: int, depth: int = 0) -> Any:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ecode.errors import valid_text
 from ecode.native.table import address_of
+from ecode.outcome import Statics
 from morph import Rejection
 from pbio_spark.columns.decode.converter import Converter, Decoded, Decoder
 from pbio_spark.columns.decode.explain import explain
@@ -48,12 +49,20 @@ class BatchMaker:
         self._left_out = LeftOut()
         self._data_schema = plan.selection.data_schema
         self._decoders: dict[int, AnyDecoder | Rejection] = {}
+        self._is_ordered = plan.selection.request is not None and plan.selection.request.ordered
+        given = (getattr(converter, "statics", None) for converter in plan.converters.values())
+        self._state: Statics = next((statics for statics in given if statics is not None), {})
 
     def chunk_to_batches(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         """The rows of a chunk: one batch, or several where more is made of the records than one should hold."""
         first, step = 0, len(chunk.positions)
         while first < len(chunk.positions):
-            batch, done = self._some_to_batch(chunk, first, min(first + step, len(chunk.positions)))
+            stop = min(first + step, len(chunk.positions))
+            if self._is_ordered:
+                # Programs that keep state see the records in order, whatever their formats are.
+                others = np.flatnonzero(chunk.formats[first:stop] != chunk.formats[first])
+                stop = first + int(others[0]) if len(others) else stop
+            batch, done = self._some_to_batch(chunk, first, stop)
             yield batch
             # Records that come again, because others of the chunk were too much, do so only a few times.
             first, step = done, max(2 * (done - first), 1)
@@ -157,6 +166,9 @@ class BatchMaker:
             elif isinstance(converter, Converter):
                 decoder = converter.decoder()
             else:
+                if self._is_ordered and converter.statics is None:
+                    # One state for records of all formats.
+                    converter = converter.with_state(self._state)
                 decoder = converter.decoder(plan.limits.most_bytes)
             self._decoders[number] = decoder
         return decoder

@@ -7,8 +7,9 @@ a way as one kernel, from record bytes to columns. Both travel compiled, as plai
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,19 +17,22 @@ import pyarrow as pa
 
 import ecode
 from ecode import Mode, Param, TrapKind
-from ecode.columns import BatchProgram, BatchResult, Column, OutputMemory
+from ecode.columns import BatchProgram, BatchResult, Column, OutputMemory, columns_of
+from ecode.errors import BatchTooLarge
+from ecode.interpreter.convert import completed
 from ecode.native.table import TableEntry
-from ecode.types import FLOAT64, Field, Record
+from ecode.outcome import Statics
+from ecode.types import Record
 from pbio_spark.columns.decode.converter import Converter, Decoded, format_to_converter
 from pbio_spark.columns.programs.binding import WireBinding
 from pbio_spark.columns.programs.output import ProgramOutput
-from pbio_spark.columns.programs.routes import PARAMETERS, Way
+from pbio_spark.columns.programs.routes import Way
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.mapping import ColumnSpec
 from pbio_spark.formats.arrow.names import Names
 
-FILTER = "filter"
+FILTER, TRANSFORM = "filter", "transform"
 
 MOST_BYTES = 16 << 20
 """What the columns that programs make of a batch may take, unless one record takes more."""
@@ -51,7 +55,7 @@ def way_to_converter(
     spec = way.fill(spec)
     # A filter has a kernel of its own where the plain kernels follow, or transforms that go on from the same record.
     is_apart = way.keep is not None and (way.is_direct or (way.keeps_first and bool(way.transforms)))
-    last = ((FILTER, None if is_apart else way.keep), ("transform", way.make))
+    last = ((FILTER, None if is_apart else way.keep), (TRANSFORM, way.make))
     steps = [*way.transforms, *((name, program) for name, program in last if program is not None)]
     try:
         inner: Converter | ProgramConverter
@@ -71,18 +75,41 @@ def way_to_converter(
         raise PbioError("PBIO_INCOMPATIBLE_TYPE", error.message, format=form.name) from error
 
 
-def with_parameters(converter: AnyConverter, block: Mapping[str, float]) -> AnyConverter:
-    """The same converter with other values in the parameter block of its programs; nothing is compiled."""
-    if isinstance(converter, FilterConverter):
-        inner = _with_own(converter.inner, block)
-        return replace(converter, inner=inner, programs=replace(converter.programs, block=block))
-    return _with_own(converter, block)
+def with_parameters(converter: AnyConverter, block: Mapping[str, Any]) -> AnyConverter:
+    """The same converter with other values in the parameter block of its programs; nothing is compiled.
+
+    Args:
+        block: plain values by field (see `ecode.semantics.values`). What it leaves out is zero, and a size field the
+            length of its array.
+
+    Raises:
+        ecode.ParameterError: a value does not fit its field, or there is no such field.
+    """
+    return converter if isinstance(converter, Converter) else converter.with_block(block)
 
 
-def _with_own(converter: Converter | ProgramConverter, block: Mapping[str, float]) -> Converter | ProgramConverter:
-    if isinstance(converter, Converter):
-        return converter
-    return replace(converter, programs=replace(converter.programs, block=block))
+def with_state(converter: AnyConverter, statics: Statics) -> AnyConverter:
+    """The same converter, whose programs keep their state in a dict: they take it from there and update it in place
+    as records are decoded, each record once, in order.
+
+    After `decode`, and so after each batch that `read_batches` gives, it is the state after the records handed out, not
+    after any that come again. A record on which a program traps does not change it. A record that becomes a bad one
+    only after its program ran (its string is no text, or NULL where the schema has NOT NULL) does. Where reading fails,
+    the state may be that of a batch that nobody got: keep a copy.
+
+    Args:
+        statics: the values by name (see `statics_of`); what it lacks begins anew. Converters of several formats may
+            have one, if records are decoded one after another.
+    """
+    return converter if isinstance(converter, Converter) else converter.with_state(statics)
+
+
+def statics_of(converter: AnyConverter) -> Statics:
+    """The state of a converter's programs before the first record: static variables, and the record `state`.
+
+    Where there are both a filter and a transform, their static variables are `filter.n` and `transform.n`.
+    """
+    return {} if isinstance(converter, Converter) else deepcopy(dict(converter.programs.initial))
 
 
 def _programs(
@@ -97,49 +124,73 @@ def _programs(
 
     names = Names(aliases)
     binding = WireBinding(form, _input(steps[0][1]), Names() if morphs else names)
+    called = [name for name, _ in steps]
+    is_pair = FILTER in called and TRANSFORM in called
     program = BatchProgram.in_row(
-        [step for _, step in steps], binding, has_output=has_output, morphs=morphs, find=names.find
+        [step for _, step in steps],
+        binding,
+        has_output=has_output,
+        morphs=morphs,
+        find=names.find,
+        names=[name if is_pair else "" for name in called],
     )
-    block = {field.name: 0.0 if field.type == FLOAT64 else 0 for field in _block_fields(steps[-1][1])}
-    return Programs(form, program, tuple(name for name, _ in steps), dict(binding.texts), block)
+    return Programs(form, program, tuple(called), dict(binding.texts)).with_block({})
 
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Programs in a row over the records of a format, compiled; their names, and the string constants they read."""
+    """Programs in a row over the records of a format, compiled.
+
+    Attributes:
+        names: of the programs.
+        texts: the string constants they read.
+        blocks: the values of their parameter block, by its name.
+        statics: their state, if it outlives a decoder.
+    """
 
     form: Format
     program: BatchProgram
     names: tuple[str, ...]
     texts: Mapping[str, bytes]
-    block: Mapping[str, float] = field(default_factory=dict, compare=False)
-    """The values of the parameter block, by name."""
+    blocks: Mapping[str, Column] = field(default_factory=dict, compare=False, repr=False)
+    statics: Statics | None = field(default=None, compare=False)
+
+    @property
+    def initial(self) -> Statics:
+        return self.program.initial
+
+    def with_block(self, values: Mapping[str, Any]) -> Programs:
+        """The same programs with other values in the parameter block."""
+        types, structs = self.program.types, self.program.structs
+        blocks = {
+            name: columns_of([completed(values, type_, structs, name)], type_, structs) for name, type_ in types.items()
+        }
+        return replace(self, blocks=blocks)
 
     def run(
-        self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], room: dict[str, int], most_bytes: int
+        self,
+        starts: npt.NDArray[np.int64],
+        ends: npt.NDArray[np.int64],
+        room: dict[str, int],
+        most_bytes: int,
+        statics: Statics,
     ) -> BatchResult:
         """Run over records that lie in memory, or the first of them: see `ecode.columns.OutputMemory`.
 
-        Raises OverflowError if that makes more than one batch should hold.
+        Raises OverflowError if that makes more than one batch should hold; `statics` is as it was then.
         """
         texts = {name: np.frombuffer(text, np.uint8) for name, text in self.texts.items()}
         memory: dict[str, TableEntry] = {"starts": starts, "ends": ends, **texts}
         try:
             return self.program.run(
-                self._inputs,
+                self.blocks,
                 len(starts),
+                statics,
                 memory=memory,
                 outputs=OutputMemory(room, pa.allocate_buffer, most_bytes),
             )
-        except ecode.ParameterError as error:
+        except BatchTooLarge as error:
             raise OverflowError(str(error)) from error
-
-    @property
-    def _inputs(self) -> dict[str, Column]:
-        if not self.block:
-            return {}
-        fields = {name: Column(1, np.array([value])) for name, value in self.block.items()}
-        return {PARAMETERS: Column(1, children=fields)}
 
     def traps(self, result: BatchResult) -> dict[int, PbioError | None]:
         """Why events ended; None where the record itself is bad, which the codec explains better."""
@@ -165,7 +216,8 @@ class Programs:
 
 @dataclass(frozen=True, slots=True)
 class FilterConverter:
-    """Decodes the records that a filter keeps; the others are not looked at any further."""
+    """Decodes the records that a filter keeps; the others are not looked at any further. Only the filter may keep state
+    (`make` is in one kernel with it)."""
 
     inner: Converter | ProgramConverter
     programs: Programs
@@ -181,8 +233,34 @@ class FilterConverter:
         """The text of all kernels."""
         return f"{self.programs.program.kernel.source}\n\n{self.inner.source}"
 
+    @property
+    def statics(self) -> Statics | None:
+        """The state that outlives decoders."""
+        return self.programs.statics
+
+    def with_block(self, values: Mapping[str, Any]) -> FilterConverter:
+        inner = self.inner if isinstance(self.inner, Converter) else self.inner.with_block(values)
+        return replace(self, inner=inner, programs=self.programs.with_block(values))
+
+    def with_state(self, statics: Statics) -> FilterConverter:
+        return replace(self, programs=replace(self.programs, statics=statics))
+
     def decoder(self, most_bytes: int = MOST_BYTES) -> FilterDecoder:
         return FilterDecoder(self, most_bytes)
+
+
+class _State:
+    """The state of programs while they decode: only what has been decoded for good changes it."""
+
+    def __init__(self, programs: Programs) -> None:
+        self._initial = programs.initial
+        self._kept: Statics = {} if programs.statics is None else programs.statics
+
+    def copy(self) -> Statics:
+        return {name: self._kept[name] if name in self._kept else deepcopy(v) for name, v in self._initial.items()}
+
+    def keep(self, statics: Statics) -> None:
+        self._kept.update(statics)
 
 
 class FilterDecoder:
@@ -193,15 +271,22 @@ class FilterDecoder:
         inner = converter.inner
         self._inner = inner.decoder() if isinstance(inner, Converter) else inner.decoder(most_bytes)
         self._room: dict[str, int] = {}
+        self._state = _State(converter.programs)
 
     def decode(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
-        result = self.converter.programs.run(starts, ends, self._room, self._most_bytes)
+        programs, statics = self.converter.programs, self._state.copy()
+        result = programs.run(starts, ends, self._room, self._most_bytes, statics)
         kept = np.flatnonzero(result.passed)
         decoded = self._inner.decode(starts[kept], ends[kept])
         if len(decoded.status) < len(kept):
             # The first record that was not decoded, and all after it, come again.
-            result = result.first(int(kept[len(decoded.status)]))
+            done = int(kept[len(decoded.status)])
+            result = result.first(done)
             kept = kept[: len(decoded.status)]
+            if statics:
+                statics = self._state.copy()
+                programs.run(starts[:done], ends[:done], self._room, self._most_bytes, statics)
+        self._state.keep(statics)
         return _with_rows(decoded, kept, self.converter.programs, result)
 
 
@@ -223,6 +308,17 @@ class ProgramConverter:
         """The text of the kernel."""
         return self.programs.program.kernel.source
 
+    @property
+    def statics(self) -> Statics | None:
+        """The state that outlives decoders."""
+        return self.programs.statics
+
+    def with_block(self, values: Mapping[str, Any]) -> ProgramConverter:
+        return replace(self, programs=self.programs.with_block(values))
+
+    def with_state(self, statics: Statics) -> ProgramConverter:
+        return replace(self, programs=replace(self.programs, statics=statics))
+
     def decoder(self, most_bytes: int = MOST_BYTES) -> ProgramDecoder:
         return ProgramDecoder(self, most_bytes)
 
@@ -233,11 +329,14 @@ class ProgramDecoder:
     def __init__(self, converter: ProgramConverter, most_bytes: int) -> None:
         self.converter, self._most_bytes = converter, most_bytes
         self._room: dict[str, int] = {}
+        self._state = _State(converter.programs)
 
     def decode(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
-        result = self.converter.programs.run(starts, ends, self._room, self._most_bytes)
+        statics = self._state.copy()
+        result = self.converter.programs.run(starts, ends, self._room, self._most_bytes, statics)
         (output,) = result.outputs.values()
         batch, bad = self.converter.output.to_batch(output)
+        self._state.keep(statics)
         status = np.zeros(batch.num_rows, np.int32)
         status[bad] = 1
         return _with_rows(Decoded(batch, status), np.flatnonzero(result.passed), self.converter.programs, result)
@@ -258,11 +357,6 @@ def _with_rows(decoded: Decoded, kept: npt.NDArray[np.int64], programs: Programs
         if error is not None:
             errors[event] = error
     return Decoded(decoded.batch, status, rows, refused, errors)
-
-
-def _block_fields(program: ecode.Program) -> Sequence[Field]:
-    """The fields of the parameter block of a row of programs, whose last one is given."""
-    return next((_record(param).fields for param in program.params if param.mode is Mode.PARAM), ())
 
 
 def _input(program: ecode.Program) -> Record:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal
 
 import ecode
@@ -36,6 +36,9 @@ PROJECTION = Policy(mismatch_threshold=1.0, same_name=False, prefer=(Criterion.M
 PARAMETERS = "param"
 """The name by which programs know their parameter block."""
 
+STATE = "state"
+"""The name by which programs know the record that they keep from event to event."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -53,6 +56,9 @@ class Request:
         make: E-code that makes the columns, `output`, from `input`; one that returns 0 leaves the record out.
         records: types that `keep` and `make` may name.
         parameters: the type of their parameter block, `param`, whose values come with each read.
+        state: the type of the record `state`, which they have in common and keep from record to record.
+        ordered: whether records come in order, so that programs may keep state (see `converter.with_state`).
+        functions: services that they may call.
         work: units of work that all programs together may take for a record; None for the limit that E-code has itself.
         on_reject: what records do that reach no target: fail the query, be left out, or be bad records.
     """
@@ -69,6 +75,9 @@ class Request:
     work: int | None = None
     on_reject: Literal["fail", "drop", "corrupt"] = "fail"
     described: tuple[Format, ...] = ()
+    state: Record | None = None
+    ordered: bool = False
+    functions: tuple[ecode.Function, ...] = ()
 
 
 def records_to_targets(records: Iterable[Record]) -> tuple[tuple[str, Record], ...]:
@@ -175,15 +184,15 @@ def find_way(
 def _own_programs(form: Format, request: Request, seen: Record) -> tuple[ecode.Program | None, ecode.Program | None]:
     """The filter and the transform of the reader, for the records that they see. Raises PBIO_BAD_PROGRAM."""
     keep = make = None
-    block = [] if request.parameters is None else [ecode.Param(PARAMETERS, request.parameters, ecode.Mode.PARAM)]
-    limits = ecode.Limits() if request.work is None else ecode.Limits(budget=request.work)
+    more = ((PARAMETERS, request.parameters, ecode.Mode.PARAM), (STATE, request.state, ecode.Mode.STATE))
+    params = [ecode.Param(name, type_, mode) for name, type_, mode in more if type_ is not None]
     if request.keep is not None:
-        keep = _program("filter", request.keep, seen, block, request.records, limits)
+        keep = _program("filter", request.keep, seen, params, request)
     if request.make is not None and request.columns is not None:
         output = ecode.Param("output", request.columns, ecode.Mode.OUT)
-        make = _program("transform", request.make, seen, [*block, output], request.records, limits, optional=True)
+        make = _program("transform", request.make, seen, [*params, output], request, optional=True)
     for name, program in (("filter", keep), ("transform", make)):
-        if program is not None and program.statics:
+        if program is not None and program.statics and not request.ordered:
             raise PbioError(
                 "PBIO_BAD_PROGRAM",
                 f"the {name} keeps state ({', '.join(program.statics)}), but the records of a read have no order",
@@ -238,8 +247,7 @@ def _program(
     source: str,
     seen: Record,
     params: list[ecode.Param],
-    records: tuple[Record, ...],
-    limits: ecode.Limits,
+    request: Request,
     *,
     optional: bool = False,
 ) -> ecode.Program:
@@ -248,14 +256,16 @@ def _program(
     It sees numbers where the columns show numbers. One that goes to them by their pointers itself sees the pointers.
     """
     plain = in_place(seen)
+    limits = ecode.Limits() if request.work is None else ecode.Limits(budget=request.work)
+    compiled = partial(ecode.compile, records=request.records, functions=request.functions, limits=limits)
     reason: ecode.EcodeError | None = None
     for record in (plain,) if plain == seen else (plain, seen):
         given = [ecode.Param("input", record), *params]
         if optional:
             with suppress(ecode.EcodeError):
-                return ecode.compile(source, given, None, records=records, limits=limits)
+                return compiled(source, given, None)
         try:
-            return ecode.compile(source, given, records=records, limits=limits)
+            return compiled(source, given)
         except ecode.EcodeError as error:
             reason = reason or error
     assert reason is not None

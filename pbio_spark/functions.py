@@ -29,7 +29,7 @@ from pbio_spark.source.arrow import spark_to_arrow
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.options.parse import parse_options
 from pbio_spark.source.options.scopes import Scope
-from pbio_spark.source.query.plan import Coming, Planner
+from pbio_spark.source.query.plan import Coming, QueryPlanner
 from pbio_spark.source.query.schema import check_names, infer_schema, is_wanted, several_formats
 from pbio_spark.source.reason_first import reason_first
 from pbio_spark.source.write.write_format import formats_to_write
@@ -76,7 +76,7 @@ def from_pbio(
     struct = _struct(schema)
     known = _known(formats, parsed)
     is_open = parsed.format_store is not None
-    planner = Planner(parsed, spark_to_arrow(struct), is_projection=True, is_open=is_open)
+    planner = QueryPlanner(parsed, spark_to_arrow(struct), is_projection=True, is_open=is_open)
     reader = ValueReader(planner.plan(Coming(_selected(known, parsed), known)))
 
     def decode(values: pa.Array) -> pa.Array:

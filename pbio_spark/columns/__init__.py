@@ -37,7 +37,13 @@ if TYPE_CHECKING:
     from pbio_spark.columns.files.read import read_batches
     from pbio_spark.columns.lossless import exactly, text_to_number
     from pbio_spark.columns.programs.converter import with_parameters
-    from pbio_spark.columns.programs.routes import PARAMETERS, Request, find_way, records_to_targets, rejection_to_error
+    from pbio_spark.columns.programs.routes import (
+        PARAMETERS,
+        Request,
+        find_route,
+        records_to_targets,
+        rejection_to_error,
+    )
     from pbio_spark.columns.programs.unfilled import (
         NAMES_SHOWN,
         converter_to_unfilled,
@@ -69,7 +75,7 @@ __all__ = [
     "renamed",
     "PARAMETERS",
     "Request",
-    "find_way",
+    "find_route",
     "records_to_targets",
     "rejection_to_error",
     "with_parameters",
@@ -105,7 +111,7 @@ _HOMES = {
     "files.read": ("read_batches",),
     "lossless": ("exactly", "text_to_number"),
     "programs.converter": ("with_parameters",),
-    "programs.routes": ("PARAMETERS", "Request", "find_way", "records_to_targets", "rejection_to_error"),
+    "programs.routes": ("PARAMETERS", "Request", "find_route", "records_to_targets", "rejection_to_error"),
     "programs.unfilled": (
         "NAMES_SHOWN",
         "converter_to_unfilled",

@@ -19,7 +19,7 @@ from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.record_json import json_to_record, record_to_json
 from pbio_spark.source.options.parse import parse_options
 from pbio_spark.source.options.scopes import Scope
-from pbio_spark.source.query.plan import Coming, Planner
+from pbio_spark.source.query.plan import Coming, QueryPlanner
 from pbio_spark.wire import FileWriter
 from tests.source.local import load, plan
 
@@ -235,8 +235,10 @@ def test_planning_looks_further_before_it_refuses(tmp_path: Path, caplog: pytest
 def test_a_stream_warns_once_for_more_may_come(caplog: pytest.LogCaptureFixture) -> None:
     form, schema = record_to_format(V1), pa.schema([("tmep", pa.float64())])
 
-    def planner(**options: str) -> Planner:
-        return Planner(parse_options(options, Scope.STREAM), schema, is_projection=True, is_stream=True, is_open=True)
+    def planner(**options: str) -> QueryPlanner:
+        return QueryPlanner(
+            parse_options(options, Scope.STREAM), schema, is_projection=True, is_stream=True, is_open=True
+        )
 
     stream = planner()
     stream.plan(Coming([form], [form]))

@@ -162,7 +162,7 @@ class Groups:
         return cls(np.array(rows, ROW), formats.names, producers.names, sequences, times)
 
     @classmethod
-    def together(cls, parts: Iterable[Groups]) -> Self:
+    def concat(cls, parts: Iterable[Groups]) -> Self:
         """The groups of several, one after the other."""
         formats, producers = _Numbers(), _Numbers()
         rows = []

@@ -63,7 +63,7 @@ def pack(folder: Folder, deriver: Deriver, events: Sequence[Prepared], state: St
         ordinal += len(one.encoded.offsets) - 1
     path = new_data_path()
     folder.add(path, pieces)
-    own, made = (Groups.together(part) for part in (placed[: len(events)], placed[len(events) :]))
+    own, made = (Groups.concat(part) for part in (placed[: len(events)], placed[len(events) :]))
     return Packed(DataFile(path, size), own, made, refused, state.descendants(own.rows["channel"].tolist()))
 
 

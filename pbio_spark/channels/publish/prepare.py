@@ -27,7 +27,7 @@ from pbio_spark.columns import (
     Part,
     ReadPlan,
     Request,
-    find_way,
+    find_route,
     format_to_encoder,
     read_batches,
 )
@@ -169,9 +169,9 @@ class Preparer:
         if key not in self._made:
             names = record_to_arrow(own.record).names
             fields = [field for field in schema if field.name in names or field.name not in columns.names]
-            way = nulls_in(own.record)
-            nulls = self._nulls or way
-            is_own = {field.name for field in fields} == set(names) and not self._transforms and nulls == way
+            own_nulls = nulls_in(own.record)
+            nulls = self._nulls or own_nulls
+            is_own = {field.name for field in fields} == set(names) and not self._transforms and nulls == own_nulls
             record = own.record if is_own else columns_to_record(pa.schema(fields), own.name, nulls)
             form = own if is_own and self._machine == "native" else record_to_format(record, self._machine)
             for prior, program in self._transforms:
@@ -222,11 +222,11 @@ class Preparer:
         key = own.id.hex(), form
         if key not in self._plans:
             request = Request(((own.name, own.record),), policy=WHOLE)
-            way = find_way(form, request, (own,), self._formats)
-            if isinstance(way, Rejection):
+            route = find_route(form, request, (own,), self._formats)
+            if isinstance(route, Rejection):
                 raise PbioError(
                     "PBIO_REJECTED",
-                    f"{_lacking(form, own, channel)}\n{replace(way, hint='').explain()}",
+                    f"{_lacking(form, own, channel)}\n{replace(route, hint='').explain()}",
                     format=f"{form.name} ({form.id.hex()})",
                     hint="add the missing fields, or a transform to the channel's format (pbio_spark.formats.evolve)",
                 )

@@ -72,7 +72,7 @@ class _Parcel:
         if self.packed is not None:
             return self.packed.own
         assert self._prepared is not None
-        return Groups.together(one.groups for one in self._prepared)
+        return Groups.concat(one.groups for one in self._prepared)
 
     def pack(self, publisher: Publisher, state: State, known: Mapping[int, int]) -> Packed | None:
         """The data file as it is to be committed, without what is known; None if nothing is left."""
@@ -253,7 +253,7 @@ def _other_batch(
 
 
 def _data(packed: Sequence[Packed], control: int) -> Data:
-    groups = Groups.together(
+    groups = Groups.concat(
         part.moved(number, 0, 0) for number, one in enumerate(packed) for part in (one.own, one.derived)
     )
     refused = dict(pair for one in packed for pair in one.refused)

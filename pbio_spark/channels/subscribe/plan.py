@@ -31,7 +31,7 @@ def format_to_plan(
     """What reads events of a format as the columns of a schema, the last of which may be PLACE.
 
     Args:
-        others: formats that may help to find a way to what is requested.
+        others: formats that may help to find a route to what is requested.
 
     Raises what `compile_converter` raises.
     """

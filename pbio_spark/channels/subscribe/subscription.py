@@ -35,7 +35,7 @@ from pbio_spark.columns import (
     ReadPlan,
     Request,
     converter_to_unfilled,
-    find_way,
+    find_route,
     records_to_targets,
     rejection_to_error,
 )
@@ -352,16 +352,16 @@ class Subscription:
         return self._plans[format_id]
 
     def _find_plan(self, form: Format) -> tuple[ReadPlan, str | None] | None:
-        way = find_way(form, Request(tuple(self._types.items()), policy=NEAREST), (), self._formats)
+        route = find_route(form, Request(tuple(self._types.items()), policy=NEAREST), (), self._formats)
         type_, record, request = None, form.record, None
-        if not isinstance(way, Rejection):
-            assert way.target is not None
-            type_, record = way.target, self._types[way.target]
+        if not isinstance(route, Rejection):
+            assert route.target is not None
+            type_, record = route.target, self._types[route.target]
             request = Request(((type_, record),), policy=NEAREST, keep=self._filter)
         elif not self._takes_rest:
             if self._on_reject == "drop":
                 return None
-            raise rejection_to_error(way)
+            raise rejection_to_error(route)
         schema = record_to_arrow(record).append(PLACES)
         plan = format_to_plan(form, schema, self._formats, request, mode=self._mode)
         converter = plan.converters[form.id]

@@ -57,12 +57,12 @@ class Converter:
     """Record bytes of one format -> record batches of one schema.
 
     Made on the driver by `plan_to_converter`; pickles with its machine code, so that an executor only runs it.
-    `way` and `target` say how and as what the records are read (see `ways.Way`).
+    `route` and `target` say how and as what the records are read (see `RecordRoute`).
     """
 
     plan: Plan
     levels: tuple[CompiledLevel, ...]
-    way: str = "direct"
+    route: str = "direct"
     target: str | None = None
 
     @property
@@ -90,7 +90,7 @@ def plan_to_converter(plan: Plan, *, fused: bool) -> Converter:
 
 
 def format_to_converter(form: Format, spec: ColumnSpec, *, target: str | None, fused: bool) -> Converter:
-    """Compile the plain way of a format to columns; fused kernels also where they are in the cache.
+    """Compile the direct route of a format to columns; fused kernels also where they are in the cache.
 
     Raises what `format_to_plan` raises.
     """

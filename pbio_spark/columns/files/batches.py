@@ -363,7 +363,7 @@ class BatchMaker:
             "format_id": lambda: of_format([form.id.hex() for form in self.formats]),
             "format_name": lambda: of_format([valid_text(form.name) for form in self.formats]),
             "machine": lambda: of_format([form.machine for form in self.formats]),
-            "way": lambda: of_format([self._said(number, "way") for number in range(len(self.formats))]),
+            "way": lambda: of_format([self._said(number, "route") for number in range(len(self.formats))]),
             "target": lambda: of_format([self._said(number, "target") for number in range(len(self.formats))]),
         }
 

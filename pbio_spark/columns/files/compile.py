@@ -12,7 +12,7 @@ from morph import Problem, Rejection, Transform
 from pbio_spark.columns.decode.converter import format_to_converter
 from pbio_spark.columns.files.plan import BatchLimits, ErrorPolicy, ReadPlan, Selection
 from pbio_spark.columns.files.walk import walk_kernel
-from pbio_spark.columns.programs.routes import Way, find_way
+from pbio_spark.columns.programs.routes import RecordRoute, find_route
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FormatStore
@@ -55,48 +55,48 @@ def with_converters(plan: ReadPlan, coming: Iterable[Format], *, fused: bool) ->
 
 
 def compile_converter(plan: ReadPlan, form: Format, *, fused: bool) -> AnyConverter | Rejection:
-    """The converter of a format, or why there is none. Raises what `find_way` and `way_to_converter` raise."""
+    """The converter of a format, or why there is none. Raises what `find_route` and `route_to_converter` raise."""
     unusable: dict[Transform, Problem] = {}
     while True:
-        way = _way(plan, form, unusable)
-        if isinstance(way, Rejection):
-            return way
+        route = _route(plan, form, unusable)
+        if isinstance(route, Rejection):
+            return route
         try:
-            return _way_to_converter(plan, form, way, fused=fused)
+            return _route_to_converter(plan, form, route, fused=fused)
         except ecode.NotCompilable as error:
-            last = way.route[-1] if way.route else None
+            last = route.hops[-1] if route.hops else None
             if last is None or last in unusable or last.is_own:
                 raise PbioError(
                     "PBIO_BAD_PROGRAM",
-                    f"the way {way.text} cannot be compiled: {error.message}",
+                    f"the route {route.text} cannot be compiled: {error.message}",
                     format=form.name,
                     hint="make the program smaller, or split what it does",
                 ) from error
             problem = Problem("MORPH_BAD_TRANSFORM", f"it cannot be compiled: {error.message}", str(last))
-            log.warning("%s %s: %s; the next best way is taken", form.name, form.id.hex(), problem)
+            log.warning("%s %s: %s; taking the next best route", form.name, form.id.hex(), problem)
             unusable[last] = problem
 
 
 def route_of(plan: ReadPlan, form: Format) -> tuple[Transform, ...]:
     """The transforms of formats that records of one go through; none if they reach nothing."""
-    way = _way(plan, form, {})
-    return () if isinstance(way, Rejection) else way.route
+    route = _route(plan, form, {})
+    return () if isinstance(route, Rejection) else route.hops
 
 
-def _way_to_converter(plan: ReadPlan, form: Format, way: Way, *, fused: bool) -> AnyConverter:
-    if way.is_direct and way.keep is None:
-        return format_to_converter(form, way.fill(plan.selection.columns), target=way.target, fused=fused)
+def _route_to_converter(plan: ReadPlan, form: Format, route: RecordRoute, *, fused: bool) -> AnyConverter:
+    if route.is_direct and route.keep is None:
+        return format_to_converter(form, route.fill(plan.selection.columns), target=route.target, fused=fused)
     # Imported here: what compiles programs takes a process longer to load than all the rest of reading.
-    from pbio_spark.columns.programs.converter import way_to_converter
+    from pbio_spark.columns.programs.converter import route_to_converter
 
-    return way_to_converter(form, way, plan.selection.columns, fused=fused)
+    return route_to_converter(form, route, plan.selection.columns, fused=fused)
 
 
-def _way(plan: ReadPlan, form: Format, unusable: Mapping[Transform, Problem]) -> Way | Rejection:
+def _route(plan: ReadPlan, form: Format, unusable: Mapping[Transform, Problem]) -> RecordRoute | Rejection:
     selection = plan.selection
     if selection.request is None:
-        return Way()
-    return find_way(
+        return RecordRoute()
+    return find_route(
         form,
         selection.request,
         plan.formats,

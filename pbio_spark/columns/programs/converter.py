@@ -1,7 +1,7 @@
-"""Converters for ways that lead through E-code: record bytes -> columns, transforms and filter included, in one pass.
+"""Converters for routes that lead through E-code: record bytes -> columns, transforms and filter included, in one pass.
 
 `FilterConverter` runs a filter over the record bytes and decodes what it keeps. `ProgramConverter` runs all programs of
-a way as one kernel, from record bytes to columns. Both travel compiled, as plain converters do.
+a route as one kernel, from record bytes to columns. Both travel compiled, as plain converters do.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ecode.types import Record
 from pbio_spark.columns.decode.converter import Converter, Decoded, format_to_converter
 from pbio_spark.columns.programs.binding import WireBinding
 from pbio_spark.columns.programs.output import ProgramOutput
-from pbio_spark.columns.programs.routes import Way
+from pbio_spark.columns.programs.routes import RecordRoute
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.mapping import ColumnSpec
@@ -40,37 +40,37 @@ MOST_BYTES = 16 << 20
 AnyConverter: TypeAlias = "Converter | FilterConverter | ProgramConverter"
 
 
-def way_to_converter(
+def route_to_converter(
     form: Format,
-    way: Way,
+    route: RecordRoute,
     spec: ColumnSpec,
     *,
     fused: bool,
 ) -> AnyConverter:
-    """Compile a way; fused kernels also where they are in the cache.
+    """Compile a route; fused kernels also where they are in the cache.
 
-    Raises what `format_to_plan` raises, PBIO_INCOMPATIBLE_TYPE, and ecode.NotCompilable if the programs of the way are
-    too much for one kernel.
+    Raises what `format_to_plan` raises, PBIO_INCOMPATIBLE_TYPE, and ecode.NotCompilable if the programs of the
+    route are too much for one kernel.
     """
-    spec = way.fill(spec)
+    spec = route.fill(spec)
     # A filter has a kernel of its own where the plain kernels follow, or transforms that go on from the same record.
-    is_apart = way.keep is not None and (way.is_direct or (way.keeps_first and bool(way.transforms)))
-    last = ((FILTER, None if is_apart else way.keep), (TRANSFORM, way.make))
-    steps = [*way.transforms, *((name, program) for name, program in last if program is not None)]
+    is_apart = route.keep is not None and (route.is_direct or (route.keeps_first and bool(route.transforms)))
+    last = ((FILTER, None if is_apart else route.keep), (TRANSFORM, route.make))
+    steps = [*route.transforms, *((name, program) for name, program in last if program is not None)]
     try:
         inner: Converter | ProgramConverter
-        if way.is_direct:
-            inner = format_to_converter(form, spec, target=way.target, fused=fused)
+        if route.is_direct:
+            inner = format_to_converter(form, spec, target=route.target, fused=fused)
         else:
             output = ProgramOutput(_output(steps[-1][1]), spec)
-            programs = _programs(form, steps, len(way.transforms), spec.aliases)
-            inner = ProgramConverter(programs, output, way.text, way.target)
+            programs = _programs(form, steps, len(route.transforms), spec.aliases)
+            inner = ProgramConverter(programs, output, route.text, route.target)
             # Columns that can never be are found here, by a batch of nothing.
             inner.decoder().decode(np.empty(0, np.int64), np.empty(0, np.int64))
-        if way.keep is None or not is_apart:
+        if route.keep is None or not is_apart:
             return inner
-        kept = _programs(form, [(FILTER, way.keep)], 0, spec.aliases, has_output=False)
-        return FilterConverter(inner, kept, way.text, way.target)
+        kept = _programs(form, [(FILTER, route.keep)], 0, spec.aliases, has_output=False)
+        return FilterConverter(inner, kept, route.text, route.target)
     except ecode.ParameterError as error:
         raise PbioError("PBIO_INCOMPATIBLE_TYPE", error.message, format=form.name) from error
 
@@ -120,7 +120,7 @@ def _programs(
     *,
     has_output: bool = True,
 ) -> Programs:
-    """The programs of a way, of which so many at the beginning are transforms of formats."""
+    """The programs of a route, of which so many at the beginning are transforms of formats."""
 
     names = Names(aliases)
     binding = WireBinding(form, _input(steps[0][1]), Names() if morphs else names)
@@ -221,7 +221,7 @@ class FilterConverter:
 
     inner: Converter | ProgramConverter
     programs: Programs
-    way: str = "direct"
+    route: str = "direct"
     target: str | None = None
 
     @property
@@ -292,11 +292,11 @@ class FilterDecoder:
 
 @dataclass(frozen=True, slots=True)
 class ProgramConverter:
-    """All programs of a way as one kernel."""
+    """All programs of a route as one kernel."""
 
     programs: Programs
     output: ProgramOutput
-    way: str = "direct"
+    route: str = "direct"
     target: str | None = None
 
     @property

@@ -1,7 +1,7 @@
 """How records of a format become rows when a reader wants more than their fields.
 
-A `Request` says what the reader wants: record types, E-code of its own. `find_way` asks `morph` for the best way from
-one format to it. What comes out is a `Way`, programs in a row and the type at their end, or morph's `Rejection`.
+A `Request` says what the reader wants: record types, E-code of its own. `find_route` asks `morph` for the best route
+from one format to it. The answer is a `RecordRoute`, programs in a row and the type at their end, or a `Rejection`.
 """
 
 from __future__ import annotations
@@ -92,13 +92,13 @@ def records_to_targets(records: Iterable[Record]) -> tuple[tuple[str, Record], .
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class RecordRoute:
     """How records of one format become rows.
 
     Attributes:
-        text: for the metadata column: `direct`, or `via` and the IDs of the formats on the way.
+        text: for the metadata column: `direct`, or `via` and the IDs of the formats on it.
         target: the name of the wanted type that is reached; None without targets.
-        transforms: programs in a row, each with a name for error messages; `route` are the same as morph knows them.
+        transforms: programs in a row, each with a name for error messages; `hops` are the same as morph knows them.
         keep, make: the caller's programs, which run after them, in this order.
         keeps_first: whether `keep` comes before the transforms instead.
         seen: the record type that `keep` and `make` see.
@@ -114,7 +114,7 @@ class Way:
     keeps_first: bool = False
     seen: Record | None = None
     defaults: Mapping[str, Default] = field(default_factory=dict)
-    route: Route = ()
+    hops: Route = ()
     counts: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
 
     @property
@@ -126,7 +126,7 @@ class Way:
         return replace(spec, defaults={**self.defaults, **spec.defaults}, counts=self.counts)
 
 
-def find_way(
+def find_route(
     form: Format,
     request: Request,
     known: Iterable[Format],
@@ -135,19 +135,19 @@ def find_way(
     aliases: Mapping[str, str] = NOTHING,
     defaults: Mapping[str, Default] = NOTHING,
     unusable: Mapping[Transform, Problem] = NO_PROBLEMS,
-) -> Way | Rejection:
-    """The best way from a format to what is wanted.
+) -> RecordRoute | Rejection:
+    """The best route from a format to what is wanted.
 
     Args:
         known: other formats, which transforms may lead to.
         aliases, defaults: those of columns (see `ColumnSpec`), which `keep` and `make` see as the columns do.
-        unusable: transforms that were tried before, and why no way can lead through them.
+        unusable: transforms that were tried before, and why no route can lead through them.
 
     Raises:
         PbioError: PBIO_BAD_PROGRAM if `keep` or `make` is wrong, or a program keeps state between records.
     """
     text, target, wanted = "direct", None, request.columns
-    route: Route = ()
+    hops: Route = ()
     programs: tuple[tuple[str, ecode.Program], ...] = ()
     is_projection = request.columns is not None and request.make is None
     known = tuple(dict.fromkeys((*known, form, *request.described)))
@@ -166,8 +166,8 @@ def find_way(
         for problem in answer.problems:
             log.warning("%s %s: %s", form.name, form.id.hex(), problem)
         if not isinstance(answer, Rejection):
-            route = answer.route
-            programs = tuple((f"transform {hop}", graph.program(hop)) for hop in route)
+            hops = answer.route
+            programs = tuple((f"transform {hop}", graph.program(hop)) for hop in hops)
             text = f"via {', '.join(hop.target for hop in answer.route)}" if programs else "direct"
             if request.targets:
                 target, wanted = answer.wanted, targets[answer.wanted]
@@ -178,7 +178,7 @@ def find_way(
         seen = record_to_seen(seen, aliases, {**filling, **defaults})
     keep, make = (None, None) if seen is None else _own_programs(form, request, seen)
     counts = record_to_counts(wanted) if target is not None and wanted is not None and make is None else {}
-    return Way(text, target, programs, keep, make, as_it_came, seen, filling, route, counts)
+    return RecordRoute(text, target, programs, keep, make, as_it_came, seen, filling, hops, counts)
 
 
 def _own_programs(form: Format, request: Request, seen: Record) -> tuple[ecode.Program | None, ecode.Program | None]:

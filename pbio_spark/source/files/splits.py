@@ -17,7 +17,7 @@ from pbio_spark.paths import opened
 from pbio_spark.source.files.partitions import partition_value
 from pbio_spark.source.files.planning import Scan, Split
 from pbio_spark.source.options.options import Options
-from pbio_spark.source.query.plan import Coming, Planner
+from pbio_spark.source.query.plan import Coming, QueryPlanner
 
 log = logging.getLogger("pbio_spark.source")
 
@@ -37,19 +37,19 @@ def scan_to_plan(scan: Scan, schema: pa.Schema, *, is_projection: bool) -> ReadP
     Args:
         is_projection: the user named the columns.
 
-    Raises what `Planner.plan` raises.
+    Raises what `QueryPlanner.plan` raises.
     """
-    planner = Planner(scan.options, schema, is_projection)
+    planner = QueryPlanner(scan.options, schema, is_projection)
     try:
         return _plan(scan, planner)
     except PbioError as error:
         if error.code != "PBIO_UNFILLED" or scan.is_whole:
             raise
         scan = scan.walked()  # which is dear, and may find what fills it after all
-        return _plan(scan, Planner(scan.options, schema, is_projection, is_open=not scan.is_whole))
+        return _plan(scan, QueryPlanner(scan.options, schema, is_projection, is_open=not scan.is_whole))
 
 
-def _plan(scan: Scan, planner: Planner) -> ReadPlan:
+def _plan(scan: Scan, planner: QueryPlanner) -> ReadPlan:
     folders = [name for name, _ in scan.files[0].partition] if scan.files else []
     size = sum(file.size for file in scan.files)
     counts = scan.counts if scan.is_whole else None
@@ -97,7 +97,7 @@ def _read_split(
     # Where a split ends inside its file, it must end at an item boundary, or records would be lost or come twice.
     errors = plan.errors if split.end == split.file.size else replace(plan.errors, tail="planned")
     part = Part(path, split.start, split.end, split.ordinal, partition, split.records, split.anchors)
-    # Other files' formats help to find a way for one that comes unplanned, if their IDs mean the same everywhere.
+    # Other files' formats help to find a route for one that comes unplanned, if their IDs mean the same everywhere.
     formats = tuple(dict.fromkeys((*split.formats, *(form for form in plan.formats if len(form.id) == HASHED))))
     try:
         with opener(split) as source:

@@ -26,7 +26,7 @@ from pbio_spark.source.follow.matching import Comparer, match
 from pbio_spark.source.follow.progress import FileProgress, Progress, progress_from_json, progress_to_json
 from pbio_spark.source.follow.sight import Sight, look, look_at, open_sight
 from pbio_spark.source.options.options import Options
-from pbio_spark.source.query.plan import Coming, Planner
+from pbio_spark.source.query.plan import Coming, QueryPlanner
 from pbio_spark.source.query.schema import is_wanted
 from pbio_spark.source.reason_first import says_reason_first
 
@@ -69,7 +69,7 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._paths = paths
         self._follower = Follower(paths, options)
-        self._planner = Planner(options, schema, is_projection=True, is_stream=True, is_open=True)
+        self._planner = QueryPlanner(options, schema, is_projection=True, is_stream=True, is_open=True)
         self._latest: dict[str, Any] | None = None
         """The offset that this reader planned last."""
 

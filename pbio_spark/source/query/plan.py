@@ -53,7 +53,7 @@ class Coming:
 
 
 @dataclass(slots=True)
-class Planner:
+class QueryPlanner:
     """Plans a query: once for a read, again and again for a stream, and remembers what it warned of.
 
     Attributes:

@@ -26,8 +26,7 @@ import pyarrow as pa
 
 from ecode.suggest import did_you_mean
 from ecode.types import Record
-from pbio_spark.channels import rows_to_batch, with_row
-from pbio_spark.columns import Encoder, format_to_encoder
+from pbio_spark.columns import Encoder, format_to_encoder, rows_to_batch, with_row
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.written import writable

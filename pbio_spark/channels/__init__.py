@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from pbio_spark.channels.publish.packed import Packed, contents_of_all, pack
     from pbio_spark.channels.publish.prepare import Preparer
     from pbio_spark.channels.publish.publisher import Published, Publisher
-    from pbio_spark.channels.publish.rows import rows_to_batch, with_row
     from pbio_spark.channels.publish.submission import Columns, Submission, channel_format, stored_format, to_datetime
     from pbio_spark.channels.space import ChannelSpace
     from pbio_spark.channels.subscribe.data_files import DataFiles
@@ -77,8 +76,6 @@ __all__ = [
     "pack",
     "Preparer",
     "Publisher",
-    "rows_to_batch",
-    "with_row",
     "channel_format",
     "stored_format",
     "to_datetime",
@@ -106,7 +103,6 @@ _HOMES = {
     "publish.packed": ("Packed", "contents_of_all", "pack"),
     "publish.prepare": ("Preparer",),
     "publish.publisher": ("Published", "Publisher"),
-    "publish.rows": ("rows_to_batch", "with_row"),
     "publish.submission": ("Columns", "Submission", "channel_format", "stored_format", "to_datetime"),
     "space": ("ChannelSpace",),
     "subscribe.data_files": ("DataFiles",),

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from pbio_spark.channels.log.state import ChannelInfo, dropped_to_error
 from pbio_spark.channels.publish.delivery import SYNC_TIMEOUT
 from pbio_spark.channels.publish.publisher import Published
-from pbio_spark.channels.publish.submission import Columns, Rows, Submission, channel_format
+from pbio_spark.channels.publish.submission import Columns, Submission, channel_format
 from pbio_spark.channels.subscribe import subscribers
 from pbio_spark.channels.subscribe.subscribers import EXPIRE_AFTER
 from pbio_spark.channels.subscribe.subscription import Handlers, Start, Subscription
+from pbio_spark.columns import Rows
 from pbio_spark.formats import Format
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ decode    record bytes -> Arrow arrays
 encode    Arrow batches -> record bytes
 programs  E-code between records and rows: transforms and filters
 files     files -> batches of one schema, bad records by mode
+rows      rows as a program has them -> Arrow batches
 values    records that travel as binary values, both ways
 
 Other packages use only the names that this module exports, each imported at its first use.
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         struct_at,
         suggestion,
     )
+    from pbio_spark.columns.rows import Rows, rows_to_batch, with_row
     from pbio_spark.columns.values import ValueReader, structs_to_values
 
 __all__ = [
@@ -93,6 +95,9 @@ __all__ = [
     "NullValue",
     "null_replacement",
     "schema_to_symbols",
+    "Rows",
+    "rows_to_batch",
+    "with_row",
     "ValueReader",
     "structs_to_values",
     "exactly",
@@ -121,6 +126,7 @@ _HOMES = {
         "struct_at",
         "suggestion",
     ),
+    "rows": ("Rows", "rows_to_batch", "with_row"),
     "values": ("ValueReader", "structs_to_values"),
 }
 

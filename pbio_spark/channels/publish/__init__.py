@@ -1,7 +1,6 @@
 """From a producer's events to a commit.
 
 submission   a producer's events, as it hands them over
-rows         mappings and tables -> columns, refusing what does not fit
 concentrate  rows of any channels and producers -> their groups
 prepare      submissions -> encoded events
 derivation   events of one channel -> those of channels derived from it

@@ -17,7 +17,6 @@ from pbio_spark.channels.commits.checked import check_name
 from pbio_spark.channels.commits.groups import Groups, Int64s
 from pbio_spark.channels.log.state import ChannelInfo
 from pbio_spark.channels.publish.concentrate import column_of, concentrate, names_of
-from pbio_spark.channels.publish.rows import rows_to_batch, with_row
 from pbio_spark.channels.publish.submission import WHOLE, Columns, Submission, channel_format
 from pbio_spark.channels.subscribe.plan import format_to_plan
 from pbio_spark.columns import (
@@ -30,6 +29,8 @@ from pbio_spark.columns import (
     find_route,
     format_to_encoder,
     read_batches,
+    rows_to_batch,
+    with_row,
 )
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, TypeAlias
@@ -13,6 +12,7 @@ from ecode.types import Record
 from morph import Policy
 from pbio_spark.channels.commits.checked import EARLIEST, LATEST
 from pbio_spark.channels.log.state import ChannelInfo
+from pbio_spark.columns import Rows
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.spark_json_to_arrow import spark_json_to_arrow
@@ -30,8 +30,6 @@ class SparkSchema(Protocol):
 
 AnyType: TypeAlias = "Format | Record | pa.Schema | SparkSchema"
 """What can be a channel's type."""
-
-Rows: TypeAlias = "pa.RecordBatch | pa.Table | Sequence[Mapping[str, Any]]"
 
 WHOLE = Policy(mismatch_threshold=0.0, same_name=False)
 """What a channel asks of an event: all fields of its type, directly or by the transforms of the event's format."""

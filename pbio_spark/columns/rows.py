@@ -1,44 +1,46 @@
-"""Events as a program has them -> columns; values that do not fit are refused, where Arrow would truncate them."""
+"""Rows as a program has them -> columns; values that do not fit are refused, where Arrow would truncate them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from ecode.suggest import did_you_mean
-from pbio_spark.channels.publish.submission import Rows
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.schema import record_to_arrow
 
+Rows: TypeAlias = "pa.RecordBatch | pa.Table | Sequence[Mapping[str, Any]]"
+"""Rows as mappings of names to values, or as columns."""
 
-def rows_to_batch(events: Rows, form: Format | None) -> pa.RecordBatch:
-    """The events of a submission as one batch.
+
+def rows_to_batch(given: Rows, form: Format | None) -> pa.RecordBatch:
+    """Rows as one batch.
 
     Args:
-        form: the format of events that are mappings; columns need none.
+        form: the format of rows that are mappings; columns need none.
 
     Raises:
         PbioError: PBIO_UNKNOWN_COLUMN and PBIO_BAD_VALUE for rows; PBIO_BAD_VALUE for what is neither rows nor columns;
             PBIO_NAME_COLLISION for columns of one name.
     """
-    if isinstance(events, pa.Table):
-        events = pa.RecordBatch.from_struct_array(_distinct(events).to_struct_array().combine_chunks())
-    if isinstance(events, pa.RecordBatch):
-        return _distinct(events)
-    if hasattr(events, "columns") or not isinstance(events, Iterable):
+    if isinstance(given, pa.Table):
+        given = pa.RecordBatch.from_struct_array(_distinct(given).to_struct_array().combine_chunks())
+    if isinstance(given, pa.RecordBatch):
+        return _distinct(given)
+    if hasattr(given, "columns") or not isinstance(given, Iterable):
         raise PbioError(
             "PBIO_BAD_VALUE",
-            f"expected rows or Arrow columns, not {type(events).__name__}",
+            f"expected rows or Arrow columns, not {type(given).__name__}",
             hint="pyarrow.Table.from_pandas(frame) makes them of a frame; Spark's is written: df.write.format('pbio')",
         )
     assert form is not None
     schema = record_to_arrow(form.record)
-    rows = list(events)
+    rows = list(given)
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise PbioError(
@@ -63,25 +65,25 @@ def rows_to_batch(events: Rows, form: Format | None) -> pa.RecordBatch:
         raise PbioError("PBIO_BAD_VALUE", f"a row does not fit the type: {error}", format=form.name) from error
 
 
-def with_row(error: PbioError, events: Rows) -> PbioError:
-    """An error of encoding events; if they were rows, one about a null names the row."""
-    if error.code != "PBIO_CANNOT_BE_NULL" or error.field is None or isinstance(events, pa.RecordBatch | pa.Table):
+def with_row(error: PbioError, given: Rows) -> PbioError:
+    """An error of encoding rows; if they are mappings, one about a null names the row."""
+    if error.code != "PBIO_CANNOT_BE_NULL" or error.field is None or isinstance(given, pa.RecordBatch | pa.Table):
         return error
     hint = "give it a value: only strings and pointers can be null"
     name = error.field.removeprefix("$.")
-    number = next((number for number, row in enumerate(events) if row.get(name) is None), None)
+    number = next((number for number, row in enumerate(given) if row.get(name) is None), None)
     if number is None or "." in name or "[" in name:  # in a structure or an array
         return PbioError(error.code, error.reason, format=error.format, field=error.field, hint=hint)
-    reason = f"row {number}: {name!r} is None" if name in events[number] else f"row {number} has no {name!r}"
+    reason = f"row {number}: {name!r} is None" if name in given[number] else f"row {number} has no {name!r}"
     return PbioError(error.code, reason, format=error.format, hint=hint)
 
 
-def _distinct(events: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
-    names = events.schema.names
+def _distinct(given: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
+    names = given.schema.names
     if len(set(names)) < len(names):
         double = next(name for name in names if names.count(name) > 1)
         raise PbioError("PBIO_NAME_COLLISION", f"several columns are named {double!r}", hint="rename them")
-    return events
+    return given
 
 
 def _has_fraction(values: Sequence[Any], type_: pa.DataType) -> bool:

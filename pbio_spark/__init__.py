@@ -17,8 +17,9 @@ is first used, so that importing this stays light. The packages below, each of w
     formats    what a sender's records look like, byte for byte, and which record type they have
     wire       files and records in plain Python: the oracle for everything compiled
     columns    record bytes <-> Arrow record batches, by kernels generated per format and schema
+    bp5        ADIOS2's BP5 folders: their metadata, arrays and rows
     channels   typed streams of events in a folder, durable, for any number of writers and readers
-    source     the Spark data source "pbio"
+    source     the Spark data sources "pbio" and "bp5"
     tables     files as rows and tables, without Spark
     functions  records in binary columns of a DataFrame
     extras     optional libraries, and what to install where one is missing

@@ -52,6 +52,12 @@ CODES: dict[str, str] = {
     "PBIO_RECORD_TOO_LARGE": "A record has more bytes than can be read at once.",
     "PBIO_TRUNCATED": "The file ends inside an item, or in an index block that is still being written.",
     "PBIO_UNKNOWN_FORMAT": "A record or an option names a format that nothing describes, by its ID or its name.",
+    # BP5
+    "PBIO_ARRAY_TOO_LARGE": "An array of a BP5 step is larger than a row or a batch can hold.",
+    "PBIO_BAD_BP5": "A BP5 folder is damaged; the error names the file, and the step, writer and variable if known.",
+    "PBIO_NOT_BP5": "The folder is not one that ADIOS2's BP5 engine wrote, or of another version.",
+    "PBIO_UNSUPPORTED_BP5": "A BP5 folder holds something that is not read, such as the layout before ADIOS2 2.9.",
+    "PBIO_UNSUPPORTED_OPERATOR": "Data was compressed by an operator that is not read.",
     # explore
     "PBIO_MISSING_EXTRA": "A function needs a library that comes with an optional extra of this package.",
     # channels

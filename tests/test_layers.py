@@ -24,6 +24,7 @@ LAYERS = (
     "pbio_spark.formats",
     "pbio_spark.wire",
     "pbio_spark.columns",
+    "pbio_spark.bp5",
     "pbio_spark.channels",
     "pbio_spark.source",
     "pbio_spark.tables",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from pbio_spark.columns.files.read import read_batches
     from pbio_spark.columns.lossless import exactly, text_to_number
+    from pbio_spark.columns.numbers import Conversion, field_to_conversion
     from pbio_spark.columns.programs.converter import with_parameters
     from pbio_spark.columns.programs.routes import (
         PARAMETERS,
@@ -102,6 +103,8 @@ __all__ = [
     "structs_to_values",
     "exactly",
     "text_to_number",
+    "Conversion",
+    "field_to_conversion",
 ]
 
 _HOMES = {
@@ -115,6 +118,7 @@ _HOMES = {
     "files.plan": ("BatchLimits", "CORRUPT_TYPE", "ErrorPolicy", "METADATA_TYPE", "Part", "ReadPlan", "Selection"),
     "files.read": ("read_batches",),
     "lossless": ("exactly", "text_to_number"),
+    "numbers": ("Conversion", "field_to_conversion"),
     "programs.converter": ("with_parameters",),
     "programs.routes": ("PARAMETERS", "Request", "find_route", "records_to_targets", "rejection_to_error"),
     "programs.unfilled": (

@@ -1,4 +1,4 @@
-"""The Spark data source "pbio".
+"""The Spark data sources "pbio" and "bp5".
 
 session       a Spark that finds this package
 datasource    `PbioDataSource`, which Spark calls
@@ -8,6 +8,7 @@ files         reading files as a batch
 follow        reading a growing folder as a stream
 write         writing a folder of files
 channels      reading and writing channels
+bp5           the data source "bp5", for ADIOS2's BP5 folders
 arrow         Spark's schemas -> Arrow's
 dispatch      rows to the reader that they match best
 reason_first  errors whose text begins with the reason, also through Spark

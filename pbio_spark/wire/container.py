@@ -319,5 +319,5 @@ def refuse_bp_folder(folder: str, names: Iterable[str]) -> None:
             "PBIO_NOT_FFS",
             "this is an ADIOS2 BP folder (it has md.idx), not a folder of FFS files",
             file=folder,
-            hint="BP5 files hold FFS records inside ADIOS2's own framing; read them with ADIOS2",
+            hint="read it with spark.read.format(\"bp5\"), or look into it with `pbio bp5 ls`",
         )

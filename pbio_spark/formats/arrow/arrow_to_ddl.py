@@ -66,8 +66,16 @@ def arrow_to_spark_json(schema: pa.Schema) -> str:
 def _json_struct(fields: Any) -> dict[str, Any]:
     return {
         "type": "struct",
-        "fields": [{"name": f.name, "type": _json(f.type), "nullable": f.nullable, "metadata": {}} for f in fields],
+        "fields": [
+            {"name": f.name, "type": _json(f.type), "nullable": f.nullable, "metadata": _json_metadata(f)}
+            for f in fields
+        ],
     }
+
+
+def _json_metadata(field: pa.Field) -> dict[str, Any]:
+    """What is said about a column, whose values are JSON in Arrow's metadata."""
+    return {key.decode(): json.loads(value) for key, value in (field.metadata or {}).items()}
 
 
 def _json(arrow: pa.DataType) -> Any:

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 from ecode.suggest import did_you_mean
 from pbio_spark.errors import PbioError
 from pbio_spark.globs import compile_glob, expand, is_glob, is_hidden, is_literal, unescape
 from pbio_spark.paths import Entry, find_entry, folder_entries, full_path, locate
-from pbio_spark.source.options.options import Options
 from pbio_spark.spaces import SPACE, space_above
 from pbio_spark.wire.container import refuse_bp_folder
 from pbio_spark.wire.hints.sidecar import sidecar_path
@@ -33,7 +32,7 @@ log = logging.getLogger("pbio_spark.source")
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file to read.
+    """A file to read, or a folder that is read as one.
 
     Attributes:
         path: for `paths.opened`, with its protocol unless it is local.
@@ -52,13 +51,32 @@ class DataFile:
     identity: str = ""
 
 
+class ListingOptions(Protocol):
+    """What options say of which files are read."""
+
+    @property
+    def path_glob_filter(self) -> str | None: ...
+    @property
+    def recursive_file_lookup(self) -> bool: ...
+    @property
+    def modified_before(self) -> float | None: ...
+    @property
+    def modified_after(self) -> float | None: ...
+
+
 def list_files(
-    paths: Sequence[str], options: Options, may_be_gone: Callable[[str], bool] = lambda path: False
+    paths: Sequence[str],
+    options: ListingOptions,
+    may_be_gone: Callable[[str], bool] = lambda path: False,
+    *,
+    mark: str | None = None,
 ) -> list[DataFile]:
     """The files at and below paths, in the order of the paths and then of their names.
 
     Args:
         may_be_gone: whether a path may lead to nothing, or a glob match nothing.
+        mark: the name of a file by which a folder counts as a file itself; only such folders are listed then, and the
+            time and identity of each are those of this file in it.
 
     Raises PBIO_PATH_NOT_FOUND, PBIO_BAD_PARTITIONS, PBIO_CHANNEL_SPACE, and PBIO_NOT_FFS for another format's folder.
     """
@@ -66,7 +84,7 @@ def list_files(
     listers: list[_Lister] = []
     for path in paths:
         try:
-            listers.append(_Lister(path, options))
+            listers.append(_Lister(path, options, mark))
         except PbioError as error:
             if error.code != "PBIO_PATH_NOT_FOUND" or not may_be_gone(path):
                 raise
@@ -112,9 +130,10 @@ def unescape_name(text: str) -> str:
 class _Lister:
     """Lists what is below one path."""
 
-    def __init__(self, path: str, options: Options) -> None:
+    def __init__(self, path: str, options: ListingOptions, mark: str | None) -> None:
         self.given = path
         self.options = options
+        self.mark = mark
         self.fs, self.path = _file_system(path)
         glob = options.path_glob_filter
         self.wanted = None if glob is None else compile_glob(glob, hidden=True)
@@ -163,7 +182,7 @@ class _Lister:
             elif entry.kind == "other":
                 reason = "not a file, but a pipe, a socket or a device"
                 raise PbioError("PBIO_NOT_FFS", reason, file=full_path(self.fs, root))
-            elif (file := self._file(entry, (), find_entry(self.fs, sidecar_path(root)) is not None)) is not None:
+            elif self.mark is None and (file := self._file(entry, (), find_entry(self.fs, sidecar_path(root)) is not None)) is not None:
                 yield file
 
     def _folder(
@@ -178,7 +197,11 @@ class _Lister:
             entries = folder_entries(self.fs, folder.path)
         except FileNotFoundError:
             return  # removed since it was listed
-        refuse_bp_folder(folder.path, entries)
+        if self.mark is not None and self.mark in entries:
+            yield from self._as_file(folder, entries, partition)
+            return
+        if self.mark is None:
+            refuse_bp_folder(folder.path, entries)
         if SPACE in entries:
             raise _space_to_error(full_path(self.fs, folder.path))
         for name, entry in sorted(entries.items()):
@@ -187,7 +210,7 @@ class _Lister:
             if entry.kind == "other":
                 log.warning("%s is a pipe, a socket or a device: left out", entry.path)
             elif entry.kind == "file":
-                if (file := self._file(entry, partition, sidecar_path(name) in entries)) is not None:
+                if self.mark is None and (file := self._file(entry, partition, sidecar_path(name) in entries)) is not None:
                     yield file
             elif self.options.recursive_file_lookup:
                 yield from self._folder(entry, (), above)
@@ -195,6 +218,19 @@ class _Lister:
                 key, _, value = name.partition("=")
                 pair = unescape_name(key), None if value == NULL_PARTITION else unescape_name(value)
                 yield from self._folder(entry, (*partition, pair), above)
+            elif self.mark is not None and find_entry(self.fs, f"{entry.path}/{self.mark}") is not None:
+                yield from self._folder(entry, partition, above)
+
+    def _as_file(
+        self, folder: Entry, entries: Mapping[str, Entry], partition: tuple[tuple[str, str | None], ...]
+    ) -> Iterator[DataFile]:
+        """A folder that counts as a file, unless the options leave it out."""
+        assert self.mark is not None
+        mark = entries[self.mark]
+        size = sum(entry.size for entry in entries.values() if entry.kind == "file")
+        file = self._file(replace(folder, size=size, modified=mark.modified, identity=mark.identity), partition, False)
+        if file is not None:
+            yield file
 
     def _file(self, entry: Entry, partition: tuple[tuple[str, str | None], ...], has_sidecar: bool) -> DataFile | None:
         """The file, unless the options leave it out."""

@@ -17,6 +17,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields
 from json import JSONDecodeError
+from typing import Any
 
 from ecode.suggest import did_you_mean
 from pbio_spark.errors import PbioError
@@ -68,22 +69,31 @@ def parse_options(given: Mapping[str, str], *scopes: Scope) -> Options:
 
     Raises PBIO_UNKNOWN_OPTION and PBIO_BAD_OPTION.
     """
-    table = {option_name(f.name).lower(): f for f in fields(Options)}
-    parsed: dict[str, object] = {}
-    for key, value in given.items():
-        entry = table.get(key.lower())
-        if key.lower() in TOLERATED or key.lower().startswith(TABLE_PROPERTY_PREFIX):
-            continue
-        if entry is None or not set(scopes) & set(entry.metadata["scopes"]):
-            raise _unknown(key, scopes)
-        try:
-            parsed[entry.name] = entry.metadata["parse"](value)
-        except (*WRONG, PbioError) as error:
-            raise _bad_value(option_name(entry.name), value, entry.metadata["parse"].__doc__, error) from None
+    parsed = parse_table(Options, given, *scopes)
     _check_nulls(parsed)
     if set(scopes) <= {*READS, *WRITES}:
         _check_place(parsed, is_read=set(scopes) <= set(READS))
     return Options(**parsed)  # type: ignore[arg-type]
+
+
+def parse_table(table: type[Any], given: Mapping[str, str], *scopes: Scope) -> dict[str, object]:
+    """The options as given, checked against a table of them: what is given, by attribute.
+
+    Raises PBIO_UNKNOWN_OPTION and PBIO_BAD_OPTION.
+    """
+    entries = {option_name(f.name).lower(): f for f in fields(table)}
+    parsed: dict[str, object] = {}
+    for key, value in given.items():
+        entry = entries.get(key.lower())
+        if key.lower() in TOLERATED or key.lower().startswith(TABLE_PROPERTY_PREFIX):
+            continue
+        if entry is None or not set(scopes) & set(entry.metadata["scopes"]):
+            raise _unknown(table, key, scopes)
+        try:
+            parsed[entry.name] = entry.metadata["parse"](value)
+        except (*WRONG, PbioError) as error:
+            raise _bad_value(option_name(entry.name), value, entry.metadata["parse"].__doc__, error) from None
+    return parsed
 
 
 def _bad_value(name: str, value: str, what: str, error: Exception) -> PbioError:
@@ -139,19 +149,20 @@ def _check_nulls(parsed: Mapping[str, object]) -> None:
         )
 
 
-def _unknown(key: str, scopes: tuple[Scope, ...]) -> PbioError:
+def _unknown(table_of: type[Any], key: str, scopes: tuple[Scope, ...]) -> PbioError:
     """The error of an option that the table lacks, or has for another scope. Spark has lower-cased its name."""
-    table = {option_name(f.name): f.metadata["scopes"] for f in fields(Options)}
+    table = {option_name(f.name): f.metadata["scopes"] for f in fields(table_of)}
     places = {name: " and ".join(its) for name, its in table.items()}
-    spelling = {name.lower(): name for name in (*OF_KAFKA, *table)}
+    of_kafka = OF_KAFKA if table_of is Options else {}
+    spelling = {name.lower(): name for name in (*of_kafka, *table)}
     name, place = spelling.get(key.lower(), key), " or ".join(scopes)
     if name in table:
         reason, hint = f"option {name!r} does not apply to {place}", f"it is an option of {places[name]}"
         return PbioError("PBIO_UNKNOWN_OPTION", reason, hint=hint)
     known = [name for name, its in table.items() if set(scopes) & set(its)]
     hint = did_you_mean(key, known) or f"the options are {', '.join(known)}"
-    if name in OF_KAFKA:
-        own = OF_KAFKA[name]
+    if name in of_kafka:
+        own = of_kafka[name]
         hint = f"it is called {own!r} here" + ("" if own in known else f", an option of {places[own]}")
     return PbioError("PBIO_UNKNOWN_OPTION", f"unknown option {name!r} for {place}", hint=hint)
 

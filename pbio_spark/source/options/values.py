@@ -157,6 +157,11 @@ def starting_place(value: str) -> str | tuple[int, ...]:
     return "earliest" if value.casefold() == "earliest" else ending_place(value)
 
 
+def starting_step(value: str) -> int | str:
+    """`earliest`, `latest` (only steps that come from now on), or the number of a step"""
+    return value.casefold() if value.casefold() in ("earliest", "latest") else whole(value)
+
+
 def ending_place(value: str) -> str | tuple[int, ...]:
     """`latest`, a position such as `12.0.7`, or a version of the log such as `12`"""
     if value.casefold() == "latest":

@@ -110,8 +110,8 @@ def options_to_selection(
     Raises PBIO_INCOMPATIBLE_TYPE if a special column is of another type than it can be.
     """
     corrupt, metadata = options.column_name_of_corrupt_record, options.metadata_column
-    _check_special(schema, corrupt, CORRUPT_TYPE, "columnNameOfCorruptRecord")
-    _check_special(schema, metadata, metadata_type, "metadataColumn")
+    check_special(schema, corrupt, CORRUPT_TYPE, "columnNameOfCorruptRecord")
+    check_special(schema, metadata, metadata_type, "metadataColumn")
     by_folded = {name.lower(): name for name in schema.names}
     return Selection(
         schema=schema,
@@ -183,7 +183,7 @@ def _check_collision(form: Format, selection: Selection) -> None:
             )
 
 
-def _check_special(schema: pa.Schema, name: str | None, type_: pa.StructType, option: str) -> None:
+def check_special(schema: pa.Schema, name: str | None, type_: pa.StructType, option: str) -> None:
     """A special column of the schema must be of its type, or a structure of some of its parts."""
     if name is None or name not in schema.names:
         return

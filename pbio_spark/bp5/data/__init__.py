@@ -1,0 +1,8 @@
+"""The data of a BP5 folder.
+
+places      blocks -> subfile and position
+bytes       many blocks read with few calls
+operators   compressed blocks -> plain bytes
+structures  formats of structures -> numpy's types
+arrays      blocks -> the arrays that they make up
+"""

@@ -1,0 +1,138 @@
+"""`Dataset`: a BP5 folder, its index and formats parsed; and what one step has, in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pbio_spark.bp5.data.arrays import read_arrays
+from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.meta import formats as mmd
+from pbio_spark.bp5.meta import index as idx
+from pbio_spark.bp5.meta.attributes import Attribute, parse_attributes
+from pbio_spark.bp5.meta.blocks import Blocks, read_blocks
+from pbio_spark.bp5.meta.formats import Formats, parse_formats
+from pbio_spark.bp5.meta.index import Index, Step, parse_index
+from pbio_spark.bp5.meta.metadata import Located, locate
+from pbio_spark.bp5.meta.scalars import Scalars, read_scalars
+from pbio_spark.bp5.meta.variables import NUMBERS, STRUCTURE, Shape, Variable
+from pbio_spark.bp5.trouble import bad, placed
+from pbio_spark.errors import PbioError
+
+
+@dataclass
+class Dataset:
+    """A BP5 folder: where its steps are, and what describes them.
+
+    Attributes:
+        path: of the folder.
+    """
+
+    path: str
+    index: Index
+    formats: Formats
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return self.index.steps
+
+    @property
+    def order(self) -> str:
+        return self.index.header.order
+
+    @property
+    def column_major(self) -> bool:
+        return self.index.header.column_major
+
+    def without_steps(self) -> Dataset:
+        """The same for a task, which is told its steps."""
+        return replace(self, index=replace(self.index, steps=()))
+
+    def locate(self, folder: Folder, steps: Sequence[Step]) -> Located:
+        """The metadata blocks of some steps. Raises what `metadata.locate` raises."""
+        return locate(folder, steps, self.formats, self.index.header)
+
+    def blocks(self, located: Located, name: str, dimensions: int | None = None) -> Blocks | None:
+        """The blocks of an array variable. Raises what `read_blocks` raises."""
+        return read_blocks(located, name, dimensions, column_major=self.column_major)
+
+    def kind(self, variable: Variable) -> np.dtype[Any]:
+        """numpy's type of a variable's elements, in the writer's byte order. Raises PBIO_UNSUPPORTED_BP5."""
+        if variable.type == STRUCTURE:
+            from pbio_spark.bp5.data.structures import structure_to_dtype
+
+            return structure_to_dtype(self.formats.get(variable.structure), variable)
+        name = NUMBERS[variable.type]
+        return np.dtype(name if name.startswith("V") else self.order + name)
+
+    def attributes(
+        self, folder: Folder, steps: Sequence[Step], known: Mapping[str, Attribute] | None = None
+    ) -> dict[str, Attribute]:
+        """The attributes after these steps, which follow those that left `known`. Raises as `parse_attributes`."""
+        found = dict(known or {})
+        located = locate(folder, steps, self.formats, self.index.header, attributes=True)
+        for place, writer, block in located.attributes:
+            number = steps[place].number
+            try:
+                for one in parse_attributes(block, self.formats, self.order, located.file):
+                    found[one.name] = one
+            except PbioError as error:
+                error.reason = placed(f"attributes: {error.reason}", number, writer)
+                raise error.at(file=located.file) from None
+        return found
+
+
+def open_dataset(folder: Folder) -> Dataset:
+    """The dataset of a folder.
+
+    md.idx is read first: what it names, the other files have already. Raises PBIO_NOT_BP5, PBIO_BAD_BP5.
+    """
+    data = folder.all_of(idx.NAME)
+    if data is None:
+        raise PbioError("PBIO_NOT_BP5", "not a BP5 folder: md.idx is missing", file=folder.path)
+    index = parse_index(data, folder.file(idx.NAME))
+    described = folder.all_of(mmd.NAME)
+    if described is None:
+        missing = bad("mmd.0 is missing", file=folder.file(mmd.NAME))
+        return Dataset(folder.path, index, Formats(folder.file(mmd.NAME), {}, damage=missing))
+    return Dataset(folder.path, index, parse_formats(described, index.header.order, folder.file(mmd.NAME)))
+
+
+def step_values(dataset: Dataset, folder: Folder, steps: Sequence[Step]) -> dict[str, Any]:
+    """The values of all variables of one step, or of all of a flattened dataset: numbers, strings, numpy arrays, lists of them for local arrays."""
+    located = dataset.locate(folder, steps)
+    names = dict.fromkeys(name for group in located.groups for name in group.form.places)
+    found: dict[str, Any] = {}
+    for name in names:
+        place = next(group.form.places[name] for group in located.groups if name in group.form.places)
+        if place.variable.is_array:
+            blocks = dataset.blocks(located, name)
+            if blocks is not None:
+                found[name] = array_values(dataset, folder, located, blocks)
+        elif (scalars := read_scalars(located, name)) is not None:
+            found[name] = scalar_values(scalars, steps[0].writers)
+    return found
+
+
+def array_values(dataset: Dataset, folder: Folder, located: Located, blocks: Blocks) -> Any:
+    """The array of one row; of a local array a list of blocks."""
+    elements = read_arrays(folder, blocks, located.steps, dataset.kind(blocks.variable), dataset.order)
+    if blocks.variable.shape is not Shape.LOCAL_ARRAY:
+        return elements.data.reshape(blocks.shape[0])
+    return [
+        elements.data[first : first + int(shape.prod())].reshape(shape)
+        for first, shape in zip(elements.first.tolist(), blocks.count, strict=True)
+    ]
+
+
+def scalar_values(scalars: Scalars, writers: int) -> Any:
+    values = scalars.values.tolist()
+    if scalars.variable.shape is Shape.VALUE:
+        return values[0]
+    found = [None] * writers
+    for writer, value in zip(scalars.writer.tolist(), values, strict=True):
+        found[writer] = value
+    return found

@@ -1,0 +1,122 @@
+"""Attribute blocks -> the attributes at a step."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pbio_spark.bp5.meta.formats import HEAD, Formats
+from pbio_spark.bp5.meta.variables import NAMES, NUMBERS, STRING, field_to_variable
+from pbio_spark.bp5.trouble import bad
+from pbio_spark.errors import PbioError
+from pbio_spark.wire import decode
+
+_ARRAY = 18
+"""What is added to the type code of an attribute that is an array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """An attribute.
+
+    Attributes:
+        type: a code of `NAMES`.
+        value: a number, a complex number, the bytes of a long double, or a string; of an array a list of them.
+        is_array: an array of one element is not a single value.
+    """
+
+    name: str
+    type: int
+    value: Any
+    is_array: bool
+
+    @property
+    def type_name(self) -> str:
+        return NAMES[self.type]
+
+
+Attributes: TypeAlias = Mapping[str, Attribute]
+
+
+def parse_attributes(block: bytes, formats: Formats, order: str, file: str) -> list[Attribute]:
+    """The attributes of a block. Raises PBIO_BAD_BP5, and what `Formats.get` and `decode` raise."""
+    form = formats.get(block[:12])
+    (length,) = struct.unpack_from(f"{order}Q", block, 12)
+    if length > len(block) - HEAD:
+        raise bad(f"an attribute block says that {length} bytes follow, but {len(block) - HEAD} do", file=file)
+    values: Any = decode(form, block[: HEAD + length], text=None, file=file)
+    if form.name == "GenericAttributes":
+        singles = values.get("PrimAttrs") or [], values.get("StrAttrs") or []
+        return [_number(one, order, file) for one in singles[0]] + [_string(one, file) for one in singles[1]]
+    if form.name == "Attributes":
+        return _old(values, {field.name: (field.type, field.size) for field in form.structs[0].fields}, file)
+    raise bad(f"the format {form.name!r} is not one of attributes", file=file)
+
+
+def _number(one: Any, order: str, file: str) -> Attribute:
+    name, code, is_array = _name(one["name"], file)
+    if code not in NUMBERS:
+        raise bad(f"the attribute has the type {code}", file=file, variable=name)
+    kind = np.dtype(order + NUMBERS[code] if code != 11 else NUMBERS[code])
+    raw = bytes(one["Values"] or [])
+    if len(raw) % kind.itemsize or not (is_array or len(raw) == kind.itemsize):
+        raise bad(f"the attribute has {len(raw)} bytes", file=file, variable=name)
+    values = np.frombuffer(raw, kind).tolist()
+    return Attribute(name, code, values if is_array else values[0], is_array)
+
+
+def _string(one: Any, file: str) -> Attribute:
+    name, code, is_array = _name(one["name"], file)
+    values = [_text(value or b"") for value in one["Values"] or []]
+    if code != STRING or not (is_array or len(values) == 1):
+        raise bad("the attribute is not a string", file=file, variable=name)
+    return Attribute(name, code, values if is_array else values[0], is_array)
+
+
+def _name(stored: bytes | None, file: str) -> tuple[str, int, bool]:
+    """Name, type and whether it is an array: the first character says the latter two."""
+    if not stored:
+        raise bad("an attribute has no name", file=file)
+    code = stored[0] - 48
+    is_array = code > _ARRAY
+    code -= _ARRAY * is_array
+    if code not in NAMES:
+        raise bad(f"an attribute has the unknown type mark {stored[:1]!r}", file=file)
+    return _text(stored[1:]), code, is_array
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _old(values: Mapping[str, Any], fields: Mapping[str, tuple[str, int]], file: str) -> list[Attribute]:
+    """The scheme of staging, and of writers that use no one-time attributes."""
+    found = []
+    for name, (type_, size) in fields.items():
+        value = values.get(name)
+        if name.endswith("ElemCount") or not name.startswith(("BPg_", "BPG_")):
+            continue
+        try:
+            parts = name.split("_", 3)
+            if len(parts) == 4 and parts[1].isdecimal() and parts[2].isdecimal():
+                own, code = parts[3], int(parts[2])
+            else:
+                own, code = name[4:], field_to_variable(f"BPg_{name[4:]}", type_.partition("[")[0], size).type
+        except PbioError as error:
+            raise error.at(file=file) from None
+        if code not in NAMES:
+            raise bad(f"the attribute has the type {code}", file=file, variable=own)
+        is_array = name.startswith("BPG_")
+        shown = [_plain(item) for item in value or []] if is_array else _plain(value)
+        found.append(Attribute(own, code, shown, is_array))
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return complex(*value.values())
+    return _text(value or b"") if isinstance(value, bytes) or value is None else value

@@ -1,0 +1,82 @@
+"""The columns of variables, and all others -> a batch of the wanted schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from ecode.errors import valid_text
+from pbio_spark.bp5.meta.index import Step
+from pbio_spark.bp5.rows.wanted import Part, Wanted
+from pbio_spark.errors import PbioError
+
+
+def finish(
+    columns: Mapping[str, pa.Array],
+    steps: Sequence[Step],
+    part: Part,
+    wanted: Wanted,
+    errors: Sequence[PbioError] = (),
+) -> pa.RecordBatch:
+    """A batch with all columns.
+
+    Args:
+        columns: those that are made already.
+        steps: of each row; or a single one, if all are of it.
+        errors: what is wrong with the only row there is.
+    """
+    count = len(next(iter(columns.values()))) if columns else len(steps)
+    given = dict(zip(wanted.partition_columns, part.partition, strict=True))
+    arrays: list[pa.Array] = []
+    for field in wanted.schema:
+        if field.name in columns:
+            arrays.append(columns[field.name])
+        elif field.name == wanted.step_column:
+            arrays.append(numbers_of([step.number for step in steps], count).cast(field.type))
+        elif field.name in given:
+            arrays.append(pa.repeat(given[field.name], count))
+        elif field.name == wanted.metadata_column:
+            arrays.append(_metadata(steps, count, part, field.type))
+        elif field.name == wanted.corrupt_column and errors:
+            arrays.append(pa.array([_corrupt(errors, steps[0])], field.type))
+        else:
+            arrays.append(pa.nulls(count, field.type))
+    schema = wanted.schema
+    if not len(schema):
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def numbers_of(numbers: Sequence[int], count: int) -> pa.Array:
+    """A number for each row; a single one is that of all."""
+    return pa.array(np.broadcast_to(np.array(numbers, np.int64), count) if len(numbers) == 1 else np.array(numbers))
+
+
+def _metadata(steps: Sequence[Step], count: int, part: Part, type_: pa.StructType) -> pa.Array:
+    values = [
+        {
+            "file_path": part.dataset.path,
+            "step": step.number,
+            "offset": step.position,
+            "length": step.length,
+            "writers": step.writers,
+        }
+        for step in steps
+    ]
+    wanted = [{field.name: value[field.name] for field in type_} for value in values]
+    if len(wanted) == 1:
+        return pa.repeat(pa.scalar(wanted[0], type_), count)
+    return pa.array(wanted, type_)
+
+
+def _corrupt(errors: Sequence[PbioError], step: Step) -> dict[str, object]:
+    names = dict.fromkeys(valid_text(error.field) for error in errors if error.field is not None)
+    return {
+        "step": step.number,
+        "file": errors[0].file,
+        "offset": errors[0].offset,
+        "variable": ", ".join(names) or None,
+        "reason": "; ".join(dict.fromkeys(f"[{error.code}] {error.reason}" for error in errors)),
+    }

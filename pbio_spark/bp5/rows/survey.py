@@ -1,0 +1,208 @@
+"""Datasets -> the columns that they can give, and what attributes say about them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ecode.errors import valid_text
+from pbio_spark.bp5.dataset import Dataset
+from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.meta.attributes import Attribute
+from pbio_spark.bp5.meta.blocks import dimensions_of
+from pbio_spark.bp5.meta.index import Step
+from pbio_spark.bp5.meta.metadata import Located
+from pbio_spark.bp5.meta.variables import STRING, Shape, Variable
+from pbio_spark.bp5.rows.leaves import natural_type, wider
+from pbio_spark.bp5.trouble import bad
+from pbio_spark.errors import PbioError
+
+CHUNK = 16 << 20
+"""About how many bytes of metadata are held at once."""
+SEPARATOR = "/"
+UNIT_SI = "unitSI"
+
+
+@dataclass
+class Survey:
+    """What some steps of a dataset have.
+
+    Attributes:
+        types: by variable, each way in which a format has it, with its dimensions; a variable that no step has is out.
+        attributes: those after the last step.
+        units: by variable, each value that its `unitSI` had.
+        errors: what is wrong with steps that were left out.
+    """
+
+    dataset: Dataset
+    types: dict[str, list[tuple[Variable, int]]] = field(default_factory=dict)
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+    units: dict[str, list[float]] = field(default_factory=dict)
+    errors: list[PbioError] = field(default_factory=list)
+
+
+def survey(dataset: Dataset, folder: Folder, steps: Sequence[Step], *, strict: bool) -> Survey:
+    """What the steps have.
+
+    Args:
+        strict: whether a bad step is an error; otherwise it is left out.
+
+    Raises what `Dataset.locate` and `Dataset.attributes` raise.
+    """
+    found = Survey(dataset)
+    missing: dict[bytes, set[str]] = {}
+    for some in chunks(steps):
+        for located in _located(found, folder, some, strict=strict):
+            _take_types(found, located, missing)
+        _take_attributes(found, folder, some, strict=strict)
+    return found
+
+
+def chunks(steps: Sequence[Step], most: int = CHUNK) -> Iterator[Sequence[Step]]:
+    """Steps in groups whose metadata takes about so many bytes."""
+    begin = size = 0
+    for i, step in enumerate(steps):
+        if i > begin and size + step.length > most:
+            yield steps[begin:i]
+            begin, size = i, 0
+        size += step.length
+    if begin < len(steps):
+        yield steps[begin:]
+
+
+def _located(found: Survey, folder: Folder, steps: Sequence[Step], *, strict: bool) -> Iterator[Located]:
+    try:
+        yield found.dataset.locate(folder, steps)
+    except PbioError as error:
+        if strict:
+            raise
+        if len(steps) == 1:
+            found.errors.append(error)
+        else:
+            for step in steps:
+                yield from _located(found, folder, [step], strict=False)
+
+
+def _take_types(found: Survey, located: Located, missing: dict[bytes, set[str]]) -> None:
+    """Note which variables there are. Dimensions do not change within a format, so each is looked at once."""
+    for group in located.groups:
+        left = missing.setdefault(group.form.form.id, set(group.form.places))
+        for name in list(left):
+            place = group.form.places[name]
+            if not group.present(place).any():
+                continue
+            left.discard(name)
+            for dimensions in sorted(dimensions_of(group, place)) if place.variable.is_array else [0]:
+                known = found.types.setdefault(name, [])
+                if (place.variable, dimensions) not in known:
+                    known.append((place.variable, dimensions))
+
+
+def _take_attributes(found: Survey, folder: Folder, steps: Sequence[Step], *, strict: bool) -> None:
+    try:
+        found.attributes = found.dataset.attributes(folder, steps, found.attributes)
+    except PbioError as error:
+        if strict:
+            raise
+        if len(steps) == 1:
+            found.errors.append(error)
+        else:
+            for step in steps:
+                _take_attributes(found, folder, [step], strict=False)
+        return
+    for name, attribute in found.attributes.items():
+        owner, _, last = name.rpartition(SEPARATOR)
+        if last == UNIT_SI and owner and not attribute.is_array and isinstance(attribute.value, int | float):
+            values = found.units.setdefault(owner, [])
+            if float(attribute.value) not in values:
+                values.append(float(attribute.value))
+
+
+def scales_of(found: Survey) -> dict[str, float]:
+    """By variable its `unitSI`. Raises PBIO_BAD_BP5 if it changes from step to step."""
+    for name, values in found.units.items():
+        if len(values) > 1:
+            raise bad(f"unitSI changes from {values[0]} to {values[1]}", file=found.dataset.path, variable=name)
+    return {name: values[0] for name, values in found.units.items() if math.isfinite(values[0])}
+
+
+def columns_of(surveys: Sequence[Survey], unsigned_long_as: str, *, scaled: bool, with_metadata: bool = True) -> list[pa.Field]:
+    """A column for each variable of datasets, in the order in which they first come.
+
+    Args:
+        scaled: whether values are multiplied by `unitSI`, where they have one.
+
+    Raises PBIO_CANNOT_MERGE for a variable that no column can hold.
+    """
+    names = dict.fromkeys(name for found in surveys for name in found.types)
+    fields = []
+    for name in names:
+        type_: pa.DataType | None = None
+        for found in surveys:
+            for variable, dimensions in found.types.get(name, []):
+                unit = scaled and name in found.units
+                own = _column_type(found.dataset, variable, dimensions, unsigned_long_as, scaled=unit)
+                merged = own if type_ is None else wider(type_, own)
+                if merged is None:
+                    hint = "name its type with .schema(...), or read runs by themselves with fromStep and toStep"
+                    reason = f"a variable is {type_} in some steps and {own} in others"
+                    raise PbioError("PBIO_CANNOT_MERGE", reason, file=found.dataset.path, field=name, hint=hint)
+                type_ = merged
+        metadata = _metadata(name, surveys) if with_metadata else None
+        fields.append(pa.field(valid_text(name), type_, metadata=metadata))
+    return fields
+
+
+def element_type(dataset: Dataset, variable: Variable, unsigned_long_as: str, *, scaled: bool) -> pa.DataType:
+    """The type of an element of a variable, or of its value."""
+    kind = np.dtype(object) if variable.type == STRING else dataset.kind(variable)
+    return pa.float64() if scaled and kind.kind in "iuf" else natural_type(kind, variable, unsigned_long_as)
+
+
+def _column_type(
+    dataset: Dataset, variable: Variable, dimensions: int, unsigned_long_as: str, *, scaled: bool
+) -> pa.DataType:
+    type_ = element_type(dataset, variable, unsigned_long_as, scaled=scaled)
+    levels = dimensions + (variable.shape is Shape.LOCAL_ARRAY)
+    for _ in range(1 if variable.shape is Shape.LOCAL_VALUE else levels):
+        type_ = pa.list_(type_)
+    return type_
+
+
+def _metadata(name: str, surveys: Sequence[Survey]) -> dict[str, str] | None:
+    """The attributes of a variable, as a column's metadata, where all datasets that have them agree."""
+    found: dict[str, str] = {}
+    differing: set[str] = set()
+    for one in surveys:
+        for attribute, value in one.attributes.items():
+            if attribute.startswith(name + SEPARATOR):
+                key = valid_text(attribute[len(name) + 1 :])
+                shown = json.dumps(plain(value.value))
+                if found.setdefault(key, shown) != shown:
+                    differing.add(key)
+    return {key: value for key, value in found.items() if key not in differing} or None
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: what it lacks as text."""
+    if isinstance(value, list):
+        listed = [plain(one) for one in value]
+        kinds = {type(one) for one in listed}
+        if kinds == {int, float}:
+            return [float(one) for one in listed]
+        return listed if len(kinds) < 2 else [str(one) for one in listed]
+    if isinstance(value, complex):
+        return [plain(value.real), plain(value.imag)]
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, str):
+        return valid_text(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return str(value) if isinstance(value, int) and abs(value) >= 1 << 63 else value

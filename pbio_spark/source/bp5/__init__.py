@@ -1,0 +1,9 @@
+"""The Spark data source "bp5".
+
+options     every option, in one table; those of "pbio" that mean the same are taken from there
+scan        paths -> datasets, what they have, and the columns that can be had
+plan        what is wanted of them, and the parts that tasks read
+datasource  `Bp5DataSource`, which Spark calls
+reader      reading as a batch
+stream      reading folders that are still being written
+"""

@@ -1,0 +1,56 @@
+"""`Bp5DataSource`: what Spark calls. Light to import; the methods import what they need."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from pbio_spark.source.options.parse import paths_of
+from pbio_spark.source.options.scopes import Scope
+from pbio_spark.source.reason_first import says_reason_first
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from pbio_spark.source.bp5.reader import Bp5Reader
+    from pbio_spark.source.bp5.scan import Scan
+
+
+@says_reason_first
+class Bp5DataSource(DataSource):
+    """ADIOS2's BP5 folders as a Spark data source: `spark.read.format("bp5")`, `spark.readStream`.
+
+    Spark pickles it after `schema()` and calls the other methods on the copy.
+    """
+
+    _scan: Scan | None = None
+    """What `schema()` found; None if the user gave a schema."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "bp5"
+
+    def schema(self) -> StructType:
+        """The columns, if the user gave none. Raises what `scan_datasets` and `scan_to_schema` raise."""
+        from pyspark.sql.types import StructType
+
+        from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_spark_json
+        from pbio_spark.source.bp5.options import parse_bp5_options
+        from pbio_spark.source.bp5.plan import scan_to_schema
+        from pbio_spark.source.bp5.scan import scan_datasets
+
+        options = parse_bp5_options(self.options, Scope.READ, Scope.STREAM)
+        self._scan = scan_datasets(paths_of(self.options), options).surveyed()
+        return StructType.fromJson(json.loads(arrow_to_spark_json(scan_to_schema(self._scan))))
+
+    def reader(self, schema: StructType) -> Bp5Reader:
+        from pbio_spark.source.arrow import spark_to_arrow
+        from pbio_spark.source.bp5.options import parse_bp5_options
+        from pbio_spark.source.bp5.reader import Bp5Reader
+        from pbio_spark.source.bp5.scan import scan_datasets
+
+        options = parse_bp5_options(self.options, Scope.READ)
+        scan = self._scan or scan_datasets(paths_of(self.options), options)
+        return Bp5Reader(scan, spark_to_arrow(schema))

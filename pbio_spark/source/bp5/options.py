@@ -1,0 +1,149 @@
+"""Every option of the data source "bp5": `Bp5Options`. Rows that it shares with "pbio" are that table's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from pbio_spark.bp5.rows.wanted import Mode, RowShape
+from pbio_spark.errors import PbioError
+from pbio_spark.source.options import values
+from pbio_spark.source.options.options import Options
+from pbio_spark.source.options.parse import parse_table
+from pbio_spark.source.options.scopes import READS, Scope, option, option_name
+
+_SHARED = {entry.name: entry for entry in fields(Options)}
+
+
+def shared(name: str) -> Any:
+    """A row of the table of "pbio"."""
+    entry = _SHARED[name]
+    return field(default=entry.default, metadata=entry.metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Bp5Options:
+    """All options, parsed. The name of an option is the attribute's name in camelCase."""
+
+    rows: RowShape = option(
+        values.one_of("steps", "elements", "blocks", "variables", "attributes"),
+        "steps",
+        *READS,
+        doc="What a row is: a step, an element of the arrays in `variables`, a block as a writer put it, a variable, "
+        "or an attribute.",
+    )
+    variables: tuple[str, ...] = option(
+        values.names,
+        (),
+        *READS,
+        doc="The variables to read. For `elements` arrays of equal shapes, or one table of two dimensions; for the "
+        "others all are the default.",
+    )
+    columns: tuple[str, ...] = option(
+        values.names, (), *READS, doc="For `elements` of one table of two dimensions, the names of its columns."
+    )
+    column_attributes: str | None = option(
+        values.text,
+        None,
+        *READS,
+        doc="The same from attributes: those called `<this> 0`, `<this> 1` and so on name the columns.",
+    )
+    index_columns: tuple[str, ...] = option(
+        values.names,
+        (),
+        *READS,
+        doc="For `elements`, the names of the columns with the index in each dimension; by default `index`, or "
+        "`index0`, `index1` and so on.",
+    )
+    step_column: str = option(values.text, "step", *READS, doc="The name of the column with the number of the step.")
+    where: str | None = option(
+        values.text,
+        None,
+        *READS,
+        doc="E-code that selects rows before other data is read, `{ return input.energy > 2.5; }`. `input` has the "
+        "scalars of the step, and `step`; for `elements` also the variables and the index. Characters of names that "
+        "E-code does not have are `_` there.",
+    )
+    from_step: int = option(values.whole, 0, Scope.READ, doc="The first step to read.")
+    to_step: int | None = option(values.whole, None, Scope.READ, doc="The step before which to stop.")
+    starting_step: int | Literal["earliest", "latest"] = option(
+        values.starting_step,
+        "earliest",
+        Scope.STREAM,
+        doc="Where a new stream begins in each folder that it finds at its start.",
+    )
+    max_steps_per_trigger: int | None = option(
+        values.positive, None, Scope.STREAM, doc="The most steps that one micro-batch reads."
+    )
+    uncovered: Literal["zero", "null"] = option(
+        values.one_of("zero", "null"),
+        "zero",
+        *READS,
+        doc="What an element is that no block has: zero, as in the reference library with a zeroed buffer, or null.",
+    )
+    apply_unit_si: bool = option(
+        values.boolean,
+        False,
+        *READS,
+        doc="Whether values are multiplied by the attribute `unitSI` of their variable; they are doubles then.",
+    )
+    mode: Mode = option(
+        values.one_of("FAILFAST", "PERMISSIVE", "DROPMALFORMED"),
+        "FAILFAST",
+        *READS,
+        doc="What happens to a damaged step: it fails the query, becomes a row (or rows) with what of it is sound and "
+        "the reason in the corrupt-record column, or is left out.",
+    )
+    column_name_of_corrupt_record: str = option(
+        values.text, "_corrupt_record", *READS, doc="The column that says what is wrong with a step under PERMISSIVE."
+    )
+    metadata_column: str | None = option(
+        values.text, None, *READS, doc="The name of a column with the origin of each row: the folder, the step."
+    )
+    path_glob_filter: str | None = shared("path_glob_filter")
+    recursive_file_lookup: bool = shared("recursive_file_lookup")
+    modified_before: float | None = shared("modified_before")
+    modified_after: float | None = shared("modified_after")
+    ignore_missing_files: bool = shared("ignore_missing_files")
+    max_partition_bytes: int | None = shared("max_partition_bytes")
+    records_per_batch: int = shared("records_per_batch")
+    max_batch_bytes: int = shared("max_batch_bytes")
+    unsigned_long_as: Literal["decimal", "long", "binary"] = option(
+        values.one_of("decimal", "long", "binary"),
+        "decimal",
+        *READS,
+        doc=_SHARED["unsigned_long_as"].metadata["doc"].replace("makes a bad record", "is damage"),
+    )
+    on_unfilled: Literal["fail", "warn", "ignore"] | None = option(
+        values.one_of("fail", "warn", "ignore"),
+        None,
+        *READS,
+        doc="What happens to a column of `.schema()` that is no variable of any dataset: `fail` (the default in "
+        "batches), `warn` (the default in streams) or `ignore`.",
+    )
+    schema_inference: bool = shared("schema_inference")
+    max_bytes_per_trigger: int | None = shared("max_bytes_per_trigger")
+
+
+def parse_bp5_options(given: Mapping[str, str], *scopes: Scope) -> Bp5Options:
+    """The options as given. Raises PBIO_UNKNOWN_OPTION and PBIO_BAD_OPTION."""
+    parsed = parse_table(Bp5Options, given, *scopes)
+    options = Bp5Options(**parsed)  # type: ignore[arg-type]
+    if options.to_step is not None and options.to_step < options.from_step:
+        raise PbioError("PBIO_BAD_OPTION", f"toStep {options.to_step} comes before fromStep {options.from_step}")
+    for name in ("columns", "column_attributes", "index_columns"):
+        if getattr(options, name) and options.rows != "elements":
+            reason = f"option {option_name(name)!r} does not apply to rows={options.rows}"
+            raise PbioError("PBIO_BAD_OPTION", reason)
+    if options.columns and options.column_attributes:
+        raise PbioError("PBIO_BAD_OPTION", "options columns and columnAttributes exclude each other")
+    if options.rows == "elements" and not options.variables:
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            "rows=elements needs the option variables",
+            hint='name arrays of equal shapes, .option("variables", "x,y,id"); rows=variables lists all',
+        )
+    if options.where and options.rows not in ("steps", "elements"):
+        raise PbioError("PBIO_BAD_OPTION", f"option 'where' does not apply to rows={options.rows}")
+    return options

@@ -1,0 +1,119 @@
+"""Paths -> the BP5 folders there, opened, and the steps of each that are wanted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from pbio_spark.bp5.dataset import Dataset, open_dataset
+from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.meta.index import NAME, Step
+from pbio_spark.bp5.meta.metadata import NAME as METADATA
+from pbio_spark.bp5.rows.survey import Survey, survey
+from pbio_spark.errors import PbioError
+from pbio_spark.source.bp5.options import Bp5Options
+from pbio_spark.source.files.listing import DataFile, list_files
+
+log = logging.getLogger("pbio_spark.source")
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """A dataset that was found.
+
+    Attributes:
+        steps: the wanted ones.
+    """
+
+    file: DataFile
+    dataset: Dataset
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """All datasets that were found; and what they have, if that was looked at."""
+
+    options: Bp5Options
+    found: tuple[Scanned, ...]
+    surveys: tuple[Survey, ...] = ()
+
+    @property
+    def files(self) -> list[DataFile]:
+        return [one.file for one in self.found]
+
+    def surveyed(self) -> Scan:
+        """The same, looked at. Raises what `survey` raises under FAILFAST."""
+        if self.surveys:
+            return self
+        strict = self.options.mode == "FAILFAST"
+        surveys = []
+        for one in self.found:
+            with Folder(one.file.path) as folder:
+                surveys.append(survey(one.dataset, folder, one.steps, strict=strict))
+        return replace(self, surveys=tuple(surveys))
+
+
+def list_datasets(
+    paths: Sequence[str], options: Bp5Options, may_be_gone: Callable[[str], bool] = lambda path: False
+) -> list[DataFile]:
+    """The BP5 folders at and below paths. Raises what `list_files` raises."""
+    return list_files(paths, options, may_be_gone, mark=NAME)
+
+
+def scan_datasets(paths: Sequence[str], options: Bp5Options) -> Scan:
+    """Find datasets and parse their indexes.
+
+    Raises what `list_files` raises; PBIO_NOT_BP5 if there is none, or one of another version; under FAILFAST also
+    PBIO_BAD_BP5 for an index that is damaged among the wanted steps.
+    """
+    files = list_datasets(paths, options)
+    if not files:
+        raise PbioError(
+            "PBIO_NOT_BP5",
+            "no BP5 folder found here",
+            file=paths[0],
+            hint="a BP5 folder holds the files md.idx, mmd.0, md.0 and data.0; recursiveFileLookup enters all folders",
+        )
+    found = []
+    for file in files:
+        one = scan_dataset(file, options)
+        if one is not None:
+            found.append(one)
+    return Scan(options, tuple(found))
+
+
+def scan_dataset(file: DataFile, options: Bp5Options) -> Scanned | None:
+    """One dataset; None if it has vanished and that is borne."""
+    with Folder(file.path) as folder:
+        try:
+            dataset = open_dataset(folder)
+        except PbioError as error:
+            if error.code == "PBIO_NOT_BP5" and folder.size(NAME) is None and options.ignore_missing_files:
+                log.warning("%s has vanished since it was listed", file.path)
+                return None
+            raise
+        end = options.to_step
+        damage = dataset.index.damage
+        if damage is not None and (end is None or end > len(dataset.steps)):
+            if options.mode == "FAILFAST":
+                raise damage
+            log.warning("%s", damage)
+        return Scanned(file, dataset, _wanted_steps(dataset, folder, options))
+
+
+def _wanted_steps(dataset: Dataset, folder: Folder, options: Bp5Options) -> tuple[Step, ...]:
+    steps = complete_steps(dataset, folder)
+    if dataset.index.header.flatten:
+        return steps if options.from_step == 0 and options.to_step != 0 else ()
+    return steps[options.from_step : options.to_step]
+
+
+def complete_steps(dataset: Dataset, folder: Folder) -> tuple[Step, ...]:
+    """The steps without a last one that an active writer has not written yet."""
+    steps = dataset.steps
+    if not (steps and dataset.index.header.is_active):
+        return steps
+    last = steps[-1]
+    return steps[:-1] if last.position + last.length > (folder.size(METADATA) or 0) else steps

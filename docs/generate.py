@@ -45,8 +45,9 @@ from pbio_spark.formats.arrow.schema import DEFAULT, TABLE, Presentation, record
 from pbio_spark.formats.body.type_string import type_to_type_string
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.spark_names import BINARY, SPARK_NAMES
+from pbio_spark.source.bp5.options import Bp5Options
 from pbio_spark.source.options.options import Options
-from pbio_spark.source.options.scopes import Scope, option_name
+from pbio_spark.source.options.scopes import READS, Scope, option_name
 
 DOCS = Path(__file__).parent
 
@@ -58,9 +59,10 @@ def options() -> str:
         "",
         "Names and words may be in any case. An unknown option, or a value that an option cannot have, is an error.",
     ]
-    for scope in Scope:
-        lines += ["", f"## {scope}", "", "| option | default | value | meaning |", "| --- | --- | --- | --- |"]
-        for entry in fields(Options):
+    for table, scope in [*((Options, scope) for scope in Scope), *((Bp5Options, scope) for scope in READS)]:
+        heading = f"{scope} of BP5 folders, format `bp5`" if table is Bp5Options else scope
+        lines += ["", f"## {heading}", "", "| option | default | value | meaning |", "| --- | --- | --- | --- |"]
+        for entry in fields(table):
             if scope in entry.metadata["scopes"]:
                 cells = (f"`{option_name(entry.name)}`", _default(entry.default), entry.metadata["parse"].__doc__)
                 lines.append(f"| {' | '.join(cells)} | {entry.metadata['doc']} |")

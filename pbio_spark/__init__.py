@@ -10,6 +10,7 @@ What this module exports is all that a program needs (docs/api.md); deeper modul
 is first used, so that importing this stays light. The packages below, each of which imports only those before it:
 
     errors     `PbioError`, with a stable code and every fact that helps to find the place
+    extras     optional libraries, and what to install where one is missing
     disk       files that appear whole, and what a file system refuses, as such errors
     globs      globs as Hadoop has them
     paths      the one way from a path to a file system
@@ -22,7 +23,6 @@ is first used, so that importing this stays light. The packages below, each of w
     source     the Spark data sources "pbio" and "bp5"
     tables     files as rows and tables, without Spark
     functions  records in binary columns of a DataFrame
-    extras     optional libraries, and what to install where one is missing
     explore    pictures of how formats evolved, and of what flowed through channels
     testing    hypothesis strategies of formats and records
     cli        the `pbio` command

@@ -33,3 +33,16 @@ def expected_items(path: Path) -> list[dict[str, Any]]:
     family = path.with_suffix(".jsonl")
     lines = family if family.exists() else path.with_name(path.name.partition(".")[0] + ".expected.jsonl")
     return [json.loads(line) for line in lines.read_text().splitlines()]
+
+
+def bp5_sets() -> list[Any]:
+    """Parameters for a test of every set of the BP5 corpus; without the corpus, one that says so."""
+    sets = sorted((CORPUS / "bp5").glob("*.json"))
+    if not sets:
+        return [pytest.param(Path(), id="absent", marks=pytest.mark.skip(ABSENT))]
+    return [pytest.param(path, id=path.stem) for path in sets]
+
+
+def bp5_folder(values: Path) -> Path:
+    """The dataset that a JSON file of the BP5 corpus has the values of."""
+    return next(path for suffix in (".bp", ".bp5") if (path := values.with_suffix(suffix)).exists())

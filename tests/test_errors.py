@@ -53,7 +53,7 @@ def test_every_code_in_the_sources_is_declared_and_every_declared_code_is_used()
         code
         for path in SOURCES
         if path != table
-        for code in re.findall(r"""["'](PBIO_[A-Z_]+)["']""", path.read_text(encoding="utf-8"))
+        for code in re.findall(r"""["'](PBIO_[A-Z0-9_]+)["']""", path.read_text(encoding="utf-8"))
     }
     assert used == set(CODES)
 

@@ -102,7 +102,10 @@ def open_dataset(folder: Folder) -> Dataset:
 
 
 def step_values(dataset: Dataset, folder: Folder, steps: Sequence[Step]) -> dict[str, Any]:
-    """The values of all variables of one step, or of all of a flattened dataset: numbers, strings, numpy arrays, lists of them for local arrays."""
+    """The values of all variables of one step, or of all steps of a flattened dataset.
+
+    Numbers, strings as bytes, numpy arrays, and for local arrays lists of them.
+    """
     located = dataset.locate(folder, steps)
     names = dict.fromkeys(name for group in located.groups for name in group.form.places)
     found: dict[str, Any] = {}

@@ -319,5 +319,5 @@ def refuse_bp_folder(folder: str, names: Iterable[str]) -> None:
             "PBIO_NOT_FFS",
             "this is an ADIOS2 BP folder (it has md.idx), not a folder of FFS files",
             file=folder,
-            hint="read it with spark.read.format(\"bp5\"), or look into it with `pbio bp5 ls`",
+            hint='read it with spark.read.format("bp5"), or look into it with `pbio bp5 ls`',
         )

@@ -22,7 +22,7 @@ MOST_BYTES = (1 << 31) - 1
 """The most bytes that the arrays of one variable may take in one batch: more, no row of Spark's holds."""
 ROOM = 64 << 20
 EXPANSION = 64
-"""An array may have this many times the bytes that its blocks claim, or at least `ROOM`: what no block covers is made."""
+"""An array may have so many times the bytes that its blocks claim, or `ROOM`, where that is more."""
 
 
 @dataclass
@@ -41,7 +41,13 @@ class Elements:
 
 
 def read_arrays(
-    folder: Folder, blocks: Blocks, steps: Sequence[Step], kind: np.dtype[np.generic], order: str, *, marks: bool = False
+    folder: Folder,
+    blocks: Blocks,
+    steps: Sequence[Step],
+    kind: np.dtype[np.generic],
+    order: str,
+    *,
+    marks: bool = False,
 ) -> Elements:
     """The elements of a variable in some steps; of a local array those of each block, else those of each row.
 
@@ -56,47 +62,72 @@ def read_arrays(
     is_local = blocks.variable.shape is Shape.LOCAL_ARRAY
     shapes = blocks.count if is_local else blocks.shape
     sizes = _sizes(blocks, shapes, steps, folder)
-    first = np.cumsum(sizes) - sizes
     targets = Targets(blocks, shapes, np.arange(len(blocks)) if is_local else blocks.row, is_local=is_local)
-    total = int(sizes.sum())
     is_full = is_local or targets.cover_all(sizes)
-    data = np.empty(total, kind) if is_full else np.zeros(total, kind)
-    covered = None if is_full or not marks else np.zeros(total, np.uint8)
-    raw = data.view(np.uint8).data if total else memoryview(b"")
-    itemsize = kind.itemsize
-    offset = first[targets.array] + targets.offset
-    contiguous, elements, operated = targets.contiguous, blocks.elements, blocks.has_operator
-
-    def direct(block: int) -> memoryview | None:
-        if operated[block] or not contiguous[block]:
-            return None
-        if covered is not None:
-            covered[offset[block] : offset[block] + elements[block]] = 1
-        at = int(offset[block]) * itemsize
-        return raw[at : at + int(blocks.stored[block])]
-
-    def sink(block: int, part: memoryview) -> None:
-        if operated[block]:
-            part = memoryview(undo(bytes(part), int(elements[block]) * itemsize, order))
-        if contiguous[block]:
-            at = int(offset[block])
-            raw[at * itemsize : (at + int(elements[block])) * itemsize] = part
-            if covered is not None:
-                covered[at : at + int(elements[block])] = 1
-            return
-        at, array = int(first[targets.array[block]]), int(targets.array[block])
-        where = tuple(slice(a, a + n) for a, n in zip(blocks.start[block], blocks.count[block], strict=True))
-        whole = slice(at, at + int(sizes[array]))
-        data[whole].reshape(shapes[array])[where] = np.frombuffer(part, kind).reshape(blocks.count[block])
-        if covered is not None:
-            covered[whole].reshape(shapes[array])[where] = 1
-
+    filling = _Filling(
+        blocks, targets, shapes, sizes, kind, order, "full" if is_full else "marks" if marks else "zeros"
+    )
     if targets.overlap:
-        _in_order(folder, blocks, places, sink, steps)
+        _in_order(folder, blocks, places, filling.sink, steps)
     else:
-        read_each(folder, places, blocks.stored, _placing(sink, blocks, steps, folder), direct, _fail(blocks, steps))
+        placing = _placing(filling.sink, blocks, steps, folder)
+        read_each(folder, places, blocks.stored, placing, filling.direct, _fail(blocks, steps))
+    data = filling.data
     native = data if kind.isnative or kind.itemsize == 1 else data.astype(kind.newbyteorder("="))
-    return Elements(native, first, covered)
+    return Elements(native, filling.first, filling.covered)
+
+
+class _Filling:
+    """Arrays that are being filled with blocks."""
+
+    def __init__(
+        self,
+        blocks: Blocks,
+        targets: Targets,
+        shapes: Int64s,
+        sizes: Int64s,
+        kind: np.dtype[np.generic],
+        order: str,
+        how: str,
+    ) -> None:
+        total = int(sizes.sum())
+        self.blocks, self.targets, self.shapes, self.sizes = blocks, targets, shapes, sizes
+        self.kind, self.order = kind, order
+        self.first = np.cumsum(sizes) - sizes
+        self.data: Array = np.empty(total, kind) if how == "full" else np.zeros(total, kind)
+        self.covered = np.zeros(total, np.uint8) if how == "marks" else None
+        self.raw = self.data.view(np.uint8).data if total and kind.itemsize else memoryview(b"")
+        self.offset = (self.first[targets.array] + targets.offset).tolist()
+        self.elements = blocks.elements.tolist()
+        self.contiguous, self.operated = targets.contiguous.tolist(), blocks.has_operator.tolist()
+
+    def direct(self, block: int) -> memoryview | None:
+        """Where a large block is read to."""
+        if self.operated[block] or not self.contiguous[block]:
+            return None
+        begin, end = self.offset[block], self.offset[block] + self.elements[block]
+        if self.covered is not None:
+            self.covered[begin:end] = 1
+        return self.raw[begin * self.kind.itemsize : end * self.kind.itemsize]
+
+    def sink(self, block: int, part: memoryview) -> None:
+        """Put a block where it belongs."""
+        size = self.kind.itemsize
+        if self.operated[block]:
+            part = memoryview(undo(bytes(part), self.elements[block] * size, self.order))
+        if self.contiguous[block]:
+            begin, end = self.offset[block], self.offset[block] + self.elements[block]
+            self.raw[begin * size : end * size] = part
+            if self.covered is not None:
+                self.covered[begin:end] = 1
+            return
+        array = int(self.targets.array[block])
+        start, count = self.blocks.start[block].tolist(), self.blocks.count[block].tolist()
+        where = tuple(slice(a, a + n) for a, n in zip(start, count, strict=True))
+        whole = slice(int(self.first[array]), int(self.first[array] + self.sizes[array]))
+        self.data[whole].reshape(self.shapes[array])[where] = np.frombuffer(part, self.kind).reshape(count)
+        if self.covered is not None:
+            self.covered[whole].reshape(self.shapes[array])[where] = 1
 
 
 def _in_order(

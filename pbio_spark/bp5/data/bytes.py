@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -56,61 +56,51 @@ def read_each(
             reason = f"short read in {name}: the block needs {stored[row]} bytes at {places.position[row]} of {size}"
             raise fail(row, bad(reason, file=folder.file(name), offset=size, code="PBIO_TRUNCATED"))
         try:
-            _read_file(folder, name, rows, places.position, stored, sink, direct)
+            _File(folder, name, sink, direct).read(rows, places.position, stored)
         except EOFError:
             gone = bad(f"{name} has become shorter", file=folder.file(name), code="PBIO_TRUNCATED")
             raise fail(int(rows[0]), gone) from None
 
 
-def _read_file(
-    folder: Folder,
-    name: str,
-    rows: Int64s,
-    position: Int64s,
-    stored: Int64s,
-    sink: Sink,
-    direct: Callable[[int], memoryview | None],
-) -> None:
-    waiting: list[int] = []
-    begin = end = 0
-    for row, at, length in zip(rows.tolist(), position[rows].tolist(), stored[rows].tolist(), strict=True):
-        if length >= LARGE:
-            target = direct(row)
-            if target is not None:
-                _fill(folder, name, at, target)
-            else:
-                buffer = memoryview(bytearray(length))
-                _fill(folder, name, at, buffer)
-                sink(row, buffer)
-            continue
-        if waiting and (at > end + GAP or at + length > begin + SPAN):
-            _deliver(folder, name, begin, end, waiting, position, stored, sink)
-            waiting = []
-        if not waiting:
-            begin = end = at
-        waiting.append(row)
-        end = max(end, at + length)
-    if waiting:
-        _deliver(folder, name, begin, end, waiting, position, stored, sink)
+class _File:
+    """Blocks of one file, being read in the order of their positions."""
 
+    def __init__(self, folder: Folder, name: str, sink: Sink, direct: Callable[[int], memoryview | None]) -> None:
+        self.folder, self.name, self.sink, self.direct = folder, name, sink, direct
+        self.waiting: list[tuple[int, int, int]] = []
+        self.begin = self.end = 0
 
-def _deliver(
-    folder: Folder,
-    name: str,
-    begin: int,
-    end: int,
-    rows: Sequence[int],
-    position: Int64s,
-    stored: Int64s,
-    sink: Sink,
-) -> None:
-    span = memoryview(bytearray(end - begin))
-    _fill(folder, name, begin, span)
-    for row in rows:
-        at = int(position[row]) - begin
-        sink(row, span[at : at + int(stored[row])])
+    def read(self, rows: Int64s, position: Int64s, stored: Int64s) -> None:
+        """Read blocks. Raises EOFError."""
+        for row, at, length in zip(rows.tolist(), position[rows].tolist(), stored[rows].tolist(), strict=True):
+            if length >= LARGE:
+                self._large(row, at, length)
+                continue
+            if self.waiting and (at > self.end + GAP or at + length > self.begin + SPAN):
+                self._deliver()
+            if not self.waiting:
+                self.begin = self.end = at
+            self.waiting.append((row, at, length))
+            self.end = max(self.end, at + length)
+        self._deliver()
 
+    def _large(self, row: int, at: int, length: int) -> None:
+        target = self.direct(row)
+        if target is not None:
+            self._fill(at, target)
+        else:
+            buffer = memoryview(bytearray(length))
+            self._fill(at, buffer)
+            self.sink(row, buffer)
 
-def _fill(folder: Folder, name: str, offset: int, target: memoryview) -> None:
-    if folder.read_into(name, offset, target) < len(target):
-        raise EOFError(name)
+    def _deliver(self) -> None:
+        """Read what waits in one go, and hand it on."""
+        span = memoryview(bytearray(self.end - self.begin if self.waiting else 0))
+        self._fill(self.begin, span)
+        for row, at, length in self.waiting:
+            self.sink(row, span[at - self.begin : at - self.begin + length])
+        self.waiting = []
+
+    def _fill(self, offset: int, target: memoryview) -> None:
+        if len(target) and self.folder.read_into(self.name, offset, target) < len(target):
+            raise EOFError(self.name)

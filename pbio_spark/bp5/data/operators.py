@@ -10,9 +10,23 @@ from pbio_spark.errors import PbioError
 from pbio_spark.extras import require
 
 NAMES = {
-    **{0: "blosc2", 1: "bzip2", 2: "LibPressio", 3: "MGARD", 4: "PNG", 6: "SZ", 7: "zfp", 8: "MGARD+"},
-    **{10: "MGARD complex", 11: "SZ3", 41: "MDR", 42: "ProDM", 45: "CAESAR", 127: "null"},
-    **{51: "a callback", 52: "a callback", 53: "a plugin"},
+    0: "blosc2",
+    1: "bzip2",
+    2: "LibPressio",
+    3: "MGARD",
+    4: "PNG",
+    6: "SZ",
+    7: "zfp",
+    8: "MGARD+",
+    10: "MGARD complex",
+    11: "SZ3",
+    41: "MDR",
+    42: "ProDM",
+    45: "CAESAR",
+    127: "null",
+    51: "a callback",
+    52: "a callback",
+    53: "a plugin",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -87,4 +88,4 @@ def _by_step(step: Int64s) -> list[tuple[int, slice]]:
         return []
     cuts = np.flatnonzero(np.diff(step)) + 1
     edges = [0, *cuts.tolist(), len(step)]
-    return [(int(step[a]), slice(a, b)) for a, b in zip(edges, edges[1:], strict=False)]
+    return [(int(step[a]), slice(a, b)) for a, b in pairwise(edges)]

@@ -12,7 +12,14 @@ from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.wire.images import images_of
 
-_KINDS = {Kind.INTEGER: "i", Kind.UNSIGNED: "u", Kind.FLOAT: "f", Kind.BOOLEAN: "u", Kind.ENUMERATION: "u", Kind.CHAR: "u"}
+_KINDS = {
+    Kind.INTEGER: "i",
+    Kind.UNSIGNED: "u",
+    Kind.FLOAT: "f",
+    Kind.BOOLEAN: "u",
+    Kind.ENUMERATION: "u",
+    Kind.CHAR: "u",
+}
 
 
 def structure_to_dtype(form: Format, variable: Variable) -> np.dtype[Any]:

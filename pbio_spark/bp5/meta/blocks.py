@@ -19,7 +19,7 @@ JOINED = -2
 NOT_STORED = -1
 """The location of a block of which only statistics were kept."""
 MOST = 1 << 47
-"""The most elements and bytes that an array may claim: what a multiplication of counts could wrap around to is beyond."""
+"""The most elements and bytes that an array may claim. What a product of counts wraps around to is beyond that."""
 MOST_DIMENSIONS = 32
 
 
@@ -132,7 +132,10 @@ def dimensions_of(group: Group, place: Place) -> set[int]:
 
 def _changed(group: Group, row: int, name: str, what: str) -> PbioError:
     error = group.fail(row, f"the {what} of the variable differs from earlier steps or other writers", name)
-    error.code, error.hint = "PBIO_CANNOT_MERGE", "read the steps of each writing run by themselves, fromStep and toStep"
+    error.code, error.hint = (
+        "PBIO_CANNOT_MERGE",
+        "read the steps of each writing run by themselves, fromStep and toStep",
+    )
     return error
 
 

@@ -186,7 +186,9 @@ def parse_formats(data: bytes, order: str, file: str) -> Formats:
     at = 0
     while at < len(data):
         if len(data) - at < 16:
-            return Formats(file, bodies, frozenset(conflicts), bad("a format record is truncated", file=file, offset=at))
+            return Formats(
+                file, bodies, frozenset(conflicts), bad("a format record is truncated", file=file, offset=at)
+            )
         id_length, length = struct.unpack_from(f"{order}QQ", data, at)
         start = at + 16
         if id_length > _LONGEST_ID or start + id_length + length > len(data):

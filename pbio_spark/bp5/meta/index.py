@@ -88,7 +88,9 @@ def parse_header(data: bytes, file: str) -> Header:
         hint = "read it with ADIOS2, or write it again as BP5" if data[37] in (3, 4) else None
         raise PbioError("PBIO_NOT_BP5", f"unsupported BP version {data[37]}", file=file, offset=37, hint=hint)
     if data[38] != 2:
-        raise PbioError("PBIO_NOT_BP5", f"unsupported minor version {data[38]} of BP5; 2 is known", file=file, offset=38)
+        raise PbioError(
+            "PBIO_NOT_BP5", f"unsupported minor version {data[38]} of BP5; 2 is known", file=file, offset=38
+        )
     if data[36] > 1:
         raise bad(f"the byte-order mark is {data[36]}, not 0 or 1", file=file, offset=36)
     if data[40] not in b"ny":
@@ -134,8 +136,9 @@ def _body_length(data: bytes, at: int, order: str, subfiles: Int64s | None, file
     if len(data) - at < _PREFIX:
         return None
     (length,) = struct.unpack_from(f"{order}Q", data, at + 1)
-    known = [n for (n,) in struct.iter_unpack(f"{order}Q", data[at + _PREFIX : at + _PREFIX + min(length, 24) // 8 * 8])]
-    if not _is_plausible(kind, length, known[: max(0, (len(data) - at - _PREFIX) // 8)], subfiles):
+    there = data[at + _PREFIX : at + _PREFIX + min(length, _LEAST)]
+    known = [n for (n,) in struct.iter_unpack(f"{order}Q", there[: len(there) // 8 * 8])]
+    if not _is_plausible(kind, length, known, subfiles):
         beyond = "" if at + _PREFIX + length <= len(data) else ", beyond the end of md.idx"
         raise bad(f"a record of the index has the impossible length {length}{beyond}", file=file, offset=at + 1)
     return int(length) if at + _PREFIX + length <= len(data) else None
@@ -165,4 +168,3 @@ def _step(number: int, words: Int64s, subfiles: Int64s, file: str, at: int) -> S
         raise bad("a position or length is 2^63 or more", file=file, offset=at, step=number)
     pieces = words[3:].reshape(len(subfiles), -1)
     return Step(number, int(words[0]), int(words[1]), subfiles, pieces)
-

@@ -10,14 +10,27 @@ from pbio_spark.errors import PbioError
 
 INTEGERS = {1: "i1", 2: "i2", 3: "i4", 4: "i8", 5: "u1", 6: "u2", 7: "u4", 8: "u8"}
 NUMBERS = {**INTEGERS, 9: "f4", 10: "f8", 11: "V16", 12: "c8", 13: "c16", 15: "i1"}
-"""Type codes -> numpy's names, without the byte order. A long double is 16 bytes whose meaning depends on the platform."""
+"""Type codes -> numpy's names, without the byte order. A long double is 16 bytes, whose meaning its machine knows."""
 
 STRING, STRUCTURE = 14, 16
 
 NAMES = {
-    **{1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "uint8", 6: "uint16", 7: "uint32", 8: "uint64"},
-    **{9: "float", 10: "double", 11: "long double", 12: "float complex", 13: "double complex", 14: "string"},
-    **{15: "char", 16: "struct"},
+    1: "int8",
+    2: "int16",
+    3: "int32",
+    4: "int64",
+    5: "uint8",
+    6: "uint16",
+    7: "uint32",
+    8: "uint64",
+    9: "float",
+    10: "double",
+    11: "long double",
+    12: "float complex",
+    13: "double complex",
+    14: "string",
+    15: "char",
+    16: "struct",
 }
 """Type codes -> names for people."""
 
@@ -89,7 +102,9 @@ def field_to_variable(name: str, ffs_type: str, size: int) -> Variable:
         raise PbioError("PBIO_BAD_BP5", "the field's name does not carry a variable", field=name)
     if not ffs_type.startswith("MetaArray"):
         raise PbioError(
-            "PBIO_UNSUPPORTED_BP5", f"an array of type {ffs_type!r} is of the BP5 of 2022, before ADIOS2 2.9", field=name
+            "PBIO_UNSUPPORTED_BP5",
+            f"an array of type {ffs_type!r} is of the BP5 of 2022, before ADIOS2 2.9",
+            field=name,
         )
     shape, size, code, rest_of = _ARRAYS[match[1]], int(match[2]), int(match[3]), match[4]
     if code == STRUCTURE and (inner := _STRUCTURE.fullmatch(rest_of)) is not None:

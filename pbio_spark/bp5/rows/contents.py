@@ -137,5 +137,3 @@ def _arrays(
         return nest(values, shape_lengths(np.where(blocks.present[:, None], blocks.shape, 0)), types, blocks.present)
     each = np.bincount(blocks.row, minlength=rows).astype(np.int64)
     return nest(values, [each, *shape_lengths(blocks.count)], types, blocks.present)
-
-

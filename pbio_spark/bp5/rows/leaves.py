@@ -1,4 +1,4 @@
-"""Elements of variables -> Arrow, by the rules for values of records: which type they have, and what they may become."""
+"""Elements of variables -> Arrow, by the rules for values of records: their own type, and what they may become."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ecode.types import NO_NOTES, Basic, Field, Kind, record
 from pbio_spark.bp5.meta.metadata import Array
-from pbio_spark.bp5.meta.variables import STRING, STRUCTURE, Variable
+from pbio_spark.bp5.meta.variables import STRING, Variable
 from pbio_spark.columns import field_to_conversion
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow

@@ -47,7 +47,9 @@ def shape_lengths(shape: Int64s) -> list[Int64s]:
     return levels
 
 
-def nest(leaf: pa.Array, levels: Sequence[Int64s], types: Sequence[Any], present: npt.NDArray[np.bool_] | None) -> pa.Array:
+def nest(
+    leaf: pa.Array, levels: Sequence[Int64s], types: Sequence[Any], present: npt.NDArray[np.bool_] | None
+) -> pa.Array:
     """Nested lists.
 
     Args:

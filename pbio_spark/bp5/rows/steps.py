@@ -76,7 +76,9 @@ class _Reader:
             sizes += content.bytes_of_rows()[: len(sizes)]
         begin = size = 0
         for i, bytes_ in enumerate(sizes[rows].tolist()):
-            if i > begin and (size + bytes_ > self.wanted.max_batch_bytes or i - begin >= self.wanted.records_per_batch):
+            if i > begin and (
+                size + bytes_ > self.wanted.max_batch_bytes or i - begin >= self.wanted.records_per_batch
+            ):
                 yield rows[begin:i]
                 begin, size = i, 0
             size += bytes_

@@ -132,7 +132,7 @@ def scales_of(found: Survey) -> dict[str, float]:
     return {name: values[0] for name, values in found.units.items() if math.isfinite(values[0])}
 
 
-def columns_of(surveys: Sequence[Survey], unsigned_long_as: str, *, scaled: bool, with_metadata: bool = True) -> list[pa.Field]:
+def columns_of(surveys: Sequence[Survey], unsigned_long_as: str, *, scaled: bool) -> list[pa.Field]:
     """A column for each variable of datasets, in the order in which they first come.
 
     Args:
@@ -154,8 +154,7 @@ def columns_of(surveys: Sequence[Survey], unsigned_long_as: str, *, scaled: bool
                     reason = f"a variable is {type_} in some steps and {own} in others"
                     raise PbioError("PBIO_CANNOT_MERGE", reason, file=found.dataset.path, field=name, hint=hint)
                 type_ = merged
-        metadata = _metadata(name, surveys) if with_metadata else None
-        fields.append(pa.field(valid_text(name), type_, metadata=metadata))
+        fields.append(pa.field(valid_text(name), type_, metadata=_metadata(name, surveys)))
     return fields
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from pbio_spark.bp5.rows.wanted import Mode, RowShape
 from pbio_spark.errors import PbioError
 from pbio_spark.source.options import values
 from pbio_spark.source.options.options import Options
@@ -26,7 +25,7 @@ def shared(name: str) -> Any:
 class Bp5Options:
     """All options, parsed. The name of an option is the attribute's name in camelCase."""
 
-    rows: RowShape = option(
+    rows: Literal["steps", "elements", "blocks", "variables", "attributes"] = option(
         values.one_of("steps", "elements", "blocks", "variables", "attributes"),
         "steps",
         *READS,
@@ -88,7 +87,7 @@ class Bp5Options:
         *READS,
         doc="Whether values are multiplied by the attribute `unitSI` of their variable; they are doubles then.",
     )
-    mode: Mode = option(
+    mode: Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"] = option(
         values.one_of("FAILFAST", "PERMISSIVE", "DROPMALFORMED"),
         "FAILFAST",
         *READS,

@@ -17,8 +17,8 @@ from pbio_spark.errors import PbioError
 from pbio_spark.source.bp5.options import Bp5Options
 from pbio_spark.source.bp5.scan import Scan, Scanned
 from pbio_spark.source.files.partitions import partition_schema, partition_value
-from pbio_spark.source.query.schema import check_names
 from pbio_spark.source.query.plan import check_special
+from pbio_spark.source.query.schema import check_names
 
 log = logging.getLogger("pbio_spark.source")
 
@@ -60,9 +60,7 @@ def with_special_columns(fields: Sequence[pa.Field], scan: Scan) -> pa.Schema:
     return schema
 
 
-def resolve(
-    asked: Iterable[str], known: Iterable[str], options: Bp5Options, *, is_stream: bool
-) -> dict[str, str]:
+def resolve(asked: Iterable[str], known: Iterable[str], options: Bp5Options, *, is_stream: bool) -> dict[str, str]:
     """Names as they were asked for -> names of variables; those that fit none are left out if that is borne.
 
     Raises PBIO_UNFILLED, and PBIO_AMBIGUOUS_NAME for one that fits several, and none exactly.

@@ -182,7 +182,10 @@ class _Lister:
             elif entry.kind == "other":
                 reason = "not a file, but a pipe, a socket or a device"
                 raise PbioError("PBIO_NOT_FFS", reason, file=full_path(self.fs, root))
-            elif self.mark is None and (file := self._file(entry, (), find_entry(self.fs, sidecar_path(root)) is not None)) is not None:
+            elif (
+                self.mark is None
+                and (file := self._file(entry, (), find_entry(self.fs, sidecar_path(root)) is not None)) is not None
+            ):
                 yield file
 
     def _folder(
@@ -210,7 +213,10 @@ class _Lister:
             if entry.kind == "other":
                 log.warning("%s is a pipe, a socket or a device: left out", entry.path)
             elif entry.kind == "file":
-                if self.mark is None and (file := self._file(entry, partition, sidecar_path(name) in entries)) is not None:
+                if (
+                    self.mark is None
+                    and (file := self._file(entry, partition, sidecar_path(name) in entries)) is not None
+                ):
                     yield file
             elif self.options.recursive_file_lookup:
                 yield from self._folder(entry, (), above)

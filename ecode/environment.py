@@ -95,6 +95,8 @@ class Function:
         is_pure: the result depends on the arguments only, and nothing else happens.
         is_logged: name and arguments are appended to the call's log.
         needs_strings: an absent string as an argument ends the event (`index_out_of_range`).
+        is_sampled: it takes nothing and gives a number that stays as it is for a batch: compiled programs get it with
+            the batch (`ecode.columns.BatchProgram.sampled`), and only the interpreter calls it.
         cost: in units of work (`ecode.analysis.work`), whatever the arguments are.
         charge: what a call costs beyond that.
     """
@@ -108,6 +110,7 @@ class Function:
     is_pure: bool = False
     is_logged: bool = False
     needs_strings: bool = False
+    is_sampled: bool = False
     cost: int = 10
     charge: Charge | None = field(default=None, repr=False, compare=False)
 
@@ -136,6 +139,7 @@ def service(
     *,
     is_pure: bool = False,
     is_logged: bool = False,
+    is_sampled: bool = False,
     cost: int = 10,
 ) -> Function:
     """A host function from its C prototype.
@@ -144,10 +148,10 @@ def service(
         prototype: e.g. `double scale(double x, double k)`; `...` as the last parameter takes any scalars.
         call: what it does, on Python values.
         native: what it does in generated code, e.g. `{} * {}`.
-        is_pure, is_logged, cost: see `Function`.
+        is_pure, is_logged, is_sampled, cost: see `Function`.
 
     Raises:
-        ParameterError: the prototype cannot be read.
+        ParameterError: the prototype cannot be read, or is not that of a function that can be sampled.
 
     >>> service("double scale(double x, double k)", lambda x, k: x * k, "{} * {}").parameters == (FLOAT64, FLOAT64)
     True
@@ -159,7 +163,11 @@ def service(
     given = [part.strip() for part in match[3].split(",") if part.strip() not in ("", "void")]
     is_variadic = bool(given) and given[-1] == "..."
     parameters = tuple(_word(part, prototype) for part in (given[:-1] if is_variadic else given))
-    return Function(match[2], returns, parameters, call, native, is_variadic, is_pure, is_logged, cost=cost)
+    if is_sampled and (given or not isinstance(returns, Basic) or returns == STRING):
+        raise ParameterError(f"{prototype!r} cannot be sampled", "only a function without arguments, of a number, can")
+    return Function(
+        match[2], returns, parameters, call, native, is_variadic, is_pure, is_logged, is_sampled=is_sampled, cost=cost
+    )
 
 
 def _word(text: str, prototype: str) -> Basic | str:

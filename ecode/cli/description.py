@@ -7,8 +7,8 @@
      "return_type": "int32"}
 
 Types are `int8` .. `int64`, `uint8` .. `uint64`, `float32`, `float64`, `char`, `enum`, `string`, or a structure's name.
-`dims` holds numbers and names of size fields, `pointer: true` makes a pointer; `kind` is `in`, `param` or `out`;
-`return_type` may be `void`.
+`dims` holds numbers and names of size fields, `pointer: true` makes a pointer; `kind` is `in`, `param`, `out` or
+`state`; `return_type` may be `void`.
 """
 
 from __future__ import annotations

@@ -7,17 +7,21 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+import numpy as np
+
 from ecode.columns.binding import ColumnBinding, Source
 from ecode.columns.column import Column
 from ecode.columns.run import RETURNED, BatchResult, Output, OutputMemory, Run
 from ecode.columns.sink import ColumnSink
+from ecode.columns.state import pack
 from ecode.environment import Mode
-from ecode.errors import NotCompilable
+from ecode.errors import NotCompilable, ParameterError
 from ecode.limits import Limits
 from ecode.native import Kernel, compile_kernel
 from ecode.native.table import TableEntry
 from ecode.outcome import Statics, check_shared, row_names, row_statics
 from ecode.program import Program
+from ecode.semantics.arithmetic import convert, is_floating
 from ecode.typed import Structs, ValueType
 from ecode.typed_to_numba import EventKernel, Keep, typed_to_numba
 from ecode.typed_to_numba.bindings import Binding, Sink
@@ -153,6 +157,22 @@ class BatchProgram:
             program.statics,
         )
 
+    def sampled(self, values: Mapping[str, float]) -> dict[str, TableEntry]:
+        """The table entry that holds the results of sampled functions (`Function.is_sampled`), by name.
+
+        Raises:
+            ParameterError: one that the programs call is missing, or is not a number.
+        """
+        types = self.event.samples
+        block = bytearray(8 * len(types))
+        for number, (name, type_) in enumerate(types.items()):
+            value = values.get(name)
+            if not isinstance(value, int | float):
+                raise ParameterError(f"the sampled function {name!r} has no number: {value!r}")
+            sample = convert(float(value) if is_floating(type_) else value, type_)
+            pack(sample, type_, {}, memoryview(block), 8 * number, id)
+        return {"samples": np.frombuffer(block, np.uint8)} if types else {}
+
     def run(
         self,
         inputs: Mapping[str, Column],
@@ -170,7 +190,7 @@ class BatchProgram:
             count: the number of events.
             statics: the state; it is updated in place. None starts afresh.
             budget: units of work allowed to each event.
-            memory: the table entries of a binding of the caller's (see `in_row`).
+            memory: the table entries of a binding of the caller's (see `in_row`), and those of `sampled`.
             outputs: where the outputs go; new memory by default.
 
         Raises:

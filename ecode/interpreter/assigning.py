@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ecode.interpreter.memory import NO_LIMIT, Closure, ElementType, Frame, RecordValue, bodily, resized, spend, total
 from ecode.interpreter.places import location, moved, position, value_at
-from ecode.semantics.arithmetic import convert
+from ecode.semantics.arithmetic import convert, plain
 from ecode.typed import Assign, CopyRecord, FieldOf, Place, Update, ValueType
 from ecode.types import Array, Basic, Ref
 
@@ -101,37 +101,42 @@ def _resize(
 def copied_record(code: Expressions, node: CopyRecord) -> Closure:
     """A closure that copies a record, deeply."""
     where, source, at = location(code, node.place), value_at(code, node.source), node.at
-    type_ = node.source.type
+    type_, to = node.source.type, node.place.type
 
     def copy(frame: Frame) -> None:
         items, index = where(frame)
         given = source(frame)
-        copied = _deep(code, frame, given, type_, at)
+        copied = _deep(code, frame, given, (type_, to), at)
         items[index][:] = copied
         items[index].absent = copied.absent
 
     return copy
 
 
-def _deep(code: Expressions, frame: Frame, value: Any, type_: ValueType, at: int) -> Any:
-    """A copy with dynamic arrays of its own, allocated as if they had been resized."""
-    match type_:
-        case Array() if not type_.is_dynamic:
-            return [_deep(code, frame, item, type_.element, at) for item in value]
-        case Ref():
+def _deep(code: Expressions, frame: Frame, value: Any, types: tuple[ValueType, ValueType], at: int) -> Any:
+    """A copy of a value of one type as another, which differs in how it has single characters and enumerations; with
+    dynamic arrays of its own, allocated as if they had been resized."""
+    type_, to = types
+    match type_, to:
+        case (Array(), Array()) if not type_.is_dynamic:
+            return [_deep(code, frame, item, (type_.element, to.element), at) for item in value]
+        case (Ref(), Ref()):
             fields = code.structs[type_.name].fields
             copied = RecordValue([bodily(v, f.type, code.structs) for v, f in zip(value, fields, strict=True)])
             copied.absent = value.absent
-            for i, field in enumerate(fields):
+            for i, (field, other) in enumerate(zip(fields, code.structs[to.name].fields, strict=True)):
                 if isinstance(field.type, Array) and field.type.is_dynamic:
+                    assert isinstance(other.type, Array)
                     dims = [d if isinstance(d, int) else value[code.positions[type_.name][d]] for d in field.type.dims]
                     count = total(dims, code.output_bytes, at)
                     spend(frame, code.work.value(field.type.element) * count, at)
                     free = ElementType(field.type.element, 0, code.structs)
                     copied[i] = resized(frame, [], 0, count, free, at)
                     for j in range(count):
-                        copied[i][j] = _deep(code, frame, value[i][j], field.type.element, at)
+                        copied[i][j] = _deep(code, frame, value[i][j], (field.type.element, other.type.element), at)
                 else:
-                    copied[i] = _deep(code, frame, value[i], field.type, at)
+                    copied[i] = _deep(code, frame, value[i], (field.type, other.type), at)
             return copied
+        case (Basic(), Basic()) if type_ != to:
+            return convert(value, plain(to) or to)
     return value

@@ -7,6 +7,7 @@ conversions.py   the implicit conversions
 operators.py     operators on typed operands
 calls.py         function calls
 expressions.py   expressions and places
+copying.py       assignments of records
 constants.py     constant expressions
 initialisers.py  initial values, lists and designators
 statements.py    statements and declarations; the entry

@@ -11,13 +11,13 @@ from ecode.syntax_to_typed import operators
 from ecode.syntax_to_typed.calls import call
 from ecode.syntax_to_typed.context import Context
 from ecode.syntax_to_typed.conversions import assignable, called, is_null, number_type, to_index, to_number
+from ecode.syntax_to_typed.copying import copy_record
 from ecode.syntax_to_typed.specifiers import type_named
 from ecode.typed import (
     AddressOf,
     Assign,
     Character,
     Constant,
-    CopyRecord,
     Element,
     Expression,
     FieldOf,
@@ -30,7 +30,6 @@ from ecode.typed import (
     Sequence,
     Target,
     Update,
-    ValueType,
     Variable,
     is_of_input,
     root,
@@ -281,31 +280,6 @@ def spelled(where: Place) -> str:
             return f"{spelled(where.array)}[]"
         case Target():
             return "the pointed-to value"
-
-
-def copy_record(context: Context, target: Place, source: Place, at: int) -> CopyRecord:
-    if not _same_shape(context, target.type, source.type, set()):
-        types = f"{called(source.type, context)} to {called(target.type, context)}"
-        raise context.wrong_type(at, f"cannot copy {types}", "records are copied between equal types only")
-    return CopyRecord(at, None, target, source)
-
-
-def _same_shape(context: Context, left: ValueType, right: ValueType, assumed: set[tuple[str, str]]) -> bool:
-    match left, right:
-        case (Ref(), Ref()):
-            pair = left.name, right.name
-            if left == right or pair in assumed:
-                return True
-            assumed.add(pair)
-            left_fields, right_fields = (context.structs[name].fields for name in pair)
-            return [f.name for f in left_fields] == [f.name for f in right_fields] and all(
-                _same_shape(context, a.type, b.type, assumed) for a, b in zip(left_fields, right_fields, strict=True)
-            )
-        case (Array(), Array()):
-            return left.dims == right.dims and _same_shape(context, left.element, right.element, assumed)
-        case (Pointer(), Pointer()):
-            return _same_shape(context, left.target, right.target, assumed)
-    return left == right
 
 
 def update(context: Context, target: Place, op: str, given: Expression, at: int, *, is_old: bool) -> Update:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from ecode.syntax import tree as syntax
 from ecode.syntax_to_typed import constants
 from ecode.syntax_to_typed.context import Context
-from ecode.syntax_to_typed.expressions import assign, copy_record, field, place, resolve, value
+from ecode.syntax_to_typed.copying import copy_record
+from ecode.syntax_to_typed.expressions import assign, field, place, resolve, value
 from ecode.typed import Assign, Constant, CopyRecord, Element, Place
 from ecode.types import CHAR, INT64, Array, Ref
 

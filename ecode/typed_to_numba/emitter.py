@@ -9,15 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ecode.errors import NotCompilable, TrapKind
+from ecode.types import Basic
 
 # Python refuses deeper indentation, and more than twenty loops inside each other.
 _DEEPEST = 80
 # Names that generated text uses itself: intrinsics, helpers, table entries. A program may use them too.
 _WORDS = """
-    range copy copy_present zero heap log wanted literals statics saved strings passed traps progress one_event kernel
-    inline status trapped event row table count state budget frame bytes_left input_left columns_left max_int64
-    min_int64 compare_bytes same_text same_bytes character strncmp strchr strrchr strstr suffix_start strspn strcspn
-    length_of attribute trap_values
+    range copy copy_present zero heap log wanted literals statics saved samples strings passed traps progress
+    one_event kernel inline status trapped event row table count state budget frame bytes_left input_left
+    columns_left max_int64 min_int64 compare_bytes same_text same_bytes character strncmp strchr strrchr strstr
+    suffix_start strspn strcspn length_of attribute trap_values
 """
 _PREFIXED = r"(load|store|as|saturated|quotient|remainder|c|find|strings|log|heap|budget)_\w+|t\d+|_*\d.*"
 _TAKEN = re.compile("|".join((_PREFIXED, *_WORDS.split())))
@@ -52,6 +53,8 @@ class Emitter:
         growable: names of memory blocks that can run out, by their (negative) answer.
         sites: where the event can trap.
         program: the number of the program that is being written.
+        functions: of all programs, by their number in the log.
+        samples: the sampled functions, by their place in the block `samples`.
     """
 
     def __init__(self) -> None:
@@ -59,6 +62,8 @@ class Emitter:
         self.entries: dict[str, None] = {}
         self.growable: dict[str, int] = {}
         self.sites: list[TrapSite] = []
+        self.functions: dict[str, int] = {}
+        self.samples: dict[str, Basic] = {}
         self.names: set[str] = set()
         self._lines: list[str] = []
         self._depth = 1

@@ -10,6 +10,7 @@ from ecode.outcome import Keep
 from ecode.typed_to_numba.emitter import DROPPED, FIRST_TRAP, TrapSite
 from ecode.typed_to_numba.prelude import helpers
 from ecode.typed_to_numba.statics import Static
+from ecode.types import Basic
 
 if TYPE_CHECKING:
     from ecode.typed_to_numba.event import Event
@@ -30,7 +31,8 @@ class EventKernel:
         literals: the bytes of string literals.
         frame_bytes: the size of the memory block `frame`.
         statics: the static variables in the block `statics`, and the block's size.
-        functions: the names of the functions, by their number in the log.
+        functions: the names of logged functions, by their number in the log.
+        samples: the types of sampled functions, in the order of the block `samples`, which has eight bytes for each.
     """
 
     source: str
@@ -42,6 +44,7 @@ class EventKernel:
     statics: tuple[Static, ...]
     statics_bytes: int
     functions: tuple[str, ...]
+    samples: Mapping[str, Basic]
 
 
 def assembled(event: Event) -> EventKernel:
@@ -74,7 +77,8 @@ def assembled(event: Event) -> EventKernel:
         event.frame.size,
         tuple(event.statics.layout),
         event.statics.block.size,
-        tuple(function.name for function in event.program.functions),
+        tuple(emitter.functions),
+        dict(emitter.samples),
     )
 
 

@@ -38,9 +38,16 @@ if TYPE_CHECKING:
     from pbio_spark.columns.files.read import read_batches
     from pbio_spark.columns.lossless import exactly, text_to_number
     from pbio_spark.columns.numbers import Conversion, field_to_conversion
-    from pbio_spark.columns.programs.converter import with_parameters
+    from pbio_spark.columns.programs.converter import (
+        samples_of,
+        statics_of,
+        with_parameters,
+        with_samples,
+        with_state,
+    )
     from pbio_spark.columns.programs.routes import (
         PARAMETERS,
+        STATE,
         Request,
         find_route,
         records_to_targets,
@@ -77,11 +84,16 @@ __all__ = [
     "BatchMaker",
     "renamed",
     "PARAMETERS",
+    "STATE",
     "Request",
     "find_route",
     "records_to_targets",
     "rejection_to_error",
+    "samples_of",
+    "statics_of",
     "with_parameters",
+    "with_samples",
+    "with_state",
     "NAMES_SHOWN",
     "converter_to_unfilled",
     "is_below",
@@ -119,8 +131,8 @@ _HOMES = {
     "files.read": ("read_batches",),
     "lossless": ("exactly", "text_to_number"),
     "numbers": ("Conversion", "field_to_conversion"),
-    "programs.converter": ("with_parameters",),
-    "programs.routes": ("PARAMETERS", "Request", "find_route", "records_to_targets", "rejection_to_error"),
+    "programs.converter": ("samples_of", "statics_of", "with_parameters", "with_samples", "with_state"),
+    "programs.routes": ("PARAMETERS", "STATE", "Request", "find_route", "records_to_targets", "rejection_to_error"),
     "programs.unfilled": (
         "NAMES_SHOWN",
         "converter_to_unfilled",

@@ -14,15 +14,33 @@ import pyarrow as pa
 import pytest
 
 import ecode
-from ecode.types import FLOAT64, INT32, INT64, STRING, Array, Field, Ref, Struct, record
+from ecode.types import (
+    BOOLEAN,
+    CHAR,
+    ENUMERATION,
+    FLOAT64,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    Array,
+    Field,
+    Notes,
+    Pointer,
+    Ref,
+    Struct,
+    record,
+)
 from pbio_spark.columns.files.compile import compile_converter
 from pbio_spark.columns.files.plan import Part, ReadPlan
 from pbio_spark.columns.files.read import read_batches
 from pbio_spark.columns.programs.converter import (
     FilterConverter,
     ProgramConverter,
+    samples_of,
     statics_of,
     with_parameters,
+    with_samples,
     with_state,
 )
 from pbio_spark.columns.programs.routes import Request
@@ -232,3 +250,48 @@ def test_a_parameter_of_another_type_is_an_error(block: dict[str, Any]) -> None:
     (converter,) = plan(Request((("event", EVENT),), keep=INSIDE, parameters=BLOCK)).converters.values()
     with pytest.raises(ecode.ParameterError, match="param"):
         with_parameters(converter, block)  # type: ignore[arg-type]
+
+
+def test_a_transform_may_begin_with_a_copy_of_the_whole_record() -> None:
+    deep = Struct("deep", (Field("n", INT32), Field("xs", Array(FLOAT64, ("n",))), Field("name", STRING)))
+    symbols = Notes(symbols=(("A", 0), ("B", 1)))
+    fields: dict[str, tuple[Any, Any]] = {
+        "x": (INT32, 1), "s": (STRING, "abc"), "absent": (STRING, None), "k": (INT32, 2), "c": (CHAR, 200),
+        "z": (Array(INT16, ("k",)), [1, -2]), "grid": (Array(FLOAT64, ("k", 2)), [[1, 2], [3, 4]]),
+        "o": (Ref("deep"), {"n": 1, "xs": [2.5], "name": "one"}), "text": (Array(CHAR, (4,)), [97, 98, 0, 0]),
+        "many": (Array(Ref("deep"), ("k",)), [{"n": 0, "xs": [], "name": None}, {"n": 2, "xs": [1, 2], "name": "t"}]),
+        "p": (Pointer(Ref("deep")), {"n": 0, "xs": [], "name": "far"}), "null": (Pointer(Ref("deep")), None),
+        "e": (ENUMERATION, 1), "b": (BOOLEAN, True), "names": (Array(STRING, ("k",)), ["a", None]),
+    }  # fmt: skip
+    made = record(
+        "event",
+        [Field(name, type_, symbols if name == "e" else Notes()) for name, (type_, _) in fields.items()],
+        [deep],
+    )
+    schema = record_to_arrow(made)
+    for machine in ("le64", "be32"):
+        data = content([{name: value for name, (_, value) in fields.items()}], [record_to_format(made, machine)])
+        request = Request((("event", made),), columns=made, make="{ output = input; output.x += 1; }")
+        given = [plan_of(schema), plan_of(schema, request=request)]
+        (plain,), (copied,) = (
+            [row for batch in read_batches(one, Part("a"), io.BytesIO(data)) for row in batch.to_pylist()]
+            for one in given
+        )
+        assert copied == {**plain, "x": 2}
+
+
+def test_services_are_granted_and_sampled_ones_come_with_the_batch() -> None:
+    load = ecode.service("double load()", lambda: 0.0, is_sampled=True)
+    request = Request((("event", EVENT),), keep="{ return load() * 10 > input.x; }", functions=(load,))
+    given = plan(request)
+    (converter,) = given.converters.values()
+    assert samples_of(converter) == {"load"}  # type: ignore[arg-type]
+    data = content([{"x": n, "s": None} for n in range(10)], [FORMS[0]] * 10)
+    for value in (0.0, 0.35, 5.0):
+        sampled = {i: with_samples(c, {"load": value}) for i, c in given.converters.items()}  # type: ignore[arg-type]
+        batches = read_batches(replace(given, converters=sampled), Part("a"), io.BytesIO(data))
+        assert sum(batch.num_rows for batch in batches) == sum(value * 10 > n for n in range(10))
+    with pytest.raises(ecode.ParameterError, match="'load'"):
+        list(read_batches(given, Part("a"), io.BytesIO(data)))
+    with pytest.raises(PbioError, match="unknown name 'load'"):
+        plan(replace(request, functions=()))

@@ -16,6 +16,8 @@ from ecode.types import (
     INT16,
     INT32,
     STRING,
+    UINT8,
+    UINT32,
     UINT64,
     Array,
     Field,
@@ -176,3 +178,28 @@ def test_a_copied_record_is_the_record() -> None:
     assert output["q"][1]["v"] == [1, 2, 3]
     assert output["next"] == {"v": 9, "names": [b"p", b"q"]}
     assert output["m"] == EVENTS[0]["m"]
+
+
+NUMBERED = record("a", [Field("c", UINT8), Field("e", UINT32), Field("n", INT32), Field("es", Array(UINT32, ("n",)))])
+SYMBOLIC = record(
+    "b", [Field("c", CHAR), Field("e", ENUMERATION), Field("n", INT32), Field("es", Array(ENUMERATION, ("n",)))]
+)
+OF_NUMBERS = {"c": 200, "e": 2**32 - 1, "n": 2, "es": [2**31, 5]}
+OF_SYMBOLS = {"c": -56, "e": -1, "n": 2, "es": [-(2**31), 5]}
+
+
+@pytest.mark.parametrize(
+    "way", [(NUMBERED, OF_NUMBERS, SYMBOLIC, OF_SYMBOLS), (SYMBOLIC, OF_SYMBOLS, NUMBERED, OF_NUMBERS)]
+)
+@pytest.mark.parametrize("text", ["output = input;", "TYPE t; t = input; { TYPE *p = &output; *p = t; }"])
+def test_a_record_is_copied_where_characters_and_enumerations_are_numbers_to_the_other(way: Any, text: str) -> None:
+    """So readers' transforms, which see them as numbers, can begin with `output = input`."""
+    source, given, target, wanted = way
+    program = ecode.compile(
+        f"{{ {text.replace('TYPE', target.name)} return 1; }}",
+        [ecode.Param("input", source), ecode.Param("output", target, ecode.Mode.OUT)],
+    )
+    assert program.run({"input": given}).outputs["output"] == wanted
+    column = columns_of([given], Ref(source.name), program.typed.structs)
+    result = program.kernel().run({"input": column}, 1)
+    assert values_of(result.outputs["output"], Ref(target.name), program.typed.structs) == [wanted]

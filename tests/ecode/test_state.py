@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 
 import ecode
@@ -16,7 +18,7 @@ from ecode.columns.run import BatchResult
 from ecode.interpreter.row import Row
 from ecode.outcome import Statics
 from ecode.typed_to_numba import statics as statics_text
-from ecode.types import INT32, INT64, STRING, Array, Field, Ref, Struct, record
+from ecode.types import INT32, INT64, STRING, Array, Field, Pointer, Ref, Struct, record
 from tests.ecode import programs
 from tests.ecode.test_engines import INCLUDE, LONG, PROGRAMS, SEEDS, plain
 
@@ -103,14 +105,15 @@ def run(
     events: list[dict[str, Any]],
     statics: Statics,
     most_bytes: int | None = None,
-    **more: Any,
+    samples: Any = None,
 ) -> BatchResult:
     batch, binding = compiled
     first, structs = row[0].typed, row[0].typed.structs
     column = columns_of(events, first.param_types["input"], structs)
     count = len(events)
     memory: Any = input_buffers(binding.sources, {"input": column}, first.param_types, structs, count, ())
-    return batch.run(more, count, statics, memory=memory, outputs=OutputMemory(most_bytes=most_bytes))
+    memory |= batch.sampled(samples or {})
+    return batch.run({}, count, statics, memory=memory, outputs=OutputMemory(most_bytes=most_bytes))
 
 
 def interpreted(row: Row, events: list[dict[str, Any]], statics: Statics) -> list[Any]:
@@ -197,3 +200,96 @@ def test_the_filter_updates_what_the_transform_of_the_same_event_sees() -> None:
     assert [e if not isinstance(e, tuple) else "trap" for e in expected] == [
         {"n": 1, "own": 1, "last": None}, {"n": 103, "own": 2, "last": b"s"}, None, "trap", "trap", None, None,
     ]  # fmt: skip
+
+
+def test_a_sampled_service_gives_one_number_for_a_batch_and_needs_no_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    host: dict[str, float] = {"load": 0.75, "queue": 2**40, "small": 300}
+    services = [
+        ecode.service("double load()", lambda: host["load"], is_sampled=True),
+        ecode.service("long queue(void)", lambda: host["queue"], is_sampled=True, is_logged=True),
+        ecode.service("unsigned char small()", lambda: host["small"], is_sampled=True),
+    ]
+    texts = [
+        "{ return load() * 4 > input.x; }",
+        "{ output.n = queue() + small() + (long)(100 * load()); output.own = input.x; return 1; }",
+    ]
+    params = [[Param("input", STOCK)], [Param("input", STOCK), Param("output", COUNTED, Mode.OUT)]]
+    row = [ecode.compile(t, p, functions=services) for t, p in zip(texts, params, strict=True)]
+    batch, _ = compiled = in_row(row)
+    assert set(batch.event.samples) == {"load", "queue", "small"}
+    monkeypatch.setattr("ecode.columns.batch.compile_kernel", None)
+    events = [{"x": x, "s": None} for x in range(4)]
+    for load in (0.75, 0.3, float("nan")):
+        host["load"] = load
+        result = run(compiled, row, events, {}, samples=host)
+        outcomes = [Row(row).run({"input": event}) for event in events]
+        assert result.passed.tolist() == [outcome.passed for outcome in outcomes]
+        made = values_of(result.outputs["output"], Ref("counted"), row[1].typed.structs)
+        assert made == [outcome.output for outcome in outcomes if outcome.passed]
+        logged = [(number, *call) for number, outcome in enumerate(outcomes) for call in outcome.log]
+        assert list(result.log) == logged
+    with pytest.raises(ecode.ParameterError, match="'queue'"):
+        batch.sampled({"load": 1, "small": 2})
+    with pytest.raises(ecode.ParameterError, match="sampled"):
+        ecode.service("double scale(double x)", abs, is_sampled=True)
+
+
+def test_two_programs_cannot_mean_different_types_by_one_state() -> None:
+    first, _ = stock_row()
+    other = ecode.compile("{ return state.x; }", [Param("input", STOCK), Param("state", STOCK, Mode.STATE)])
+    for make in (in_row, Row):
+        with pytest.raises(ecode.ParameterError, match="'state'"):
+            make([first, other])
+
+
+DEEP = Struct("q", (Field("x", Array(Pointer(INT32), (2,))),))
+
+
+@pytest.mark.parametrize(
+    ("type_", "field"),
+    [
+        (record("r", [Field("n", INT32), Field("a", Array(INT32, ("n",)))]), "state.a"),
+        (record("r", [Field("p", Pointer(INT32))]), "state.p"),
+        (
+            record("r", [Field("o", Ref("q"))], [DEEP]),
+            r"state.o.x\[\]",
+        ),
+        (INT32, "state"),
+    ],
+)
+def test_state_holds_only_what_has_a_fixed_place(type_: Any, field: str) -> None:
+    with pytest.raises(ecode.ParameterError, match=field):
+        ecode.compile("{ return 0; }", [Param("state", type_, Mode.STATE)])
+
+
+def test_a_batch_that_ends_early_leaves_the_state_as_after_its_events() -> None:
+    """Outputs that grow, and strings that do, run the event again; a full batch leaves it for the next one."""
+    row = stock_row()
+    twin, compiled = Row(row), in_row(row)
+    events = [{"x": 2, "s": "s" * (i * 37 % 3000)} for i in range(60)]
+    for event in events:
+        event["x"] = 1 + (events.index(event) == 0)
+    expected, found, known, done = twin.statics, twin.statics, [twin.statics], 0
+    for event in events:
+        twin.run({"input": event}, expected)
+        known.append(deepcopy(expected))
+    while done < len(events):
+        result = run(compiled, row, events[done:], found, most_bytes=4000)
+        done += len(result.passed)
+        assert found == known[done]
+
+
+def test_none_starts_afresh_each_time() -> None:
+    program = ecode.compile("{ static int n = 4; return ++n == 5; }", [Param("input", STOCK)])
+    batch, column = program.kernel(), columns_of([{"x": 1, "s": None}], Ref("stock"), program.typed.structs)
+    assert [batch.run({"input": column}, 1).passed.tolist() for _ in range(2)] == [[1], [1]]
+    assert batch.initial == {"n": 4}
+
+
+def test_constant_strings_survive_others_that_change() -> None:
+    text = '{ static const string a = "first"; static string b; b = input.s; return a == "first"; }'
+    program = ecode.compile(text, [Param("input", STOCK)])
+    events = [{"x": 1, "s": "s" * n} for n in range(9)]
+    column, state = columns_of(events, Ref("stock"), program.typed.structs), program.statics
+    assert program.kernel().run({"input": column}, 9, state).passed.tolist() == [1] * 9
+    assert state == {"a": b"first", "b": b"s" * 8}

@@ -12,6 +12,7 @@ from ecode.semantics.arithmetic import is_floating
 from ecode.typed import Call
 from ecode.typed_to_numba import numbers
 from ecode.typed_to_numba.code import Code, Parts, in_order
+from ecode.typed_to_numba.stored import loaded, plus
 from ecode.types import FLOAT32, FLOAT64, INT64, STRING, UINT64, Basic, Pointer
 
 # The kinds of arguments in the log.
@@ -28,7 +29,7 @@ def call(code: Code, node: Call) -> Parts:
     arguments = list(in_order(code, *(partial(value, code, argument) for argument in node.arguments)))
     if function.name.startswith(("attr_", "set_")) or function.name.endswith("_attr_list"):
         return _attributes(code, function.name, [text for parts in arguments for text in parts], node.at)
-    if function.native is None:
+    if function.native is None and not function.is_sampled:
         raise NotCompilable(f"{function.name!r} has no native form")
     if function.needs_strings:
         for parts, parameter in zip(arguments, function.parameters, strict=True):
@@ -41,6 +42,9 @@ def call(code: Code, node: Call) -> Parts:
         code.spend(function.charge.native.format(*(text for parts in arguments for text in parts)), node.at)
     if function.is_logged:
         _log(code, function, node, arguments)
+    if function.is_sampled:
+        return (_sample(code, function),)
+    assert function.native is not None
     text = function.native.format(*(text for parts in arguments for text in parts))
     if isinstance(node.type, Pointer):
         offset = emitter.temp(text)
@@ -60,12 +64,20 @@ def call(code: Code, node: Call) -> Parts:
     return (text if function.is_pure else emitter.temp(text),)
 
 
+def _sample(code: Code, function: Function) -> str:
+    """The result of a sampled function, which the host passes."""
+    samples, type_ = code.emitter.samples, function.returns
+    assert isinstance(type_, Basic)
+    samples.setdefault(function.name, type_)
+    return loaded(type_, plus(code.emitter.entry("samples"), 8 * list(samples).index(function.name)))
+
+
 def _log(code: Code, function: Function, call: Call, arguments: list[Parts]) -> None:
     """Appends the call to the log: the event, the function, the number of arguments, then for each its kind and eight
     bytes. A string has its length there, and its bytes follow, padded. `columns.log` reads it."""
     emitter, nodes = code.emitter, call.arguments
     log, size = emitter.entry("log"), emitter.entry("log_size")
-    number = code.program.functions.index(function)
+    number = emitter.functions.setdefault(function.name, len(emitter.functions))
     strings = [parts for node, parts in zip(nodes, arguments, strict=True) if node.type == STRING]
     needed = emitter.temp(" + ".join([str(24 + 16 * len(nodes)), *(f"(({parts[1]} + 7) & -8)" for parts in strings)]))
     code.spend(f"({needed} >> 3)", call.at)

@@ -104,6 +104,22 @@ def with_state(converter: AnyConverter, statics: Statics) -> AnyConverter:
     return converter if isinstance(converter, Converter) else converter.with_state(statics)
 
 
+def with_samples(converter: AnyConverter, samples: Mapping[str, float]) -> AnyConverter:
+    """The same converter with other results of its programs' sampled services (see `ecode.Function.is_sampled`).
+
+    Decoding raises ecode.ParameterError where one is missing.
+    """
+    return converter if isinstance(converter, Converter) else converter.with_samples(samples)
+
+
+def samples_of(converter: AnyConverter) -> frozenset[str]:
+    """The sampled services that a converter's programs call."""
+    if isinstance(converter, Converter):
+        return frozenset()
+    inner = samples_of(converter.inner) if isinstance(converter, FilterConverter) else frozenset()
+    return inner | converter.programs.program.event.samples.keys()
+
+
 def statics_of(converter: AnyConverter) -> Statics:
     """The state of a converter's programs before the first record: static variables, and the record `state`.
 
@@ -146,6 +162,7 @@ class Programs:
         texts: the string constants they read.
         blocks: the values of their parameter block, by its name.
         statics: their state, if it outlives a decoder.
+        samples: the results of sampled services.
     """
 
     form: Format
@@ -154,6 +171,7 @@ class Programs:
     texts: Mapping[str, bytes]
     blocks: Mapping[str, Column] = field(default_factory=dict, compare=False, repr=False)
     statics: Statics | None = field(default=None, compare=False)
+    samples: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     @property
     def initial(self) -> Statics:
@@ -180,7 +198,8 @@ class Programs:
         Raises OverflowError if that makes more than one batch should hold; `statics` is as it was then.
         """
         texts = {name: np.frombuffer(text, np.uint8) for name, text in self.texts.items()}
-        memory: dict[str, TableEntry] = {"starts": starts, "ends": ends, **texts}
+        samples = self.program.sampled(self.samples)
+        memory: dict[str, TableEntry] = {"starts": starts, "ends": ends, **texts, **samples}
         try:
             return self.program.run(
                 self.blocks,
@@ -241,6 +260,10 @@ class FilterConverter:
     def with_block(self, values: Mapping[str, Any]) -> FilterConverter:
         inner = self.inner if isinstance(self.inner, Converter) else self.inner.with_block(values)
         return replace(self, inner=inner, programs=self.programs.with_block(values))
+
+    def with_samples(self, samples: Mapping[str, float]) -> FilterConverter:
+        inner = self.inner if isinstance(self.inner, Converter) else self.inner.with_samples(samples)
+        return replace(self, inner=inner, programs=replace(self.programs, samples=samples))
 
     def with_state(self, statics: Statics) -> FilterConverter:
         return replace(self, programs=replace(self.programs, statics=statics))
@@ -315,6 +338,9 @@ class ProgramConverter:
 
     def with_block(self, values: Mapping[str, Any]) -> ProgramConverter:
         return replace(self, programs=self.programs.with_block(values))
+
+    def with_samples(self, samples: Mapping[str, float]) -> ProgramConverter:
+        return replace(self, programs=replace(self.programs, samples=samples))
 
     def with_state(self, statics: Statics) -> ProgramConverter:
         return replace(self, programs=replace(self.programs, statics=statics))

@@ -70,7 +70,7 @@ def full_path(fs: AbstractFileSystem, path: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PathEntry:
     """The target of a name in a folder; links are followed.
 
     Attributes:
@@ -92,19 +92,19 @@ class Entry:
         return self.path.rpartition("/")[2]
 
 
-def find_entry(fs: AbstractFileSystem, path: str) -> Entry | None:
+def find_entry(fs: AbstractFileSystem, path: str) -> PathEntry | None:
     """The entry at a path, or None. Raises PBIO_NO_PERMISSION, PBIO_PATH_NOT_FOUND for a bad link, PBIO_FILE_SYSTEM."""
     with trouble(fs, path), suppress(FileNotFoundError, NotADirectoryError):
         return _entry(path, os.stat(path)) if is_local(fs) else _remote_entry(fs.info(path))
     return None
 
 
-def folder_entries(fs: AbstractFileSystem, folder: str) -> dict[str, Entry]:
+def folder_entries(fs: AbstractFileSystem, folder: str) -> dict[str, PathEntry]:
     """The entries of a folder, by name, without broken links and entries that vanish meanwhile.
 
     Raises FileNotFoundError, PBIO_NO_PERMISSION, PBIO_FILE_SYSTEM.
     """
-    found: dict[str, Entry] = {}
+    found: dict[str, PathEntry] = {}
     with trouble(fs, folder):
         if not is_local(fs):
             listed = (_remote_entry(info) for info in fs.ls(folder, detail=True))
@@ -300,15 +300,15 @@ def _refusal(reason: str, path: str) -> PbioError:
     return PbioError("PBIO_BAD_PATH", reason, file=repr(path) if path != path.strip() or not path else path, hint=hint)
 
 
-def _entry(path: str, found: os.stat_result) -> Entry:
+def _entry(path: str, found: os.stat_result) -> PathEntry:
     kind = "folder" if stat.S_ISDIR(found.st_mode) else "file" if stat.S_ISREG(found.st_mode) else "other"
-    return Entry(path, kind, found.st_size, found.st_mtime, f"{found.st_dev}:{found.st_ino}")
+    return PathEntry(path, kind, found.st_size, found.st_mtime, f"{found.st_dev}:{found.st_ino}")
 
 
-def _remote_entry(info: Mapping[str, Any]) -> Entry:
+def _remote_entry(info: Mapping[str, Any]) -> PathEntry:
     kind = {"directory": "folder", "file": "file"}.get(info["type"], "other")
     identity = str(info.get("ETag") or info.get("etag") or "")
-    return Entry(info["name"].rstrip("/"), kind, info["size"] or 0, _modified_of(info), identity)
+    return PathEntry(info["name"].rstrip("/"), kind, info["size"] or 0, _modified_of(info), identity)
 
 
 def _modified_of(info: Mapping[str, Any]) -> float:

@@ -16,7 +16,7 @@ import typer
 from ecode.errors import valid_text
 from pbio_spark.errors import PbioError, after_record
 from pbio_spark.globs import is_hidden
-from pbio_spark.paths import Entry, find_entry, folder_entries, locate, trouble_at
+from pbio_spark.paths import PathEntry, find_entry, folder_entries, locate, trouble_at
 from pbio_spark.paths import opened as open_path
 from pbio_spark.spaces import SPACE, space_above
 from pbio_spark.wire import Item, Kind, Scanner, refuse_bp_folder
@@ -86,7 +86,7 @@ def expand(paths: list[str]) -> Iterator[str]:
             yield from _below(fs, entry, path.rstrip("/"), ())
 
 
-def _below(fs: AbstractFileSystem, folder: Entry, shown: str, above: tuple[str, ...]) -> Iterator[str]:
+def _below(fs: AbstractFileSystem, folder: PathEntry, shown: str, above: tuple[str, ...]) -> Iterator[str]:
     """The files in and below a folder, as paths that begin with the given one; links to a folder above are not
     followed."""
     if folder.identity and folder.identity in above:

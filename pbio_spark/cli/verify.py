@@ -12,7 +12,7 @@ from pbio_spark.cli.console import Files, each_file, items, name_damage, name_re
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import find_entry, locate, opened
 from pbio_spark.wire import IndexCheck, Item, Kind, Scanner, decode
-from pbio_spark.wire.hints.sidecar import Block, read_sidecar
+from pbio_spark.wire.hints.sidecar import ChecksumBlock, read_sidecar
 
 
 def verify(
@@ -59,7 +59,7 @@ def problems(scanner: Scanner) -> Iterator[PbioError]:
         yield name_damage(scanner, error.at(file=scanner.window.name))
 
 
-def checksums(path: str) -> Sequence[Block]:
+def checksums(path: str) -> Sequence[ChecksumBlock]:
     """The blocks with checksums of the file's outline, if it has any."""
     fs, plain = locate(path)
     entry = find_entry(fs, plain)
@@ -67,7 +67,7 @@ def checksums(path: str) -> Sequence[Block]:
     return () if outline is None else outline.blocks
 
 
-def checksum_problems(path: str, blocks: Sequence[Block]) -> Iterator[PbioError]:
+def checksum_problems(path: str, blocks: Sequence[ChecksumBlock]) -> Iterator[PbioError]:
     """The blocks that do not match their checksums."""
     if not blocks:
         return

@@ -16,7 +16,7 @@ from dataclasses import replace
 from morph import MorphError, compile_transform
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.body.layouts import layouts_to_body
-from pbio_spark.formats.body.opt_info import EVOL, Transform, transform_to_opt_info
+from pbio_spark.formats.body.opt_info import EVOL, FormatTransform, transform_to_opt_info
 from pbio_spark.formats.format import Format
 
 
@@ -45,6 +45,6 @@ def evolve(old: Format, new: Format, ecode: str) -> Format:
     # FFS reports only the first block of a version-0 structure, so the blocks that FFS understands come first.
     ffs = [block for block in top.opt_info if block.type == EVOL]
     ours = [block for block in top.opt_info if block.type != EVOL]
-    block = transform_to_opt_info(Transform(old.id, ecode))
+    block = transform_to_opt_info(FormatTransform(old.id, ecode))
     structs = (replace(top, opt_info=(*ffs, block, *ours)), *inner)
     return Format.from_body(layouts_to_body(replace(new.layouts, structs=structs)))

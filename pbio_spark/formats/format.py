@@ -24,7 +24,7 @@ from pbio_spark.errors import PbioError
 from pbio_spark.formats.body.layouts import Layouts, body_to_layouts, layouts_to_body
 from pbio_spark.formats.body.layouts_to_record import layouts_to_record, recursive_structs, variant_structs
 from pbio_spark.formats.body.lookup3 import format_id, id_length
-from pbio_spark.formats.body.opt_info import Transform, opt_info_to_transforms
+from pbio_spark.formats.body.opt_info import FormatTransform, opt_info_to_transforms
 from pbio_spark.formats.body.registration import register
 from pbio_spark.formats.body.struct_layout import FieldLayout, OptInfo, StructLayout
 from pbio_spark.formats.machine import ByteOrder, Machine, machine_named
@@ -204,7 +204,7 @@ class Format:
         return f"{self.byte_order[0]}e{8 * self.pointer_size}"
 
     @property
-    def transforms(self) -> tuple[Transform, ...]:
+    def transforms(self) -> tuple[FormatTransform, ...]:
         """The transforms to older formats that the format carries. Raises PBIO_BAD_OPT_INFO, PBIO_BAD_ID."""
         return opt_info_to_transforms(self.structs[0].opt_info)
 

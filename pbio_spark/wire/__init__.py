@@ -19,7 +19,7 @@ from pbio_spark.wire.attributes import Attribute, attribute, attributes_from_byt
 from pbio_spark.wire.container import MAGIC, Item, Kind, Scanner, TruncatedError, open_file, refuse_bp_folder
 from pbio_spark.wire.decode import EXPANSION_LIMIT, EXPANSION_ROOM, VALUE_COST, decode, room_of
 from pbio_spark.wire.encode import encode
-from pbio_spark.wire.hints.index import Block, Entry, IndexCheck, read_block, read_index
+from pbio_spark.wire.hints.index import IndexBlock, IndexCheck, IndexEntry, read_block, read_index
 from pbio_spark.wire.images import Value
 from pbio_spark.wire.jsonl import items_to_json, record_to_json
 from pbio_spark.wire.writer import FileWriter
@@ -34,8 +34,8 @@ __all__ = [
     "refuse_bp_folder",
     "read_index",
     "read_block",
-    "Block",
-    "Entry",
+    "IndexBlock",
+    "IndexEntry",
     "IndexCheck",
     "Attribute",
     "attribute",

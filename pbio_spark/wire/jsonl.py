@@ -27,7 +27,7 @@ from pbio_spark.wire.attributes import Attribute, attributes_from_bytes
 from pbio_spark.wire.container import Item, Scanner
 from pbio_spark.wire.container import Kind as ItemKind
 from pbio_spark.wire.decode import VALUE_COST, decode, room_of
-from pbio_spark.wire.hints.index import Block, read_block
+from pbio_spark.wire.hints.index import IndexBlock, read_block
 from pbio_spark.wire.images import Value
 
 _UNICODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -109,7 +109,7 @@ def _struct_to_json(format: Format, layout: StructLayout) -> Json:  # noqa: A002
     }
 
 
-def block_to_json(block: Block) -> Json:
+def block_to_json(block: IndexBlock) -> Json:
     elements: list[Json] = []
     for entry in block.entries:
         element: dict[str, Json] = {"type": "data" if entry.is_data else "format", "fpos": entry.offset}

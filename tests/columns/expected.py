@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ecode.types import Array, Pointer, Record
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow.schema import Column, How, Presentation, record_to_columns
+from pbio_spark.formats.arrow.schema import How, Presentation, SchemaColumn, record_to_columns
 from pbio_spark.wire.decode import nest
 
 EXACT = Context(prec=40)
@@ -30,9 +30,9 @@ def record_to_row(form: Format, values: dict[str, Any], presentation: Presentati
 
 
 def _value(
-    column: Column, type_: Any, value: Any, owner: dict[str, Any], record: Record, presentation: Presentation
+    column: SchemaColumn, type_: Any, value: Any, owner: dict[str, Any], record: Record, presentation: Presentation
 ) -> Any:
-    def inner(column: Column, type_: Any, value: Any, owner: dict[str, Any] = owner) -> Any:
+    def inner(column: SchemaColumn, type_: Any, value: Any, owner: dict[str, Any] = owner) -> Any:
         return _value(column, type_, value, owner, record, presentation)
 
     while isinstance(type_, Pointer):

@@ -37,7 +37,15 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
 from pbio_spark.formats.arrow.mapping import ColumnSpec, Mapped, Rule, map_columns, map_written
 from pbio_spark.formats.arrow.names import Names, record_to_counts
-from pbio_spark.formats.arrow.schema import ITEM, MAP, Column, How, Presentation, record_to_arrow, record_to_columns
+from pbio_spark.formats.arrow.schema import (
+    ITEM,
+    MAP,
+    How,
+    Presentation,
+    SchemaColumn,
+    record_to_arrow,
+    record_to_columns,
+)
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.testing import strategies
 from pbio_spark.wire import decode, encode
@@ -320,7 +328,7 @@ INFERRED = {
 }
 
 
-def assert_alike(columns: Iterable[Column], tree: Iterable[Mapped]) -> None:
+def assert_alike(columns: Iterable[SchemaColumn], tree: Iterable[Mapped]) -> None:
     for column, one in zip(columns, tree, strict=True):
         node = one
         while node.rule is Rule.POINTER:

@@ -33,7 +33,7 @@ from ecode.types import (
     Struct,
 )
 from pbio_spark.formats import Format
-from pbio_spark.formats.body.opt_info import Transform, transform_to_opt_info
+from pbio_spark.formats.body.opt_info import FormatTransform, transform_to_opt_info
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import FileWriter, Scanner, attribute, encode, items_to_json, open_file, record_to_json
 from tests.ffs.native import NativeField, NativeStruct
@@ -155,7 +155,7 @@ def noted(machine: str) -> Format:
         Field("in", Ref("inner")),
         Field("ins", Array(Ref("inner"), ("v_count",))),
     )
-    transform = transform_to_opt_info(Transform(bytes.fromhex("0200001b54f71865393441e7"), "old.y = new.y;"))
+    transform = transform_to_opt_info(FormatTransform(bytes.fromhex("0200001b54f71865393441e7"), "old.y = new.y;"))
     return record_to_format(Record((Struct("noted", fields), inner)), machine, opt_info=[transform])
 
 

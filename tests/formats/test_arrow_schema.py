@@ -38,10 +38,10 @@ from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_ddl, arrow_to_spark_j
 from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
 from pbio_spark.formats.arrow.schema import (
     TABLE,
-    Column,
     How,
     Presentation,
     Row,
+    SchemaColumn,
     record_to_arrow,
     record_to_columns,
 )
@@ -58,7 +58,7 @@ def not_null(type_: pa.DataType) -> pa.DataType:
     return pa.list_(pa.field("element", type_, nullable=False))
 
 
-def column(type_: Type, presentation: Presentation = Presentation(), **notes: Any) -> Column:  # noqa: B008
+def column(type_: Type, presentation: Presentation = Presentation(), **notes: Any) -> SchemaColumn:  # noqa: B008
     made = record("r", [Field("n", INT32), Field("a", type_, Notes(**notes))], [P])
     found = record_to_columns(made, presentation)[-1]
     assert found.name == "a"

@@ -38,7 +38,7 @@ from ecode.types import (
 )
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.body.opt_info import Transform, transform_to_opt_info
+from pbio_spark.formats.body.opt_info import FormatTransform, transform_to_opt_info
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.machine import MACHINES
 from pbio_spark.testing.strategies import record_types
@@ -151,7 +151,7 @@ GOLDEN_RECORDS = {
 @pytest.mark.parametrize("name", GOLDEN_RECORDS)
 def test_golden_bodies(name: str, machine: str, version: int) -> None:
     """Format IDs are for ever: what this project once wrote, it writes again."""
-    transform = transform_to_opt_info(Transform(b"\2\0\0\1abcdefgh", "old.v = new.v;"))
+    transform = transform_to_opt_info(FormatTransform(b"\2\0\0\1abcdefgh", "old.v = new.v;"))
     made = record_to_format(GOLDEN_RECORDS[name], machine, body_version=version, opt_info=[transform])
     expected = json.loads(GOLDEN.read_text())[f"{name} {machine} {version}"]
     assert {"id": made.id.hex(), "body": made.body.hex()} == expected

@@ -32,7 +32,7 @@ from ecode.types import (
 )
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format, OptInfo
-from pbio_spark.formats.body.opt_info import EVOL, NOTES, Transform, opt_info_to_transforms
+from pbio_spark.formats.body.opt_info import EVOL, NOTES, FormatTransform, opt_info_to_transforms
 from pbio_spark.formats.layout import record_to_format
 from tests.corpus import ffs_json
 
@@ -161,7 +161,7 @@ def test_blocks_of_ffs_in_the_corpus() -> None:
 def test_transforms_of_all_id_versions() -> None:
     ids = [b"\1\2\3\4\0\0\0\0", b"\1\0\0\1\x7f\0\0\1\0\2", b"\2\0\0\1abcdefgh"]
     blocks = [OptInfo(EVOL, i + b"old.a = new.a;\0") for i in ids]
-    assert opt_info_to_transforms(blocks) == tuple(Transform(i, "old.a = new.a;") for i in ids)
+    assert opt_info_to_transforms(blocks) == tuple(FormatTransform(i, "old.a = new.a;") for i in ids)
 
 
 @pytest.mark.parametrize("data", [b"", b"\2\0\0\1abcdefgh", b"\2\0\0\1abcd", b"\3\0\0\1abcdefgh\0"])

@@ -28,7 +28,7 @@ from pbio_spark.columns.files.read import read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.source.files import outlines
-from pbio_spark.source.files.listing import DataFile, list_files
+from pbio_spark.source.files.listing import ListedFile, list_files
 from pbio_spark.source.files.outlines import file_to_outline, outline_files
 from pbio_spark.source.files.planning import plan_partitions
 from pbio_spark.source.files.splits import read_splits
@@ -75,7 +75,7 @@ class Sample:
         self.path.write_bytes(self.content)
         os.utime(self.path, ns=(10**18, 10**18))
 
-    def listed(self) -> DataFile:
+    def listed(self) -> ListedFile:
         (file,) = list_files([str(self.path)], SPLIT)
         return file
 

@@ -10,8 +10,8 @@ import pytest
 from pbio_spark.errors import PbioError
 from pbio_spark.wire import (
     Attribute,
-    Block,
     FileWriter,
+    IndexBlock,
     Kind,
     Scanner,
     attribute,
@@ -25,7 +25,7 @@ from tests.wire.samples import POINT, READING, sample
 VALUES = {"x": 1, "y": 2.0}
 
 
-def blocks_of(data: bytes) -> list[Block]:
+def blocks_of(data: bytes) -> list[IndexBlock]:
     scanner = Scanner(data)
     return [read_block(scanner, item) for item in scanner.items() if item.kind is Kind.INDEX]
 

@@ -7,7 +7,19 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from pbio_spark.columns.decode.generate import EXPANDS
-from pbio_spark.columns.decode.plan import Absent, Chars, Deref, Filled, Group, Items, Masked, Node, Plan, Scalar, Text
+from pbio_spark.columns.decode.plan import (
+    Absent,
+    Chars,
+    Deref,
+    Filled,
+    Group,
+    Items,
+    Masked,
+    Node,
+    Plan,
+    Scalar,
+    Text,
+)
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.wire import decode, room_of

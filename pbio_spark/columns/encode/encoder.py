@@ -14,7 +14,7 @@ from ecode.native.table import TableEntry
 from ecode.suggest import did_you_mean
 from pbio_spark.columns.encode.generate import encode_plan_to_text
 from pbio_spark.columns.encode.null_value import NullValue
-from pbio_spark.columns.encode.parts import Part, batch_to_parts, room_of
+from pbio_spark.columns.encode.parts import ColumnData, batch_to_parts, room_of
 from pbio_spark.columns.encode.plan import EncodePlan
 from pbio_spark.columns.encode.planner import format_to_encode_plan
 from pbio_spark.columns.encode.text import HEADER, Reason
@@ -112,7 +112,7 @@ class Encoder:
             self._refuse(row - 1, number, index, Reason(reason), parts)
         return Encoded(out.slice(0, int(offsets[-1])), offsets)
 
-    def _refuse(self, row: int, number: int, index: int, reason: Reason, parts: list[Part]) -> NoReturn:
+    def _refuse(self, row: int, number: int, index: int, reason: Reason, parts: list[ColumnData]) -> NoReturn:
         if reason is Reason.RECORD:
             raise PbioError(
                 "PBIO_BAD_VALUE",

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ecode.suggest import did_you_mean
 from ecode.types import CHAR, STRING, Array, Basic, Default, Kind, Notes, Pointer, Ref, Struct, Type
 from pbio_spark.columns.encode.null_value import NullValue
-from pbio_spark.columns.encode.plan import Column
+from pbio_spark.columns.encode.plan import BatchColumn
 from pbio_spark.columns.lossless import exactly, text_to_number
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow.schema import decimal_type, is_decimal_in_place
@@ -76,7 +76,7 @@ class NullImages:
             return False
         return self.value.is_own(path) or _is_number(type_, notes)
 
-    def check(self, columns: Iterable[Column]) -> None:
+    def check(self, columns: Iterable[BatchColumn]) -> None:
         """Raise PBIO_BAD_OPTION for values of columns that there are not, or that are null by themselves."""
         if self.value is None:
             return

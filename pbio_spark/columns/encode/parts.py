@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pbio_spark.columns.encode.plan import (
+    BatchColumn,
     Chars,
-    Column,
     Deref,
     EncodePlan,
     Group,
@@ -32,7 +32,7 @@ _MAX_PADDING = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ColumnData:
     """The array of a column in one batch.
 
     Attributes:
@@ -70,9 +70,9 @@ class Part:
         return int(offsets[self.start]), int(offsets[self.stop])
 
 
-def batch_to_parts(batch: pa.RecordBatch, plan: EncodePlan) -> list[Part]:
+def batch_to_parts(batch: pa.RecordBatch, plan: EncodePlan) -> list[ColumnData]:
     """The arrays of a plan's columns, in their order."""
-    parts: list[Part] = []
+    parts: list[ColumnData] = []
     for column in plan.columns:
         if column.parent is None:
             array, start, stop = batch.column(column.child), 0, batch.num_rows
@@ -82,11 +82,11 @@ def batch_to_parts(batch: pa.RecordBatch, plan: EncodePlan) -> list[Part]:
             parent = parts[column.parent]
             array, start, stop = parent.array.field(column.child), parent.start, parent.stop
         numbers = _symbols_to_numbers(array.slice(start, stop - start), column) if column.symbols else None
-        parts.append(Part(array, start, stop, numbers))
+        parts.append(ColumnData(array, start, stop, numbers))
     return parts
 
 
-def _symbols_to_numbers(array: pa.Array, column: Column) -> pa.Array:
+def _symbols_to_numbers(array: pa.Array, column: BatchColumn) -> pa.Array:
     known = dict(column.symbols)
     encoded = array.dictionary_encode()
     numbers = [_number(name, known) for name in encoded.dictionary.to_pylist()]
@@ -101,13 +101,13 @@ def _number(name: str, known: dict[str, int]) -> int:
     return number if number < 2**63 else _NO_SYMBOL
 
 
-def room_of(plan: EncodePlan, parts: Sequence[Part], count: int) -> int:
+def room_of(plan: EncodePlan, parts: Sequence[ColumnData], count: int) -> int:
     """The most bytes that the records of `count` rows take beyond their base records."""
     return _Room(plan, parts).nodes(plan.nodes, count)
 
 
 class _Room:
-    def __init__(self, plan: EncodePlan, parts: Sequence[Part]) -> None:
+    def __init__(self, plan: EncodePlan, parts: Sequence[ColumnData]) -> None:
         self.plan = plan
         self.parts = parts
 

@@ -25,7 +25,7 @@ Extent: TypeAlias = int | Load
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class BatchColumn:
     """A column, or a part of one: the arrays of a batch are visited in the order of these.
 
     Attributes:
@@ -185,7 +185,7 @@ class EncodePlan:
 
     format: Format
     schema: pa.Schema
-    columns: tuple[Column, ...]
+    columns: tuple[BatchColumn, ...]
     nodes: tuple[Node, ...]
     blank: bytes
     null_value: NullValue | None

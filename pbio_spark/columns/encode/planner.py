@@ -22,8 +22,8 @@ from pbio_spark.columns.encode.null_value import NullValue
 from pbio_spark.columns.encode.nulls import NullImages
 from pbio_spark.columns.encode.numbers import is_narrower_decimal, number_bounds, number_to_load
 from pbio_spark.columns.encode.plan import (
+    BatchColumn,
     Chars,
-    Column,
     Count,
     Deref,
     EncodePlan,
@@ -110,7 +110,7 @@ class _Planner:
         self.images = images_of(format_)
         self.lengths = {s.name: s.record_length for s in format_.structs}
         self.offsets = {s.name: {f.name: f.offset for f in s.fields} for s in format_.structs}
-        self.columns: list[Column] = []
+        self.columns: list[BatchColumn] = []
         self.without_null: list[tuple[int, str]] = []
 
     def struct(
@@ -335,7 +335,7 @@ class _Planner:
     def _column(
         self, where: _Where, type_: pa.DataType, parent: int | None, child: int | None, nullable: bool = True
     ) -> int:
-        self.columns.append(Column(where.text, where.names, type_, parent, child, nullable=nullable))
+        self.columns.append(BatchColumn(where.text, where.names, type_, parent, child, nullable=nullable))
         return len(self.columns) - 1
 
     def _extent(self, dim: int | str, place: _Place) -> Extent:

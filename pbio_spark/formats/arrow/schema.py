@@ -79,7 +79,7 @@ DEFAULT: Final = Presentation()
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SchemaColumn:
     """One column, or a nested part of one.
 
     Attributes:
@@ -99,7 +99,7 @@ class Column:
     arrow: pa.DataType
     nullable: bool
     how: How
-    children: tuple[Column, ...] = ()
+    children: tuple[SchemaColumn, ...] = ()
 
     def to_arrow(self) -> pa.Field:
         return pa.field(self.name, self.arrow, self.nullable)
@@ -161,7 +161,7 @@ def is_decimal_in_place(array: Array, notes: Notes) -> bool:
     return is_decimal and array.element == CHAR and array.dims[-1] == 16 and not array.is_dynamic
 
 
-def record_to_columns(record: Record, presentation: Presentation = DEFAULT) -> tuple[Column, ...]:
+def record_to_columns(record: Record, presentation: Presentation = DEFAULT) -> tuple[SchemaColumn, ...]:
     """The columns of a record type, in the order of its fields, hidden ones left out.
 
     Raises PBIO_UNSUPPORTED_TYPE, PBIO_RECURSIVE_FORMAT, PBIO_SCHEMA_TOO_LARGE and PBIO_BAD_OPT_INFO, with the path of
@@ -175,7 +175,7 @@ def record_to_arrow(record: Record, presentation: Presentation = DEFAULT) -> pa.
     return pa.schema([column.to_arrow() for column in record_to_columns(record, presentation)])
 
 
-_Shape: TypeAlias = tuple[pa.DataType, How, tuple[Column, ...]]
+_Shape: TypeAlias = tuple[pa.DataType, How, tuple[SchemaColumn, ...]]
 
 
 class _Presenter:
@@ -191,17 +191,17 @@ class _Presenter:
         self._inside = {record.name: 1}
         self._made = 0
 
-    def visible(self, struct: str, path: str, nesting: int) -> tuple[Column, ...]:
+    def visible(self, struct: str, path: str, nesting: int) -> tuple[SchemaColumn, ...]:
         columns = (self.field(f, path, nesting) for f in self._structs[struct].fields)
         return tuple(column for column in columns if column is not None)
 
-    def field(self, field: Field, path: str, nesting: int) -> Column | None:
+    def field(self, field: Field, path: str, nesting: int) -> SchemaColumn | None:
         if field.notes.hidden:
             return None
         name = shown(field.name)
         return self._column(name, field, field.type, f"{path}.{name}", nesting + 1)
 
-    def _column(self, name: str, field: Field, type_: Type, path: str, nesting: int) -> Column | None:
+    def _column(self, name: str, field: Field, type_: Type, path: str, nesting: int) -> SchemaColumn | None:
         self._made += 1
         if self._made > MAX_COLUMNS or nesting > MAX_NESTING:
             raise PbioError(
@@ -221,7 +221,7 @@ class _Presenter:
                 shape = self._struct(field, struct, path, nesting)
             case Array():
                 shape = self._array(field, target, path, nesting)
-        return None if shape is None else Column(name, field, type_, shape[0], True, *shape[1:])
+        return None if shape is None else SchemaColumn(name, field, type_, shape[0], True, *shape[1:])
 
     def _basic(self, field: Field, type_: Basic, path: str) -> _Shape:
         logical = field.notes.logical if is_known(field.notes.logical) else None
@@ -307,7 +307,7 @@ class _Presenter:
         key, value = replace(columns[0], nullable=False), replace(columns[1], nullable=_can_be_null(columns[1]))
         return pa.map_(key.to_arrow(), value.to_arrow()), How.MAP, (key, value)
 
-    def _enter(self, struct: str, path: str, nesting: int) -> tuple[Column, ...] | None:
+    def _enter(self, struct: str, path: str, nesting: int) -> tuple[SchemaColumn, ...] | None:
         """The visible fields of a structure, unless the walk has been inside it too often already."""
         depth, limit = self._inside.get(struct, 0), self._choice.recursive_depth
         if depth and limit < 1:
@@ -325,12 +325,12 @@ class _Presenter:
         return columns
 
 
-def _can_be_null(column: Column) -> bool:
+def _can_be_null(column: SchemaColumn) -> bool:
     """Whether the bytes of a structure can say that one of its fields is null."""
     return column.field.notes.null_bit is not None or _has_null(column)
 
 
-def _has_null(column: Column) -> bool:
+def _has_null(column: SchemaColumn) -> bool:
     """Whether a type has a null of its own."""
     if column.how is How.ITEM:
         return _can_be_null(column.children[0])

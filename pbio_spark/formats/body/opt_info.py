@@ -50,7 +50,7 @@ _KEYS = tuple(f.name for f in fields(Notes))
 
 
 @dataclass(frozen=True, slots=True)
-class Transform:
+class FormatTransform:
     """E-code that fills a record of an older format (`old`) from one of the format that carries it (`new`).
 
     `prior` is the ID of the older format; its body must come from elsewhere.
@@ -60,18 +60,18 @@ class Transform:
     ecode: str
 
 
-def transform_to_opt_info(transform: Transform) -> OptInfo:
+def transform_to_opt_info(transform: FormatTransform) -> OptInfo:
     """The `EVOL` block of a transform."""
     return OptInfo(EVOL, transform.prior + transform.ecode.encode("utf-8", "surrogateescape") + b"\0")
 
 
-def opt_info_to_transforms(blocks: Iterable[OptInfo]) -> tuple[Transform, ...]:
+def opt_info_to_transforms(blocks: Iterable[OptInfo]) -> tuple[FormatTransform, ...]:
     """The transforms among the blocks of a structure, in order. Raises PBIO_BAD_OPT_INFO, PBIO_BAD_ID."""
     transforms = []
     for data in (block.data for block in blocks if block.type == EVOL):
         split = id_length(data)
         ecode = _text(data[split:], "transform")
-        transforms.append(Transform(data[:split], ecode))
+        transforms.append(FormatTransform(data[:split], ecode))
     return tuple(transforms)
 
 

@@ -13,7 +13,7 @@ from pbio_spark.bp5.meta.metadata import NAME as METADATA
 from pbio_spark.bp5.rows.survey import Survey, survey
 from pbio_spark.errors import PbioError
 from pbio_spark.source.bp5.options import Bp5Options
-from pbio_spark.source.files.listing import DataFile, list_files
+from pbio_spark.source.files.listing import ListedFile, list_files
 
 log = logging.getLogger("pbio_spark.source")
 
@@ -26,7 +26,7 @@ class Scanned:
         steps: the wanted ones.
     """
 
-    file: DataFile
+    file: ListedFile
     dataset: Dataset
     steps: tuple[Step, ...]
 
@@ -40,7 +40,7 @@ class Scan:
     surveys: tuple[Survey, ...] = ()
 
     @property
-    def files(self) -> list[DataFile]:
+    def files(self) -> list[ListedFile]:
         return [one.file for one in self.found]
 
     def surveyed(self) -> Scan:
@@ -57,7 +57,7 @@ class Scan:
 
 def list_datasets(
     paths: Sequence[str], options: Bp5Options, may_be_gone: Callable[[str], bool] = lambda path: False
-) -> list[DataFile]:
+) -> list[ListedFile]:
     """The BP5 folders at and below paths. Raises what `list_files` raises."""
     return list_files(paths, options, may_be_gone, mark=NAME)
 
@@ -84,7 +84,7 @@ def scan_datasets(paths: Sequence[str], options: Bp5Options) -> Scan:
     return Scan(options, tuple(found))
 
 
-def scan_dataset(file: DataFile, options: Bp5Options) -> Scanned | None:
+def scan_dataset(file: ListedFile, options: Bp5Options) -> Scanned | None:
     """One dataset; None if it has vanished and that is borne."""
     with Folder(file.path) as folder:
         try:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from ecode.suggest import did_you_mean
 from pbio_spark.errors import PbioError
 from pbio_spark.globs import compile_glob, expand, is_glob, is_hidden, is_literal, unescape
-from pbio_spark.paths import Entry, find_entry, folder_entries, full_path, locate
+from pbio_spark.paths import PathEntry, find_entry, folder_entries, full_path, locate
 from pbio_spark.spaces import SPACE, space_above
 from pbio_spark.wire.container import refuse_bp_folder
 from pbio_spark.wire.hints.sidecar import sidecar_path
@@ -31,7 +31,7 @@ log = logging.getLogger("pbio_spark.source")
 
 
 @dataclass(frozen=True, slots=True)
-class DataFile:
+class ListedFile:
     """A file to read, or a folder that is read as one.
 
     Attributes:
@@ -40,7 +40,7 @@ class DataFile:
         modified: in seconds since 1970; 0 where the file system does not tell.
         partition: name and value of each `k=v` folder between the root and the file; None is a null.
         has_sidecar: whether there is a sidecar beside it, which need not be up to date.
-        identity: as in `paths.Entry`.
+        identity: as in `paths.PathEntry`.
     """
 
     path: str
@@ -70,7 +70,7 @@ def list_files(
     may_be_gone: Callable[[str], bool] = lambda path: False,
     *,
     mark: str | None = None,
-) -> list[DataFile]:
+) -> list[ListedFile]:
     """The files at and below paths, in the order of the paths and then of their names.
 
     Args:
@@ -80,7 +80,7 @@ def list_files(
 
     Raises PBIO_PATH_NOT_FOUND, PBIO_BAD_PARTITIONS, PBIO_CHANNEL_SPACE, and PBIO_NOT_FFS for another format's folder.
     """
-    found: dict[str, DataFile] = {}
+    found: dict[str, ListedFile] = {}
     listers: list[_Lister] = []
     for path in paths:
         try:
@@ -172,7 +172,7 @@ class _Lister:
             )
         return roots
 
-    def files(self) -> Iterator[DataFile]:
+    def files(self) -> Iterator[ListedFile]:
         for root in self.roots:
             entry = find_entry(self.fs, root)
             if entry is None:
@@ -189,8 +189,8 @@ class _Lister:
                 yield file
 
     def _folder(
-        self, folder: Entry, partition: tuple[tuple[str, str | None], ...], above: tuple[str, ...]
-    ) -> Iterator[DataFile]:
+        self, folder: PathEntry, partition: tuple[tuple[str, str | None], ...], above: tuple[str, ...]
+    ) -> Iterator[ListedFile]:
         """The files in a folder; `above` are the identities of the folders that lead to it."""
         if folder.identity and folder.identity in above:
             log.warning("%s is a link that leads back to a folder above it: left out", folder.path)
@@ -228,8 +228,8 @@ class _Lister:
                 yield from self._folder(entry, partition, above)
 
     def _as_file(
-        self, folder: Entry, entries: Mapping[str, Entry], partition: tuple[tuple[str, str | None], ...]
-    ) -> Iterator[DataFile]:
+        self, folder: PathEntry, entries: Mapping[str, PathEntry], partition: tuple[tuple[str, str | None], ...]
+    ) -> Iterator[ListedFile]:
         """A folder that counts as a file, unless the options leave it out."""
         assert self.mark is not None
         mark = entries[self.mark]
@@ -238,7 +238,9 @@ class _Lister:
         if file is not None:
             yield file
 
-    def _file(self, entry: Entry, partition: tuple[tuple[str, str | None], ...], has_sidecar: bool) -> DataFile | None:
+    def _file(
+        self, entry: PathEntry, partition: tuple[tuple[str, str | None], ...], has_sidecar: bool
+    ) -> ListedFile | None:
         """The file, unless the options leave it out."""
         before, after = self.options.modified_before, self.options.modified_after
         if self.wanted is not None and not self.wanted.fullmatch(entry.name):
@@ -246,7 +248,7 @@ class _Lister:
         if (before is not None and entry.modified >= before) or (after is not None and entry.modified <= after):
             return None
         path = full_path(self.fs, entry.path)
-        return DataFile(path, entry.size, entry.modified, partition, has_sidecar, entry.identity)
+        return ListedFile(path, entry.size, entry.modified, partition, has_sidecar, entry.identity)
 
 
 def _walk(fs: AbstractFileSystem, glob: str) -> Iterator[str]:

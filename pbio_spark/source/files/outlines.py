@@ -27,7 +27,7 @@ from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FolderStore, FormatStore
 from pbio_spark.paths import locate, opened
-from pbio_spark.source.files.listing import DataFile, list_files
+from pbio_spark.source.files.listing import ListedFile, list_files
 from pbio_spark.source.options.options import Options
 from pbio_spark.wire import IndexCheck, Kind, Scanner, TruncatedError
 from pbio_spark.wire.hints.sidecar import STEP, Outline, Point, outline_from_json, outline_to_json, read_sidecar
@@ -49,7 +49,7 @@ CHUNKS = BatchLimits(1 << 16, 8 << 20)
 log = logging.getLogger("pbio_spark.source")
 
 
-def outline_files(files: Sequence[DataFile], options: Options, *, all_formats: bool) -> list[Outline]:
+def outline_files(files: Sequence[ListedFile], options: Options, *, all_formats: bool) -> list[Outline]:
     """The outlines of files, in their order.
 
     Args:
@@ -68,7 +68,7 @@ def outline_files(files: Sequence[DataFile], options: Options, *, all_formats: b
             if budget >= 0 and file.size <= options.scan_limit:
                 walked.add(file.path)
 
-    def outline(file: DataFile) -> Outline:
+    def outline(file: ListedFile) -> Outline:
         try:
             found, error = _outline(file, file.path in walked, options, store)
         except FileNotFoundError:
@@ -107,7 +107,7 @@ def paths_to_formats(paths: Sequence[str]) -> tuple[Format, ...]:
 
 
 def _outline(
-    file: DataFile, walk: bool, options: Options, store: FormatStore | None
+    file: ListedFile, walk: bool, options: Options, store: FormatStore | None
 ) -> tuple[Outline, PbioError | None]:
     """What is known of a file, and why it is not more."""
     known = read_sidecar(*locate(file.path), file.size, file.modified) if file.has_sidecar else None
@@ -141,7 +141,7 @@ def cuts(points: Sequence[Point], size: int, options: Options) -> Iterator[Point
 
 
 def file_to_outline(
-    file: DataFile,
+    file: ListedFile,
     source: BinaryIO,
     stop: int | None = None,
     store: FormatStore | None = None,
@@ -181,7 +181,7 @@ def _made(outline: Outline, source: BinaryIO) -> Outline:
     return outline.with_samples(source) if outline.is_whole else outline
 
 
-def _by_heads(file: DataFile, source: BinaryIO) -> tuple[Outline, PbioError | None] | None:
+def _by_heads(file: ListedFile, source: BinaryIO) -> tuple[Outline, PbioError | None] | None:
     """The outline of a file with FFS's index, found by reading no more of its items than their heads.
 
     None without an index, or if the items are so many that reading the file is faster.
@@ -217,7 +217,7 @@ def _by_heads(file: DataFile, source: BinaryIO) -> tuple[Outline, PbioError | No
     return _made(Outline(file.size, file.modified, formats, found_of, tuple(points), error is None), source), error
 
 
-def _recall(file: DataFile) -> Outline | None:
+def _recall(file: ListedFile) -> Outline | None:
     """What was found out about the file when it was as it is now."""
     try:
         known = outline_from_json(_memory(file).read_bytes())
@@ -226,7 +226,7 @@ def _recall(file: DataFile) -> Outline | None:
     return known if known is not None and known.is_of(file.size, file.modified) else None
 
 
-def _remember(file: DataFile, outline: Outline) -> None:
+def _remember(file: ListedFile, outline: Outline) -> None:
     with suppress(OSError):
         path = _memory(file)
         handle, temporary = tempfile.mkstemp(dir=path.parent)
@@ -235,7 +235,7 @@ def _remember(file: DataFile, outline: Outline) -> None:
         os.replace(temporary, path)
 
 
-def _memory(file: DataFile) -> Path:
+def _memory(file: ListedFile) -> Path:
     """Where the outline of a file is kept, in the private cache. Raises OSError without a cache."""
     private = folder()
     if private is None:

@@ -17,14 +17,14 @@ import pyarrow as pa
 
 from pbio_spark.columns import exactly, text_to_number
 from pbio_spark.errors import PbioError
-from pbio_spark.source.files.listing import DataFile
+from pbio_spark.source.files.listing import ListedFile
 
 _INTEGER = re.compile(r"[+-]?\d{1,38}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-def partition_schema(files: Sequence[DataFile]) -> pa.Schema:
+def partition_schema(files: Sequence[ListedFile]) -> pa.Schema:
     """The columns of the folders that the files lie in, in the order of the folders."""
     if not files:
         return pa.schema([])

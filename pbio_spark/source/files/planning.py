@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from pbio_spark.columns import CORRUPT_TYPE, METADATA_TYPE
 from pbio_spark.formats import Format
-from pbio_spark.source.files.listing import DataFile, list_files, refuse_folder_of_spaces
+from pbio_spark.source.files.listing import ListedFile, list_files, refuse_folder_of_spaces
 from pbio_spark.source.files.outlines import PARTITION_BYTES, cuts, outline_files, outlines_to_formats
 from pbio_spark.source.files.partitions import partition_schema
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.query.schema import check_names, infer_schema, wanted_formats
-from pbio_spark.wire.hints.sidecar import Block, Outline, Point
+from pbio_spark.wire.hints.sidecar import ChecksumBlock, Outline, Point
 
 OPEN_COST = 4 << 20
 """What opening a file costs, in bytes that could be read meanwhile: Spark's own figure."""
@@ -37,18 +37,18 @@ class Split:
         blocks: those that the outline has checksums of.
     """
 
-    file: DataFile
+    file: ListedFile
     start: int
     end: int
     ordinal: int | None
     formats: tuple[Format, ...] = ()
     records: int | None = None
     anchors: tuple[Point, ...] = ()
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[ChecksumBlock, ...] = ()
 
 
 def plan_partitions(
-    files: Sequence[DataFile], outlines: Sequence[Outline], options: Options
+    files: Sequence[ListedFile], outlines: Sequence[Outline], options: Options
 ) -> list[tuple[Split, ...]]:
     """Splits of about `maxPartitionBytes`, several together where files are small, in the order of the files."""
     return pack(_splits(files, outlines, options), options)
@@ -68,7 +68,7 @@ def pack(splits: Iterable[Split], options: Options) -> list[tuple[Split, ...]]:
     return [tuple(partition) for partition in partitions]
 
 
-def _splits(files: Iterable[DataFile], outlines: Iterable[Outline], options: Options) -> Iterator[Split]:
+def _splits(files: Iterable[ListedFile], outlines: Iterable[Outline], options: Options) -> Iterator[Split]:
     for file, outline in zip(files, outlines, strict=True):
         start = Point(0, 0)
         for cut in cuts(outline.points, file.size, options):
@@ -78,7 +78,7 @@ def _splits(files: Iterable[DataFile], outlines: Iterable[Outline], options: Opt
             yield _split(file, outline, start, file.size)
 
 
-def _split(file: DataFile, outline: Outline, start: Point, end: int) -> Split:
+def _split(file: ListedFile, outline: Outline, start: Point, end: int) -> Split:
     known = outline.points
     if outline.is_whole:
         known = (*known, Point(file.size, sum(outline.counts)))
@@ -93,7 +93,7 @@ class Scan:
     """What is to be read: files, what is known of them, and the formats in them that are wanted."""
 
     options: Options
-    files: tuple[DataFile, ...]
+    files: tuple[ListedFile, ...]
     outlines: tuple[Outline, ...]
     formats: tuple[Format, ...]
 

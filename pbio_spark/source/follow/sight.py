@@ -20,7 +20,7 @@ from functools import cache, lru_cache
 from typing import Any, BinaryIO, NamedTuple
 
 from pbio_spark.paths import opened
-from pbio_spark.source.files.listing import DataFile
+from pbio_spark.source.files.listing import ListedFile
 
 SETTLED = 2.0
 """How long after its last change, in seconds, a file may have changed again without a new time: FAT's resolution."""
@@ -39,7 +39,7 @@ class Sight:
         is_fresh: whether the next change might leave the stamp as it is.
     """
 
-    file: DataFile
+    file: ListedFile
     id: str
     is_unique: bool
     stamp: str
@@ -69,7 +69,7 @@ def _real(folder: str) -> str:
     return os.path.realpath(folder or "/").rstrip("/")
 
 
-def look(file: DataFile) -> Sight | None:
+def look(file: ListedFile) -> Sight | None:
     """What is there now, under the name of a file that was listed; None if nothing is."""
     local = _local_path(file.path)
     if local is not None:
@@ -82,7 +82,7 @@ def look(file: DataFile) -> Sight | None:
     return Sight(file, tag, bool(tag), stamp, time.time() - file.modified < SETTLED)
 
 
-def look_at(files: Iterable[DataFile]) -> list[Sight]:
+def look_at(files: Iterable[ListedFile]) -> list[Sight]:
     """What is there now of files that were listed."""
     return [sight for file in files if (sight := look(file)) is not None]
 
@@ -114,7 +114,7 @@ class _Stat(NamedTuple):
     changed: int
 
 
-def _from_disk(file: DataFile, found: _Stat) -> Sight:
+def _from_disk(file: ListedFile, found: _Stat) -> Sight:
     seconds, rest = divmod(found.modified, 10**9)
     now = replace(file, size=found.size, modified=seconds + 1e-9 * rest)
     file_id = f"{found.inode:x}.{found.birth:x}"

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pbio_spark.columns import ReadPlan
-from pbio_spark.source.files.listing import DataFile, list_files
+from pbio_spark.source.files.listing import ListedFile, list_files
 from pbio_spark.source.files.planning import Split, pack
 from pbio_spark.source.files.splits import read_splits
 from pbio_spark.source.follow.follower import Follower, refuse_loss
@@ -116,7 +116,7 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_damaged = file.damaged is not None and self._follower.has_damage(sight, file)
         stop = file.damaged if is_damaged and file.damaged is not None else file.to.offset
         return FollowedSplit(
-            DataFile(file.path, stop, file.modified, file.folders),
+            ListedFile(file.path, stop, file.modified, file.folders),
             file.start.offset,
             stop,
             file.start.ordinal,

@@ -19,7 +19,7 @@ BLOCK_WORD = (Kind.INDEX << 24 | INDEX_BLOCK).to_bytes(4)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IndexEntry:
     """One item that a block announces: its place in the file, its format's ID, and a record's attribute list.
 
     `attributes` holds the bytes of the list (empty for a record without attributes); None for a format item.
@@ -35,7 +35,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class IndexBlock:
     """An index block.
 
     Attributes:
@@ -50,7 +50,7 @@ class Block:
     next: int
     first: int
     last: int
-    entries: tuple[Entry, ...]
+    entries: tuple[IndexEntry, ...]
     cursor: int
 
     @property
@@ -59,7 +59,7 @@ class Block:
         return range(self.first, self.first if self.last == (self.first - 1) & 0xFFFFFFFF else self.last + 1)
 
 
-def block_from_bytes(block: bytes, offset: int, file: str = "") -> Block:
+def block_from_bytes(block: bytes, offset: int, file: str = "") -> IndexBlock:
     """Parses the block at `offset`.
 
     Raises:
@@ -73,7 +73,7 @@ def block_from_bytes(block: bytes, offset: int, file: str = "") -> Block:
     if len(block) < 20:
         raise fail(f"the index block has {len(block)} bytes")
     _, next_, first, last = HEAD.unpack_from(block)
-    entries: list[Entry] = []
+    entries: list[IndexEntry] = []
     cursor = HEAD.size
     while True:
         if cursor + 4 > len(block):
@@ -89,30 +89,30 @@ def block_from_bytes(block: bytes, offset: int, file: str = "") -> Block:
         if where <= offset:
             raise fail(f"the entry at byte {cursor} points to offset {where}, which is not after the block")
         if kind == FORMAT_ENTRY:
-            entries.append(Entry(where, payload, None))
+            entries.append(IndexEntry(where, payload, None))
             cursor += 12 + length
         elif kind == DATA_ENTRY:
             ends = 4 + int.from_bytes(payload[:4])
             if not 4 < ends <= length:
                 raise fail(f"the format ID of the entry at byte {cursor} does not fit into it")
-            entries.append(Entry(where, payload[4:ends], payload[ends:]))
+            entries.append(IndexEntry(where, payload[4:ends], payload[ends:]))
             cursor += 12 + (length + 3 & ~3)
         else:
             raise fail(f"unknown kind of entry {kind:#04x} at byte {cursor}")
         if legible_id(entries[-1].format_id) != entries[-1].format_id:
             raise fail(f"the entry at byte {cursor} has no valid format ID")
-    found = Block(offset, next_, first, last, tuple(entries), cursor)
+    found = IndexBlock(offset, next_, first, last, tuple(entries), cursor)
     if len(found.ordinals) != (records := sum(entry.is_data for entry in entries)):
         raise fail(f"ordinals {first} to {last} do not count the {records} records announced")
     return found
 
 
-def read_block(scanner: Scanner, item: Item) -> Block:
+def read_block(scanner: Scanner, item: Item) -> IndexBlock:
     """The block that a scanner has found."""
     return block_from_bytes(scanner.window.read(item.offset, item.end - item.offset), item.offset, scanner.window.name)
 
 
-def read_index(scanner: Scanner, limit: int | None = None) -> tuple[Block, ...] | None:
+def read_index(scanner: Scanner, limit: int | None = None) -> tuple[IndexBlock, ...] | None:
     """All blocks of an indexed file, found without walking its records; None if it has no index, or more than `limit`.
 
     The scanner must be at the start of the file. The blocks are not compared with the items.
@@ -161,8 +161,8 @@ class IndexCheck:
 
     def __init__(self, scanner: Scanner) -> None:
         self.scanner = scanner
-        self.block: Block | None = None
-        self.announced: deque[Entry] = deque()
+        self.block: IndexBlock | None = None
+        self.announced: deque[IndexEntry] = deque()
 
     def check(self, item: Item) -> Iterator[PbioError]:
         """What contradicts the index in the next item of the file."""
@@ -225,7 +225,7 @@ class IndexWriter:
         self._records = 0
 
     @classmethod
-    def resume(cls, file: BinaryIO, block: Block, scanner: Scanner) -> IndexWriter:
+    def resume(cls, file: BinaryIO, block: IndexBlock, scanner: Scanner) -> IndexWriter:
         """Continues in the last block of a file that a scanner has read to its end.
 
         Raises:

@@ -44,7 +44,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ChecksumBlock:
     """The bytes between two offsets of a file, and their CRC-32."""
 
     start: int
@@ -98,10 +98,10 @@ class Outline:
         return (self.size, self.modified) == (size, modified)
 
     @property
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[ChecksumBlock, ...]:
         """The blocks that have checksums."""
         places = (0, *(point.offset for point in self.points), self.size)
-        return tuple(map(Block, places, places[1:], self.sums)) if self.sums else ()
+        return tuple(map(ChecksumBlock, places, places[1:], self.sums)) if self.sums else ()
 
     def with_sums(self, source: BinaryIO) -> Outline:
         """The outline with a checksum of each block of its file."""

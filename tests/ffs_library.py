@@ -1,4 +1,4 @@
-"""The real FFS library (libadios2_ffs, in the PyPI wheel `adios2`) behind a small face, for tests and benchmarks.
+"""The real FFS library (libadios2_ffs, in the PyPI wheel `adios2`) with a small interface, for tests and benchmarks.
 
     Library       the shared library and the prototypes of what is called here
     Context       formats of one reader or writer: register, load, encode, decode
@@ -351,7 +351,7 @@ def _libc() -> Any:
     return libc
 
 
-class LibraryCrash(Exception):  # noqa: N818 - it is not an error of ours
+class LibraryCrash(Exception):  # noqa: N818 - it is not a PbioError
     """The process in which the library read a file ended badly: the exit status, its last words, the items before."""
 
 

@@ -40,7 +40,7 @@ class Guards:
         self._used: list[tuple[int, Bytes]] = []
 
     def memory(self, size: int, *, at_end: bool) -> Bytes:
-        """So many bytes, either their last one before a guard page or their first one behind one."""
+        """So many bytes, either their last one before a guard page or their first one after one."""
         pages = max(-(-size // PAGE), 1)
         region = self._free[pages].pop() if self._free[pages] else _region(pages)
         self._used.append((pages, region))
@@ -122,7 +122,7 @@ def ends(length: int, minimum: int, bits: int) -> list[int]:
 
 
 def with_ends(record: bytes, first: int, minimum: int, order: str, random: Random) -> bytes:
-    """A record in which a few words behind the header hold such numbers."""
+    """A record in which a few words after the header hold such numbers."""
     changed = bytearray(record)
     length = len(record) - first
     for _ in range(random.choice((1, 1, 1, 2, 3))):

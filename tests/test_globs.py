@@ -148,7 +148,7 @@ def test_hidden_names() -> None:
 
 
 @pytest.mark.parametrize("glob", ["[a", "[", "[]", "[^]", "a{b", "{a,{b}", "a\\", "[b-a]", "[[a]", "[a\\"])
-def test_what_is_no_glob(glob: str) -> None:
+def test_invalid_globs(glob: str) -> None:
     with pytest.raises(ValueError, match=r"not closed|ends|has no members"):
         compile_glob(glob)
 

@@ -46,7 +46,7 @@ def execute(path: Path) -> NotebookNode:
 
 
 def shown(notebook: NotebookNode) -> list[list[str]]:
-    """The texts that the cells show; of pictures, that there is one."""
+    """The text that the cells show; of pictures, that there is one."""
     return [[_shown(output) for output in cell.get("outputs", [])] for cell in notebook.cells]
 
 

@@ -64,7 +64,7 @@ def test_what_cannot_be_a_path(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [None, 3, ["a"]])
-def test_what_is_no_text(path: object) -> None:
+def test_paths_that_are_not_valid_text(path: object) -> None:
     with pytest.raises(PbioError, match=r"\[PBIO_BAD_PATH\].*text"):
         locate(path)  # type: ignore[arg-type]
 
@@ -115,7 +115,7 @@ def test_buckets(url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["xyzzy://a/b", "zip://a/b", "simplecache://a/b", "jar://x/y", "hdfss://a/b"])
-def test_protocols_that_nobody_knows(url: str) -> None:
+def test_unknown_protocols(url: str) -> None:
     with pytest.raises(PbioError, match=r"\[PBIO_PATH_NOT_FOUND\]"):
         locate(url)
 
@@ -186,7 +186,7 @@ def test_a_missing_file_is_for_the_caller_to_judge(tmp_path: Path) -> None:
             pass
 
 
-def test_names_that_are_no_text(tmp_path: Path) -> None:
+def test_names_that_are_not_valid_text(tmp_path: Path) -> None:
     name = os.fsdecode(b"caf\xe9")
     (tmp_path / name).write_bytes(b"x")
     fs, root = locate(str(tmp_path))

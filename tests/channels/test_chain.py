@@ -1,4 +1,4 @@
-"""A commit that was lost or replaced is an error for whoever reads or writes, and nothing is written behind it."""
+"""A commit that was lost or replaced is an error for every reader and writer, and nothing is written after it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def refusal(match: str = r"commit \d+") -> pytest.RaisesExc[PbioError]:
     return pytest.raises(PbioError, match=rf"\[PBIO_BAD_LOG\] .*{match}")
 
 
-def test_a_lost_commit_is_told_to_who_comes_and_nothing_is_written(space: ChannelSpace) -> None:
+def test_a_lost_commit_is_an_error_for_newcomers_and_nothing_is_written(space: ChannelSpace) -> None:
     filled(space)
     sound = all_files(space)
     ways: list[Callable[[ChannelSpace], object]] = [
@@ -80,9 +80,7 @@ def test_a_lost_commit_is_told_to_who_comes_and_nothing_is_written(space: Channe
             entry(space, version).write_bytes(sound[commit_path(version)])
 
 
-def test_nothing_is_written_into_a_hole_by_who_was_there_before_it(
-    space: ChannelSpace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_earlier_writer_writes_nothing_into_a_hole(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_reader, "LISTING_PAUSE", {True: 0.0})
     monkeypatch.setattr(log_reader, "LISTING_SHARE", 0)
     channel = space.create_channel("counts", COUNT)
@@ -108,13 +106,13 @@ def test_nothing_is_written_into_a_hole_by_who_was_there_before_it(
         assert [event.values["n"] for event in waiting.events()] == list(range(hole + 1))
 
 
-def test_who_has_seen_a_lost_commit_goes_on(space: ChannelSpace) -> None:
+def test_a_reader_that_has_seen_a_lost_commit_continues(space: ChannelSpace) -> None:
     channel = filled(space).channel("counts")
     entry(space, 3).unlink()
     assert channel.submit({"n": 9}).version == EVENTS + 2
 
 
-def test_the_last_commits_are_missed_by_who_has_seen_them(space: ChannelSpace) -> None:
+def test_a_reader_that_has_seen_the_last_commits_misses_them(space: ChannelSpace) -> None:
     filled(space)
     opened = again(space).channel("counts")
     reader = opened.subscribe(start="earliest")
@@ -157,7 +155,7 @@ def test_a_commit_in_the_place_of_another_is_noticed_before_its_events_are_read(
         entry(space, place).write_bytes(texts[place])
 
 
-def test_a_commit_that_was_changed_is_noticed_by_who_reads_the_next_one(space: ChannelSpace) -> None:
+def test_a_changed_commit_is_noticed_by_a_reader_of_the_next_one(space: ChannelSpace) -> None:
     filled(space)
     for place in range(2, EVENTS + 2):
         sound = entry(space, place).read_bytes()
@@ -178,7 +176,7 @@ def to_first_form(path: Path) -> None:
     path.write_text(json.dumps(made, separators=(",", ":")))
 
 
-def test_a_log_of_the_first_form_is_read_and_goes_on_in_this_one(space: ChannelSpace) -> None:
+def test_a_log_of_the_first_version_is_read_and_continued_in_this_one(space: ChannelSpace) -> None:
     filled(space)
     for version in range(1, EVENTS + 2):
         to_first_form(entry(space, version))

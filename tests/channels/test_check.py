@@ -43,7 +43,7 @@ def test_nothing_is_wrong_with_a_sound_space(full: ChannelSpace) -> None:
     assert leftovers(full) == []
 
 
-def test_files_of_dead_writers_are_no_damage(full: ChannelSpace) -> None:
+def test_files_of_dead_writers_are_not_damage(full: ChannelSpace) -> None:
     (Path(full.root) / "data" / f"{'0' * 32}.pbio").write_bytes(b"half")
     assert list(problems(full)) == []
     assert leftovers(full) == [f"data/{'0' * 32}.pbio"]

@@ -1,4 +1,4 @@
-"""Commits survive their JSON; what is no commit, or one that lies, is refused wherever it is read."""
+"""Commits survive their JSON; what is not a commit, or a commit that lies, is refused wherever it is read."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_whatever_is_changed_in_a_commit_is_refused_or_makes_another_sound_one(
 
 
 @given(st.binary(max_size=60))
-def test_bytes_that_are_no_commit_are_refused(data: bytes) -> None:
+def test_bytes_that_are_not_a_commit_are_refused(data: bytes) -> None:
     with pytest.raises(PbioError, match="PBIO_BAD_LOG"):
         json_to_commit(data, 1)
 

@@ -225,7 +225,7 @@ def numbered(numbers: list[int]) -> pa.Table:
     return table([("a", "p", n, 0, n) for n in numbers])
 
 
-def test_files_that_tasks_wrote_are_committed_as_they_are_or_made_anew(space: ChannelSpace) -> None:
+def test_files_that_tasks_wrote_are_committed_as_they_are_or_written_again(space: ChannelSpace) -> None:
     space.create_channel("a", COUNT)
     state, deriver = space.history.catch_up(), Deriver(space.formats)
 

@@ -1,4 +1,4 @@
-"""Whatever file of a space is damaged, and how: what programs do with it works, or is an error of ours."""
+"""Whatever file of a space is damaged, and how: what programs do with it works, or is a PbioError."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ DAMAGES: list[Callable[[bytes, random.Random, list[Path]], bytes]] = [flip, cut,
 
 
 def use(root: str) -> None:
-    """All that programs do with a space; what is an error of ours does not keep them from the rest."""
+    """All that programs do with a space; what is a PbioError does not keep them from the rest."""
 
     def attempt(action: Callable[[], object]) -> None:
         with suppress(PbioError):
@@ -107,7 +107,7 @@ def use(root: str) -> None:
     attempt(with_space)
 
 
-def test_damage_anywhere_is_borne(sound: Path, tmp_path: Path) -> None:
+def test_damage_anywhere_is_survived(sound: Path, tmp_path: Path) -> None:
     for trial in range(TRIALS):
         chance = random.Random(trial)
         root = tmp_path / f"trial-{trial}"

@@ -77,7 +77,7 @@ def test_parameters_hold_from_the_next_commit_on_for_every_writer(stocks: Channe
     assert derivation.parameters == (("low", -1e300), ("least", 5))
 
 
-def test_a_commit_whose_parameters_changed_meanwhile_is_made_anew(
+def test_a_commit_whose_parameters_changed_meanwhile_is_made_again(
     stocks: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     space, rival = stocks.space, again(stocks.space)
@@ -182,7 +182,7 @@ def test_where_the_event_decides_those_beyond_the_limit_are_left_out(stocks: Cha
     assert names(other.channel("some")) == ["a", "c"]
 
 
-def test_a_program_with_parameters_that_nobody_gives_is_told_where_to(stocks: Channel) -> None:
+def test_a_program_that_lacks_its_parameters_is_refused_with_a_hint(stocks: Channel) -> None:
     with pytest.raises(PbioError, match="PBIO_BAD_PROGRAM") as caught:
         stocks.space.derive_channel("some", "stocks", filter="{ return input.price > param.least; }")
     assert caught.value.hint == "give parameters={...} to derive_channel"

@@ -48,7 +48,7 @@ def test_who_stays_away_expires_when_its_time_has_come(folder: Folder, clock: Cl
     assert names(folder, clock.now) == []
 
 
-def test_one_look_expires_nobody(folder: Folder, clock: Clock) -> None:
+def test_a_single_look_expires_no_subscriber(folder: Folder, clock: Clock) -> None:
     come(folder, "a", "b")
     clock.go(days=100)
     assert names(folder, clock.now) == []
@@ -66,7 +66,7 @@ def test_who_only_wants_to_know_leaves_no_note(folder: Folder, clock: Clock) -> 
 
 
 @pytest.mark.parametrize("off", [YEAR, -YEAR, 10 * YEAR])
-def test_a_clock_that_jumps_expires_nobody_that_is_there(folder: Folder, clock: Clock, off: int) -> None:
+def test_a_clock_that_jumps_expires_no_active_subscriber(folder: Folder, clock: Clock, off: int) -> None:
     """Whoever's clock it is, whenever it jumps, and when it is set right again: who looks has two clocks here."""
     come(folder, "stays")
     for hour in range(24 * 60):
@@ -89,7 +89,7 @@ def test_a_subscriber_whose_own_clock_is_off_stays(folder: Folder, clock: Clock,
 
 
 @pytest.mark.parametrize("off", [YEAR, -YEAR])
-def test_a_clock_that_was_once_off_keeps_nobody_that_has_gone(folder: Folder, clock: Clock, off: int) -> None:
+def test_a_clock_that_was_once_wrong_keeps_no_absent_subscriber(folder: Folder, clock: Clock, off: int) -> None:
     clock.now += off
     come(folder, "its own")
     clock.now -= off
@@ -101,7 +101,7 @@ def test_a_clock_that_was_once_off_keeps_nobody_that_has_gone(folder: Folder, cl
     assert gone == ["another", "its own"]
 
 
-def test_a_torn_note_is_made_anew(folder: Folder, clock: Clock) -> None:
+def test_a_torn_note_is_written_again(folder: Folder, clock: Clock) -> None:
     come(folder, "a")
     clock.go(days=4)
     assert names(folder, clock.now) == []
@@ -113,7 +113,7 @@ def test_a_torn_note_is_made_anew(folder: Folder, clock: Clock) -> None:
     assert names(folder, clock.now) == ["a"]
 
 
-def test_what_cannot_be_noted_is_told_and_expires_nobody(
+def test_an_absence_that_cannot_be_noted_is_reported_and_expires_no_subscriber(
     folder: Folder, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def replace(self: Folder, name: str, data: bytes) -> None:
@@ -169,7 +169,7 @@ def test_events_stay_if_all_their_subscribers_expire(space: ChannelSpace, clock:
     assert [event.values["n"] for event in counts.subscribe(start="earliest").events()] == list(range(6))
 
 
-def test_who_comes_back_goes_on_where_it_was_or_begins_anew(space: ChannelSpace, clock: Clock) -> None:
+def test_a_returning_subscriber_resumes_or_starts_again(space: ChannelSpace, clock: Clock) -> None:
     counts = space.create_channel("counts", COUNT, keep=timedelta(days=1))
 
     def numbers(**options: Any) -> list[int]:

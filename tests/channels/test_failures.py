@@ -216,7 +216,9 @@ def test_a_commit_whose_reply_was_lost_is_known_as_ones_own(
 
 
 @pytest.mark.parametrize("winner", ["we", "another", "nobody"])
-def test_a_store_that_fails_is_asked_who_made_the_commit(monkeypatch: pytest.MonkeyPatch, winner: str) -> None:
+def test_after_a_failure_the_store_is_asked_which_writer_made_the_commit(
+    monkeypatch: pytest.MonkeyPatch, winner: str
+) -> None:
     """As S3 does where two conditional requests meet: it answers with an error that says nothing of who was first."""
     root = f"memory://failing-{winner}"
     space, rival = ChannelSpace.create(root), ChannelSpace.open(root)
@@ -323,7 +325,7 @@ def appending(patch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, bytes, obje
 def check_appended(space: ChannelSpace, made: list[tuple[int, bytes, object]]) -> None:
     for version, entry, outcome in made:
         is_there = FolderLog(space.folder).read(version) == entry
-        assert outcome is not None  # else it was no error of ours
+        assert outcome is not None  # else it was no PbioError
         assert outcome == "PBIO_OUTCOME_UNKNOWN" or is_there == (outcome is True), outcome
 
 
@@ -402,7 +404,7 @@ class LibraryError(Exception):
     """As the library of a store raises them: no OSError."""
 
 
-def test_what_fails_while_reading_is_an_error_of_ours(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_while_reading_is_a_pbio_error(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = space.create_channel("counts", COUNT)
     counts.submit({"n": 1})
 

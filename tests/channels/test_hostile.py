@@ -1,4 +1,4 @@
-"""What no program should hand over, and no space should hold: an error of ours, and the log stays as it was."""
+"""What no program should hand over, and no space should hold: a PbioError, and the log stays as it was."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_type_without_fields_and_parameters_of_what_has_none(counts: Channel) 
         counts.space.set_parameters("counts", {})
 
 
-def test_a_position_that_cannot_be_is_the_one_behind_it(counts: Channel) -> None:
+def test_an_impossible_position_is_the_next_possible_one(counts: Channel) -> None:
     counts.submit([{"n": 1}, {"n": 2}])
     counts.subscribe(start=Position(2, 0, -5), name="reader")
     assert [str(one.position) for one in counts.space.subscribers()] == ["2.0.0"]
@@ -187,7 +187,7 @@ def test_a_text_among_numbers_needs_no_memory(counts: Channel) -> None:
     said["data"]["groups"] = {name: [0] * 50_000 for name in groups if name != "formats"} | {
         "formats": groups["formats"]
     }
-    said["data"]["groups"]["channel"][0] = "9" * 1_000_000  # as an array of texts: 200 GB
+    said["data"]["groups"]["channel"][0] = "9" * 1_000_000  # as an array of strings: 200 GB
     path.write_text(json.dumps(said))
     with refusal("PBIO_BAD_LOG"):
         again(counts.space).channel("counts")
@@ -259,7 +259,7 @@ def test_a_number_needs_a_producer_whose_it_is(counts: Channel, producers: list[
     assert counts.submit(rows, producer="q", columns=Columns(producer="p", sequence="s")).events == 2
 
 
-def test_a_space_that_was_removed_made_anew_or_restored_gets_nothing_of_what_was_there(counts: Channel) -> None:
+def test_a_space_that_was_removed_recreated_or_restored_gets_nothing_of_the_old_one(counts: Channel) -> None:
     root = Path(counts.space.root)
     counts.submit({"n": 1})
     copy = shutil.copytree(root, root.with_name("copy"))
@@ -280,7 +280,7 @@ def test_a_space_that_was_removed_made_anew_or_restored_gets_nothing_of_what_was
     assert list(problems(again(anew))) == []
 
 
-def test_events_far_behind_the_end_of_their_file(counts: Channel) -> None:
+def test_events_far_beyond_the_end_of_their_file(counts: Channel) -> None:
     counts.submit({"n": 1})
 
     def far(said: dict[str, Any]) -> None:
@@ -301,7 +301,7 @@ def test_parameters_that_are_equal_to_python_and_not_to_a_program(counts: Channe
     assert (values(whole), values(real)) == ([], [{"n": 3}])
 
 
-def test_folders_that_a_copy_lost_are_made_anew(counts: Channel) -> None:
+def test_folders_that_a_copy_lost_are_created_again(counts: Channel) -> None:
     for name in ("data", "_subscribers", "_formats"):
         shutil.rmtree(Path(counts.space.root, name))
     counts.subscribe(name="reader")

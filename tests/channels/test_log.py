@@ -92,7 +92,7 @@ def test_nothing_but_entries_is_left_of_appending(tmp_path: Path) -> None:
 
 @pytest.fixture
 def checkpointed(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> ChannelSpace:
-    """A space with a checkpoint of version 8, and commits behind it."""
+    """A space with a checkpoint of version 8, and commits after it."""
     monkeypatch.setattr(history, "CHECKPOINT_EVERY", 4)
     channel = space.create_channel("counts", COUNT)
     for n in range(9):

@@ -34,14 +34,14 @@ def test_rows_and_columns_become_the_same_events(space: ChannelSpace) -> None:
     assert values(again(space).channel("readings")) == values(channel)
 
 
-def test_nothing_published_is_no_commit(space: ChannelSpace) -> None:
+def test_publishing_nothing_makes_no_commit(space: ChannelSpace) -> None:
     channel = space.create_channel("counts", COUNT)
     published = channel.submit([])
     assert (published.version, published.events) == (None, 0)
     assert os.listdir(Path(space.root) / "data") == []
 
 
-def test_events_say_who_made_them_and_when(space: ChannelSpace) -> None:
+def test_events_have_their_producer_and_their_time(space: ChannelSpace) -> None:
     channel = space.create_channel("counts", COUNT)
     happened = datetime(1969, 7, 20, 20, 17, 40, 123456, tzinfo=UTC)
     before = datetime.now(UTC)
@@ -136,7 +136,7 @@ def test_what_cannot_be_an_event_is_refused(space: ChannelSpace) -> None:
 
 
 @pytest.mark.parametrize("type_", [{"n": "int"}, "count", None, 3])
-def test_what_is_no_type_is_refused(space: ChannelSpace, type_: Any) -> None:
+def test_an_invalid_type_is_refused(space: ChannelSpace, type_: Any) -> None:
     with pytest.raises(PbioError, match=r"PBIO_BAD_OPTION(.|\n)*Arrow or a Spark schema"):
         space.create_channel("counts", type_)
     assert space.channels() == []
@@ -237,7 +237,7 @@ def test_a_new_format_joins_by_its_transform_and_its_traps_are_refused(space: Ch
     assert len(values(channel)) == 2
 
 
-def test_channels_are_created_listed_dropped_and_created_anew(space: ChannelSpace) -> None:
+def test_channels_are_created_listed_dropped_and_created_again(space: ChannelSpace) -> None:
     channel = space.create_channel("counts", COUNT)
     space.create_channel("arrow", pa.schema([("x", pa.float64()), ("tags", pa.list_(pa.string()))]))
     channel.submit([{"n": 1}, {"n": 2}], producer="p", sequence=0)
@@ -279,7 +279,7 @@ def test_a_space_is_made_in_an_empty_folder_only(tmp_path: Path, space: ChannelS
         assert ChannelSpace.open(ChannelSpace.create(str(folder)).root).channels() == []
 
 
-def test_why_a_folder_is_no_channel_space_is_told(tmp_path: Path, space: ChannelSpace) -> None:
+def test_the_error_says_why_a_folder_is_not_a_channel_space(tmp_path: Path, space: ChannelSpace) -> None:
     reasons = {
         "nowhere": "folder not found",
         "": "the folder holds other files",

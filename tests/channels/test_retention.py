@@ -67,7 +67,7 @@ def test_compaction_changes_no_event_and_no_position(full: ChannelSpace) -> None
     assert full.channel("counts").submit({"n": 9}, producer="p", sequence=9).events == 0
 
 
-def test_compaction_goes_on_where_the_last_one_ended(full: ChannelSpace) -> None:
+def test_compaction_resumes_where_the_last_one_ended(full: ChannelSpace) -> None:
     assert full.compact() == 10
     assert full.compact() == 0
     fill(full, 10, 15)

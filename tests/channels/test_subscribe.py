@@ -52,13 +52,13 @@ def test_from_earliest_latest_a_position_and_a_time(counts: Channel) -> None:
     assert numbers(counts, start=datetime(2999, 1, 1, tzinfo=UTC)) == []
 
 
-def test_positions_in_front_of_a_channel_are_its_beginning(counts: Channel) -> None:
+def test_positions_before_a_channel_are_its_beginning(counts: Channel) -> None:
     assert numbers(counts, start=Position(0)) == list(range(10))
     counts.space.create_channel("later", COUNT).submit({"n": 1})
     assert numbers(counts.space.channel("later"), start=Position(1)) == [1]
 
 
-def test_a_start_that_is_none_is_refused(counts: Channel) -> None:
+def test_an_invalid_start_is_refused(counts: Channel) -> None:
     for start in ("first", datetime(2020, 1, 1)):
         with pytest.raises(PbioError, match="PBIO_BAD_OPTION"):
             counts.subscribe(start=start)
@@ -66,7 +66,7 @@ def test_a_start_that_is_none_is_refused(counts: Channel) -> None:
         Position.parse("1.2")
 
 
-def test_a_subscription_goes_on_with_what_is_published_later(counts: Channel) -> None:
+def test_a_subscription_continues_with_later_events(counts: Channel) -> None:
     subscription = counts.subscribe()
     assert list(subscription.events()) == []
     counts.submit([{"n": 10}, {"n": 11}])
@@ -101,7 +101,7 @@ def test_deliveries_are_columns_with_their_places(counts: Channel) -> None:
     assert [d.end for d in deliveries] == [event.position.next for event in events]
 
 
-def test_a_named_subscriber_goes_on_behind_what_it_acknowledged(counts: Channel) -> None:
+def test_a_named_subscriber_resumes_after_what_it_acknowledged(counts: Channel) -> None:
     first = counts.subscribe(start="earliest", name="reader")
     events = first.events()
     for _ in range(3):

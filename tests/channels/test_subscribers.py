@@ -67,7 +67,7 @@ def test_it_says_that_it_is_there_when_its_clock_jumps_and_when_it_wants_another
 
 
 @pytest.mark.parametrize("name", ["", "a\n", "x" * 201])
-def test_what_is_no_name_is_refused(folder: Folder, name: str) -> None:
+def test_an_invalid_name_is_refused(folder: Folder, name: str) -> None:
     for look in (
         lambda: subscribers.read(folder, 3, name),
         lambda: subscribers.acknowledge(folder, 3, name, Position(5)),
@@ -79,7 +79,7 @@ def test_what_is_no_name_is_refused(folder: Folder, name: str) -> None:
 
 
 @pytest.mark.parametrize("expire_after", [timedelta(0), timedelta(days=-1), timedelta.max])
-def test_what_is_no_expiry_is_refused(folder: Folder, expire_after: timedelta) -> None:
+def test_an_invalid_expiry_is_refused(folder: Folder, expire_after: timedelta) -> None:
     with pytest.raises(PbioError, match="PBIO_BAD_OPTION"):
         subscribers.acknowledge(folder, 3, "a", Position(5), expire_after)
     assert files(folder) == []

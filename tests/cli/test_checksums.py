@@ -88,7 +88,7 @@ def test_a_flipped_bit_where_the_outline_looks_first_is_one_too(path: Path) -> N
         read(path)
 
 
-def test_a_file_that_was_written_anew_has_no_checksums(path: Path, pbio: Pbio) -> None:
+def test_a_rewritten_file_has_no_checksums(path: Path, pbio: Pbio) -> None:
     flip(path, path.stat().st_size - 5)
     os.utime(path)
     assert read(path) == list(range(COUNT))

@@ -129,7 +129,7 @@ def test_verify_finds_everything_in_the_corpus_sound(pbio: Pbio) -> None:
     assert (ran.code, ran.err, len(ran.out.splitlines())) == (0, "", len(files))
 
 
-def test_verify_tells_of_every_bad_record_and_goes_on(pbio: Pbio, readings: Path) -> None:
+def test_verify_reports_every_bad_record_and_continues(pbio: Pbio, readings: Path) -> None:
     head, first, rest = readings.read_bytes().partition(b"\0\0\0\2\0\0\0\x10")  # n and v of the first record
     middle, last, tail = rest.rpartition(b"\2\0\0\0\0\0\0\0\x20")  # and of the last
     readings.write_bytes(head + b"\x7f" + first[1:] + middle + last[:3] + b"\x7f" + last[4:] + tail)
@@ -227,7 +227,7 @@ def test_convert_wants_one_name(pbio: Pbio, readings: Path, tmp_path: Path) -> N
     assert pq.read_table(output).to_pylist() == [{"level": 3}]
 
 
-def test_convert_leaves_nothing_behind_if_it_fails(pbio: Pbio, readings: Path, tmp_path: Path) -> None:
+def test_convert_leaves_no_file_if_it_fails(pbio: Pbio, readings: Path, tmp_path: Path) -> None:
     data = readings.read_bytes()
     readings.write_bytes(data.replace(b"kPa\0", b"kPa\0"[:3] + b"\xff"))
     output = tmp_path / "out.parquet"
@@ -328,7 +328,7 @@ def test_a_bad_record_is_told_with_its_number_offset_format_and_field(pbio: Pbio
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
-def test_cat_goes_on_after_a_bad_record(pbio: Pbio, damaged: Path, options: list[str]) -> None:
+def test_cat_continues_after_a_bad_record(pbio: Pbio, damaged: Path, options: list[str]) -> None:
     ran = pbio("cat", "--skip-bad", *options, damaged)
     assert (ran.code, len(ran.out.splitlines())) == (0, 2)
     assert ran.err.count("[PBIO_BAD_POINTER] record") == 2
@@ -337,8 +337,10 @@ def test_cat_goes_on_after_a_bad_record(pbio: Pbio, damaged: Path, options: list
 
 
 @pytest.mark.parametrize("at", [0, 4])
-def test_damage_is_told_with_the_record_before_it_and_cat_goes_on_after_it(pbio: Pbio, readings: Path, at: int) -> None:
-    """Of an item's head, the kind or the length is wrong: both are damage, the latter is no tail."""
+def test_damage_is_reported_with_the_record_before_it_and_cat_continues_after_it(
+    pbio: Pbio, readings: Path, at: int
+) -> None:
+    """Of an item's head, the kind or the length is wrong: both are damage, the latter is not a tail."""
     data = bytearray(readings.read_bytes())
     damage = [item.offset for item in Scanner(bytes(data)).items() if item.kind is Kind.DATA][1]
     data[damage + at] = 0x7F
@@ -409,7 +411,7 @@ def test_the_version(pbio: Pbio) -> None:
     assert pbio("--version").out.startswith("pbio-spark ")
 
 
-def test_what_is_no_file_of_records_is_named(pbio: Pbio, tmp_path: Path, readings: Path) -> None:
+def test_a_file_that_holds_no_records_is_named(pbio: Pbio, tmp_path: Path, readings: Path) -> None:
     data = readings.read_bytes()
     scanner = Scanner(data)
     item = next(item for item in scanner.items() if item.kind is Kind.DATA)

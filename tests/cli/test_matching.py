@@ -87,7 +87,7 @@ def test_match_is_a_table(pbio: Pbio, monitors: tuple[Path, Path]) -> None:
     assert row == ["NewMonitoringMsg@1", NEW_ID, OLD_ID, "1", "a", "perfect", "match"]
 
 
-def test_match_tells_of_a_transform_that_leads_nowhere(pbio: Pbio, monitors: tuple[Path, Path], tmp_path: Path) -> None:
+def test_match_reports_a_transform_that_leads_nowhere(pbio: Pbio, monitors: tuple[Path, Path], tmp_path: Path) -> None:
     """No file describes the older format, whose ID alone the newer one carries."""
     _, new = monitors
     wanted = written(tmp_path / "wanted.ffs", record_to_format(OLD, "x86-64"))

@@ -95,7 +95,7 @@ def test_describe_lists_some_of_many_producers(pbio: Pbio, root: Path) -> None:
     assert lines[start + 21 : start + 23] == ["q18         18", "and 3 more"]
 
 
-def test_describe_tells_who_is_behind_and_who_has_expired(
+def test_describe_shows_which_subscribers_lag_and_which_have_expired(
     pbio: Pbio, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock(monkeypatch)

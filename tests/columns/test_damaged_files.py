@@ -1,4 +1,4 @@
-"""Damaged files through the compiled kernels: sound batches or an error of ours, never a crash."""
+"""Damaged files through the compiled kernels: sound batches or a PbioError, never a crash."""
 
 from __future__ import annotations
 

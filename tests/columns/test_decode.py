@@ -69,7 +69,7 @@ def test_compiled_kernels_agree_with_the_oracle(data: st.DataObject, fused: bool
 
 @st.composite
 def mutated(draw: st.DrawFn, record: bytes, start: int) -> bytes:
-    """The record with a few bytes changed behind its header, slots and counts most of all."""
+    """The record with a few bytes changed after its header, slots and counts most of all."""
     changed = bytearray(record)
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(start, len(record) - 1))
@@ -160,7 +160,7 @@ CUBES = Format.from_structs(
 
 
 def cubes(*extents: int, is_null: bool) -> bytes:
-    """A record of arrays without elements, behind null or behind slots that lead somewhere."""
+    """A record of arrays without elements, after null pointers or pointers that lead somewhere."""
     c, m, k = extents
     lists = [[[]] * m if k == 0 else []] * c
     if is_null:

@@ -17,7 +17,7 @@ from tests.columns.test_encode import encode_rows
 from tests.corpus import ffs_files
 from tests.wire.test_corpus import FILES, STREAMS, content
 
-# Characters as arrays, because texts end at their first NUL.
+# Characters as arrays, because strings end at their first NUL.
 PRESENTATION = Presentation(char_arrays_as="array", recursive_depth=3)
 MANY = 1_000
 """From so many records on, a kernel is compiled."""

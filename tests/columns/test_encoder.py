@@ -247,7 +247,7 @@ def test_null_value_is_what_nulls_become() -> None:
     assert found == {"i": 7, "u": 7, "d": 700, "m": [7, 7], "n": 0, "v": None, "p": {"x": 7, "tag": None}}
     (found,) = write(form, arrow, {**dict.fromkeys(arrow), "v": [1, None], "u": 1, "m": [None, 2]}, null=-1)
     assert (found["v"], found["m"]) == ([1, -1], [-1, 2])
-    with pytest.raises(PbioError, match=r"PBIO_CANNOT_BE_NULL[^$]*\$\.u"):  # -1 is no value of it
+    with pytest.raises(PbioError, match=r"PBIO_CANNOT_BE_NULL[^$]*\$\.u"):  # it has no value -1
         write(form, arrow, dict.fromkeys(arrow), null=-1)
     (found,) = write(one("f", FLOAT32), {"f": F64}, {"f": None}, null=math.nan)
     assert math.isnan(found["f"])
@@ -419,7 +419,7 @@ TIMES = {
 }
 
 
-def test_a_number_for_all_nulls_is_no_truth_value_and_no_date() -> None:
+def test_a_number_for_all_nulls_is_neither_a_boolean_nor_a_date() -> None:
     """It would make 1970 of a date, and false of what nobody knows."""
     schema = pa.schema(list(TIMES.items()))
     encoder = format_to_encoder(record_to_format(arrow_to_record(schema, "r")), schema, null_value=NullValue(0))
@@ -488,7 +488,7 @@ def test_a_null_value_need_not_fit_where_no_null_can_be() -> None:
     assert format_to_encoder(form, schema, null_value=NullValue(300)).checked()
 
 
-def test_a_double_that_is_no_float_is_refused() -> None:
+def test_a_double_that_no_float_holds_is_refused() -> None:
     assert write(one("f", FLOAT32), {"f": F64}, {"f": 0.5}, {"f": -0.0}) == [{"f": 0.5}, {"f": -0.0}]
     with pytest.raises(PbioError, match=r"PBIO_BAD_VALUE[^$]*0\.1[^$]*\$\.f"):
         write(one("f", FLOAT32), {"f": F64}, {"f": 0.1})

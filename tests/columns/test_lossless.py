@@ -74,7 +74,7 @@ FLOATS = [
 
 
 def exact(type_: Type, logical: str | None, value: Any) -> Any:
-    """What a value means: a Fraction, a truth value, or a float that is no fraction or whose zero has a sign."""
+    """What a value means: a Fraction, a truth value, or a float that is not a fraction or whose zero has a sign."""
     decimal = decimal_type(logical)
     if type_ == BYTES:
         value = int.from_bytes(bytes(value), "little", signed=True)
@@ -191,7 +191,7 @@ def test_what_matching_takes_reading_takes(type_: Type, logical: str | None) -> 
         assert accepts(type_, logical, column) == field_fits(source, want), column
 
 
-def test_a_float_is_no_integer_and_a_date_no_number() -> None:
+def test_a_float_is_not_an_integer_and_a_date_not_a_number() -> None:
     assert not accepts(FLOAT64, None, pa.int64())
     assert not accepts(FLOAT64, None, pa.decimal128(10, 2))
     assert not accepts(INT32, "date", pa.int32())

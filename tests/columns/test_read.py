@@ -128,7 +128,7 @@ def test_metadata_says_where_each_row_comes_from() -> None:
 
 
 def damaged() -> tuple[bytes, list[dict[str, Any]], int]:
-    """A file whose 17th record has a string that begins far behind the record."""
+    """A file whose 17th record has a string that begins far beyond the record."""
     content, expected, _ = mixed()
     item = [item for item in Scanner(content).items() if item.kind is Kind.DATA][17]
     scanner = Scanner(content)

@@ -107,7 +107,7 @@ def test_an_outline_that_lies_is_not_believed() -> None:
     assert numbers(damaged(10), anchors=(lie, anchor(50))) == [*range(10), *range(50, COUNT)]
 
 
-def test_the_row_of_damage_says_where_reading_goes_on() -> None:
+def test_the_row_of_damage_says_where_reading_resumes() -> None:
     found = rows(damaged(10), mode="PERMISSIVE", resync=True)
     assert [row["n"] for row in found] == [*range(10), None, *range(11, COUNT)]
     bad = found[10]["bad"]

@@ -97,7 +97,7 @@ def test_nine_pairs(machine: str) -> None:
     ]
 
 
-def test_metadata_tells_the_way() -> None:
+def test_metadata_names_the_route() -> None:
     formats = generations("be32")
     plan = reading(REV0, formats)
     schema = plan.schema.append(pa.field("_pbio", METADATA_TYPE))

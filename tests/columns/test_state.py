@@ -170,7 +170,7 @@ def test_each_program_has_static_variables_of_its_own_and_the_state_is_one() -> 
         assert isinstance(converter, ProgramConverter if request is BOTH else FilterConverter)
 
 
-def test_state_goes_on_where_a_copy_of_it_was_kept() -> None:
+def test_state_resumes_from_a_copy() -> None:
     """Also as JSON keeps it, and in a converter that was pickled."""
     events = [{"x": n, "s": "abc"} for n in range(30)]
     known = expected(BOTH, events)

@@ -246,7 +246,7 @@ def test_fields_are_found_by_name_and_absent_ones_read_as_their_default() -> Non
         result = run(patch, form, WANTED, records, program)
     (row,) = values_of(result.outputs["output"], Ref("Out"), {"Out": made.structs[0]})
     assert row == {"there": 101, "t": 7, "gone": 0, "small": -5, "unit": b"kPa", "gain": 1.5}
-    ((event, trap),) = result.traps  # 40,000 is no short
+    ((event, trap),) = result.traps  # 40,000 does not fit a short
     assert (event, trap.kind) == (1, "bad_record")
 
 

@@ -73,7 +73,7 @@ def texts(random: Random) -> Iterator[str]:
             yield damaged(random, random.choice(known))
 
 
-def test_random_texts() -> None:
+def test_random_programs() -> None:
     random = Random(3)
     accepted = 0
     for _, source in zip(range(ROUNDS), texts(random), strict=False):
@@ -126,5 +126,5 @@ def run(program: ecode.Program) -> None:
     ],
     ids=lambda source: source[:24],
 )
-def test_hostile_texts(source: str) -> None:
+def test_hostile_programs(source: str) -> None:
     answer(source)

@@ -1,6 +1,6 @@
 """Wrong programs and what is said about them: `diagnostics/NAME.ec` and `NAME.txt`.
 
-python -m tests.ecode.test_diagnostics    writes the texts again, on purpose
+python -m tests.ecode.test_diagnostics    writes the expected output again, on purpose
 """
 
 from __future__ import annotations

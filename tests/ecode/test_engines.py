@@ -101,7 +101,7 @@ def test_engines_agree_on_other_shapes(seed: int) -> None:
             assert str(caught.value) == str(trap), source
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc here")
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 @settings(PROGRAMS, max_examples=200 if LONG else 5)
 @given(seed=SEEDS)
 def test_interpreter_agrees_with_gcc(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:

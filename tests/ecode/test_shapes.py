@@ -166,7 +166,7 @@ def test_engines_agree(name: str) -> None:
 
 
 @pytest.mark.parametrize("one", [("a", INT32), "a", Field("a", "int")])  # type: ignore[arg-type]
-def test_what_is_no_field_is_refused(one: Any) -> None:
+def test_an_unknown_field_is_refused(one: Any) -> None:
     with pytest.raises(TypeError, match=r"Field\(\"n\", INT32\)"):
         record("x", [one])
 

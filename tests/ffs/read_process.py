@@ -98,7 +98,7 @@ class File:
 def main(path: str, code_generation: str, *numbers: str) -> None:
     sys.setrecursionlimit(200_000)  # a list of many nodes is read by as many calls
     with os.fdopen(os.dup(1), "w") as out:
-        os.dup2(2, 1)  # what the library prints is no item
+        os.dup2(2, 1)  # what the library prints is not an item
         file = File(path, code_generation == "1")
         for item in chain(file.items(), file.sought([int(number) for number in numbers]), [{"kind": "end"}]):
             print(json.dumps(item), file=out, flush=True)

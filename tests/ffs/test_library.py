@@ -15,7 +15,7 @@ from tests.ffs_library import Context, Item, LibraryCrash, library, read_file, w
 
 
 def values(items: Iterable[dict[str, Any]]) -> list[str]:
-    """Comments and records as texts that tell 1 from 1.0 and 0.0 from -0.0, the order of fields aside."""
+    """Comments and records as strings that tell 1 from 1.0 and 0.0 from -0.0, the order of fields aside."""
     compared = ("kind", "text", "format", "value", "attrs")
     return [
         json.dumps({key: item[key] for key in compared if key in item}, sort_keys=True)

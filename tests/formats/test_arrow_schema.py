@@ -138,7 +138,7 @@ def test_choices(type_: Type, choice: dict[str, Any], arrow: pa.DataType, how: H
     assert (found.arrow, found.how) == (arrow, how)
 
 
-def test_enumerations_with_known_symbols_are_texts() -> None:
+def test_enumerations_with_known_symbols_are_strings() -> None:
     found = column(ENUMERATION, symbols=(("red", 0),))
     assert (found.arrow, found.how, found.field.notes.symbols) == (pa.string(), How.SYMBOL, (("red", 0),))
     assert column(Array(ENUMERATION, (2,)), symbols=(("red", 0),)).arrow == pa.list_(pa.string())

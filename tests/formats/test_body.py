@@ -91,7 +91,7 @@ def test_formats_survive_their_body_and_pickling(format_: Format) -> None:
 
 
 def test_a_body_may_be_arranged_in_any_way() -> None:
-    """Offsets are followed, not guessed: the same structure with its strings behind the opt-info table, and shared."""
+    """Offsets are followed, not guessed: the same structure with its strings after the opt-info table, and shared."""
     strings_at = 28 + 2 * 16 + 12
     strings = b"integer\0n\0"
     sub = struct.pack(">HBB", 0, 2, 0) + struct.pack(

@@ -50,7 +50,7 @@ def test_a_length_is_not_kept(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["decimal(39,0)", "decimal(2,3)", "decimal(0)", "interval day", "char(0)", ""])
-def test_what_is_none(name: str) -> None:
+def test_invalid_record_json(name: str) -> None:
     assert spark_type(name) is None
 
 

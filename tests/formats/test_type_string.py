@@ -78,7 +78,7 @@ def test_types_have_a_text_that_means_them(text: str, type_: Type) -> None:
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_other_texts_are_refused(text: str) -> None:
+def test_other_strings_are_refused(text: str) -> None:
     with pytest.raises(PbioError, match="PBIO_BAD_TYPE_STRING"):
         type_string_to_type(text, 4, STRUCTS.__contains__)
 

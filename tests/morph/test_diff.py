@@ -117,7 +117,7 @@ def test_cycles_of_different_lengths_end() -> None:
     assert mismatch_ratio(LIST, unrolled) == 1 / 3
 
 
-def test_a_cycle_behind_a_field_that_is_missing_counts_whole() -> None:
+def test_a_cycle_below_a_missing_field_counts_whole() -> None:
     owner = Record((Struct("owner", (Field("id", INT32), Field("ring", Ref("a")))), *RING.structs))
     assert diff(owner, record("owner", [Field("id", INT32)])) == 3
 

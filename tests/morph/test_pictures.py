@@ -50,7 +50,7 @@ def test_every_kind_of_edit() -> None:
     assert kinds == [Update, Update, Move, Remove, Insert, Insert, Remove]
 
 
-def test_order_is_no_edit_and_a_field_that_may_have_moved_twice_has_not_moved() -> None:
+def test_reordering_is_not_an_edit_and_a_field_with_two_possible_moves_has_not_moved() -> None:
     assert edit_script(flat("r", "abc"), flat("r", "cab")).changes == ()
     old = record("r", [Field("v", INT32), Field("p", Ref("s")), Field("q", Ref("s"))], [Struct("s", ())])
     new = record(

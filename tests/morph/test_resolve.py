@@ -203,7 +203,7 @@ def test_cycles_are_fine() -> None:
     assert rejected("a", {"w": flat("r", "x")}, graph).passed_over == 0
 
 
-def test_a_missing_body_is_told_of_and_another_way_is_taken() -> None:
+def test_a_missing_body_is_reported_and_another_route_is_taken() -> None:
     graph = TransformGraph({"in": flat("r", "x"), "via": flat("r", "y"), "out": flat("r", "z")})
     graph.add_transform(Transform("in", "lost", "{ old.z = new.x; }"))
     graph.add_transform(Transform("lost", "out", "{ old.z = new.z; }"))
@@ -217,12 +217,12 @@ def test_a_missing_body_is_told_of_and_another_way_is_taken() -> None:
     ]
 
 
-def test_a_format_that_nobody_has_described_is_rejected() -> None:
+def test_a_format_that_is_not_described_is_rejected() -> None:
     answer = rejected("lost", {"w": OLD}, monitors())
     assert answer.explain().splitlines()[0] == "lost is rejected: the description of the format is missing"
 
 
-def test_a_wrong_program_is_told_of_and_the_next_best_way_is_taken() -> None:
+def test_a_wrong_program_is_reported_and_the_next_best_route_is_taken() -> None:
     graph = TransformGraph(
         {"in": flat("r", "axy"), "best": flat("r", "ab"), "good": flat("r", "abz")},
         [
@@ -372,7 +372,7 @@ def test_a_format_goes_by_what_it_carries_itself_and_a_reader_has_the_word() -> 
     assert all(resolved(key, {"w": flat("r", "a")}, graph).route == (own,) for key in formats if key != "v1")
 
 
-def test_a_transform_from_a_record_type_to_itself_is_told_of_and_never_taken() -> None:
+def test_a_transform_from_a_record_type_to_itself_is_reported_and_never_taken() -> None:
     graph = TransformGraph({"in": flat("r", "ab"), "too": flat("r", "ab")}, [Transform("in", "too", "{ }")])
     answer = resolved("in", {"w": flat("r", "a")}, graph)
     assert (way(answer), [problem.code for problem in answer.problems]) == ([], ["MORPH_BAD_TRANSFORM"])
@@ -388,7 +388,7 @@ def test_ffs_skips_a_record_for_one_added_field() -> None:
     assert resolved("in", {"w": flat("r", "ba")}, graph, FFS).comparison.is_perfect
 
 
-def test_ffs_goes_one_transform_far_up_to_the_first_unknown_format() -> None:
+def test_ffs_follows_one_transform_up_to_the_first_unknown_format() -> None:
     graph = revisions()
     assert way(resolved("rev2", {"rev1": REV1}, graph, FFS)) == ["rev1"]
     assert rejected("rev2", {"rev0": REV0}, graph, FFS)

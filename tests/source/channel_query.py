@@ -37,7 +37,7 @@ class Query:
         self.offset = json.loads(json.dumps(self.planner.initialOffset())) if offset is None else offset
 
     def end(self) -> dict[str, Any]:
-        """The offset behind the next batch; the one before it if nothing has come."""
+        """The offset after the next batch; the one before it if nothing has come."""
         latest = self.planner.latestOffset(self.offset, self.planner.getDefaultReadLimit())
         return json.loads(json.dumps(latest))  # type: ignore[no-any-return]
 

@@ -59,7 +59,7 @@ def test_batches_are_the_same_before_and_after(space: ChannelSpace) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 7])
-def test_a_stream_that_slept_goes_on_through_what_was_folded(space: ChannelSpace, most: int) -> None:
+def test_a_stream_that_slept_resumes_through_folded_commits(space: ChannelSpace, most: int) -> None:
     fill(space, 0, 10)
     options = {"channelPattern": "channel .*", "startingOffsets": "earliest", "metadataColumn": "event"}
     query = Query(space, maxRecordsPerTrigger=most, **options)

@@ -68,7 +68,7 @@ def space(space: ChannelSpace) -> ChannelSpace:
 
 @readers
 @pytest.mark.parametrize("linger", [NOW, timedelta(days=1)])
-def test_events_that_are_no_longer_kept_are_gone_whether_or_not_their_files_linger(
+def test_removed_events_are_gone_even_while_their_files_linger(
     space: ChannelSpace, reader: Open, linger: timedelta, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert space.vacuum(linger=linger).channels == ("counts",)
@@ -146,7 +146,7 @@ def test_a_position_after_the_end_is_refused(space: ChannelSpace, reader: Open, 
 
 
 @readers
-def test_sequence_numbers_that_are_gone_with_their_events_are_no_damage(
+def test_sequence_numbers_removed_with_their_events_are_not_damage(
     space: ChannelSpace, reader: Open, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They lie in a file of their own, which `vacuum` removes with the events."""

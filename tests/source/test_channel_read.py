@@ -117,7 +117,7 @@ def test_a_batch_may_begin_at_a_time_of_publication(space: ChannelSpace) -> None
     assert "exclude each other" in refusal(space, channel="counts", startingTimestamp="0", startingOffsets="1")
 
 
-def test_a_place_that_is_none_is_an_error(space: ChannelSpace) -> None:
+def test_an_invalid_position_is_an_error(space: ChannelSpace) -> None:
     for said in ("first", "1.2", "-1"):
         assert refusal(space, channel="counts", startingOffsets=said).startswith("[PBIO_BAD_OPTION]")
     assert refusal(space, channel="counts", startingOffsets="10").startswith("[PBIO_BAD_OFFSET]")
@@ -309,7 +309,7 @@ def place(space: ChannelSpace, channel: str, number: int) -> int:
 
 
 NO_ITEM, NO_END, FAR = b"\xee" * 8, b"\3\0\0\0\x7f\0\0\0", b"\3\0\0\0\0\0\0\xc0"
-"""Bytes that are no item, a record without end, and one that reaches over what follows."""
+"""Bytes that are not an item, a record without end, and one that reaches over what follows."""
 
 
 @pytest.mark.parametrize("data", [NO_ITEM, NO_END, FAR])
@@ -334,7 +334,7 @@ def test_damage_of_one_group_costs_no_other(space: ChannelSpace, data: bytes) ->
     assert [row["n"] for row in dropped] == [11, 20, 21, 22]
 
 
-def test_a_record_that_swallows_another_is_no_sound_one(space: ChannelSpace) -> None:
+def test_a_record_that_swallows_another_is_not_sound(space: ChannelSpace) -> None:
     path = Path(load(space.root, channel="counts", metadataColumn="m")[0]["m"]["file_path"])
     edited(path, place(space, "counts", 0) + 4, (20 + 28).to_bytes(4))
     with pytest.raises(PbioError, match="PBIO_BAD_RECORD"):

@@ -78,7 +78,7 @@ def test_a_batch(spark: SparkSession, space: ChannelSpace) -> None:
         spark.read.format("pbio").load(space.root)
 
 
-def test_a_stream_goes_on_where_it_ended(run: Run, space: ChannelSpace, sink: Sink, tmp_path: Path) -> None:
+def test_a_stream_resumes_where_it_ended(run: Run, space: ChannelSpace, sink: Sink, tmp_path: Path) -> None:
     publish(space, 0, 1, 2)
     run(startingOffsets="earliest", maxRecordsPerTrigger=2)
     assert sink.batches == {0: [0, 1], 1: [2]}
@@ -108,7 +108,7 @@ def test_a_checkpoint_of_another_space(run: Run, space: ChannelSpace, tmp_path: 
         run(root=other.root)
 
 
-def test_a_subscriber_goes_on_in_another_query(run: Run, space: ChannelSpace, sink: Sink) -> None:
+def test_a_subscriber_resumes_in_another_query(run: Run, space: ChannelSpace, sink: Sink) -> None:
     publish(space, 0)
     for number, expected in enumerate(([0], [1], [])):
         run(subscriber="spark", checkpoint=f"checkpoint {number}", startingOffsets="earliest")

@@ -39,7 +39,7 @@ def publish(space: ChannelSpace, *numbers: int, channel: str = "counts", **more:
     space.channel(channel).submit([{"n": n} for n in numbers], **more)
 
 
-def test_a_stream_begins_with_what_comes_and_goes_on_from_its_checkpoint(space: ChannelSpace) -> None:
+def test_a_stream_starts_with_new_events_and_resumes_from_its_checkpoint(space: ChannelSpace) -> None:
     publish(space, 0)
     query = Query(space, channel="counts")
     assert query.batch() is None
@@ -69,7 +69,7 @@ def test_a_stream_begins_with_what_comes_and_goes_on_from_its_checkpoint(space: 
         ({"maxBytesPerTrigger": 60, "maxRecordsPerTrigger": 1, **EARLIEST}, [[0], [1], [2], [3]]),
     ],
 )
-def test_where_a_stream_begins_and_what_one_batch_reads(
+def test_where_a_stream_starts_and_how_much_one_batch_reads(
     space: ChannelSpace, options: dict[str, Any], expected: list[list[int]]
 ) -> None:
     publish(space, 0, 1, 2)
@@ -100,7 +100,7 @@ def test_available_now_ends_with_what_there_was(space: ChannelSpace) -> None:
     assert Query(space, query.offset, channel="counts").numbers() == [[3]]
 
 
-def test_commits_for_others_make_no_batches(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_to_other_channels_make_no_batches(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
     other = space.create_channel("other", COUNT)
     query = Query(space, channel="counts")
     start = query.offset
@@ -183,7 +183,7 @@ def test_a_dropped_channel_ends_the_stream_when_its_events_have_been_read(space:
             query.batch()
 
 
-def test_a_channel_that_was_made_anew_while_a_query_was_down_is_another_one(
+def test_a_channel_recreated_while_a_query_was_down_is_another_channel(
     space: ChannelSpace, caplog: pytest.LogCaptureFixture
 ) -> None:
     space.create_channel("others", COUNT)
@@ -231,7 +231,7 @@ def test_a_pattern_misses_what_a_dropped_channel_had_left(
 
 
 @pytest.mark.parametrize("limit", [{}, {"maxRecordsPerTrigger": 1}])
-def test_a_channel_goes_on_where_a_query_left_it(space: ChannelSpace, limit: dict[str, int]) -> None:
+def test_a_subscriber_resumes_where_a_query_left_off(space: ChannelSpace, limit: dict[str, int]) -> None:
     space.create_channel("others", COUNT)
     space.create_channel("older", COUNT)
     publish(space, 100, channel="older")
@@ -268,7 +268,7 @@ def test_a_channel_goes_on_where_a_query_left_it(space: ChannelSpace, limit: dic
     assert run("counts", "others", "older", "newer") == [9]
 
 
-def test_an_offset_of_old_goes_on_as_it_did(space: ChannelSpace) -> None:
+def test_an_offset_of_an_older_version_resumes_as_before(space: ChannelSpace) -> None:
     publish(space, 0)
     query = Query(space, channel="counts", **EARLIEST)
     old = {name: value for name, value in query.offset.items() if name != "channels"}
@@ -325,7 +325,9 @@ def test_a_producer_has_one_task(space: ChannelSpace) -> None:
     assert len(whole.tasks(whole.end())) == 1
 
 
-def test_events_that_went_while_nobody_read_are_missed(space: ChannelSpace, caplog: pytest.LogCaptureFixture) -> None:
+def test_events_removed_before_they_were_read_are_reported(
+    space: ChannelSpace, caplog: pytest.LogCaptureFixture
+) -> None:
     kept = space.create_channel("kept", COUNT, keep=NOW)
     publish(space, 0)
     query, other = Query(space, channels="counts,kept", **EARLIEST), Query(space, channel="kept")
@@ -354,7 +356,7 @@ def test_what_was_gone_when_a_stream_began_is_not_missed(space: ChannelSpace) ->
     assert "from" not in first.offset
 
 
-def test_a_named_subscriber_goes_on_without_a_checkpoint(space: ChannelSpace) -> None:
+def test_a_named_subscriber_resumes_without_a_checkpoint(space: ChannelSpace) -> None:
     publish(space, 0)
     read = {"channel": "counts", "subscriber": "spark"}
     first = Query(space, **read, **EARLIEST)
@@ -380,7 +382,7 @@ def test_a_name_keeps_what_it_has_not_read_and_no_more(space: ChannelSpace) -> N
     assert space.vacuum(grace=NOW, linger=NOW).channels == ("kept",)
 
 
-def test_each_channel_goes_on_where_the_name_left_it(space: ChannelSpace) -> None:
+def test_each_channel_resumes_where_the_named_subscriber_left_off(space: ChannelSpace) -> None:
     other = space.create_channel("other", COUNT)
     publish(space, 0)
     other.submit({"n": 10})

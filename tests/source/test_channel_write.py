@@ -1,4 +1,4 @@
-"""Writing to channels: what is published, once and in order, what is refused, and what failures leave behind."""
+"""Writing to channels: what is published, once and in order, what is refused, and what remains after failures."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_write_is_one_commit_with_a_file_for_each_task(space: ChannelSpace, st
     assert is_sound(space)
 
 
-def test_columns_say_whose_and_when_and_are_no_fields(space: ChannelSpace, stocks: Channel) -> None:
+def test_columns_of_producer_and_time_are_not_fields(space: ChannelSpace, stocks: Channel) -> None:
     when = datetime(2026, 1, 31, 12, tzinfo=UTC)
     batch = rows(
         *(0, 1, 2),
@@ -231,7 +231,7 @@ def test_to_a_channel_dropped_meanwhile_nothing_is_published(space: ChannelSpace
     with refusal("PBIO_UNKNOWN_CHANNEL"):
         made.commit(messages)
     assert prices(other) == []
-    # Spark calls this behind a commit that failed; then the events may be published, and their file must stay.
+    # Spark calls this after a commit that failed; then the events may be published, and their file must stay.
     made.abort(messages)
     assert len(files(space)) == 1
 
@@ -317,7 +317,7 @@ def test_other_rows_under_the_number_of_a_batch_are_refused(space: ChannelSpace,
         write(space, rows(1), channel="stocks", txnAppId="nightly", txnVersion=5)
 
 
-def test_no_rows_are_no_commit(space: ChannelSpace, stocks: Channel) -> None:
+def test_writing_no_rows_makes_no_commit(space: ChannelSpace, stocks: Channel) -> None:
     before = commits(space)
     write(space, rows(0)[:0], channel="stocks")
     write_stream(space, 0, rows(0)[:0], channel="stocks")
@@ -359,7 +359,7 @@ def test_an_abort_removes_what_is_surely_not_published(space: ChannelSpace, stoc
         assert files(space) == []
 
 
-def test_an_abort_behind_a_commit_whose_end_is_unknown_removes_nothing(
+def test_an_abort_after_a_commit_with_unknown_outcome_removes_nothing(
     space: ChannelSpace, stocks: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = stream_writer(space, rows(0).schema, channel="stocks")

@@ -60,7 +60,7 @@ def run(writer: DataStreamWriter, checkpoint: Path, root: str | None = None) -> 
 
 
 def crash_before_the_end_of(checkpoint: Path, batch: int) -> None:
-    """As if Spark had died behind our commit of a batch and before its own."""
+    """As if Spark had died after our commit of a batch and before its own."""
     (checkpoint / "commits" / str(batch)).unlink()
     (checkpoint / "commits" / f".{batch}.crc").unlink(missing_ok=True)
 

@@ -75,7 +75,7 @@ def test_a_copy_is_a_file_and_without_the_original_a_move(stream: Stream, keep_t
     assert stream.batch() == [0, 1, 2, 3]
 
 
-def test_an_index_block_that_is_written_over_is_no_change(stream: Stream) -> None:
+def test_an_index_block_that_is_rewritten_is_not_a_change(stream: Stream) -> None:
     path = values(stream.folder / "a", *range(5), indexed=True)
     assert stream.batch() == list(range(5))
     values(path, *range(5, 30), append=True, indexed=True)
@@ -84,7 +84,7 @@ def test_an_index_block_that_is_written_over_is_no_change(stream: Stream) -> Non
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_a_file_that_was_read_and_removed_is_no_error(stream: Stream, restart: bool) -> None:
+def test_a_file_that_was_read_and_then_removed_is_not_an_error(stream: Stream, restart: bool) -> None:
     path = write(stream.folder / "a", range(3))
     assert stream.batch() == [0, 1, 2]
     path.unlink()
@@ -169,7 +169,7 @@ def test_the_last_file_of_a_path_or_glob_may_go(tmp_path: Path) -> None:
             Stream(folder / path).batch()
 
 
-def test_a_half_record_that_is_left_is_told_of(stream: Stream, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_half_record_left_at_the_end_is_reported(stream: Stream, caplog: pytest.LogCaptureFixture) -> None:
     path = write(stream.folder / "a", range(3))
     os.truncate(path, path.stat().st_size - 1)
     assert stream.batch() == [0, 1]

@@ -134,7 +134,7 @@ def test_what_comes_later_is_left_to_the_next_query(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_a_renamed_file_goes_on(tmp_path: Path, restart: bool) -> None:
+def test_a_renamed_file_is_read_on(tmp_path: Path, restart: bool) -> None:
     stream = Stream(tmp_path)
     write(tmp_path / "log", range(3))
     assert stream.batch() == [0, 1, 2]

@@ -243,7 +243,7 @@ def check_other_readers(content: bytes) -> None:
     assert lines == scanner.ordinal
 
 
-def test_an_index_that_lies_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture, plan: ReadPlan) -> None:
+def test_a_wrong_index_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture, plan: ReadPlan) -> None:
     sample = Sample(tmp_path / "a", 1, indexed=True)
     start, end = blocks(sample)[2]
     at, _ = entries(sample.sound, start, end)[0]

@@ -168,7 +168,7 @@ def test_two_levels_and_escapes(tmp_path: Path) -> None:
     assert file.partition == (("a b", "x/y"), ("c", "2"))
 
 
-def test_long_numbers_stay_apart_and_an_empty_text_is_no_null(tmp_path: Path) -> None:
+def test_long_numbers_stay_distinct_and_an_empty_string_is_not_null(tmp_path: Path) -> None:
     texts = [f"8988211000000123456{i}" for i in range(3)]
     for values, expected in ((texts, list(map(Decimal, texts))), (["", "x"], ["", "x"])):
         files = list_files([str(hive(tmp_path / values[0], *(f"k={value}" for value in values)))], Options())

@@ -60,7 +60,7 @@ def test_a_transform_is_of_record_types_however_they_are_named(sensors: Path, so
     assert [row["kelvin"] for row in rows] == [274.0, 274.0, 274.0, 300.0]
 
 
-def test_the_order_of_fields_is_none_of_the_type(sensors: Path) -> None:
+def test_the_order_of_fields_is_not_part_of_the_type(sensors: Path) -> None:
     turned = '{"sensor": {"place": "string", "temp": "float64", "id": "int64"}}'
     rows = load(sensors, readerFormat="sensor@2", transforms=option(turned, "sensor@2"))
     assert [row["kelvin"] for row in rows] == [274.0, 274.0, 274.0, 300.0]
@@ -153,7 +153,7 @@ def test_two_programs_between_the_same_types_contradict_each_other(sensors: Path
 
 
 @pytest.mark.parametrize("schema", [True, False], ids=["a schema", "readerFormat"])
-def test_what_one_layout_carries_serves_all(tmp_path: Path, schema: bool) -> None:
+def test_transforms_of_one_layout_serve_all_layouts(tmp_path: Path, schema: bool) -> None:
     """The new version comes from a machine whose format carries nothing, and leads on from one that nobody wrote."""
     old = record_to_format(V2, "i386")
     carries = evolve(old, record_to_format(V1, "x86-64"), UP)

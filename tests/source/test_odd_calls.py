@@ -1,4 +1,4 @@
-"""Calls with odd paths, names and options: each ends in an error of ours, with a code, or in a right result."""
+"""Calls with odd paths, names and options: each ends in a PbioError, with a code, or in a right result."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_a_folder_that_is_not_ours_is_refused(tmp_path: Path, names: list[str]) 
     assert found(tmp_path) == before
 
 
-def test_a_folder_of_folders_of_ours_is_refused(tmp_path: Path) -> None:
+def test_a_folder_of_folders_that_the_source_wrote_is_refused(tmp_path: Path) -> None:
     for name in ("one", "two"):
         save(tmp_path / name, rows((1,)))
     before = found(tmp_path)

@@ -153,7 +153,7 @@ def test_an_index_spares_all_but_the_heads(large: Path, read: list[int]) -> None
     assert 0 < sum(read) < large.stat().st_size // 50
 
 
-def test_a_sidecar_of_another_file_is_none(large: Path) -> None:
+def test_a_sidecar_of_another_file_is_ignored(large: Path) -> None:
     index(large)
     os.utime(large, (1, 1))
     fs = fsspec.filesystem("file")

@@ -97,7 +97,7 @@ def test_a_name_that_is_not_there(generations: Path) -> None:
         load(generations, formatName="readings")
 
 
-def test_a_second_name_behind_the_head_is_met_by_the_reader(tmp_path: Path) -> None:
+def test_the_reader_meets_a_second_name_after_the_head(tmp_path: Path) -> None:
     long = record("reading", [Field("n", INT32), Field("t", STRING)])
     records = [(formatted(long), {"n": i, "t": "x" * 500_000}) for i in range(4)]
     file_of(tmp_path / "a", *records, (formatted(OTHER), {"n": 9}))
@@ -108,7 +108,9 @@ def test_a_second_name_behind_the_head_is_met_by_the_reader(tmp_path: Path) -> N
         load(tmp_path, scanLimit=1)
 
 
-def test_columns_beyond_what_planning_walked_are_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_columns_beyond_what_planning_walked_are_reported_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     long = record("reading", [Field("n", INT32), Field("t", STRING)])
     point = Struct("point", (Field("x", INT32),))
     fields = [Field("n", INT32), Field("t", STRING), Field("at", Ref("point")), Field("more", INT32)]
@@ -230,7 +232,7 @@ def test_metadata(generations: Path) -> None:
         load(generations, schema=wrong, metadataColumn="_m")
 
 
-def test_how_texts_and_unsigned_longs_are_shown(tmp_path: Path) -> None:
+def test_how_strings_and_unsigned_longs_are_shown(tmp_path: Path) -> None:
     form = formatted(record("r", [Field("u", UINT64), Field("c", Array(CHAR, (4,))), Field("s", STRING)]))
     file_of(tmp_path / "x", (form, {"u": 2**64 - 1, "c": [0xE9, 0, 0, 65], "s": b"\xe9"}))
     shown = load(tmp_path, encoding="iso-8859-1", unsignedLongAs="binary")
@@ -270,7 +272,7 @@ def test_failfast(damaged: Path) -> None:
     path = damaged / "2"
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(
-        PbioError, match=rf"\[PBIO_BAD_POINTER\](.|\n)*{damaged}/2, offset \d+(.|\n)*reading(.|\n)*unit"
+        PbioError, match=rf"\[PBIO_BAD_POINTER\](.|\n)*{damaged}/2(, record \d+)?, offset \d+(.|\n)*reading(.|\n)*unit"
     ):
         load(damaged, schema=WIDE)
 

@@ -66,7 +66,7 @@ def test_spark_connect(tmp_path: Path) -> None:
     run(CONNECT, tmp_path)
 
 
-def test_a_spark_that_runs_another_python_is_told_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_spark_that_runs_another_python_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     monkeypatch.setattr(SparkContext, "_gateway", object())
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -69,7 +69,7 @@ def offsets(tmp_path: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text().splitlines()[2]) for path in files]
 
 
-def test_runs_go_on_where_the_last_one_ended(run: Start, sink: Sink, folder: Path, tmp_path: Path) -> None:
+def test_each_run_resumes_where_the_last_one_ended(run: Start, sink: Sink, folder: Path, tmp_path: Path) -> None:
     write_readings(folder / "a", OLD, range(3), "be32")
     write_readings(folder / "b", MIDDLE, range(10, 12))
     run(maxFilesPerTrigger=1)

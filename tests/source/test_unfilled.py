@@ -69,7 +69,7 @@ def test_a_column_that_no_record_can_fill(sensors: Path, caplog: pytest.LogCaptu
 
 
 @pytest.mark.parametrize(("unit", "is_suspected"), [("K", True), ("degC", False)])
-def test_a_field_of_another_unit_is_no_rename(
+def test_a_field_of_another_unit_is_not_a_rename(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, unit: str, is_suspected: bool
 ) -> None:
     old = record("sensor", [Field("id", INT64), Field("temp", FLOAT64, Notes(units=unit))])
@@ -129,7 +129,7 @@ def test_names_in_options_that_match_nothing(sensors: Path, option: str, value: 
     assert load(sensors, **{option: json.dumps(value)}, onUnfilled="ignore")
 
 
-def test_a_filter_may_have_defaults_of_fields_that_are_no_columns(sensors: Path) -> None:
+def test_a_filter_may_have_defaults_for_fields_that_are_not_columns(sensors: Path) -> None:
     said = {"schema": columns(id=LongType()), "filter": "{ return input.quality == 9; }"}
     assert [row["id"] for row in load(sensors, **said, defaults='{"quality": 9}')] == [0, 1, 2]
     assert "did you mean 'quality'" in str(refused(sensors, **said, defaults='{"qualty": 9}'))

@@ -47,7 +47,7 @@ def schema(*fields: dict[str, Any]) -> StructType:
     return StructType.fromJson({"type": "struct", "fields": list(fields)})
 
 
-def test_an_integer_that_is_no_double_is_a_bad_record_of_the_union(tmp_path: Path) -> None:
+def test_an_integer_that_no_double_holds_is_a_bad_record_of_the_union(tmp_path: Path) -> None:
     put(tmp_path / "1.ffs", of(Field("id", INT64)), {"id": 2**53 + 1}, {"id": 2**53})
     put(tmp_path / "2.ffs", of(Field("id", FLOAT64)), {"id": 0.5})
     assert load(tmp_path, mode="DROPMALFORMED") == [{"id": 2.0**53}, {"id": 0.5}]
@@ -170,7 +170,7 @@ def absent(type_: pa.DataType, default: Any) -> Mapped:
         (1.555, pa.decimal128(5, 2)),
     ],
 )
-def test_a_default_that_is_none_of_the_columns_is_refused(default: Any, type_: pa.DataType) -> None:
+def test_a_default_for_an_unknown_column_is_refused(default: Any, type_: pa.DataType) -> None:
     with pytest.raises(PbioError, match="PBIO_INCOMPATIBLE_TYPE"):
         default_of(absent(type_, default))
 

@@ -1,4 +1,4 @@
-"""Writing a folder: what is in the files, what stands in the folder, what is refused, what failures leave behind."""
+"""Writing a folder: what is in the files, what stands in the folder, what is refused, what remains after failures."""
 
 from __future__ import annotations
 

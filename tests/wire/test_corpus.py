@@ -53,7 +53,7 @@ def lines(path: Path, kinds: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def texts(lines: Iterable[Any]) -> list[str]:
-    """JSON values as texts that keep the order of keys and tell 1 from 1.0 and 0.0 from -0.0."""
+    """JSON values as strings that keep the order of keys and tell 1 from 1.0 and 0.0 from -0.0."""
     return [json.dumps(line) for line in lines]
 
 

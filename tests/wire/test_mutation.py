@@ -1,4 +1,4 @@
-"""Damaged files and records: an error of ours or sound values come out, in bounded time and memory.
+"""Damaged files and records: a PbioError or sound values come out, in bounded time and memory.
 
 PBIO_LONG=1 runs 200,000 damaged files and records; without it some thousands.
 """

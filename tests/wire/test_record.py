@@ -172,7 +172,7 @@ def test_sharing_and_cycles_come_back() -> None:
     assert top == {"n": 3, "roots": [{"$node": 1}, {"$node": 1}, {"$node": 2}]}
 
 
-def test_many_pointers_to_one_node_are_no_expansion() -> None:
+def test_many_pointers_to_one_node_do_not_expand_it() -> None:
     node = tree("no")
     encoded = encode(TREE, {"n": 5000, "roots": [node] * 5000})
     assert len({id(root) for root in decode(TREE, encoded)["roots"]}) == 1

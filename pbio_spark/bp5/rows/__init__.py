@@ -2,10 +2,14 @@
 
 wanted    what a reader wants, and what of a dataset a task reads
 survey    datasets -> the columns that they can give
-leaves    elements -> Arrow values
-nested    flat elements -> nested lists
+arrow     elements and shapes -> Arrow
 contents  what steps say of a variable, and the column that it becomes
 steps     a row for each step
+boxes     arrays in parts of bounded size
+elements  a row for each element
+blocks    a row for each block
+catalogue a row for each variable, or attribute
+where     E-code that selects rows
 finish    columns -> batches of the wanted schema
 read      a part -> its rows
 """

@@ -17,8 +17,8 @@ from pbio_spark.bp5.meta.index import Int64s, Step
 from pbio_spark.bp5.meta.metadata import Array, Located
 from pbio_spark.bp5.meta.scalars import Scalars, lowest, read_scalars
 from pbio_spark.bp5.meta.variables import STRING, Shape
-from pbio_spark.bp5.rows.leaves import leaf_of
-from pbio_spark.bp5.rows.nested import list_levels, nest, shape_lengths, validity_of
+from pbio_spark.bp5.rows.arrow.leaves import leaf_of
+from pbio_spark.bp5.rows.arrow.nested import list_levels, nest, shape_lengths, validity_of
 from pbio_spark.bp5.rows.wanted import ColumnOf, Part, Wanted
 from pbio_spark.errors import PbioError
 

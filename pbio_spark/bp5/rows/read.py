@@ -6,10 +6,19 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from pbio_spark.bp5.rows.blocks import read_block_rows
+from pbio_spark.bp5.rows.catalogue import read_attributes, read_variables
+from pbio_spark.bp5.rows.elements import read_elements
 from pbio_spark.bp5.rows.steps import read_steps
 from pbio_spark.bp5.rows.wanted import Part, Wanted
 
-_READERS: dict[str, Callable[[Part, Wanted], Iterator[pa.RecordBatch]]] = {"steps": read_steps}
+_READERS: dict[str, Callable[[Part, Wanted], Iterator[pa.RecordBatch]]] = {
+    "steps": read_steps,
+    "elements": read_elements,
+    "blocks": read_block_rows,
+    "variables": read_variables,
+    "attributes": read_attributes,
+}
 
 
 def read_part(part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:

@@ -9,10 +9,12 @@ import pyarrow as pa
 
 from pbio_spark.bp5.folder import Folder
 from pbio_spark.bp5.meta.index import Int64s, Step
+from pbio_spark.bp5.meta.scalars import read_scalars
 from pbio_spark.bp5.rows.contents import Content, content_to_column, read_content
 from pbio_spark.bp5.rows.finish import finish
 from pbio_spark.bp5.rows.survey import chunks
 from pbio_spark.bp5.rows.wanted import Part, Wanted
+from pbio_spark.bp5.rows.where import numbers_to_column, scalars_to_column
 from pbio_spark.errors import PbioError
 
 
@@ -64,6 +66,16 @@ class _Reader:
         dataset = self.part.dataset
         located = dataset.locate(self.folder, self.steps)
         rows = np.arange(located.rows)
+        where = self.wanted.where
+        if where is not None and len(rows):
+            numbers = np.array([self.steps[row].number for row in rows.tolist()])
+            columns = {
+                given.name: numbers_to_column(numbers, "i8")
+                if given.name == "step"
+                else scalars_to_column(read_scalars(located, given.name), located.rows, given.kind)
+                for given in where.reads
+            }
+            rows = np.flatnonzero(where.mask(columns, located.rows))
         names = dict.fromkeys(column.variable for column in self.wanted.columns)
         return {name: read_content(dataset, located, name) for name in names}, rows
 

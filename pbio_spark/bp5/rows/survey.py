@@ -19,7 +19,7 @@ from pbio_spark.bp5.meta.blocks import dimensions_of
 from pbio_spark.bp5.meta.index import Step
 from pbio_spark.bp5.meta.metadata import Located
 from pbio_spark.bp5.meta.variables import STRING, Shape, Variable
-from pbio_spark.bp5.rows.leaves import natural_type, wider
+from pbio_spark.bp5.rows.arrow.leaves import natural_type, wider
 from pbio_spark.bp5.trouble import bad
 from pbio_spark.errors import PbioError
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pyarrow as pa
 
 from pbio_spark.bp5.dataset import Dataset
 from pbio_spark.bp5.meta.index import Step
+
+if TYPE_CHECKING:
+    from pbio_spark.bp5.rows.where import Where
 
 Mode: TypeAlias = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
 RowShape: TypeAlias = Literal["steps", "elements", "blocks", "variables", "attributes"]
@@ -60,9 +63,13 @@ class Wanted:
         schema: of the batches.
         columns: those that variables fill.
         step_column, corrupt_column, metadata_column: their names, where the schema has them.
-        index_columns: of `elements`, their names, as far as the schema has them, by dimension.
+        variables: of `elements`, those whose shape says which rows there are, wanted as columns or not.
+        index_names: of `elements`, the names of the index in each dimension.
+        index_columns: those of them that the schema has, and their dimensions.
+        parts: of a table, what its columns are called, wanted or not.
         partition_columns: whose values the `Part` gives.
         uncovered: what an element is that no block has.
+        where: which steps or elements are wanted.
     """
 
     schema: pa.Schema
@@ -71,13 +78,29 @@ class Wanted:
     step_column: str | None = None
     corrupt_column: str | None = None
     metadata_column: str | None = None
+    variables: tuple[str, ...] = ()
+    index_names: tuple[str, ...] = ()
     index_columns: Mapping[str, int] = field(default_factory=dict)
+    parts: tuple[str, ...] = ()
     partition_columns: tuple[str, ...] = ()
     mode: Mode = "FAILFAST"
     unsigned_long_as: str = "decimal"
     uncovered: Literal["zero", "null"] = "zero"
     records_per_batch: int = 32768
     max_batch_bytes: int = 16 << 20
+    where: Where | None = None
+
+    @property
+    def is_table(self) -> bool:
+        return bool(self.parts)
+
+    def part_of(self, name: str) -> int | None:
+        """Which column of the table a name is; None if it is none."""
+        return self.parts.index(name) if name in self.parts else None
+
+    def variable_of(self, name: str) -> str:
+        """The variable that a name in a program stands for."""
+        return self.variables[0] if name in self.parts else name
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,9 @@
 
 options     every option, in one table; those of "pbio" that mean the same are taken from there
 scan        paths -> datasets, what they have, and the columns that can be had
+resolve     names as the user gave them -> names of variables
+elements    rows=elements: which columns there are
+selection   the option where -> a compiled program
 plan        what is wanted of them, and the parts that tasks read
 datasource  `Bp5DataSource`, which Spark calls
 reader      reading as a batch

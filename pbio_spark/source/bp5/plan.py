@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from ecode.errors import valid_text
-from ecode.suggest import did_you_mean
+from pbio_spark.bp5.dataset import Dataset
 from pbio_spark.bp5.meta.index import Step
-from pbio_spark.bp5.rows.survey import columns_of, scales_of
+from pbio_spark.bp5.meta.variables import Variable
+from pbio_spark.bp5.rows.arrow.leaves import wider
+from pbio_spark.bp5.rows.blocks import block_fields
+from pbio_spark.bp5.rows.catalogue import ATTRIBUTES, VARIABLES
+from pbio_spark.bp5.rows.survey import Survey, columns_of, element_type, scales_of
 from pbio_spark.bp5.rows.wanted import CORRUPT_TYPE, METADATA_TYPE, ColumnOf, Part, Wanted
 from pbio_spark.errors import PbioError
+from pbio_spark.source.bp5.elements import plan_elements
 from pbio_spark.source.bp5.options import Bp5Options
+from pbio_spark.source.bp5.resolve import resolve
 from pbio_spark.source.bp5.scan import Scan, Scanned
+from pbio_spark.source.bp5.selection import scan_to_where
 from pbio_spark.source.files.partitions import partition_schema, partition_value
 from pbio_spark.source.query.plan import check_special
 from pbio_spark.source.query.schema import check_names
-
-log = logging.getLogger("pbio_spark.source")
 
 PARTITION_BYTES = 128 << 20
 OPEN_COST = 1 << 20
@@ -31,6 +34,11 @@ def scan_to_schema(scan: Scan) -> pa.Schema:
     """All columns that a scan can give. Raises what `Scan.surveyed`, `columns_of` and `check_names` raise."""
     options = scan.options
     surveys = scan.surveyed().surveys
+    if options.rows == "elements":
+        fields = [pa.field(options.step_column, pa.int64()), *plan_elements(surveys, options).fields]
+        return with_special_columns(fields, scan)
+    if options.rows != "steps":
+        return with_special_columns(_catalogue_fields(scan.surveyed()), scan)
     fields = columns_of(surveys, options.unsigned_long_as, scaled=options.apply_unit_si)
     if options.variables:
         chosen = resolve(options.variables, [field.name for field in fields], options, is_stream=False)
@@ -38,6 +46,30 @@ def scan_to_schema(scan: Scan) -> pa.Schema:
         fields = [by_name[name] for name in chosen.values()]
     fields = [pa.field(options.step_column, pa.int64()), *fields]
     return with_special_columns(fields, scan)
+
+
+def _catalogue_fields(scan: Scan) -> list[pa.Field]:
+    options = scan.options
+    if options.rows == "blocks":
+        types = [_element(one.dataset, *way, options) for one in scan.surveys for _, way in _arrays(one, options)]
+        element = next(iter(types), pa.float64())
+        for type_ in types:
+            element = wider(element, type_) or pa.string()
+        return [pa.field(options.step_column, pa.int64()), *block_fields(element)]
+    return list(VARIABLES if options.rows == "variables" else ATTRIBUTES)
+
+
+def _arrays(found: Survey, options: Bp5Options) -> Iterator[tuple[str, tuple[Variable, int]]]:
+    """The arrays of a dataset that are asked for, by name."""
+    asked = set(resolve(options.variables, found.types, options, is_stream=True).values())
+    for name, ways in found.types.items():
+        for way in ways:
+            if way[0].is_array and (not options.variables or name in asked):
+                yield name, way
+
+
+def _element(dataset: Dataset, variable: Variable, _: int, options: Bp5Options) -> pa.DataType:
+    return element_type(dataset, variable, options.unsigned_long_as, scaled=False)
 
 
 def with_special_columns(fields: Sequence[pa.Field], scan: Scan) -> pa.Schema:
@@ -60,40 +92,6 @@ def with_special_columns(fields: Sequence[pa.Field], scan: Scan) -> pa.Schema:
     return schema
 
 
-def resolve(asked: Iterable[str], known: Iterable[str], options: Bp5Options, *, is_stream: bool) -> dict[str, str]:
-    """Names as they were asked for -> names of variables; those that fit none are left out if that is borne.
-
-    Raises PBIO_UNFILLED, and PBIO_AMBIGUOUS_NAME for one that fits several, and none exactly.
-    """
-    variables = {valid_text(name): name for name in known}
-    folded: dict[str, list[str]] = {}
-    for name in variables:
-        folded.setdefault(name.lower(), []).append(name)
-    found: dict[str, str] = {}
-    for name in asked:
-        near = folded.get(name.lower(), [])
-        if name in variables:
-            found[name] = variables[name]
-        elif len(near) == 1:
-            found[name] = variables[near[0]]
-        elif near:
-            reason = f"the column {name!r} may be any of {', '.join(map(repr, near))}"
-            raise PbioError("PBIO_AMBIGUOUS_NAME", reason, field=name)
-        else:
-            _unfilled(name, variables, options, is_stream=is_stream)
-    return found
-
-
-def _unfilled(name: str, variables: Mapping[str, str], options: Bp5Options, *, is_stream: bool) -> None:
-    reason = f"no dataset has a variable {name!r}"
-    said = options.on_unfilled or ("warn" if is_stream else "fail")
-    if said == "fail":
-        hint = did_you_mean(name, variables) or "rows=variables lists the variables"
-        raise PbioError("PBIO_UNFILLED", reason, field=name, hint=f"{hint}; onUnfilled=warn or ignore lets it be")
-    if said == "warn":
-        log.warning("%s", reason)
-
-
 def scan_to_wanted(scan: Scan, schema: pa.Schema, *, is_stream: bool = False) -> Wanted:
     """What is wanted of the datasets.
 
@@ -107,12 +105,10 @@ def scan_to_wanted(scan: Scan, schema: pa.Schema, *, is_stream: bool = False) ->
     folders = {name.lower() for file in scan.files[:1] for name, _ in file.partition}
     partition = tuple(name for name in schema.names if name.lower() in folders)
     special = {corrupt, metadata, options.step_column, *partition}
-    known = dict.fromkeys(name for one in scan.found for name in one.dataset.formats.variables())
     asked = [name for name in schema.names if name not in special]
-    found = resolve(asked, known, options, is_stream=is_stream)
-    return Wanted(
+    wanted = Wanted(
         schema,
-        tuple(ColumnOf(name, variable) for name, variable in found.items()),
+        (),
         options.rows,
         step_column=options.step_column if options.step_column in schema.names else None,
         corrupt_column=corrupt if corrupt in schema.names else None,
@@ -123,6 +119,45 @@ def scan_to_wanted(scan: Scan, schema: pa.Schema, *, is_stream: bool = False) ->
         uncovered=options.uncovered,
         records_per_batch=options.records_per_batch,
         max_batch_bytes=options.max_batch_bytes,
+    )
+    if options.rows in ("blocks", "variables", "attributes"):
+        known = {field.name for field in _catalogue_fields(replace(scan, surveys=()))}
+        _ = resolve(asked, known, options, is_stream=is_stream)
+        arrays = [
+            name
+            for one in scan.found
+            for name, ways in one.dataset.formats.variables().items()
+            if any(variable.is_array for variable in ways)
+        ]
+        chosen = resolve(options.variables, arrays, options, is_stream=is_stream)
+        return replace(wanted, variables=tuple(chosen.values() if options.variables else dict.fromkeys(arrays)))
+    if options.rows == "elements":
+        return _with_elements(wanted, scan.surveyed(), asked, is_stream=is_stream)
+    found = resolve(asked, _variables(scan), options, is_stream=is_stream)
+    columns = tuple(ColumnOf(name, variable) for name, variable in found.items())
+    return replace(wanted, columns=columns, where=scan_to_where(scan, (), ()))
+
+
+def _variables(scan: Scan) -> list[str]:
+    return list(dict.fromkeys(name for one in scan.found for name in one.dataset.formats.variables()))
+
+
+def _with_elements(wanted: Wanted, scan: Scan, asked: Sequence[str], *, is_stream: bool) -> Wanted:
+    plan = plan_elements(scan.surveys, scan.options)
+    folded = {name.lower(): i for i, name in enumerate(plan.parts)}
+    index = {name.lower(): i for i, name in enumerate(plan.index)}
+    others = [name for name in asked if name.lower() not in folded and name.lower() not in index]
+    found = resolve(others, _variables(scan), scan.options, is_stream=is_stream)
+    columns = [ColumnOf(name, variable) for name, variable in found.items()]
+    columns += [ColumnOf(n, plan.variables[0], folded[n.lower()]) for n in asked if n.lower() in folded]
+    return replace(
+        wanted,
+        columns=tuple(columns),
+        variables=plan.variables,
+        index_names=plan.index,
+        index_columns={name: index[name.lower()] for name in asked if name.lower() in index},
+        parts=plan.parts,
+        where=scan_to_where(scan, plan.index, plan.parts),
     )
 
 
@@ -163,16 +198,21 @@ def _parts(scan: Scan, wanted: Wanted, most: int) -> Iterator[_Sized]:
             for name in wanted.partition_columns
         )
         scales = scales_of(scan.surveys[i]) if scan.options.apply_unit_si else {}
-        for steps, size in _ranges(one, most):
-            yield _Sized(Part(one.dataset.without_steps(), steps, partition, scales), size)
+        for steps, size in _ranges(one, wanted, most):
+            # A step larger than a task should read is shared, as far as its rows can be.
+            shares = -(-size // most) if wanted.rows == "elements" and len(steps) == 1 else 1
+            for share in range(shares):
+                part = Part(one.dataset.without_steps(), steps, partition, scales, (share, shares))
+                yield _Sized(part, size // shares)
 
 
-def _ranges(one: Scanned, most: int) -> Iterator[tuple[tuple[Step, ...], int]]:
+def _ranges(one: Scanned, wanted: Wanted, most: int) -> Iterator[tuple[tuple[Step, ...], int]]:
     """The steps of a dataset in ranges of about so many bytes. All steps of a flattened dataset stay together."""
     if not one.steps:
         return
     each = max(1, one.file.size // max(1, len(one.dataset.steps)))
-    count = len(one.steps) if one.dataset.index.header.flatten else max(1, most // each)
+    is_whole = one.dataset.index.header.flatten or wanted.rows in ("variables", "attributes")
+    count = len(one.steps) if is_whole else max(1, most // each)
     for begin in range(0, len(one.steps), count):
         steps = one.steps[begin : begin + count]
         yield steps, each * len(steps)

@@ -1,0 +1,144 @@
+"""A row for each block, as a writer put it: where it is in its array, its least and greatest value, its elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from pbio_spark.bp5.data.arrays import read_arrays
+from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.meta.blocks import Blocks, read_blocks
+from pbio_spark.bp5.meta.index import Step
+from pbio_spark.bp5.meta.metadata import Array, Located
+from pbio_spark.bp5.meta.variables import Shape
+from pbio_spark.bp5.rows.arrow.leaves import leaf_of, natural_type
+from pbio_spark.bp5.rows.arrow.nested import nest
+from pbio_spark.bp5.rows.finish import finish
+from pbio_spark.bp5.rows.survey import chunks
+from pbio_spark.bp5.rows.wanted import Part, Wanted
+from pbio_spark.errors import PbioError
+
+VALUES = ("min", "max", "value")
+
+
+def block_fields(element: pa.DataType) -> list[pa.Field]:
+    """The columns, beside that of the step. `element` is the type of values."""
+    places = pa.list_(pa.int64())
+    return [
+        pa.field("variable", pa.string()),
+        pa.field("writer", pa.int32()),
+        pa.field("block", pa.int64()),
+        pa.field("start", places),
+        pa.field("count", places),
+        pa.field("min", element),
+        pa.field("max", element),
+        pa.field("value", pa.list_(element)),
+    ]
+
+
+def read_block_rows(part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The blocks of a part as batches of the wanted schema: of a few steps at a time, variable by variable."""
+    with Folder(part.dataset.path) as folder:
+        flatten = part.dataset.index.header.flatten
+        for steps in [part.steps] if flatten else chunks(part.steps, wanted.max_batch_bytes):
+            yield from _tolerant(part, wanted, folder, steps)
+
+
+def _tolerant(part: Part, wanted: Wanted, folder: Folder, steps: Sequence[Step]) -> Iterator[pa.RecordBatch]:
+    try:
+        located = part.dataset.locate(folder, steps)
+    except PbioError as error:
+        if wanted.mode == "FAILFAST":
+            raise
+        if len(steps) > 1 and not part.dataset.index.header.flatten:
+            for step in steps:
+                yield from _tolerant(part, wanted, folder, [step])
+        elif wanted.mode == "PERMISSIVE":
+            yield finish({}, [steps[0]], part, wanted, [error])
+        return
+    for name in wanted.variables:
+        try:
+            blocks = read_blocks(located, name, None, column_major=part.dataset.column_major)
+        except PbioError as error:
+            if wanted.mode == "FAILFAST":
+                raise
+            if wanted.mode == "PERMISSIVE":
+                yield finish({}, [steps[0]], part, wanted, [error])
+            continue
+        if blocks is not None:
+            yield from _rows(part, wanted, folder, located, blocks)
+
+
+def _rows(part: Part, wanted: Wanted, folder: Folder, located: Located, blocks: Blocks) -> Iterator[pa.RecordBatch]:
+    sizes = (blocks.elements * max(1, blocks.variable.size) + 64).tolist()
+    begin = size = 0
+    for i in range(len(sizes) + 1):
+        is_full = i == len(sizes) or size + sizes[i] > wanted.max_batch_bytes or i - begin >= wanted.records_per_batch
+        if i > begin and is_full:
+            yield from _batch(part, wanted, folder, located, blocks.take(np.arange(begin, i)))
+            begin, size = i, 0
+        size += sizes[i] if i < len(sizes) else 0
+
+
+def _batch(part: Part, wanted: Wanted, folder: Folder, located: Located, blocks: Blocks) -> Iterator[pa.RecordBatch]:
+    steps = [located.steps[step] for step in blocks.step.tolist()]
+    try:
+        columns = {name: _column(name, part, wanted, folder, located, blocks) for name in _made(wanted)}
+    except PbioError as error:
+        if wanted.mode == "FAILFAST":
+            raise
+        if len(blocks) > 1:
+            for block in range(len(blocks)):
+                yield from _batch(part, wanted, folder, located, blocks.take(np.array([block])))
+        elif wanted.mode == "PERMISSIVE":
+            columns = {
+                name: _column(name, part, wanted, folder, located, blocks)
+                for name in _made(wanted)
+                if name not in VALUES
+            }
+            yield finish(columns, steps, part, wanted, [error])
+        return
+    yield finish(columns, steps, part, wanted)
+
+
+def _made(wanted: Wanted) -> list[str]:
+    known = [field.name for field in block_fields(pa.null())]
+    return [name for name in wanted.schema.names if name in known]
+
+
+def _column(name: str, part: Part, wanted: Wanted, folder: Folder, located: Located, blocks: Blocks) -> pa.Array:
+    want = wanted.schema.field(name).type
+    match name:
+        case "variable":
+            return pa.repeat(pa.scalar(blocks.variable.name, want), len(blocks))
+        case "writer":
+            return pa.array(blocks.writer).cast(want)
+        case "block":
+            return pa.array(blocks.number).cast(want)
+        case "start" | "count":
+            flat = np.ascontiguousarray(getattr(blocks, name)).reshape(-1)
+            lengths = np.full(len(blocks), blocks.dimensions)
+            has = np.full(len(blocks), name == "count" or blocks.variable.shape is not Shape.LOCAL_ARRAY)
+            return nest(pa.array(flat), [lengths], [want, want.value_type], has)
+        case "min" | "max":
+            values = blocks.least if name == "min" else blocks.most
+            return pa.nulls(len(blocks), want) if values is None else _leaf(values, part, wanted, blocks, want)
+    alone = replace(blocks, variable=replace(blocks.variable, shape=Shape.LOCAL_ARRAY))
+    dataset = part.dataset
+    elements = read_arrays(folder, alone, located.steps, dataset.kind(blocks.variable), dataset.order)
+    return nest(
+        _leaf(elements.data, part, wanted, blocks, want.value_type), [blocks.elements], [want, want.value_type], None
+    )
+
+
+def _leaf(values: Array, part: Part, wanted: Wanted, blocks: Blocks, want: pa.DataType) -> pa.Array:
+    """Values as a type; as text if variables of several types share the column."""
+    kind = part.dataset.kind(blocks.variable).newbyteorder("=")
+    values = np.ascontiguousarray(values.astype(kind, copy=False))
+    own = natural_type(kind, blocks.variable, wanted.unsigned_long_as)
+    if want == pa.string() and own != want:
+        return leaf_of(kind, blocks.variable, own, wanted.unsigned_long_as)(values, None).cast(want)
+    return leaf_of(kind, blocks.variable, want, wanted.unsigned_long_as)(values, None)

@@ -1,0 +1,68 @@
+"""Arrays cut into boxes of bounded size, whose elements lie together; and the blocks of a box."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from pbio_spark.bp5.meta.blocks import Blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A part of an array: one index in the first dimensions, a range in the next, everything in the others."""
+
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(high - low for low, high in zip(self.low, self.high, strict=True))
+
+
+def cut(shape: Sequence[int], most: int) -> Iterator[Box]:
+    """An array in boxes of at most so many elements, in order.
+
+    >>> [(box.low, box.high) for box in cut((3, 2), 4)]
+    [((0, 0), (2, 2)), ((2, 0), (3, 2))]
+    >>> [box.low for box in cut((2, 3), 2)]
+    [(0, 0), (0, 2), (1, 0), (1, 2)]
+    """
+    if not prod(shape):
+        return
+    along = next(i for i in range(len(shape)) if prod(shape[i + 1 :]) <= most or i == len(shape) - 1)
+    rest = tuple(shape[along + 1 :])
+    each = max(1, most // prod(rest))
+    for first in product(*map(range, shape[:along])):
+        for begin in range(0, shape[along], each):
+            end = min(begin + each, shape[along])
+            yield Box((*first, begin, *(0 for _ in rest)), (*(i + 1 for i in first), end, *rest))
+
+
+def clip(blocks: Blocks, box: Box) -> Blocks:
+    """What blocks of a single array have of a box. Their elements lie together in the blocks, too.
+
+    Blocks of an operator cannot be cut: there must be none.
+    """
+    low, high = np.array(box.low), np.array(box.high)
+    start = np.maximum(blocks.start, low)
+    count = np.maximum(np.minimum(blocks.start + blocks.count, high) - start, 0)
+    has = count.prod(axis=1) > 0
+    inside = (start - blocks.start)[has]
+    strides = np.ones_like(blocks.count[has])
+    for dimension in range(strides.shape[1] - 2, -1, -1):
+        strides[:, dimension] = strides[:, dimension + 1] * blocks.count[has][:, dimension + 1]
+    size = blocks.variable.size
+    found = blocks.take(has)
+    return replace(
+        found,
+        start=start[has] - low,
+        count=count[has],
+        shape=np.array([box.shape]),
+        location=found.location + (inside * strides).sum(axis=1) * size,
+        stored=count[has].prod(axis=1) * size,
+    )

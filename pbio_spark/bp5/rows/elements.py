@@ -1,0 +1,286 @@
+"""A row for each element of arrays of equal shapes, or for each row of a table; the index in each dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pbio_spark.bp5.data.arrays import Elements, read_arrays
+from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.meta.blocks import Blocks
+from pbio_spark.bp5.meta.index import Int64s, Step
+from pbio_spark.bp5.meta.metadata import Array
+from pbio_spark.bp5.meta.variables import Shape
+from pbio_spark.bp5.rows.arrow.leaves import leaf_of
+from pbio_spark.bp5.rows.arrow.nested import validity_of
+from pbio_spark.bp5.rows.boxes import Box, clip, cut
+from pbio_spark.bp5.rows.contents import Content, content_to_column, kind_of_scaled, read_content, scaled
+from pbio_spark.bp5.rows.finish import finish
+from pbio_spark.bp5.rows.survey import chunks
+from pbio_spark.bp5.rows.wanted import ColumnOf, Part, Wanted
+from pbio_spark.bp5.rows.where import numbers_to_column, scalars_to_column
+from pbio_spark.bp5.trouble import bad, placed
+from pbio_spark.errors import PbioError
+
+
+def read_elements(part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The elements of a part as batches of the wanted schema. Memory holds about `max_batch_bytes` at a time, and one
+    array as a whole only if an operator made it. Damage is a row or left out if `mode` says so."""
+    with Folder(part.dataset.path) as folder:
+        if part.dataset.index.header.flatten:
+            yield from _tolerant(part, wanted, folder, part.steps)
+            return
+        for steps in chunks(part.steps, wanted.max_batch_bytes):
+            yield from _tolerant(part, wanted, folder, steps)
+
+
+def _tolerant(part: Part, wanted: Wanted, folder: Folder, steps: Sequence[Step]) -> Iterator[pa.RecordBatch]:
+    try:
+        rows = _Rows(part, wanted, folder, steps)
+    except PbioError as error:
+        if wanted.mode == "FAILFAST":
+            raise
+        if len(steps) > 1 and not part.dataset.index.header.flatten:
+            for step in steps:
+                yield from _tolerant(part, wanted, folder, [step])
+        elif wanted.mode == "PERMISSIVE":
+            yield _damage(part, wanted, steps[0], error)
+        return
+    yield from rows.batches()
+
+
+def _damage(part: Part, wanted: Wanted, step: Step, error: PbioError) -> pa.RecordBatch:
+    columns = {column.name: pa.nulls(1, wanted.schema.field(column.name).type) for column in wanted.columns}
+    columns |= {name: pa.nulls(1, wanted.schema.field(name).type) for name in wanted.index_columns}
+    return finish(columns, [step], part, wanted, [error])
+
+
+@dataclass
+class _Unit:
+    """Arrays of one shape whose elements become rows.
+
+    Attributes:
+        row: the place of the step.
+        shape: of all arrays; of a table the number of its rows.
+        arrays: by variable, the blocks of the array; one that this step lacks is left out.
+        whole: arrays that an operator made, once they are read.
+    """
+
+    row: int
+    shape: tuple[int, ...]
+    arrays: dict[str, Blocks]
+    whole: dict[str, Elements] = field(default_factory=dict)
+
+
+class _Rows:
+    """The rows of some steps, whose metadata is held at once."""
+
+    def __init__(self, part: Part, wanted: Wanted, folder: Folder, steps: Sequence[Step]) -> None:
+        self.part, self.wanted, self.folder, self.steps = part, wanted, folder, steps
+        located = part.dataset.locate(folder, steps)
+        asked = dict.fromkeys(column.variable for column in wanted.columns)
+        where = () if wanted.where is None else wanted.where.reads
+        self.special = {"step", *wanted.index_names}
+        asked |= dict.fromkeys(wanted.variable_of(given.name) for given in where if given.name not in self.special)
+        asked |= dict.fromkeys(wanted.variables)
+        contents = {name: read_content(part.dataset, located, name) for name in asked}
+        self.rows = located.rows
+        self.arrays = {n: c.found for n, c in contents.items() if isinstance(c.found, Blocks)}
+        self.scalars = {n: c for n, c in contents.items() if not isinstance(c.found, Blocks)}
+        self.is_table = wanted.is_table
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        for row in range(self.rows):
+            try:
+                units = list(self._units(row))
+            except PbioError as error:
+                if self.wanted.mode == "FAILFAST":
+                    raise
+                if self.wanted.mode == "PERMISSIVE":
+                    yield _damage(self.part, self.wanted, self.steps[row], error)
+                continue
+            boxes = [(unit, box) for unit in units for box in cut(unit.shape, self._most(unit))]
+            share, shares = self.part.share
+            for unit, box in boxes[len(boxes) * share // shares : len(boxes) * (share + 1) // shares]:
+                yield from self._box(unit, box)
+
+    def _units(self, row: int) -> Iterator[_Unit]:
+        """The arrays of a step that have elements. Raises PBIO_BAD_BP5 if their shapes differ."""
+        own = {name: blocks.of_rows(np.array([row])) for name, blocks in self.arrays.items() if blocks.present[row]}
+        if not own:
+            return
+        local = {name: one.variable.shape is Shape.LOCAL_ARRAY for name, one in own.items()}
+        if all(local.values()):
+            places = {
+                name: list(zip(one.writer.tolist(), one.number.tolist(), strict=True)) for name, one in own.items()
+            }
+            self._same(row, places)
+            for block in range(len(next(iter(places.values())))):
+                yield self._unit(row, {name: _as_array(one.take(np.array([block]))) for name, one in own.items()})
+            return
+        self._same(row, local)
+        yield self._unit(row, own)
+
+    def _unit(self, row: int, arrays: dict[str, Blocks]) -> _Unit:
+        shapes = {name: tuple(blocks.shape[0].tolist()) for name, blocks in arrays.items()}
+        self._same(row, shapes)
+        shape = next(iter(shapes.values()))
+        if self.is_table and len(shape) != 2:
+            raise self._fail(row, f"a table has two dimensions, not {len(shape)}")
+        dimensions = 1 if self.is_table else len(shape)
+        if dimensions != len(self.wanted.index_names):
+            reason = f"arrays have {dimensions} dimensions, but {len(self.wanted.index_names)} index columns"
+            raise self._fail(row, reason)
+        return _Unit(row, shape[:1] if self.is_table else shape, arrays)
+
+    def _same(self, row: int, facts: Mapping[str, object]) -> None:
+        (first, fact), *others = facts.items()
+        for name, other in others:
+            if other != fact:
+                raise self._fail(row, f"{first!r} and {name!r} differ in shape: {fact} and {other}")
+
+    def _fail(self, row: int, reason: str) -> PbioError:
+        error = bad(reason, file=self.folder.path, step=self.steps[row].number, code="PBIO_INCOMPATIBLE_TYPE")
+        error.hint = "read variables of other shapes by themselves"
+        return error
+
+    def _most(self, unit: _Unit) -> int:
+        """How many rows one box may have."""
+        wide = [blocks.variable.size * (blocks.shape[0, 1] if self.is_table else 1) for blocks in unit.arrays.values()]
+        return max(1, self.wanted.max_batch_bytes // max(1, int(sum(wide))))
+
+    def _box(self, unit: _Unit, box: Box) -> Iterator[pa.RecordBatch]:
+        try:
+            columns = self._columns(unit, box)
+        except PbioError as error:
+            if not error.reason.startswith("step "):
+                error.reason = placed(error.reason, self.steps[unit.row].number, None)
+            if self.wanted.mode == "FAILFAST":
+                raise error.at(file=self.folder.path) from None
+            if self.wanted.mode == "PERMISSIVE":
+                yield _damage(self.part, self.wanted, self.steps[unit.row], error)
+            return
+        if columns is None:
+            return
+        made, count = columns
+        step = self.steps[unit.row]
+        batch = finish(made, [step] if made else [step] * count, self.part, self.wanted)
+        for begin in range(0, count, self.wanted.records_per_batch):
+            yield batch.slice(begin, self.wanted.records_per_batch)
+
+    def _columns(self, unit: _Unit, box: Box) -> tuple[dict[str, pa.Array], int] | None:
+        """The columns of a box, and how many rows; None if no element is wanted."""
+        count = int(np.prod(box.shape))
+        read: dict[str, Elements] = {}
+        chosen: Int64s | None = None
+        where = self.wanted.where
+        if where is not None:
+            given = {one.name: self._given(one.name, one.kind, unit, box, read) for one in where.reads}
+            mask = where.mask(given, count)
+            if not mask.any():
+                return None
+            chosen = None if mask.all() else np.flatnonzero(mask)
+        rows = count if chosen is None else len(chosen)
+        columns = {column.name: self._column(column, unit, box, read, chosen, rows) for column in self.wanted.columns}
+        for name, dimension in self.wanted.index_columns.items():
+            index = self._index(box, dimension)
+            type_ = self.wanted.schema.field(name).type
+            columns[name] = pa.array(index if chosen is None else index[chosen]).cast(type_)
+        return columns, rows
+
+    def _index(self, box: Box, dimension: int) -> Int64s:
+        before, after = int(np.prod(box.shape[:dimension])), int(np.prod(box.shape[dimension + 1 :]))
+        own = np.arange(box.low[dimension], box.high[dimension])
+        return np.tile(np.repeat(own, after), before)
+
+    def _given(self, name: str, kind: str | None, unit: _Unit, box: Box, read: dict[str, Elements]) -> Any:
+        """What a program asks about, one value for each element."""
+        count = int(np.prod(box.shape))
+        if name == "step":
+            return numbers_to_column(np.full(count, self.steps[unit.row].number), "i8")
+        if name in self.wanted.index_names:
+            return numbers_to_column(self._index(box, self.wanted.index_names.index(name)), "i8")
+        variable = self.wanted.variable_of(name)
+        part = self.wanted.part_of(name)
+        if variable in unit.arrays:
+            elements = self._elements(variable, unit, box, read)
+            values, covered = _part(elements, part, unit.arrays[variable])
+            values = scaled(values, self.part.scales.get(variable))
+            return numbers_to_column(values, kind, None if covered is None else covered.astype(np.bool_))
+        content = self.scalars.get(variable, Content(None, self.rows)).of_rows(np.array([unit.row]))
+        one = scalars_to_column(content.found, 1, kind)  # type: ignore[arg-type]
+        if kind is None:
+            raw = one.data.tobytes() if one.data is not None else b""
+            return numbers_to_column(np.array([raw] * count, object), None)
+        assert one.data is not None
+        there = one.present is None or bool(one.present[0])
+        return numbers_to_column(np.repeat(one.data, count), kind, np.full(count, there))
+
+    def _elements(self, variable: str, unit: _Unit, box: Box, read: dict[str, Elements]) -> Elements:
+        if variable not in read:
+            blocks = unit.arrays[variable]
+            kind, marks = self.part.dataset.kind(blocks.variable), self.wanted.uncovered == "null"
+            order = self.part.dataset.order
+            whole = Box((*box.low, 0), (*box.high, int(blocks.shape[0, 1]))) if self.is_table else box
+            if blocks.has_operator.any():
+                if variable not in unit.whole:
+                    unit.whole[variable] = read_arrays(self.folder, blocks, self.steps, kind, order, marks=marks)
+                read[variable] = _slice(unit.whole[variable], blocks, whole)
+            else:
+                some = clip(blocks, whole)
+                read[variable] = read_arrays(self.folder, some, self.steps, kind, order, marks=marks)
+        return read[variable]
+
+    def _column(
+        self, column: ColumnOf, unit: _Unit, box: Box, read: dict[str, Elements], chosen: Int64s | None, rows: int
+    ) -> pa.Array:
+        want = self.wanted.schema.field(column.name).type
+        if column.variable not in unit.arrays:
+            content = self.scalars.get(column.variable)
+            if content is None:
+                return pa.nulls(rows, want)
+            one = content.of_rows(np.array([unit.row]))
+            value = content_to_column(one, column, self.wanted, self.part, self.folder, self.steps)
+            return pa.repeat(value[0], rows)
+        blocks = unit.arrays[column.variable]
+        values, covered = _part(self._elements(column.variable, unit, box, read), column.part, blocks)
+        if chosen is not None:
+            values, covered = values[chosen], None if covered is None else covered[chosen]
+        scale = self.part.scales.get(column.variable)
+        kind = kind_of_scaled(self.part.dataset.kind(blocks.variable), scale)
+        leaf = leaf_of(kind, blocks.variable, want, self.wanted.unsigned_long_as)
+        validity = validity_of(None if covered is None else covered.astype(np.bool_))
+        try:
+            return leaf(scaled(np.ascontiguousarray(values), scale), validity)
+        except PbioError as error:
+            raise error.at(field=column.variable) from None
+
+
+def _part(elements: Elements, part: int | None, blocks: Blocks) -> tuple[Array, Array | None]:
+    """The elements, or one column of a table; and which are covered."""
+    if part is None:
+        return elements.data, elements.covered
+    width = int(blocks.shape[0, 1])
+    if part >= width:
+        raise bad(f"the table has {width} columns", file="", variable=blocks.variable.name)
+    covered = None if elements.covered is None else elements.covered.reshape(-1, width)[:, part]
+    return elements.data.reshape(-1, width)[:, part], covered
+
+
+def _slice(whole: Elements, blocks: Blocks, box: Box) -> Elements:
+    """A box of an array that is held as a whole."""
+    where = tuple(slice(low, high) for low, high in zip(box.low, box.high, strict=True))
+    shape = blocks.shape[0]
+    covered = None if whole.covered is None else whole.covered.reshape(shape)[where].reshape(-1)
+    return Elements(whole.data.reshape(shape)[where].reshape(-1), np.zeros(1, np.int64), covered)
+
+
+def _as_array(block: Blocks) -> Blocks:
+    """A block of a local array as an array of its own."""
+    return replace(
+        block, variable=replace(block.variable, shape=Shape.ARRAY), shape=block.count, start=np.zeros_like(block.count)
+    )

@@ -1,0 +1,101 @@
+"""`rows=elements`: which columns there are, from what datasets have and what options say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ecode.errors import valid_text
+from pbio_spark.bp5.meta.variables import Shape
+from pbio_spark.bp5.rows.survey import Survey, columns_of
+from pbio_spark.errors import PbioError
+from pbio_spark.source.bp5.options import Bp5Options
+from pbio_spark.source.bp5.resolve import resolve
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """The columns of elements.
+
+    Attributes:
+        variables: whose elements are rows.
+        index: the names of the index columns.
+        parts: of a table, the names of its columns.
+        columns: with their types, those of the variables or of the table.
+    """
+
+    variables: tuple[str, ...]
+    index: tuple[str, ...]
+    parts: tuple[str, ...]
+    columns: tuple[pa.Field, ...]
+
+    @property
+    def fields(self) -> list[pa.Field]:
+        return [*(pa.field(name, pa.int64()) for name in self.index), *self.columns]
+
+
+def plan_elements(surveys: Sequence[Survey], options: Bp5Options) -> Elements:
+    """The columns of elements. Raises PBIO_UNFILLED, PBIO_BAD_OPTION, PBIO_INCOMPATIBLE_TYPE and as `columns_of`."""
+    fields = columns_of(surveys, options.unsigned_long_as, scaled=options.apply_unit_si)
+    names = dict.fromkeys(name for found in surveys for name in found.types)
+    variables = tuple(resolve(options.variables, names, options, is_stream=False).values())
+    if not variables:
+        return Elements((), options.index_columns or ("index",), (), ())
+    dimensions = {_dimensions(found, name) for found in surveys for name in variables if name in found.types}
+    if len(dimensions) > 1:
+        listed = ", ".join(map(str, sorted(dimensions)))
+        raise PbioError(
+            "PBIO_INCOMPATIBLE_TYPE",
+            f"the variables {', '.join(variables)} have {listed} dimensions; elements have one index",
+            hint="read variables of other shapes by themselves",
+        )
+    (count,) = dimensions
+    by_name = {field.name: field for field in fields}
+    chosen = [by_name[valid_text(name)] for name in variables]
+    parts = _parts(surveys, options)
+    if parts:
+        if len(variables) > 1 or count != 2:
+            reason = "columns of a table need one variable of two dimensions"
+            raise PbioError("PBIO_BAD_OPTION", reason, field=", ".join(variables))
+        element = chosen[0].type.value_type.value_type
+        return Elements(variables, _index(options, 1), parts, tuple(pa.field(name, element) for name in parts))
+    elements = []
+    for field in chosen:
+        type_ = field.type
+        while pa.types.is_list(type_):
+            type_ = type_.value_type
+        elements.append(pa.field(field.name, type_, metadata=field.metadata))
+    return Elements(variables, _index(options, count), (), tuple(elements))
+
+
+def _dimensions(found: Survey, name: str) -> int:
+    (variable, dimensions), *_ = found.types[name]
+    if variable.shape in (Shape.VALUE, Shape.LOCAL_VALUE) or not dimensions:
+        reason = f"{name!r} is a {variable.shape}, which has no elements"
+        raise PbioError("PBIO_INCOMPATIBLE_TYPE", reason, file=found.dataset.path, field=name)
+    return dimensions
+
+
+def _index(options: Bp5Options, dimensions: int) -> tuple[str, ...]:
+    if options.index_columns:
+        if len(options.index_columns) != dimensions:
+            reason = f"indexColumns has {len(options.index_columns)} names for {dimensions} dimensions"
+            raise PbioError("PBIO_BAD_OPTION", reason)
+        return options.index_columns
+    return ("index",) if dimensions == 1 else tuple(f"index{i}" for i in range(dimensions))
+
+
+def _parts(surveys: Sequence[Survey], options: Bp5Options) -> tuple[str, ...]:
+    """The names of a table's columns."""
+    if options.columns or options.column_attributes is None:
+        return options.columns
+    prefix = options.column_attributes
+    for found in surveys:
+        names: list[str] = []
+        while (one := found.attributes.get(f"{prefix} {len(names)}")) is not None:
+            names.append(valid_text(str(one.value)))
+        if names:
+            return tuple(names)
+    raise PbioError("PBIO_BAD_OPTION", f"no dataset has the attribute {prefix + ' 0'!r}, which names the first column")

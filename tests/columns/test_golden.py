@@ -12,9 +12,9 @@ from pbio_spark.columns.files.plan import Part
 from pbio_spark.columns.files.read import read_batches
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 from pbio_spark.wire import Kind, Scanner, decode
+from tests.columns.encode.test_generate import encode_rows
 from tests.columns.expected import record_to_row
 from tests.columns.records import same
-from tests.columns.test_encode import encode_rows
 from tests.plans import plan_of
 from tests.wire.test_golden import FOLDER, dump_to_bytes
 

@@ -49,9 +49,9 @@ from pbio_spark.formats.arrow.schema import (
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.testing import strategies
 from pbio_spark.wire import decode, encode
+from tests.columns.encode.test_generate import encode_rows
+from tests.columns.programs.test_binding import run
 from tests.columns.records import decode_records
-from tests.columns.test_encode import encode_rows
-from tests.columns.test_wire_binding import run
 
 MACHINES = ("x86-64", "sparc")
 PAIR = Struct("pair", (Field("k", INT32), Field("v", FLOAT64)))

@@ -14,7 +14,7 @@ from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.arrow.written import columns_to_record
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import FileWriter, decode
-from tests.columns.test_encode import encode_rows
+from tests.columns.encode.test_generate import encode_rows
 from tests.ffs_library import read_file
 from tests.source.by_hand import save
 

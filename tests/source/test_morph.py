@@ -16,7 +16,7 @@ from pbio_spark.formats.record_json import record_to_json
 from pbio_spark.formats.store import FolderStore
 from pbio_spark.functions import from_pbio
 from pbio_spark.wire import FileWriter, encode
-from tests.columns.test_routes import REV0, REV1, REV2, VALUES, generations
+from tests.columns.programs.test_routes import REV0, REV1, REV2, VALUES, generations
 
 pytestmark = pytest.mark.spark
 ANY = {"mismatchThreshold": "1"}

@@ -47,7 +47,7 @@ from pbio_spark.formats.store import MemoryStore
 from pbio_spark.testing import strategies
 from pbio_spark.wire import FileWriter, decode, encode
 from tests.columns.checked import CheckedKernel
-from tests.columns.test_wire_binding import seen
+from tests.columns.programs.test_binding import seen
 from tests.plans import changed, plan_of
 
 LIMITS = strategies.Limits(long_double=False, recursive=False, depth=3)

@@ -12,7 +12,7 @@ from pbio_spark.columns.files.read import read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 from pbio_spark.wire import Scanner
-from tests.columns.test_read import DEPTH, content_of, mixed
+from tests.columns.files.test_read import DEPTH, content_of, mixed
 from tests.corpus import CORPUS
 from tests.plans import changed, plan_of
 

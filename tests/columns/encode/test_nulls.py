@@ -24,8 +24,8 @@ from pbio_spark.formats.merge import merge
 from pbio_spark.testing import strategies
 from pbio_spark.wire import decode, encode
 from tests.columns import arrow_rows
+from tests.columns.encode.test_generate import FEW, MANY, encode_rows, in_the_middle
 from tests.columns.records import decode_records, same
-from tests.columns.test_encode import FEW, MANY, encode_rows, in_the_middle
 from tests.plans import plan_of
 
 Mode = Literal["pointer", "mask"]

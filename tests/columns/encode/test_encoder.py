@@ -44,7 +44,7 @@ from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import MAGIC, Scanner, decode
 from pbio_spark.wire.container import Kind
-from tests.columns.test_encode import encode_rows
+from tests.columns.encode.test_generate import encode_rows
 
 HIDDEN = Notes(hidden=True)
 

@@ -42,9 +42,9 @@ from pbio_spark.formats.layout import record_to_format
 from pbio_spark.testing import strategies
 from pbio_spark.wire import decode, encode
 from tests.columns import arrow_rows
+from tests.columns.encode.test_generate import encode_rows
+from tests.columns.programs.test_binding import run
 from tests.columns.records import decode_records, same
-from tests.columns.test_encode import encode_rows
-from tests.columns.test_wire_binding import run
 
 PRESENTATIONS = st.builds(
     Presentation,

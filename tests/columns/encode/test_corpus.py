@@ -11,9 +11,9 @@ import pytest
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 from pbio_spark.wire import Kind, Scanner, decode, encode
+from tests.columns.encode.test_generate import encode_rows
 from tests.columns.expected import record_to_row
 from tests.columns.records import same
-from tests.columns.test_encode import encode_rows
 from tests.corpus import ffs_files
 from tests.wire.test_corpus import FILES, STREAMS, content
 

@@ -14,9 +14,9 @@ from pbio_spark.formats import FieldLayout, Format, StructLayout
 from pbio_spark.formats.arrow.schema import DEFAULT, Presentation, record_to_arrow
 from pbio_spark.testing import strategies
 from pbio_spark.wire import VALUE_COST, decode, encode, room_of
+from tests.columns.encode.test_generate import encode_rows
 from tests.columns.expected import NotPresentableError, record_to_row
 from tests.columns.records import decode_records, same
-from tests.columns.test_encode import encode_rows
 
 PRESENTATIONS = st.builds(
     Presentation,

@@ -80,7 +80,7 @@ def errors() -> str:
     lines = [
         "# Errors",
         "",
-        "Every error's text begins with a code in brackets, which never changes its meaning, and goes on with the",
+        "Every error's text begins with a code in brackets, which never changes its meaning, and continues with the",
         "reason, the place (file, offset, format, field) and a hint. Through Spark the code stands in the first line;",
         "for an error in a task in the second, after `An exception was thrown from the Python worker:`. A command",
         "that was typed wrongly says so without a code.",

@@ -65,7 +65,7 @@ def definite() -> Iterator[None]:
             raise
         cause, where = error.__cause__ or error, error.file or ""
         refused = _refusal(where, cause) if isinstance(cause, OSError) else None
-        failed = PbioError("PBIO_FILE_SYSTEM", f"the file system fails: {_said(cause)}", file=where)
+        failed = PbioError("PBIO_FILE_SYSTEM", f"the file system failed: {_said(cause)}", file=where)
         raise refused or failed from cause
 
 

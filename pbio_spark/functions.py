@@ -65,12 +65,12 @@ def from_pbio(
     """
     if isinstance(formats, Mapping):
         hint = "write from_pbio(data, schema, options={...})"
-        raise PbioError("PBIO_BAD_OPTION", "the third argument of from_pbio is the formats", hint=hint)
+        raise PbioError("PBIO_BAD_OPTION", "the third argument of from_pbio must be formats", hint=hint)
     parsed = parse_options(options, Scope.FROM)
     if parsed.mode == "DROPMALFORMED":
         raise PbioError(
             "PBIO_BAD_OPTION",
-            "option 'mode' cannot be 'DROPMALFORMED' in from_pbio: a function makes one value of each",
+            "option 'mode' cannot be 'DROPMALFORMED' in from_pbio: a function makes one value of each record",
             hint="take PERMISSIVE and filter out the nulls",
         )
     struct = _struct(schema)

@@ -191,12 +191,12 @@ def trouble_at(where: str) -> Iterator[None]:
             ) from None
         if isinstance(error, IsADirectoryError):
             raise PbioError("PBIO_PATH_NOT_FOUND", "expected a file, found a folder", file=where) from None
-        raise PbioError("PBIO_FILE_SYSTEM", f"the file system fails: {said}", file=where) from error
+        raise PbioError("PBIO_FILE_SYSTEM", f"the file system failed: {said}", file=where) from error
     except Exception as error:
         if type(error).__module__.partition(".")[0] in _OWN and not isinstance(error, TimeoutError):
             raise
         said = f"{type(error).__name__}: {error}"
-        raise PbioError("PBIO_FILE_SYSTEM", f"the file system fails: {said}", file=where) from error
+        raise PbioError("PBIO_FILE_SYSTEM", f"the file system failed: {said}", file=where) from error
 
 
 def _text(path: object) -> str:

@@ -159,8 +159,10 @@ def open_writer(
     allowed = [option_name(name) for name in _OF_ONE_FILE]
     for name in given:
         if name.lower() not in (one.lower() for one in allowed):
-            reason = f"option {name!r} means nothing to one file"
-            raise PbioError("PBIO_BAD_OPTION", reason, file=os.fspath(path), hint=f"of use are {', '.join(allowed)}")
+            reason = f"option {name!r} does not apply to a single file"
+            raise PbioError(
+                "PBIO_BAD_OPTION", reason, file=os.fspath(path), hint=f"options that apply: {', '.join(allowed)}"
+            )
     if isinstance(type, pa.Schema):
         form, *priors = formats_to_write(parsed, type, None)
     else:

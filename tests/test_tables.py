@@ -110,7 +110,7 @@ def test_a_bad_row_is_named_and_those_before_it_stay(tmp_path: Path) -> None:
         (lambda path: pbio.read_arrow(path / "no"), "PBIO_PATH_NOT_FOUND", "no"),
         (lambda path: pbio.open_writer(path / "no/a.ffs", LOAD), "PBIO_PATH_NOT_FOUND", "make it first"),
         (lambda path: pbio.open_writer(path / "a.ffs", 7), "PBIO_BAD_TYPE", "give a Record"),
-        (lambda path: pbio.open_writer(path / "a.ffs", LOAD, checksums=True), "PBIO_BAD_OPTION", "one file"),
+        (lambda path: pbio.open_writer(path / "a.ffs", LOAD, checksums=True), "PBIO_BAD_OPTION", "single file"),
         (lambda path: pbio.open_writer(path / "a.ffs", LOAD, nulls="mask"), "PBIO_BAD_OPTION", "Arrow schema"),
         (lambda path: pbio.Format.of(LOAD), "PBIO_BAD_TYPE", "parse_record"),
         (

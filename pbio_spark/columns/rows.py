@@ -36,7 +36,8 @@ def rows_to_batch(given: Rows, form: Format | None) -> pa.RecordBatch:
         raise PbioError(
             "PBIO_BAD_VALUE",
             f"expected rows or Arrow columns, not {type(given).__name__}",
-            hint="pyarrow.Table.from_pandas(frame) makes them of a frame; Spark's is written: df.write.format('pbio')",
+            hint="convert a pandas frame with pyarrow.Table.from_pandas(frame); write a Spark frame with "
+            "df.write.format('pbio')",
         )
     assert form is not None
     schema = record_to_arrow(form.record)

@@ -78,7 +78,7 @@ def items_resumed(scanner: Scanner, on_damage: Callable[[PbioError], None]) -> I
             place = next_sound(scanner.window.source, scanner.formats, scanner.offset + 1, scanner.window.size())
             if place is None:
                 raise
-            error.hint = f"reading goes on at offset {place}"
+            error.hint = f"reading resumes at offset {place}"
             on_damage(error)
             scanner.offset = place
 

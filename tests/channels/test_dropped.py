@@ -59,7 +59,9 @@ def test_a_subscriber_with_unread_events_of_the_channel_before_is_told(old: Chan
     anew.submit(reading(1))
     for name in ("watcher", "one"):
         for _ in range(2):
-            with pytest.raises(PbioError, match=r"PBIO_EVENTS_GONE.*dropped and made anew before .* from \d") as caught:
+            with pytest.raises(
+                PbioError, match=r"PBIO_EVENTS_GONE.*dropped and created again before .* from \d"
+            ) as caught:
                 again(old.space).channel("counts").subscribe(name=name)
             assert "fail_on_loss=False" in (caught.value.hint or "")
     assert anew.subscribe(name="through", start="earliest").position.version == anew.info.first

@@ -197,11 +197,13 @@ def test_a_channel_recreated_while_a_query_was_down_is_another_channel(
         anew.submit({"n": 7, "more": 0.5})
         publish(space, 8, channel="others")
         for _ in range(2):
-            with pytest.raises(PbioError, match=r"PBIO_EVENTS_GONE.*'counts' was dropped and made anew: it is number"):
+            with pytest.raises(
+                PbioError, match=r"PBIO_EVENTS_GONE.*'counts' was dropped and created again: it is number"
+            ):
                 Query(space, query.offset, channels="counts,others").batch()
         on = Query(space, query.offset, channels="counts,others", failOnDataLoss=False)
         assert on.numbers() == [[7, 8]]
-        assert "dropped and made anew" in caplog.text
+        assert "dropped and created again" in caplog.text
         assert Query(space, on.offset, channels="counts,others").numbers() == []  # it is the new one's now
         assert Query(space, query.offset, channels="others").numbers() == [[8]]  # nobody asks for it any more
         space.drop_channel("others")

@@ -199,7 +199,7 @@ def test_parts_that_do_not_meet_are_an_error_in_every_mode(large: Path, mode: st
     with FileWriter(large) as writer:
         for n in range(RECORDS // 2):
             writer.data(record_to_format(LARGE), {"n": n, "t": "x" * (2 * SIZE)})
-    with pytest.raises(PbioError, match=r"\[PBIO_BAD_INDEX\] the file is not what it was"):
+    with pytest.raises(PbioError, match=r"\[PBIO_BAD_INDEX\] the file no longer matches the plan"):
         batches(reader)
 
 

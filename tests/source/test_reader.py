@@ -124,7 +124,7 @@ def test_columns_beyond_what_planning_walked_are_reported_once(
     assert set(rows[0]) == {"n", "t"}
     (told,) = [one.getMessage() for one in caplog.records if "scanLimit" in one.getMessage()]
     assert told.startswith(str(tmp_path / "a"))
-    assert "lack, since planning did not get to them: at, more (format reading)" in told
+    assert "lack, because planning stopped before them: at, more (format reading)" in told
     load(tmp_path, scanLimit=1)
     assert len([one for one in caplog.records if "scanLimit" in one.getMessage()]) == 2
     caplog.clear()

@@ -130,7 +130,9 @@ class LogFollower:
             return True
         anew = next((info.id for info in self.infos.values() if info.name == name), None)
         if anew is not None:
-            self._miss(channel, f"the channel {name!r} was dropped and made anew: it is number {anew}, not {channel}")
+            self._miss(
+                channel, f"the channel {name!r} was dropped and created again: it is number {anew}, not {channel}"
+            )
         return False
 
     def checked(self, position: Position) -> Position:

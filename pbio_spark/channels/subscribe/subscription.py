@@ -222,8 +222,8 @@ class Subscription:
             if self._fail_on_loss and has_events(self._history, former.channel, former.position, self.channel.id):
                 raise PbioError(
                     "PBIO_EVENTS_GONE",
-                    f"the channel {self.channel.name!r} was dropped and made anew before {name!r} had read its events "
-                    f"from {former.position} on",
+                    f"the channel {self.channel.name!r} was dropped and created again before {name!r} had read its "
+                    f"events from {former.position} on",
                     file=self._folder.root,
                     hint="fail_on_loss=False continues with the new one",
                 )

@@ -137,7 +137,7 @@ class BatchMaker:
         if only is not None and form.name != only:
             raise PbioError(
                 "PBIO_SEVERAL_FORMATS",
-                f"beside records of {only} the file holds some of {form.name}",
+                f"besides records of {only}, the file holds records of {form.name}",
                 file=self.part.name,
                 hint="say which to read with the option formatName",
             )
@@ -219,11 +219,11 @@ class BatchMaker:
             if self.plan.errors.tail == "planned":
                 raise PbioError(
                     "PBIO_BAD_INDEX",
-                    f"the file is not what it was when it was planned to be read in parts: {error.reason}",
+                    f"the file no longer matches the plan to read it in parts: {error.reason}",
                     file=error.file,
                     offset=error.offset,
                     hint="if it has changed meanwhile, run the query again; otherwise remove the file's outline, or "
-                    "make it anew with `pbio index`",
+                    "rebuild it with `pbio index`",
                 )
             return self.plan.errors.tail == "ignore"
         if self.plan.errors.ignore_corrupt_files:

@@ -344,7 +344,7 @@ class Chunker:
         if resumed is None:
             next_ordinal = next((anchor.ordinal for anchor in anchors if anchor.offset == last), None)
         else:
-            error.reason = f"{error.reason}; reading can go on at offset {resumed}"
+            error.reason = f"{error.reason}; reading can resume at offset {resumed}"
             error.hint = "with mode=PERMISSIVE or DROPMALFORMED, or with ignoreCorruptFiles=true, it does"
         chunk = self._lone(position, min(len(self._data), last - self._offset), DAMAGE, ordinal, error)
         records = None if next_ordinal is None else max(next_ordinal - ordinal, 0)

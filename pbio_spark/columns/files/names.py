@@ -54,8 +54,8 @@ def tell_of_new_columns(
     if new:
         told.update(new)
         log.warning(
-            "%s has fields that the query's columns lack, since planning did not get to them: %s (format %s); they are "
-            "left out. Raise scanLimit, or name the columns with .schema(...)",
+            "%s has fields that the query's columns lack, because planning stopped before them: %s (format %s); they "
+            "are left out. Raise scanLimit, or name the columns with .schema(...)",
             *map(valid_text, (file, ", ".join(new), form.name)),
         )
 

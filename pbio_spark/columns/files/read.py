@@ -43,8 +43,8 @@ def read_batches(plan: ReadPlan, part: Part, source: BinaryIO) -> Iterator[pa.Re
     if part.records not in (None, records):
         raise PbioError(
             "PBIO_ROWS_GONE",
-            f"here were {part.records} records, and now there are {records}: the file was cut off or written over "
-            "meanwhile",
+            f"planning counted {part.records} records here, and now there are {records}: the file was truncated "
+            "or overwritten meanwhile",
             file=part.name,
             offset=part.start,
             hint="start the query again",

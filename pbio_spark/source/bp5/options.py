@@ -118,7 +118,7 @@ class Bp5Options:
         values.one_of("fail", "warn", "ignore"),
         None,
         *READS,
-        doc="What happens to a column of `.schema()` that is no variable of any dataset: `fail` (the default in "
+        doc="What happens to a column of `.schema()` that is not a variable of any dataset: `fail` (the default in "
         "batches), `warn` (the default in streams) or `ignore`.",
     )
     schema_inference: bool = shared("schema_inference")

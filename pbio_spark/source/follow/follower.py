@@ -161,7 +161,7 @@ class Follower:
             if not self._is_replaced(file, by_path.get(file.path), matched.origins.get(file.path)):
                 refuse_loss(file, options=self._options)
             else:
-                log.warning("%s was written over before it had been read; it is read as it is now", file.path)
+                log.warning("%s was overwritten before it had been read; reading it as it is now", file.path)
         return found
 
     def has_damage(self, sight: Sight, file: FileProgress) -> bool:
@@ -365,7 +365,7 @@ def refuse_loss(file: FileProgress, options: Options) -> None:
         rows = f"{count} rows, records {file.start.ordinal} to {file.to.ordinal - 1}," if count else "rows"
     error = PbioError(
         "PBIO_ROWS_GONE",
-        f"{rows} had not been read yet: the file was removed, cut off or written over, and no other one has them",
+        f"{rows} had not been read yet: the file was removed, truncated or overwritten, and no other file has them",
         file=file.path or None,
         hint="put the file back, under any name; or continue without these rows, with failOnDataLoss=false or "
         "ignoreMissingFiles=true",

@@ -207,6 +207,6 @@ class _Matching:
             file = self._files[number]
             if file.start is not None and self._comparer.is_same(sight, file, file.start, whole=True):
                 log.warning(
-                    "%s has been cut off or written over; it is read on from byte %d", sight.path, file.start.offset
+                    "%s has been truncated or overwritten; reading continues at byte %d", sight.path, file.start.offset
                 )
                 self._take(number, sight, read_to(file, file.start))

@@ -176,7 +176,7 @@ def _check_collision(form: Format, selection: Selection) -> None:
         if of_format.name in special and not of_format.notes.hidden:
             raise PbioError(
                 "PBIO_NAME_COLLISION",
-                f"the column {of_format.name!r} is a field of the records and made by the source as well",
+                f"the column {of_format.name!r} is a field of the records, and the source makes one of that name",
                 format=form.name,
                 hint='rename the field with the option fieldAliases, {"other name": "field"}, the column with '
                 "metadataColumn or columnNameOfCorruptRecord, or the folders of the files",

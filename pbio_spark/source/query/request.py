@@ -104,13 +104,13 @@ def _check_types_of_transform(
     if columns is None:
         raise PbioError(
             "PBIO_NO_SCHEMA",
-            "the option transform makes columns, and nothing says which",
+            "the option transform makes columns, but they are not named",
             hint="name them with .schema(...)",
         )
     if is_stream and not targets and channel is None:
         raise PbioError(
             "PBIO_BAD_OPTION",
-            "a stream's transform has no record type to be written for: what versions there will be is not known",
+            "a stream's transform needs a record type to be written for: later versions are not known yet",
             hint="name the type of its `input` with readerFormat",
         )
 

@@ -80,7 +80,7 @@ def new_format(format: Format) -> PbioError:  # noqa: A002
         "PBIO_NEW_FORMAT",
         "a format came that the stream has not met before",
         format=f"{format.name} ({format.id.hex()})",
-        hint="look whether the stream's columns still suit; when it is started again, it reads on",
+        hint="check whether the stream's columns still suit; a restarted stream continues",
     )
 
 

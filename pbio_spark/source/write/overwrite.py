@@ -80,7 +80,7 @@ def refuse_other_columns(fs: AbstractFileSystem, root: str, names: Sequence[str]
     raise PbioError(
         "PBIO_BAD_PARTITIONS",
         f"the folder is partitioned by {', '.join(there) or 'nothing'}, and the new files by "
-        f"{', '.join(names) or 'nothing'}: it could not be read any longer",
+        f"{', '.join(names) or 'nothing'}: it would no longer be readable",
         file=full_path(fs, root),
         hint=f"set partitionColumns to {','.join(there)}" if there else "leave partitionColumns out",
     )

@@ -112,12 +112,12 @@ def test_the_row_of_damage_says_where_reading_resumes() -> None:
     assert [row["n"] for row in found] == [*range(10), None, *range(11, COUNT)]
     bad = found[10]["bad"]
     assert (bad["offset"], bad["length"]) == (ITEMS[10].offset, ITEMS[11].offset - ITEMS[10].offset)
-    assert f"reading can go on at offset {ITEMS[11].offset}" in bad["reason"]
+    assert f"reading can resume at offset {ITEMS[11].offset}" in bad["reason"]
     assert bad["bytes"] == damaged(10)[ITEMS[10].offset : ITEMS[11].offset]
 
 
 def test_failfast_fails_and_corrupt_files_may_be_ignored() -> None:
-    with pytest.raises(PbioError, match=r"PBIO_BAD_ITEM.*reading can go on at"):
+    with pytest.raises(PbioError, match=r"PBIO_BAD_ITEM.*reading can resume at"):
         rows(damaged(10), mode="FAILFAST", resync=True)
     found = rows(damaged(10), mode="FAILFAST", resync=True, ignore_corrupt_files=True)
     assert [row["n"] for row in found] == [n for n in range(COUNT) if n != 10]

@@ -92,7 +92,7 @@ def _leaf(kind: np.dtype[Any], want: pa.DataType, unsigned_long_as: str) -> Leaf
             return pa.array([value.tobytes() for value in values.astype(">u8")], pa.binary())
         array, wrong = made.to_array(values, validity)
         if wrong is not None:
-            raise PbioError("PBIO_VALUE_BEYOND_TYPE", f"{values[wrong][0]} is no value of type {want}")
+            raise PbioError("PBIO_VALUE_BEYOND_TYPE", f"{values[wrong][0]} is not a value of type {want}")
         return array
 
     return convert

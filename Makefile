@@ -24,7 +24,7 @@ test: $(READY)  ## Lint and run all tests; LONG=1 runs their thorough forms
 	$(SPARK) $(if $(LONG),PBIO_LONG=1) $(BIN)/python -m pytest || status=1; exit $$status
 
 soak: $(READY)  ## Run the long forms of the channel tests only, on a disk and a bucket that fail
-	@$(SPARK) PBIO_LONG=1 $(BIN)/python -m pytest tests/channels tests/source/test_channel_kills.py
+	@$(SPARK) PBIO_LONG=1 $(BIN)/python -m pytest tests/channels tests/source/channels/test_kills.py
 
 lint: $(READY)  ## ruff and mypy --strict
 	@status=0; $(BIN)/ruff check --quiet . || status=1; $(BIN)/ruff format --check . || status=1; \

@@ -19,8 +19,8 @@ from pbio_spark.explore.lineage_plot import places_of
 from pbio_spark.explore.presence_timeline import field_types
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.testing.strategies import record_types
+from tests.channels.publish.test_publisher import WIDER
 from tests.channels.spaces import COUNT
-from tests.channels.test_publish import WIDER
 from tests.morph.samples import flat
 
 

@@ -13,8 +13,8 @@ from pbio_spark.errors import PbioError
 from pbio_spark.source.follow.digest import BLOCK, Digest, Mark, read_marks
 from pbio_spark.source.follow.progress import FileProgress, Progress, progress_from_json, progress_to_json
 from pbio_spark.wire import FileWriter, Scanner
+from tests.source.follow.test_follower import Stream, write
 from tests.source.samples import MIDDLE, OLD, formatted, reading, write_readings
-from tests.source.test_follow import Stream, write
 
 
 def values(path: Path, *numbers: int, append: bool = False, indexed: bool = False) -> Path:

@@ -1,4 +1,4 @@
-"""Streams over a growing folder, through Spark; what a batch gets is tested in `test_follow`."""
+"""Streams over a growing folder, through Spark; what a batch gets is tested in `test_follower`."""
 
 from __future__ import annotations
 

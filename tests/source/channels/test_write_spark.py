@@ -14,7 +14,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from ecode.types import FLOAT64, INT64, Field, record
 from pbio_spark.channels import Channel, ChannelSpace
 from tests.channels.spaces import everything
-from tests.source.test_channel_write import is_sound
+from tests.source.channels.test_write import is_sound
 
 pytestmark = pytest.mark.spark
 

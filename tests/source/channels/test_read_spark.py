@@ -1,4 +1,4 @@
-"""Channels through Spark: what a query gets is tested in `test_channel_read` and `test_channel_stream`."""
+"""Channels through Spark: what a query gets is tested in `test_read` and `test_stream`."""
 
 from __future__ import annotations
 

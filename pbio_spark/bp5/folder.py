@@ -6,10 +6,16 @@ import os
 from collections import OrderedDict
 from contextlib import ExitStack
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import opened, trouble_at
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+"""Memory. Not a memoryview: one that an error's traceback keeps may crash Python's garbage collection."""
 
 MOST_OPEN = 64
 """How many files of one folder are open at once: a large run has thousands of subfiles."""
@@ -38,11 +44,11 @@ class Folder:
     def read(self, name: str, offset: int, length: int) -> bytes:
         """`length` bytes from `offset` on, fewer at the end of the file. Raises FileNotFoundError, and as `opened`."""
         length = max(0, min(length, (self.size(name) or 0) - offset))  # no more memory than there are bytes
-        buffer = bytearray(length)
-        return bytes(memoryview(buffer)[: self.read_into(name, offset, memoryview(buffer))])
+        buffer = np.empty(length, np.uint8)
+        return buffer[: self.read_into(name, offset, buffer)].tobytes()
 
-    def read_into(self, name: str, offset: int, target: memoryview) -> int:
-        """Fill a buffer with the bytes from `offset` on, and say how many there were."""
+    def read_into(self, name: str, offset: int, target: Bytes) -> int:
+        """Fill memory with the bytes from `offset` on, and say how many there were."""
         source = self._source(name)
         done = 0
         with trouble_at(self.file(name)):

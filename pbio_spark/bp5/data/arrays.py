@@ -10,7 +10,7 @@ import numpy as np
 from pbio_spark.bp5.data.bytes import read_each
 from pbio_spark.bp5.data.operators import undo
 from pbio_spark.bp5.data.places import Places, place_blocks
-from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.folder import Bytes, Folder
 from pbio_spark.bp5.meta.blocks import Blocks
 from pbio_spark.bp5.meta.index import Int64s, Step
 from pbio_spark.bp5.meta.metadata import Array
@@ -96,12 +96,12 @@ class _Filling:
         self.first = np.cumsum(sizes) - sizes
         self.data: Array = np.empty(total, kind) if how == "full" else np.zeros(total, kind)
         self.covered = np.zeros(total, np.uint8) if how == "marks" else None
-        self.raw = self.data.view(np.uint8).data if total and kind.itemsize else memoryview(b"")
+        self.raw: Bytes = self.data.view(np.uint8) if total else np.empty(0, np.uint8)
         self.offset = (self.first[targets.array] + targets.offset).tolist()
         self.elements = blocks.elements.tolist()
         self.contiguous, self.operated = targets.contiguous.tolist(), blocks.has_operator.tolist()
 
-    def direct(self, block: int) -> memoryview | None:
+    def direct(self, block: int) -> Bytes | None:
         """Where a large block is read to."""
         if self.operated[block] or not self.contiguous[block]:
             return None
@@ -110,11 +110,11 @@ class _Filling:
             self.covered[begin:end] = 1
         return self.raw[begin * self.kind.itemsize : end * self.kind.itemsize]
 
-    def sink(self, block: int, part: memoryview) -> None:
+    def sink(self, block: int, part: Bytes) -> None:
         """Put a block where it belongs."""
         size = self.kind.itemsize
         if self.operated[block]:
-            part = memoryview(undo(bytes(part), self.elements[block] * size, self.order))
+            part = np.frombuffer(undo(part.tobytes(), self.elements[block] * size, self.order), np.uint8)
         if self.contiguous[block]:
             begin, end = self.offset[block], self.offset[block] + self.elements[block]
             self.raw[begin * size : end * size] = part
@@ -125,13 +125,13 @@ class _Filling:
         start, count = self.blocks.start[block].tolist(), self.blocks.count[block].tolist()
         where = tuple(slice(a, a + n) for a, n in zip(start, count, strict=True))
         whole = slice(int(self.first[array]), int(self.first[array] + self.sizes[array]))
-        self.data[whole].reshape(self.shapes[array])[where] = np.frombuffer(part, self.kind).reshape(count)
+        self.data[whole].reshape(self.shapes[array])[where] = part.view(self.kind).reshape(count)
         if self.covered is not None:
             self.covered[whole].reshape(self.shapes[array])[where] = 1
 
 
 def _in_order(
-    folder: Folder, blocks: Blocks, places: Places, sink: Callable[[int, memoryview], None], steps: Sequence[Step]
+    folder: Folder, blocks: Blocks, places: Places, sink: Callable[[int, Bytes], None], steps: Sequence[Step]
 ) -> None:
     """Blocks that overlap, one by one: the last one wins."""
     fail, placing = _fail(blocks, steps), _placing(sink, blocks, steps, folder)
@@ -148,12 +148,12 @@ def _in_order(
 
 
 def _placing(
-    sink: Callable[[int, memoryview], None], blocks: Blocks, steps: Sequence[Step], folder: Folder
-) -> Callable[[int, memoryview], None]:
+    sink: Callable[[int, Bytes], None], blocks: Blocks, steps: Sequence[Step], folder: Folder
+) -> Callable[[int, Bytes], None]:
     """A sink whose errors say where they happened."""
     fail = _fail(blocks, steps)
 
-    def place(block: int, part: memoryview) -> None:
+    def place(block: int, part: Bytes) -> None:
         try:
             sink(block, part)
         except PbioError as error:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pbio_spark.bp5.data.places import Places, subfile_name
-from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.folder import Bytes, Folder
 from pbio_spark.bp5.meta.index import Int64s
 from pbio_spark.bp5.trouble import bad
 from pbio_spark.errors import PbioError
@@ -19,7 +19,7 @@ GAP = 1 << 14
 SPAN = 4 << 20
 """About the most bytes that are read together."""
 
-Sink = Callable[[int, memoryview], None]
+Sink = Callable[[int, Bytes], None]
 """Takes the number of a block, and its bytes, which hold only during the call."""
 
 
@@ -28,7 +28,7 @@ def read_each(
     places: Places,
     stored: Int64s,
     sink: Sink,
-    direct: Callable[[int], memoryview | None],
+    direct: Callable[[int], Bytes | None],
     fail: Callable[[int, PbioError], PbioError],
 ) -> None:
     """Read all blocks that have bytes, in the order of their positions.
@@ -65,7 +65,7 @@ def read_each(
 class _File:
     """Blocks of one file, being read in the order of their positions."""
 
-    def __init__(self, folder: Folder, name: str, sink: Sink, direct: Callable[[int], memoryview | None]) -> None:
+    def __init__(self, folder: Folder, name: str, sink: Sink, direct: Callable[[int], Bytes | None]) -> None:
         self.folder, self.name, self.sink, self.direct = folder, name, sink, direct
         self.waiting: list[tuple[int, int, int]] = []
         self.begin = self.end = 0
@@ -89,18 +89,18 @@ class _File:
         if target is not None:
             self._fill(at, target)
         else:
-            buffer = memoryview(bytearray(length))
+            buffer = np.empty(length, np.uint8)
             self._fill(at, buffer)
             self.sink(row, buffer)
 
     def _deliver(self) -> None:
         """Read what waits in one go, and hand it on."""
-        span = memoryview(bytearray(self.end - self.begin if self.waiting else 0))
+        span = np.empty(self.end - self.begin if self.waiting else 0, np.uint8)
         self._fill(self.begin, span)
         for row, at, length in self.waiting:
             self.sink(row, span[at - self.begin : at - self.begin + length])
         self.waiting = []
 
-    def _fill(self, offset: int, target: memoryview) -> None:
+    def _fill(self, offset: int, target: Bytes) -> None:
         if len(target) and self.folder.read_into(self.name, offset, target) < len(target):
             raise EOFError(self.name)

@@ -124,10 +124,15 @@ def read_blocks(located: Located, name: str, dimensions: int | None, *, column_m
 
 
 def dimensions_of(group: Group, place: Place) -> set[int]:
-    """How many dimensions a variable has in the blocks of a group."""
+    """How many dimensions a variable has in the blocks of a group. Raises PBIO_BAD_BP5 for more than there can be."""
     assert place.array is not None
     rows = np.flatnonzero(group.present(place))
-    return set(np.unique(group.integers(place.array.numbers["Dims"], rows)).tolist())
+    dims = group.integers(place.array.numbers["Dims"], rows)
+    wrong = np.flatnonzero((dims < 0) | (dims > MOST_DIMENSIONS))
+    if len(wrong):
+        row = int(wrong[0])
+        raise group.fail(int(rows[row]), f"an array has {dims[row]} dimensions", place.variable.name)
+    return set(np.unique(dims).tolist())
 
 
 def _changed(group: Group, row: int, name: str, what: str) -> PbioError:

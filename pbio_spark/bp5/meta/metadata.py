@@ -13,13 +13,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.folder import Bytes, Folder
 from pbio_spark.bp5.meta.formats import HEAD, Formats, Listed, MetadataFormat, Place, Slot
 from pbio_spark.bp5.meta.index import Header, Int64s, Step
 from pbio_spark.bp5.trouble import bad
 from pbio_spark.errors import PbioError
 
-Bytes: TypeAlias = npt.NDArray[np.uint8]
 Array: TypeAlias = npt.NDArray[Any]
 
 NAME = "md.0"
@@ -243,7 +242,7 @@ def _read(folder: Folder, steps: Sequence[Step], file: str) -> tuple[Bytes, Int6
         total += padding + step.length
     buffer = np.zeros(-(-total // 8) * 8 + _PAD, np.uint8)
     for position, length, at in runs:
-        if folder.read_into(NAME, position, buffer.data[at : at + length]) < length:
+        if folder.read_into(NAME, position, buffer[at : at + length]) < length:
             raise bad("md.0 has become shorter", file=file, offset=position)
     return buffer, bases
 

@@ -59,7 +59,7 @@ def survey(dataset: Dataset, folder: Folder, steps: Sequence[Step], *, strict: b
     missing: dict[bytes, set[str]] = {}
     for some in chunks(steps):
         for located in _located(found, folder, some, strict=strict):
-            _take_types(found, located, missing)
+            _take_types(found, located, missing, strict=strict)
         _take_attributes(found, folder, some, strict=strict)
     return found
 
@@ -89,7 +89,7 @@ def _located(found: Survey, folder: Folder, steps: Sequence[Step], *, strict: bo
                 yield from _located(found, folder, [step], strict=False)
 
 
-def _take_types(found: Survey, located: Located, missing: dict[bytes, set[str]]) -> None:
+def _take_types(found: Survey, located: Located, missing: dict[bytes, set[str]], *, strict: bool) -> None:
     """Note which variables there are. Dimensions do not change within a format, so each is looked at once."""
     for group in located.groups:
         left = missing.setdefault(group.form.form.id, set(group.form.places))
@@ -97,8 +97,15 @@ def _take_types(found: Survey, located: Located, missing: dict[bytes, set[str]])
             place = group.form.places[name]
             if not group.present(place).any():
                 continue
+            try:
+                ways = sorted(dimensions_of(group, place)) if place.variable.is_array else [0]
+            except PbioError as error:
+                if strict:
+                    raise
+                found.errors.append(error)
+                continue
             left.discard(name)
-            for dimensions in sorted(dimensions_of(group, place)) if place.variable.is_array else [0]:
+            for dimensions in ways:
                 known = found.types.setdefault(name, [])
                 if (place.variable, dimensions) not in known:
                     known.append((place.variable, dimensions))

@@ -77,7 +77,7 @@ def body_to_layouts(body: bytes) -> Layouts:
         head = _read_head(body, position)
         if head.byte_order != _MARKS[mark] or head.common != (heads or [head])[0].common:
             _bad("structures disagree on byte order, pointer size, float format or array order", position)
-        structs.append(_SubBody(memoryview(body)[position : position + head.length], position, head).layout())
+        structs.append(_SubBody(body[position : position + head.length], position, head).layout())
         heads.append(head)
         position += head.length
     if position != len(body):
@@ -138,10 +138,11 @@ class _SubBody:
     """One structure's bytes, whose offsets count from its own start.
 
     Strings and blocks may be shared, but together they may not be longer than the structure's bytes: a small body whose
-    entries all point into one long string must not become gigabytes.
+    entries all point into one long string must not become gigabytes. They are bytes and no memoryview: one with an
+    iterator over it, which an error's traceback keeps, crashes Python's garbage collection.
     """
 
-    data: memoryview
+    data: bytes
     start: int
     head: _Head
 
@@ -150,7 +151,7 @@ class _SubBody:
         fixed, size = _sizes(version)
         entry = struct.Struct(order + ("HHii" if version == 0 else "IIii"))
         entries = entry.iter_unpack(self.data[fixed : fixed + self.head.fields * size])
-        strings = _Strings(bytes(self.data), self.start)
+        strings = _Strings(self.data, self.start)
         fields = []
         for name, type_, field_size, offset in entries:
             if field_size < 0 or offset < 0:
@@ -173,7 +174,7 @@ class _SubBody:
             room -= length
             if offset + length > len(self.data) or room < 0:
                 _bad("an opt-info block lies outside its structure", self.start + position)
-            blocks.append(OptInfo(type_, bytes(self.data[offset : offset + length])))
+            blocks.append(OptInfo(type_, self.data[offset : offset + length]))
             position += entry.size
         return tuple(blocks)
 

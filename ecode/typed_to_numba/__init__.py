@@ -8,7 +8,7 @@ code      what is known while a program is written; operands in order
 emitter   lines, temporaries, traps, names
 numbers   arithmetic as text; `fitting` is which numbers fit where
 stored    the program's own storage: Python variables where possible, memory elsewhere
-statics   static variables
+state     static variables and state parameters
 nodes     nodes of the typed tree -> text
 prelude   helper functions
 """

@@ -45,7 +45,7 @@ from ecode.typed_to_numba.emitter import DROPPED, PASSED, Emitter
 from ecode.typed_to_numba.kernel import EventKernel, assembled
 from ecode.typed_to_numba.nodes.copying import copy_value
 from ecode.typed_to_numba.nodes.statements import write
-from ecode.typed_to_numba.statics import StaticsText
+from ecode.typed_to_numba.state.statics import StaticsText
 from ecode.typed_to_numba.stored import MemoryBlock, Scattered, Stored, cast
 from ecode.types import STRING, Array, Basic, Pointer, Record
 

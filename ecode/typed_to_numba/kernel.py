@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from ecode.outcome import Keep
 from ecode.typed_to_numba.emitter import DROPPED, FIRST_TRAP, TrapSite
 from ecode.typed_to_numba.prelude import helpers
-from ecode.typed_to_numba.statics import Static
+from ecode.typed_to_numba.state.statics import Static
+from ecode.typed_to_numba.state.undo import fails_after_writing
 from ecode.types import Basic
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def assembled(event: Event) -> EventKernel:
     """The kernel: the text of an event, and the loop around it."""
     emitter = event.emitter
     body = emitter.text()
+    event.statics.is_saved = fails_after_writing(body, "statics")
     start = []
     if "heap_used" in body:
         start.append("    heap_used = 0")

@@ -17,7 +17,7 @@ from ecode.columns.inputs import input_buffers
 from ecode.columns.run import BatchResult
 from ecode.interpreter.row import Row
 from ecode.outcome import Statics
-from ecode.typed_to_numba import statics as statics_text
+from ecode.typed_to_numba.state import statics as statics_text
 from ecode.types import INT32, INT64, STRING, Array, Field, Pointer, Ref, Struct, record
 from tests.ecode import programs
 from tests.ecode.test_engines import INCLUDE, LONG, PROGRAMS, SEEDS, plain

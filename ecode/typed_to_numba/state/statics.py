@@ -2,14 +2,14 @@
 
 All programs in a row keep theirs in one block, `statics`. Numbers and strings are loaded into variables when an event
 begins and stored when it succeeds; arrays, and records with many parts, are used in place, and the kernel restores the
-whole block after an event that fails. The characters of strings lie in one of two blocks: where any program changes a
-string, each event writes all strings to the other block.
+whole block after an event that fails, where one can fail after it wrote to it. The characters of strings lie in one of
+two blocks: an event that may have changed a string writes all strings to the other block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 from ecode.outcome import holds_strings, static_names, stores_strings
@@ -47,13 +47,14 @@ class StaticsText:
 
     Attributes:
         layout: of the block.
+        is_saved: whether the kernel saves the block before each event.
     """
 
     def __init__(self, programs: Sequence[tuple[str, TypedProgram]]) -> None:
         self.block = MemoryBlock("statics")
         self.block.size = _SIDE
         self.layout: list[Static] = []
-        self.in_place = False
+        self.is_saved = False
         self.stores_strings = any(stores_strings(program) for _, program in programs)
         self._homes: dict[Variable, InMemory] = {}
         self._stored: dict[Variable, Stored] = {}
@@ -80,7 +81,7 @@ class StaticsText:
 
     @property
     def entries(self) -> list[str]:
-        return [] if not self._homes else ["statics"] + (["saved"] if self.in_place else [])
+        return [] if not self._homes else ["statics"] + (["saved"] if self.is_saved else [])
 
     @contextmanager
     def of(self, code: Code) -> Iterator[None]:
@@ -104,7 +105,6 @@ class StaticsText:
         home, is_pointed = self._homes[variable], self._keys[variable] in self._pointed
         if is_pointed or _parts(variable.type, structs) > _MOST_PARTS:
             code.variables[variable] = home
-            self.in_place = True
             return
         site = code.variables[variable] = self._site(code, home, variable.name)
         _copy(code.stored, code.emitter, site, home)
@@ -120,7 +120,6 @@ class StaticsText:
                     fields.append((field.name, self._site(code, inner, f"{name}_{field.name}")))
                 return Scattered(home.type, (), tuple(fields), struct)
             case Array():
-                self.in_place = True
                 return home
         return code.stored.scattered(code.emitter, home.type, name)
 
@@ -131,55 +130,67 @@ class StaticsText:
         done = set()
         for active in self._active:
             for variable in active.program.statics:
-                if self._keys[variable] in done or (variable.is_const and not self.stores_strings):
-                    continue
-                done.add(self._keys[variable])
-                _copy(active.stored, code.emitter, self._homes[variable], active.variables[variable])
+                if self._keys[variable] not in done:
+                    done.add(self._keys[variable])
+                    # Strings are where they were, or have just been stored.
+                    home, site = self._homes[variable], active.variables[variable]
+                    _copy(active.stored, code.emitter, home, site, has_strings=False)
 
     def _store_strings(self, code: Code) -> None:
-        """Copies all static strings to the block that they are not in."""
+        """Charges for all static strings and, where one is another than before, copies them to the block that they are
+        not in."""
         emitter, stored = code.emitter, code.stored
         needed = emitter.temporary()
         emitter.entry("statics")
         emitter.line(f"{needed} = 0")
 
-        def measure(site: StoredSite) -> None:
+        def measure(site: StoredSite, home: StoredSite) -> None:
             emitter.line(f"{needed} += {stored.string(emitter, site)[1]} + 1")
 
         self._each_text(emitter, measure)
         code.spend(f"({needed} >> 3)", 0)
         stored.charge(emitter, emitter.temp(f"({needed} + 7) & -8"), 0)
-        emitter.out_of("strings", f"{needed} > {emitter.entry('strings_size')}", needed)
-        side = emitter.temp("load_int64(statics)")
-        other, own, at = emitter.entry("strings_other"), emitter.entry("strings"), emitter.temporary()
-        emitter.line(f"{at} = {other} if {side} == 0 else {own}", f"store_int64(statics, 1 - {side})")
+        with self._if_changed(emitter):
+            emitter.out_of("strings", f"{needed} > {emitter.entry('strings_size')}", needed)
+            side = emitter.temp("load_int64(statics)")
+            other, own, at = emitter.entry("strings_other"), emitter.entry("strings"), emitter.temporary()
+            emitter.line(f"{at} = {other} if {side} == 0 else {own}", f"store_int64(statics, 1 - {side})")
 
-        def move(site: StoredSite) -> None:
-            address, length = (emitter.temp(part) for part in stored.string(emitter, site))
-            emitter.line(f"copy({at}, {address}, {length})", f"store_int8({at} + {length}, 0)")
-            stored.store(emitter, site, (f"({at} if {address} != 0 else 0)", length))
-            emitter.line(f"{at} += {length} + 1")
+            def move(site: StoredSite, home: StoredSite) -> None:
+                address, length = (emitter.temp(part) for part in stored.string(emitter, site))
+                emitter.line(f"copy({at}, {address}, {length})", f"store_int8({at} + {length}, 0)")
+                stored.store(emitter, home, (f"({at} if {address} != 0 else 0)", length))
+                emitter.line(f"{at} += {length} + 1")
 
-        self._each_text(emitter, move)
+            self._each_text(emitter, move)
 
-    def _each_text(self, emitter: Emitter, act: Callable[[StoredSite], None]) -> None:
-        """Writes something for each string, also of programs that this event does not reach."""
-        sites: dict[str, tuple[Stored, StoredSite, ValueType]] = {}
-        for variable, home in self._homes.items():
-            sites.setdefault(self._keys[variable], (self._stored[variable], home, variable.type))
+    def _if_changed(self, emitter: Emitter) -> AbstractContextManager[None]:
+        """The condition that a program has changed a string; none, where strings are used in place."""
+        conditions: list[str] = []
         for active in self._active:
             for variable in active.program.statics:
-                sites[self._keys[variable]] = self._stored[variable], active.variables[variable], variable.type
-        for stored, site, type_ in sites.values():
-            _strings(stored, emitter, site, type_, act)
+                conditions += _changed(active.stored, emitter, active.variables[variable], self._homes[variable])
+        return nullcontext() if "" in conditions else emitter.block(f"if {' or '.join(conditions) or 'False'}:")
+
+    def _each_text(self, emitter: Emitter, act: Callable[[StoredSite, StoredSite], None]) -> None:
+        """Writes something for each string and its home, also of programs that this event does not reach."""
+        found: dict[str, tuple[Stored, StoredSite, InMemory]] = {}
+        for variable, home in self._homes.items():
+            found.setdefault(self._keys[variable], (self._stored[variable], home, home))
+        for active in self._active:
+            for variable in active.program.statics:
+                site, home = active.variables[variable], self._homes[variable]
+                found[self._keys[variable]] = self._stored[variable], site, home
+        for stored, site, home in found.values():
+            _strings(stored, emitter, site, home, act)
 
     def save(self) -> list[str]:
         """The kernel's lines before an event."""
-        return [f"copy(saved, statics, {self.block.size})"] if self.in_place else []
+        return [f"copy(saved, statics, {self.block.size})"] if self.is_saved else []
 
     def restore(self) -> list[str]:
         """The kernel's lines after an event that failed."""
-        return [f"copy(statics, saved, {self.block.size})"] if self.in_place else []
+        return [f"copy(statics, saved, {self.block.size})"] if self.is_saved else []
 
 
 def _pointed(program: TypedProgram) -> Iterator[Local]:
@@ -203,38 +214,60 @@ def _retyped(site: StoredSite, type_: ValueType, structs: Structs) -> StoredSite
     return replace(site, type=type_)
 
 
-def _copy(stored: Stored, emitter: Emitter, to: StoredSite, source: StoredSite) -> None:
+def _copy(stored: Stored, emitter: Emitter, to: StoredSite, source: StoredSite, *, has_strings: bool = True) -> None:
     """Copies the numbers and strings of a value between variables and memory; what is used in place stays there."""
     if isinstance(to, InMemory) and isinstance(source, InMemory):
         return
     if isinstance(to.type, Ref):
         for field in stored.structs[to.type.name].fields:
-            _copy(stored, emitter, stored.field(emitter, to, field), stored.field(emitter, source, field))
-    elif to.type == STRING:
-        stored.store(emitter, to, stored.string(emitter, source))
-    else:
+            one, other = stored.field(emitter, to, field), stored.field(emitter, source, field)
+            _copy(stored, emitter, one, other, has_strings=has_strings)
+    elif to.type != STRING:
         assert isinstance(to.type, Basic)
         stored.store(emitter, to, (stored.number(emitter, source, to.type),))
+    elif has_strings:
+        stored.store(emitter, to, stored.string(emitter, source))
+
+
+def _changed(stored: Stored, emitter: Emitter, site: StoredSite, home: StoredSite) -> list[str]:
+    """Conditions, one of which holds where a string of a value is not the one at its home; "" where nobody knows."""
+    if not holds_strings(home.type, stored.structs):
+        return []
+    if isinstance(site, InMemory):
+        return [""]
+    if isinstance(home.type, Ref):
+        fields = stored.structs[home.type.name].fields
+        inner = [[stored.field(emitter, place, field) for place in (site, home)] for field in fields]
+        return [condition for one, other in inner for condition in _changed(stored, emitter, one, other)]
+    pairs = zip(stored.string(emitter, site), stored.string(emitter, home), strict=True)
+    return [f"{now} != {before}" for now, before in pairs]
 
 
 def _strings(
-    stored: Stored, emitter: Emitter, site: StoredSite, type_: ValueType, act: Callable[[StoredSite], None]
+    stored: Stored,
+    emitter: Emitter,
+    site: StoredSite,
+    home: StoredSite,
+    act: Callable[[StoredSite, StoredSite], None],
 ) -> None:
     """Writes something for every string in a value."""
+    type_ = home.type
     if not holds_strings(type_, stored.structs):
         return
     match type_:
         case Array():
+            # Arrays are always at home.
             count = 1
             for dim in type_.dims:
                 count *= int(dim)
             index = emitter.name("each")
             with emitter.block(f"for {index} in range({count}):"):
-                element = stored.element(emitter, site, type_, index)
-                inner = InMemory(element.type, emitter.temp(element.address))
-                _strings(stored, emitter, inner, type_.element, act)
+                element = stored.element(emitter, home, type_, index)
+                each = InMemory(element.type, emitter.temp(element.address))
+                _strings(stored, emitter, each, each, act)
         case Ref():
             for field in stored.structs[type_.name].fields:
-                _strings(stored, emitter, stored.field(emitter, site, field), field.type, act)
+                inner = stored.field(emitter, home, field)
+                _strings(stored, emitter, stored.field(emitter, site, field), inner, act)
         case _:
-            act(site)
+            act(site, home)

@@ -1,0 +1,5 @@
+"""What programs keep from event to event, in generated code.
+
+statics  static variables, and parameters of mode `state`
+undo     whether they are saved before each event
+"""

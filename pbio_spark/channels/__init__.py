@@ -6,6 +6,7 @@
     commits    what one commit says
     log        commits in order, what they add up to, and the layout on disk
     publish    a producer's events -> one commit
+    derive     one channel's events -> another's, where they are published
     subscribe  commits -> the events that a subscriber wants
     upkeep     what may be removed, and what is damaged
 
@@ -33,10 +34,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pbio_spark.channels.channel import Channel
     from pbio_spark.channels.commits.commit import Data
+    from pbio_spark.channels.derive.deriver import Deriver
+    from pbio_spark.channels.derive.modulator import Modulator
+    from pbio_spark.channels.derive.source import SERVICES, Source
     from pbio_spark.channels.log.state import ChannelInfo
     from pbio_spark.channels.position import Position
     from pbio_spark.channels.publish.delivery import NotDeliveredError, seconds_to_wait, wait_for_subscribers
-    from pbio_spark.channels.publish.derivation import Deriver
     from pbio_spark.channels.publish.packed import Packed, contents_of_all, pack
     from pbio_spark.channels.publish.prepare import Preparer
     from pbio_spark.channels.publish.publisher import Published, Publisher
@@ -56,6 +59,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ChannelSpace",
     "Channel",
+    "Modulator",
+    "Source",
+    "SERVICES",
     "Submission",
     "Columns",
     "Published",
@@ -99,7 +105,9 @@ _HOMES = {
     "log.state": ("ChannelInfo",),
     "position": ("Position",),
     "publish.delivery": ("NotDeliveredError", "seconds_to_wait", "wait_for_subscribers"),
-    "publish.derivation": ("Deriver",),
+    "derive.deriver": ("Deriver",),
+    "derive.modulator": ("Modulator",),
+    "derive.source": ("SERVICES", "Source"),
     "publish.packed": ("Packed", "contents_of_all", "pack"),
     "publish.prepare": ("Preparer",),
     "publish.publisher": ("Published", "Publisher"),

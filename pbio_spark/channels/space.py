@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
-from ecode.limits import SOURCE_WORK
+from ecode.suggest import did_you_mean
 from pbio_spark.channels.channel import Channel
 from pbio_spark.channels.commits.checked import check_name, check_transaction, keep_to_value
-from pbio_spark.channels.commits.commit import Change, Create, Data, Derivation, Drop
+from pbio_spark.channels.commits.commit import Create, Data, Drop
+from pbio_spark.channels.commits.derivation import Derivation
+from pbio_spark.channels.derive.control import Control
+from pbio_spark.channels.derive.deriver import Deriver
+from pbio_spark.channels.derive.modulator import Modulator, ModulatorOptions
+from pbio_spark.channels.derive.source import Source
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.log import FolderLog
@@ -17,7 +23,6 @@ from pbio_spark.channels.log.root import make_root, no_space_to_error, read_id
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.publish.delivery import SYNC_TIMEOUT, seconds_to_wait, wait_for_subscribers
-from pbio_spark.channels.publish.derivation import Deriver, check_parameters
 from pbio_spark.channels.publish.prepare import Find, Preparer
 from pbio_spark.channels.publish.publisher import Published, Publisher
 from pbio_spark.channels.publish.submission import AnyType, Submission, type_to_format
@@ -38,9 +43,10 @@ class ChannelSpace:
         formats: the bodies of all formats in it.
         folder: where its files are.
         history: its log.
+        source: as what this program publishes, which says what the code of derived channels may use here.
     """
 
-    def __init__(self, folder: Folder, space: str, formats: FolderStore) -> None:
+    def __init__(self, folder: Folder, space: str, formats: FolderStore, source: Source | None = None) -> None:
         """Use `create` or `open`."""
         self.root = folder.root
         self.id = space
@@ -48,12 +54,14 @@ class ChannelSpace:
         self.folder = folder
         self.history = History(FolderLog(folder), space)
         self._preparer = Preparer(formats)
-        self._deriver = Deriver(formats)
+        self.source = source or Source()
+        self._deriver = Deriver(formats, self.source)
+        self._control = Control(self.history, formats, self._deriver, self._info)
         self._publisher = Publisher(folder, self.history, formats, self._deriver)
 
     @classmethod
-    def create(cls, root: str, *, exist_ok: bool = False, **storage_options: Any) -> Self:
-        """Make a folder a channel space; `storage_options` go to fsspec.
+    def create(cls, root: str, *, exist_ok: bool = False, source: Source | None = None, **storage_options: Any) -> Self:
+        """Make a folder a channel space; `source` is as for `open`, and `storage_options` go to fsspec.
 
         Raises PBIO_CHANNEL_SPACE if it is inside of one, or is one already, unless `exist_ok` says that it is to be
         opened then; PBIO_NOT_EMPTY if it holds other files; PBIO_CANNOT_CREATE if the file system cannot hold one.
@@ -62,19 +70,26 @@ class ChannelSpace:
         space = make_root(folder)
         if space is None:
             if exist_ok:
-                return cls.open(root, **storage_options)
+                return cls.open(root, source=source, **storage_options)
             reason, hint = "the folder is a channel space already", "`ChannelSpace.open(path)` opens it"
             raise PbioError("PBIO_CHANNEL_SPACE", reason, file=root, hint=hint)
-        return cls(folder, space, FolderStore(root, **storage_options))
+        return cls(folder, space, FolderStore(root, **storage_options), source)
 
     @classmethod
-    def open(cls, root: str, **storage_options: Any) -> Self:
-        """Open a channel space. Raises PBIO_NO_SPACE, PBIO_CANNOT_CREATE, and PBIO_BAD_LOG if it is damaged."""
+    def open(cls, root: str, *, source: Source | None = None, **storage_options: Any) -> Self:
+        """Open a channel space.
+
+        Args:
+            source: what this program is to the code of derived channels, and what it grants to it.
+            storage_options: go to fsspec.
+
+        Raises PBIO_NO_SPACE, PBIO_CANNOT_CREATE, and PBIO_BAD_LOG if it is damaged.
+        """
         folder = Folder(root, **storage_options)
         space = read_id(folder)
         if space is None:
             raise no_space_to_error(folder)
-        return cls(folder, space, FolderStore(root, **storage_options))
+        return cls(folder, space, FolderStore(root, **storage_options), source)
 
     @property
     def is_there(self) -> bool:
@@ -106,29 +121,19 @@ class ChannelSpace:
         self,
         name: str,
         parent: str,
+        modulator: Modulator | None = None,
         *,
-        filter: str | None = None,  # noqa: A002
-        transform: str | None = None,
-        type: AnyType | None = None,  # noqa: A002
-        parameters: Mapping[str, int | float] | None = None,
         keep: Literal["always", "subscribed"] | timedelta = "always",
-        max_cost: int = SOURCE_WORK,
         exist_ok: bool = False,
+        **options: Unpack[ModulatorOptions],
     ) -> Channel:
         """Begin a channel whose events are derived from another's, by the writers that publish those.
 
         Args:
             name: of the channel.
             parent: the name of the other channel; it may be derived itself.
-            filter: E-code that says of which events; it sees `input` and `param`.
-            transform: E-code that fills `output`, of `type`, from `input` and `param`; what it returns 0 for is left
-                out. Without one, events stay as they are.
-            type: of the channel's events; needed with `transform`, and only then.
-            parameters: the fields of `param`, and what they are until `set_parameters`: whole numbers and doubles.
+            modulator: the code; or its attributes as `options`, such as `filter=` and `parameters=`.
             keep: as for `create_channel`.
-            max_cost: units of work (about one operation each) that the E-code may take for an event, at the expense
-                of the writer. Code that always takes more is refused; where it depends on the event, such as on the
-                length of an array, an event beyond the limit is left out.
             exist_ok: open the channel if there is one of this name, parent, type, code and parameters; what these are
                 set to, its `keep` and its `max_cost` stay.
 
@@ -138,20 +143,25 @@ class ChannelSpace:
                 PBIO_BAD_OPTION.
         """
         source = self.channel(parent)
-        if (transform is None) != (type is None):
-            raise PbioError(
-                "PBIO_BAD_OPTION", "transform= and type= need each other: a transform makes events of a type"
-            )
-        form = source.format if type is None else type_to_format(type)
-        if isinstance(max_cost, bool) or not isinstance(max_cost, int) or not 0 < max_cost < 1 << 62:
-            raise PbioError(
-                "PBIO_BAD_OPTION",
-                f"max_cost cannot be {str(max_cost)[:80]!r}",
-                hint="a positive number of units of work",
-            )
-        derivation = Derivation(source.info.id, filter, transform, check_parameters(parameters or {}), max_cost)
-        self._deriver.check(source.format, form, derivation)
+        form, derivation = self._control.derivation(source.info, to_modulator(modulator, options))
         return self._create(name, form, derivation, keep, exist_ok)
+
+    def replace_channel(
+        self, name: str, modulator: Modulator | None = None, **options: Unpack[ModulatorOptions]
+    ) -> int:
+        """Make the events of a derived channel in another way, from the next commit on.
+
+        Each event is made by the old code or the new one. The state is kept if both declare the same. A change of the
+        type is a new version of the channel's type: its subscribers get what they wanted, if the new events reach it.
+
+        Args: as for `derive_channel`.
+
+        Returns:
+            The version of the commit that says so; events made by the new code have it as their `derivation`.
+
+        Raises PBIO_BAD_PROGRAM, PBIO_UNKNOWN_CHANNEL, and PBIO_BAD_OPTION if the channel is not derived.
+        """
+        return self._control.replace(name, to_modulator(modulator, options))
 
     def _create(
         self,
@@ -226,19 +236,39 @@ class ChannelSpace:
 
         self.history.commit(drop)
 
-    def set_parameters(self, name: str, values: Mapping[str, int | float]) -> None:
-        """Give parameters of a derived channel other values, for all events from the next commit on.
+    def set_parameters(self, name: str, values: Mapping[str, Any], *, lazy: timedelta | float | None = None) -> int:
+        """Give parameters of a derived channel, or of a block that channels share, other values.
 
-        Raises PBIO_UNKNOWN_CHANNEL; PBIO_BAD_OPTION if the channel has no such parameter, or of another type.
+        Args:
+            name: of the channel or the block.
+            values: by name; the others stay.
+            lazy: for how long sources may go on with the values that they know, rather than derive again what they
+                have made already; a number is one of seconds. None: they hold for all events from the next commit on.
+
+        Returns:
+            The version of the commit that says so; events made with these values have it as their `derivation`.
+
+        Raises PBIO_UNKNOWN_CHANNEL; PBIO_BAD_OPTION if there is no such parameter, or of another type.
         """
+        return self._control.set_parameters(name, values, lazy)
 
-        def change(state: State) -> Change:
-            info = self._info(name, state)
-            if info.derivation is None:
-                raise PbioError("PBIO_BAD_OPTION", f"the channel {name!r} is not derived, and has no parameters")
-            return Change(info.id, check_parameters(values, info.derivation.parameters))
+    def parameters(self, name: str) -> dict[str, Any]:
+        """The values of the parameters of a derived channel, or of a block that channels share."""
+        return self._control.parameters(name)
 
-        self.history.commit(change)
+    def create_parameters(self, name: str, values: Mapping[str, Any], *, exist_ok: bool = False) -> None:
+        """Begin a block of parameters, for derivations to share: set once, seen by all from the same commit on.
+
+        Args:
+            exist_ok: leave one of this name and these types as it is.
+
+        Raises PBIO_CHANNEL_EXISTS, PBIO_BAD_OPTION.
+        """
+        self._control.create_parameters(name, values, exist_ok=exist_ok)
+
+    def drop_parameters(self, name: str) -> None:
+        """End a block of parameters. Raises PBIO_BAD_OPTION if there is none, or channels use it."""
+        self._control.drop_parameters(name)
 
     def publish(
         self,
@@ -327,9 +357,19 @@ class ChannelSpace:
         return commits, events
 
 
+def to_modulator(modulator: Modulator | None, options: ModulatorOptions) -> Modulator:
+    """The modulator that is meant. Raises PBIO_BAD_OPTION for both a modulator and options, or for unknown ones."""
+    if modulator is not None and options:
+        raise PbioError("PBIO_BAD_OPTION", "give either a modulator or its attributes, not both")
+    for name in options:
+        if name not in ModulatorOptions.__annotations__:
+            hint = did_you_mean(name, ModulatorOptions.__annotations__)
+            raise PbioError("PBIO_BAD_OPTION", f"unknown argument {name!r}", hint=hint)
+    return Modulator(**options) if modulator is None else modulator
+
+
 def _making(derivation: Derivation | None) -> object:
     """How events are made, whatever the parameters have been set to."""
     if derivation is None:
         return None
-    parameters = [(name, type(value)) for name, value in derivation.parameters]
-    return derivation.parent, derivation.filter, derivation.transform, parameters
+    return replace(derivation, parameters=replace(derivation.parameters, text=""), max_cost=0)

@@ -199,7 +199,7 @@ def describe(root: Root, name: Name) -> None:
         for what, text in (("filter", info.derivation.filter), ("transform", info.derivation.transform)):
             if text is not None:
                 print(f"{what}: {printable_lines(text)}")
-        for parameter, value in info.derivation.parameters:
+        for parameter, value in info.derivation.parameters.values.items():
             print(f"param.{parameter}: {value}")
     print(printable_lines(str(channel.format)))
     own = [subscriber for subscriber in space.subscribers() if subscriber.channel == info.id]

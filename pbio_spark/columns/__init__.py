@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pbio_spark.columns.programs.routes import (
         PARAMETERS,
         STATE,
+        RecordRoute,
         Request,
         find_route,
         records_to_targets,
@@ -85,6 +86,7 @@ __all__ = [
     "renamed",
     "PARAMETERS",
     "STATE",
+    "RecordRoute",
     "Request",
     "find_route",
     "records_to_targets",
@@ -132,7 +134,15 @@ _HOMES = {
     "lossless": ("exactly", "text_to_number"),
     "numbers": ("Conversion", "field_to_conversion"),
     "programs.converter": ("samples_of", "statics_of", "with_parameters", "with_samples", "with_state"),
-    "programs.routes": ("PARAMETERS", "STATE", "Request", "find_route", "records_to_targets", "rejection_to_error"),
+    "programs.routes": (
+        "PARAMETERS",
+        "STATE",
+        "RecordRoute",
+        "Request",
+        "find_route",
+        "records_to_targets",
+        "rejection_to_error",
+    ),
     "programs.unfilled": (
         "NAMES_SHOWN",
         "converter_to_unfilled",

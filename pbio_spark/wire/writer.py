@@ -110,8 +110,7 @@ class FileWriter:
         self.describe(format)
         if self._index is not None:
             self._index.data_at_end(format.id, listed)
-        head = (Kind.DATA << 24 | len(record) >> 32).to_bytes(4) + (len(record) & 0xFFFFFFFF).to_bytes(4)
-        self._file.write(head + record)
+        self._file.write(record_to_item(record))
 
     def flush(self) -> None:
         """Hands what is written to the file system; an index block that is not full waits."""
@@ -176,3 +175,8 @@ class FileWriter:
 def format_to_item(format: Format) -> bytes:  # noqa: A002
     """The item that describes a format (ffs-wire-format 2.2)."""
     return (Kind.FORMAT << 24 | len(format.id)).to_bytes(4) + len(format.body).to_bytes(4) + format.id + format.body
+
+
+def record_to_item(record: bytes) -> bytes:
+    """The item of an encoded record (ffs-wire-format 2.2)."""
+    return (Kind.DATA << 24 | len(record) >> 32).to_bytes(4) + (len(record) & 0xFFFFFFFF).to_bytes(4) + record

@@ -69,7 +69,7 @@ def test_how_events_cannot_be_kept(counts: Channel, keep: Any) -> None:
 
 
 def test_what_readers_would_refuse_is_not_committed(counts: Channel) -> None:
-    with refusal("PBIO_BAD_VALUE"):
+    with refusal("PBIO_BAD_OPTION"):
         counts.space.derive_channel("few", "counts", filter="{ return 1; } // \ud800")
     with refusal("PBIO_BAD_OPTION"):
         counts.space.create_channel("\ud800", COUNT)

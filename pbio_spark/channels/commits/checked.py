@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from ecode.suggest import did_you_mean
-from pbio_spark.channels.log.layout import FORMAT_NAME, is_data_path, is_groups_path, is_numbers_path
+from pbio_spark.channels.log.layout import FORMAT_NAME, is_data_path, is_groups_path, is_numbers_path, is_states_path
 from pbio_spark.channels.position import Position
 from pbio_spark.errors import PbioError
 
@@ -93,6 +93,13 @@ def a_numbers_path(said: Any) -> str:
     """The path of a file that has the numbers of single events."""
     if not isinstance(said, str) or not is_numbers_path(said):
         bad(f"{str(said)[:80]!r} is not the path of a numbers file")
+    return said
+
+
+def a_states_path(said: Any) -> str:
+    """The path of a file that has the states of derivations."""
+    if not isinstance(said, str) or not is_states_path(said):
+        bad(f"{str(said)[:80]!r} is not the path of a states file")
     return said
 
 

@@ -5,36 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ecode.limits import SOURCE_WORK
 from pbio_spark.channels.commits.checked import Keep
 from pbio_spark.channels.commits.contents import Contents
+from pbio_spark.channels.commits.derivation import Block, Derivation
 from pbio_spark.channels.commits.groups import Groups
 from pbio_spark.channels.position import Position
 
 LONGEST_TURN = 30_000
 """The longest time, in milliseconds, that writers wait for another one, which may have died."""
 
-VERSION = 2
-"""The version of the commit format. Version 1 does not state it, nor the digest of the commit before."""
-
-
-@dataclass(frozen=True, slots=True)
-class Derivation:
-    """How a channel's events are made of another channel's.
-
-    Attributes:
-        parent: the ID of the other channel.
-        filter: E-code that selects events, from `input` and `param`; None for all.
-        transform: E-code that makes `output` from `input` and `param`; None if events stay as they are.
-        parameters: the fields of `param` and their values: whole numbers or doubles.
-        max_cost: units of work that an event may take.
-    """
-
-    parent: int
-    filter: str | None
-    transform: str | None
-    parameters: tuple[tuple[str, int | float], ...] = ()
-    max_cost: int = SOURCE_WORK
+VERSION = 3
+"""The version of the commit format. Version 1 does not state it, nor the digest of the commit before; before version 3
+derivations had no state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +37,56 @@ class Create:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """A block of parameters that derivations share begins; its ID is the version of this commit.
+
+    Attributes:
+        name: of the block; no other one of the space has it at that time.
+    """
+
+    name: str
+    parameters: Block
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
-    """A derived channel, by its ID, has other values for its parameters: for all events from the next commit on."""
+    """A derived channel or a shared block, by its ID, has other values for its parameters, from the next commit on.
+
+    Attributes:
+        lazy: for how many microseconds sources may go on with the values that they know.
+    """
 
     channel: int
-    parameters: tuple[tuple[str, int | float], ...]
+    parameters: Block
+    lazy: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """A derived channel, by its ID, is made in another way from the next commit on.
+
+    Attributes:
+        format: the ID of the format that describes the channel's type from here on.
+        keeps_state: whether the new programs go on with the state of the old ones, which declare the same.
+    """
+
+    channel: int
+    format: str
+    derivation: Derivation
+    keeps_state: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A derived channel, by its ID, has a subscriber now, or none any more."""
+
+    channel: int
+    is_watched: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """A channel, by its ID, ends."""
+    """A channel or a shared block, by its ID, ends."""
 
     channel: int
 
@@ -117,6 +139,42 @@ class Transaction:
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """What a commit derived for a channel.
+
+    Attributes:
+        channel: its ID.
+        version: of the commit since which the channel is derived as it was here.
+        seen: how many events of the parent its programs looked at.
+        made: how many events came of them.
+        trapped: on how many events a program ended in a trap.
+        bytes: of the events that were made.
+        parent_bytes: of the events that were looked at.
+    """
+
+    channel: int
+    version: int
+    seen: int
+    made: int
+    trapped: int
+    bytes: int
+    parent_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The state that a derivation has for one producer.
+
+    Attributes:
+        text: the state as JSON; `""` before the first event.
+        ran: when `period` ran last, in microseconds since 1970 UTC; 0 if it has not.
+    """
+
+    text: str
+    ran: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Data:
     """Events of one batch, for any number of channels.
 
@@ -127,6 +185,12 @@ class Data:
         refused: derived channels whose events the writer could not make for this batch, with the reasons.
         directory: the file that has the groups, if they are many; `groups` is empty then.
         numbers: the file that has the sequence numbers and times of single events, if they are many.
+        source: the name of the writer, under which `made`, `refused` and `suspended` are reported.
+        made: what was derived.
+        suspended: derived channels that the source derives no longer, with the reasons.
+        states: by derived channel and producer (`""` for events without one) the state after this commit, where it
+            differs from before.
+        states_file: the file that has the states, if they are long; `states` is empty then.
     """
 
     control: int
@@ -136,6 +200,11 @@ class Data:
     refused: tuple[tuple[int, str], ...] = ()
     directory: DataFile | None = None
     numbers: DataFile | None = None
+    source: str = ""
+    made: tuple[Made, ...] = ()
+    suspended: tuple[tuple[int, str], ...] = ()
+    states: tuple[tuple[int, str, Held], ...] = ()
+    states_file: DataFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +236,7 @@ class Turn:
     milliseconds: int
 
 
-AnyChange: TypeAlias = "Create | Change | Drop | Trim | Trims | Data | Compact | Turn"
+AnyChange: TypeAlias = "Create | Share | Change | Replace | Watch | Drop | Trim | Trims | Data | Compact | Turn"
 
 
 @dataclass(frozen=True, slots=True)

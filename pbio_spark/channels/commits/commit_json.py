@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
-from ecode.limits import SOURCE_WORK
 from pbio_spark.channels.commits.chain import digest_of
 from pbio_spark.channels.commits.checked import (
     LARGEST,
@@ -21,6 +20,7 @@ from pbio_spark.channels.commits.checked import (
     a_numbers_path,
     a_path,
     a_position,
+    a_states_path,
     a_text,
     a_time,
     an_object,
@@ -37,18 +37,28 @@ from pbio_spark.channels.commits.commit import (
     Create,
     Data,
     DataFile,
-    Derivation,
     Drop,
+    Held,
+    Made,
+    Replace,
+    Share,
     Transaction,
     Trim,
     Trims,
     Turn,
+    Watch,
 )
 from pbio_spark.channels.commits.contents import DIGESTS, Contents
+from pbio_spark.channels.commits.derivation_json import (
+    block_to_json,
+    derivation_to_json,
+    json_to_block,
+    json_to_derivation,
+)
 from pbio_spark.channels.commits.groups import Groups, groups_to_json
 from pbio_spark.channels.commits.groups_from_json import json_to_groups
 
-_KINDS = {"create", "change", "drop", "trim", "trims", "compact", "turn", "data"}
+_KINDS = {"create", "share", "change", "replace", "watch", "drop", "trim", "trims", "compact", "turn", "data"}
 
 
 def commit_to_json(entry: Commit, version: int) -> bytes:
@@ -64,8 +74,17 @@ def commit_to_json(entry: Commit, version: int) -> bytes:
             made["create"] = {"name": name, "format": format_id, "keep": keep}
             if derivation is not None:
                 made["create"]["derivation"] = derivation_to_json(derivation)
-        case Change(channel, parameters):
-            made["change"] = {"channel": channel, "parameters": dict(parameters)}
+        case Share(name, parameters):
+            made["share"] = {"name": name, **block_to_json("parameters", parameters)}
+        case Change(channel, parameters, lazy):
+            made["change"] = {"channel": channel, **block_to_json("parameters", parameters)}
+            if lazy:
+                made["change"]["lazy"] = lazy
+        case Replace(channel, format_id, derivation, keeps_state):
+            made["replace"] = {"channel": channel, "format": format_id, "derivation": derivation_to_json(derivation)}
+            made["replace"]["keeps_state"] = keeps_state
+        case Watch(channel, is_watched):
+            made["watch"] = {"channel": channel, "watched": is_watched}
         case Drop(channel):
             made["drop"] = {"channel": channel}
         case Trim(channel, before, end):
@@ -82,20 +101,7 @@ def commit_to_json(entry: Commit, version: int) -> bytes:
                 "parts": [list(part) for part in parts],
             }
         case Data() as data:
-            made["data"] = {
-                "control": data.control,
-                "files": [[file.path, file.bytes] for file in data.files],
-            }
-            if data.directory is None:
-                made["data"]["groups"] = groups_to_json(data.groups)
-            else:
-                made["data"]["directory"] = [data.directory.path, data.directory.bytes]
-            if data.numbers is not None:
-                made["data"]["numbers"] = [data.numbers.path, data.numbers.bytes]
-            if data.transaction is not None:
-                made["data"]["transaction"] = _transaction_to_json(data.transaction)
-            if data.refused:
-                made["data"]["refused"] = [list(one) for one in data.refused]
+            made["data"] = _data_to_json(data)
     return json.dumps(made, separators=(",", ":")).encode()
 
 
@@ -109,6 +115,13 @@ def json_to_commit(data: bytes, version: int) -> Commit:
         if a_number(made.get("number")) != version:
             bad(f"commit {made['number']} stands in the place of commit {version}")
         prior = a_digest(made.get("prior"), is_first=version == 1)
+    change = _change(made, version)
+    space, commit, time = a_text(made.get("space")), a_text(made.get("commit")), a_time(made.get("time"))
+    return Commit(space, commit, time, change, prior, digest_of(data))
+
+
+def _change(made: Mapping[str, Any], version: int) -> AnyChange:
+    """What a commit says, the only one of its kinds."""
     kinds = made.keys() & _KINDS
     if len(kinds) != 1:
         bad(f"a commit must have exactly one of {', '.join(sorted(_KINDS))}")
@@ -124,8 +137,18 @@ def json_to_commit(data: bytes, version: int) -> Commit:
                 None if derivation is None else json_to_derivation(derivation, version),
                 a_keep(body.get("keep")),
             )
+        case "share":
+            change = Share(a_name(body.get("name")), json_to_block("parameters", body))
         case "change":
-            change = Change(a_number(body.get("channel"), most=version), _parameters(body.get("parameters")))
+            lazy = a_number(body.get("lazy", 0))
+            change = Change(a_number(body.get("channel"), most=version), json_to_block("parameters", body), lazy)
+        case "replace":
+            derivation = json_to_derivation(body.get("derivation"), version)
+            keeps_state = body.get("keeps_state") is True
+            channel, format_id = a_number(body.get("channel"), most=version), a_format(body.get("format"))
+            change = Replace(channel, format_id, derivation, keeps_state)
+        case "watch":
+            change = Watch(a_number(body.get("channel"), most=version), body.get("watched") is True)
         case "drop":
             change = Drop(a_number(body.get("channel"), most=version))
         case "trim":
@@ -144,8 +167,7 @@ def json_to_commit(data: bytes, version: int) -> Commit:
             change = Compact(a_number(body.get("first"), most=last), last, file, parts)
         case _:
             change = _data(body, version)
-    space, commit, time = a_text(made.get("space")), a_text(made.get("commit")), a_time(made.get("time"))
-    return Commit(space, commit, time, change, prior, digest_of(data))
+    return change
 
 
 def _data(body: Mapping[str, Any], version: int) -> Data:
@@ -157,10 +179,72 @@ def _data(body: Mapping[str, Any], version: int) -> Data:
     groups = Groups() if directory is not None else json_to_groups(body.get("groups"), sizes_of(files), version)
     said = body.get("transaction")
     transaction = None if said is None else _json_to_transaction(said, version)
-    pairs = [a_list(pair, 2) for pair in a_list(body.get("refused", []))]
-    refused = tuple((a_number(channel, most=version), a_text(reason)) for channel, reason in pairs)
+    refused = _reasons(body.get("refused", []), version)
     control = a_number(body.get("control"), most=version)
-    return Data(control, files, groups, transaction, refused, directory, numbers)
+    return Data(
+        control,
+        files,
+        groups,
+        transaction,
+        refused,
+        directory,
+        numbers,
+        a_text(body.get("source", "")),
+        tuple(_made(one, version) for one in a_list(body.get("made", []))),
+        _reasons(body.get("suspended", []), version),
+        json_to_states(body.get("states", []), version),
+        _beside(body.get("states_file"), a_states_path),
+    )
+
+
+def _data_to_json(data: Data) -> dict[str, Any]:
+    made: dict[str, Any] = {"control": data.control, "files": [_file_to_json(file) for file in data.files]}
+    if data.directory is None:
+        made["groups"] = groups_to_json(data.groups)
+    named = (("directory", data.directory), ("numbers", data.numbers), ("states_file", data.states_file))
+    made |= {name: _file_to_json(file) for name, file in named if file is not None}
+    if data.transaction is not None:
+        made["transaction"] = _transaction_to_json(data.transaction)
+    if data.source:
+        made["source"] = data.source
+    listed = (("refused", data.refused), ("suspended", data.suspended), ("made", map(astuple, data.made)))
+    made |= {name: said for name, pairs in listed if (said := [list(one) for one in pairs])}
+    if data.states:
+        made["states"] = states_to_json(data.states)
+    return made
+
+
+def states_to_json(states: Iterable[tuple[int, str, Held]]) -> list[list[Any]]:
+    """States as what JSON holds."""
+    return [[channel, producer, held.text, held.ran] for channel, producer, held in states]
+
+
+def json_to_states(said: Any, version: int) -> tuple[tuple[int, str, Held], ...]:
+    """The states that a commit says, or the file beside it. Raises PBIO_BAD_LOG."""
+    listed = [a_list(one, 4) for one in a_list(said)]
+    return tuple(
+        (a_number(channel, most=version), a_text(producer) if producer else "", Held(_a_state(text), a_time(ran)))
+        for channel, producer, text, ran in listed
+    )
+
+
+def _a_state(said: Any) -> str:
+    if said != "":
+        try:
+            an_object(json.loads(a_text(said)))
+        except (ValueError, RecursionError):
+            bad("the state of a derivation is not JSON")
+    return said  # type: ignore[no-any-return]
+
+
+def _made(said: Any, version: int) -> Made:
+    channel, since, *numbers = a_list(said, 7)
+    return Made(a_number(channel, most=version), a_number(since, most=version), *map(a_number, numbers))
+
+
+def _reasons(said: Any, version: int) -> tuple[tuple[int, str], ...]:
+    pairs = [a_list(pair, 2) for pair in a_list(said)]
+    return tuple((a_number(channel, most=version), a_text(reason)) for channel, reason in pairs)
 
 
 def _beside(said: Any, a_path: Callable[[Any], str]) -> DataFile | None:
@@ -199,37 +283,8 @@ def sizes_of(files: Iterable[DataFile]) -> list[int]:
     return [file.bytes for file in files]
 
 
-def derivation_to_json(derivation: Derivation) -> dict[str, Any]:
-    """A derivation as what JSON holds."""
-    return {
-        "parent": derivation.parent,
-        "filter": derivation.filter,
-        "transform": derivation.transform,
-        "parameters": dict(derivation.parameters),
-        "max_cost": derivation.max_cost,
-    }
-
-
-def json_to_derivation(said: Any, version: int) -> Derivation:
-    """The derivation of a channel that is created at a version. Raises PBIO_BAD_LOG."""
-    made = an_object(said)
-    programs = [made.get(name) for name in ("filter", "transform")]
-    keep, make = (None if program is None else a_text(program) for program in programs)
-    most = a_number(made.get("max_cost", SOURCE_WORK))
-    return Derivation(a_number(made.get("parent"), most=version), keep, make, _parameters(made.get("parameters")), most)
-
-
-def _parameters(said: Any) -> tuple[tuple[str, int | float], ...]:
-    made = an_object(said)
-    if not all(is_parameter(name, value) for name, value in made.items()):
-        bad("a parameter has an invalid name or value")
-    return tuple(made.items())
-
-
-def is_parameter(name: str, value: object) -> bool:
-    """Whether a field of a parameter block can have that name and value."""
-    is_number = (type(value) is int and abs(value) < 2**63) or (type(value) is float and math.isfinite(value))
-    return is_number and name.isidentifier() and name.isascii()
+def _file_to_json(file: DataFile) -> list[Any]:
+    return [file.path, file.bytes]
 
 
 def _file(said: Any) -> DataFile:

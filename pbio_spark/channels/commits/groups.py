@@ -28,7 +28,7 @@ Own: TypeAlias = "Int64s | Callable[[], Int64s] | None"
 NO_NUMBER = -1
 NO_TIME = -(2**63)
 PLACES = ("channel", "file", "start", "end", "ordinal", "count")
-ABSENT = {"producer": NO_NUMBER, "sequence": NO_NUMBER, "event_time": NO_TIME}
+ABSENT = {"producer": NO_NUMBER, "sequence": NO_NUMBER, "event_time": NO_TIME, "derivation": NO_NUMBER}
 """The value of an optional column that is not set."""
 
 ROW = np.dtype([(name, np.int64) for name in (*PLACES, "format", *ABSENT)])
@@ -85,6 +85,7 @@ class Group:
         producer: who made them; None if unknown.
         sequence: the first event's number among its producer's; without `sequences`, the others follow it.
         event_time: of the first event, in microseconds since 1970 UTC; without `event_times`, of all of them.
+        derivation: of derived events, the version of the commit since which their channel is made as it was then.
         sequences, event_times: int64, of each event; or what reads them, see `resolved`.
     """
 
@@ -98,6 +99,7 @@ class Group:
     producer: str | None = None
     sequence: int | None = None
     event_time: int | None = None
+    derivation: int | None = None
     sequences: Own = field(default=None, compare=False)
     event_times: Own = field(default=None, compare=False)
 
@@ -154,6 +156,7 @@ class Groups:
                 NO_NUMBER if one.producer is None else producers.number(one.producer),
                 NO_NUMBER if one.sequence is None else one.sequence,
                 NO_TIME if one.event_time is None else one.event_time,
+                NO_NUMBER if one.derivation is None else one.derivation,
             )
             for one in made
         ]
@@ -288,7 +291,7 @@ def row_to_group(
         first_file: the number of the first file of the commit, if the row counts those of several commits through.
         own: the sequence numbers and times of its events, if each has its own.
     """
-    channel, file, start, end, ordinal, count, form, producer, sequence, event_time = row
+    channel, file, start, end, ordinal, count, form, producer, sequence, event_time, derivation = row
     return Group(
         channel,
         file - first_file,
@@ -300,6 +303,7 @@ def row_to_group(
         None if producer == NO_NUMBER else producers[producer],
         None if sequence == NO_NUMBER else sequence,
         None if event_time == NO_TIME else event_time,
+        None if derivation == NO_NUMBER else derivation,
         *own,
     )
 

@@ -58,6 +58,8 @@ def check_rows(
     count, file = rows["count"], rows["file"]
     if (rows["format"] >= len(formats)).any() or (rows["producer"] >= len(producers)).any():
         bad("a group has a format or a producer that the commit does not list")
+    if (rows["derivation"] > version).any():
+        bad("events were derived in a way that the channel does not have yet")
     if (rows["channel"] > version).any():
         bad("a group belongs to a channel that does not exist yet")
     if (file >= len(sizes)).any() or (np.diff(file) < 0).any():

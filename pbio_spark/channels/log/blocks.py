@@ -14,16 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from pbio_spark.channels.commits.checked import LARGEST, LATEST, a_format, a_path, a_text
-from pbio_spark.channels.commits.groups import NO_NUMBER, NO_TIME, ROW, Group, Int64s, row_to_group
+from pbio_spark.channels.commits.groups import ABSENT, ROW, Group, Int64s, row_to_group
 from pbio_spark.channels.commits.groups_from_json import check_rows
 from pbio_spark.channels.log.folds import Fold
 from pbio_spark.errors import PbioError
 
 _COLUMNS = ("channel", "file", "start", "end", "ordinal", "count", "format")
-_ABSENT = {"producer": NO_NUMBER, "sequence": NO_NUMBER, "event_time": NO_TIME}
-_PLAIN = {"control", "files", "groups", "transaction", "refused"}
+_PLAIN = {"control", "files", "groups", "transaction", "refused", "source", "made", "suspended", "states"}
 """What a commit of events may have to be read together with others; one with more is read alone."""
-_PLAIN_GROUPS = {*_COLUMNS, *_ABSENT, "formats", "producers"}
+_PLAIN_GROUPS = {*_COLUMNS, *ABSENT, "formats", "producers"}
 
 
 class Placed(NamedTuple):
@@ -105,7 +104,7 @@ def fold_to_block(fold: Fold, space: str) -> FoldBlock | None:
 class _Maker:
     def __init__(self, space: str) -> None:
         self._space = space
-        self._columns: dict[str, list[Any]] = {name: [] for name in (*_COLUMNS, *_ABSENT)}
+        self._columns: dict[str, list[Any]] = {name: [] for name in (*_COLUMNS, *ABSENT)}
         self._counts: list[int] = []
         """The number of groups of each commit that is read together with others."""
         self._versions: list[int] = []
@@ -141,7 +140,7 @@ class _Maker:
         count = len(groups["count"])
         for name in _COLUMNS:
             self._take(name, groups[name], count)
-        for name, absent in _ABSENT.items():
+        for name, absent in ABSENT.items():
             said = groups.get(name)
             values = [absent] * count if said is None else [absent if value is None else value for value in said]
             self._take(name, values, count)
@@ -166,7 +165,7 @@ class _Maker:
         for name, values in self._columns.items():
             rows[name] = _whole(values)
         if any((rows[name] < 0).any() for name in _COLUMNS) or any(
-            (rows[name] < least).any() for name, least in _ABSENT.items()
+            (rows[name] < least).any() for name, least in ABSENT.items()
         ):
             raise ValueError
         times, sizes = _whole(self._times), _whole(self._sizes)
@@ -175,7 +174,7 @@ class _Maker:
         bases = np.repeat(np.array(self._bases, np.int64).reshape(-1, 3), self._counts, axis=0)
         limits = np.repeat(np.array(self._limits, np.int64).reshape(-1, 3), self._counts, axis=0)
         for place, name in enumerate(("format", "producer", "file")):
-            is_named = rows[name] != _ABSENT.get(name, -1)
+            is_named = rows[name] != ABSENT.get(name, -1)
             rows[name] += np.where(is_named, bases[:, place], 0)
             if (is_named & (rows[name] >= limits[:, place])).any():
                 raise ValueError(name)

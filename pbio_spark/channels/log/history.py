@@ -13,12 +13,13 @@ from dataclasses import replace
 from pbio_spark.channels.commits.chain import digest_of
 from pbio_spark.channels.commits.checked import bad
 from pbio_spark.channels.commits.commit import AnyChange, Commit, Compact, Data, DataFile
-from pbio_spark.channels.commits.commit_json import commit_to_json, json_to_commit
+from pbio_spark.channels.commits.commit_json import commit_to_json, json_to_commit, states_to_json
 from pbio_spark.channels.commits.groups import groups_to_json, set_aside
-from pbio_spark.channels.log.layout import commit_path, new_groups_path, new_numbers_path
+from pbio_spark.channels.log.layout import commit_path, new_groups_path, new_numbers_path, new_states_path
 from pbio_spark.channels.log.log import SAFE_TO_RETRY, Log
 from pbio_spark.channels.log.reader import LogReader
-from pbio_spark.channels.log.state import State, json_to_state, state_to_json
+from pbio_spark.channels.log.state import State
+from pbio_spark.channels.log.state_json import json_to_state, state_to_json
 from pbio_spark.channels.position import Position
 from pbio_spark.disk import UNKNOWN
 from pbio_spark.errors import PbioError
@@ -27,6 +28,9 @@ log = logging.getLogger("pbio_spark.channels")
 
 LONGEST_GROUPS = 64 << 10
 """The most bytes of groups in a commit itself: a subscriber of one channel reads them anyhow."""
+
+LONGEST_STATES = 64 << 10
+"""The most bytes of states of derivations in a commit itself."""
 
 MOST_NUMBERS = 4096
 """The most sequence numbers and times of single events in a commit or its directory, which every reader reads."""
@@ -69,7 +73,13 @@ class History(LogReader):
         self._seen = max(self._seen, self.state.version)
 
     def with_directory(self, data: Data) -> Data:
-        """A commit that is to be appended; its groups, and what single events say, lie beside it if they are many."""
+        """A commit that is to be appended; its groups, states and what single events say lie beside it if they are
+        many."""
+        stated = json.dumps({"states": states_to_json(data.states)}, separators=(",", ":")).encode()
+        if len(stated) > LONGEST_STATES:
+            path = new_states_path()
+            self._log.attach(path, stated)
+            data = replace(data, states=(), states_file=DataFile(path, len(stated)))
         own = (*data.groups.sequences.values(), *data.groups.event_times.values())
         if sum(map(len, own)) > MOST_NUMBERS:
             groups, values = set_aside(data.groups)

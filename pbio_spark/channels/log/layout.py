@@ -10,6 +10,7 @@
             <first>-<last>.fold          many old commits in one file; see `folds`
             <ID>.groups                  where the events of a commit lie, if that is long
             <ID>.numbers                 sequence numbers and times of single events, if they are many: int64
+            <ID>.states                      the states of derivations after a commit, if they are long
             _newest                      the version of a recent checkpoint: a hint, which may be old or missing
         _subscribers/
             <channel>-<digest>.json      how far a named subscriber has come
@@ -40,7 +41,7 @@ NEWEST = f"{LOG}/_newest"
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint")
 _FOLD = re.compile(r"(\d{20})-(\d{20})\.fold")
-_BESIDE = re.compile(r"[0-9a-f]{32}\.(groups|numbers)")
+_BESIDE = re.compile(r"[0-9a-f]{32}\.(groups|numbers|states)")
 _SUBSCRIBER = re.compile(r"(\d+)-[0-9a-f]{32}\.json")
 _MISSING = re.compile(r"\d+-[0-9a-f]{32}\.missing")
 _DATA = re.compile(r"[0-9a-f]{32}\.pbio")
@@ -81,6 +82,11 @@ def new_groups_path() -> str:
 def new_numbers_path() -> str:
     """A path for the numbers of single events that nothing else has."""
     return f"{LOG}/{uuid.uuid4().hex}.numbers"
+
+
+def new_states_path() -> str:
+    """A path for the states of derivations that nothing else has."""
+    return f"{LOG}/{uuid.uuid4().hex}.states"
 
 
 def new_data_path() -> str:
@@ -161,8 +167,13 @@ def is_numbers_path(path: str) -> bool:
     return _kind_beside(path) == "numbers"
 
 
+def is_states_path(path: str) -> bool:
+    """Whether a path is that of the states of derivations."""
+    return _kind_beside(path) == "states"
+
+
 def is_named_by_commits(path: str) -> bool:
-    """Whether a file belongs to the space only if a commit names it: data, groups and numbers."""
+    """Whether a file belongs to the space only if a commit names it: data, groups, numbers and states."""
     return is_data_path(path) or _kind_beside(path) is not None
 
 

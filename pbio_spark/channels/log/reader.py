@@ -10,7 +10,7 @@ from threading import RLock
 from pbio_spark.channels.commits.chain import Chain, digest_of
 from pbio_spark.channels.commits.checked import MOST, bad, parse
 from pbio_spark.channels.commits.commit import Commit, Data
-from pbio_spark.channels.commits.commit_json import json_to_commit, sizes_of
+from pbio_spark.channels.commits.commit_json import json_to_commit, json_to_states, sizes_of
 from pbio_spark.channels.commits.groups import Group, Groups, Int64s, bound
 from pbio_spark.channels.commits.groups_from_json import json_to_groups
 from pbio_spark.channels.log.blocks import FoldBlock, fold_to_block
@@ -167,10 +167,18 @@ class LogReader:
             return self._directory[1]
 
     def filled(self, entry: Commit) -> Commit:
-        """A commit with its groups, wherever they are."""
-        if not isinstance(entry.change, Data):
+        """A commit with its groups and states, wherever they are. Raises PBIO_BAD_LOG."""
+        data = entry.change
+        if not isinstance(data, Data):
             return entry
-        return replace(entry, change=replace(entry.change, groups=self.all_groups(entry.change)))
+        states = data.states
+        if data.states_file is not None:
+            path, size = data.states_file.path, data.states_file.bytes
+            said = self._log.attachment(path)
+            if said is None or len(said) != size:
+                bad(f"{path} is not the file that was committed")
+            states = json_to_states(parse(said).get("states"), MOST)
+        return replace(entry, change=replace(data, groups=self.all_groups(data), states=states))
 
     def check_end(self, version: int, *, now: bool = False) -> bool:
         """Raise PBIO_BAD_LOG if a commit that was not there has been lost: if there are later ones.

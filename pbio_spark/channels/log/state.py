@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from ecode.suggest import did_you_mean
-from pbio_spark.channels.commits.checked import (
-    Keep,
-    a_digest,
-    a_format,
-    a_keep,
-    a_list,
-    a_name,
-    a_number,
-    a_position,
-    a_text,
-    a_time,
-    bad,
-    parse,
-)
+from pbio_spark.channels.commits.checked import Keep, bad
 from pbio_spark.channels.commits.commit import (
     Change,
     Commit,
     Compact,
     Create,
     Data,
-    Derivation,
     Drop,
+    Made,
+    Replace,
+    Share,
     Trim,
     Trims,
     Turn,
+    Watch,
 )
-from pbio_spark.channels.commits.commit_json import derivation_to_json, json_to_derivation
+from pbio_spark.channels.commits.derivation import Block, Derivation
 from pbio_spark.channels.commits.groups import Groups
+from pbio_spark.channels.log.derived import Derived, SharedBlock
 from pbio_spark.channels.position import NOWHERE, Position
 from pbio_spark.errors import PbioError
 
@@ -54,7 +43,10 @@ class ChannelInfo:
         events, bytes: published so far.
         last: the version of the last commit with events of it; 0 if there is none.
         derivation: of a derived channel.
-        since: the version since which it is derived as it is now; 0 if it is not derived.
+        since: the version since which it must be derived as it is now; 0 if it is not derived.
+        version: of the last change of how it is derived, which sources may still be unaware of.
+        until: the time from which on they may not, in microseconds since 1970 UTC.
+        is_watched: whether somebody subscribes to it; kept only for what is derived `subscribed`.
         refused: why a writer could not make its events, if one has failed to since then.
         keep: how long its events are kept.
         first: events in commits of lower versions are no longer kept.
@@ -74,6 +66,14 @@ class ChannelInfo:
     keep: Keep = "always"
     first: int = 0
     gone: Position = NOWHERE
+    version: int = 0
+    until: int = 0
+    is_watched: bool = False
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether sources derive it now."""
+        return self.derivation is not None and (self.derivation.when == "always" or self.is_watched)
 
 
 class State:
@@ -88,6 +88,7 @@ class State:
         sequences: the last sequence number of each (channel, producer).
         transactions: the last number of each application, and the version of its commit; 0 if that is unknown.
         turn: whose the next commit is, if a writer took a turn.
+        derived: what derivations keep and report.
         compactions: the first and the last version that each one merged, and its own version.
     """
 
@@ -105,6 +106,7 @@ class State:
         self.transactions: dict[str, tuple[int, int]] = {}
         self.compactions: list[tuple[int, int, int]] = []
         self.turn: Turn | None = None
+        self.derived = Derived()
 
     def named(self, name: str) -> ChannelInfo:
         """The channel of a name. Raises PBIO_UNKNOWN_CHANNEL."""
@@ -117,6 +119,10 @@ class State:
         """The channels that are derived from one, the older ones first."""
         return [self.channels[child] for child in self._children.get(channel, ())]
 
+    def made_of(self, channel: int) -> list[ChannelInfo]:
+        """Those of them that sources derive now."""
+        return [child for child in self.children(channel) if child.is_derived]
+
     @property
     def parents(self) -> set[int]:
         """The channels from which others are derived."""
@@ -127,10 +133,25 @@ class State:
         waiting = sorted(self.parents.intersection(channels))
         found = []
         for channel in waiting:
-            for child in self.children(channel):
+            for child in self.made_of(channel):
                 found.append((child.id, child.since))
                 waiting += [child.id]
         return tuple(found)
+
+    def has_ordered(self, channels: Iterable[int]) -> bool:
+        """Whether some channel must be derived in order from these."""
+        return any(
+            (how := self.channels[child].derivation) is not None and how.is_ordered
+            for child, _ in self.descendants(channels)
+        )
+
+    def is_current(self, made: Iterable[Made], now: int) -> bool:
+        """Whether events were derived as they must be at a time, in microseconds since 1970 UTC."""
+        for one in made:
+            info = self.channels.get(one.channel)
+            if info is None or one.version < (info.version if now >= info.until else info.since):
+                return False
+        return True
 
     def outline(self, channel: int | None = None) -> State:
         """A copy of which channels there are, and no more: what it takes to prepare events for them.
@@ -139,7 +160,8 @@ class State:
             channel: that the events are for, if there is only one; what is not derived from it is left out.
         """
         made = State(self.space)
-        made.control = self.control
+        made.control, made.version, made.time = self.control, self.version, self.time
+        made.derived.reports = self.derived.reports
         wanted = None if channel is None else {channel, *(child for child, _ in self.descendants([channel]))}
         for info in self.channels.values():
             if wanted is None or info.id in wanted:
@@ -147,11 +169,14 @@ class State:
         return made
 
     def status(self, channel: int) -> str:
-        """Whether the writers make the events of a derived channel: `pending` until one has, `accepted`, or `refused`
-        and the reason; `direct` for a channel that is not derived."""
+        """Whether the writers make the events of a derived channel: `pending` until one has, `accepted`, `refused` or
+        `suspended` and the reason if one of them does not; `direct` for a channel that is not derived."""
         info = self.channels[channel]
         if info.derivation is None:
             return "direct"
+        reported = self.derived.status(channel, info.since)
+        if reported is not None:
+            return reported
         if info.refused is not None:
             return f"refused: {info.refused}"
         return "accepted" if self.channels[info.derivation.parent].last > info.since else "pending"
@@ -166,6 +191,7 @@ class State:
     def _remove(self, channel: int) -> None:
         info = self.channels.pop(channel)
         del self.names[info.name]
+        self.derived.forget(channel)
         if info.derivation is not None:
             self._children[info.derivation.parent].remove(channel)
         self.sequences = {key: last for key, last in self.sequences.items() if key[0] != channel}
@@ -186,14 +212,29 @@ class State:
                     bad(f"a channel {name!r} exists already")
                 if derivation is not None:
                     self._known(derivation.parent)
-            case Change(channel):
+                    self._check_block(derivation)
+            case Share(name):
+                if self.derived.named(name) is not None:
+                    bad(f"a parameter block {name!r} exists already")
+            case Change(channel, parameters):
+                if self._parameters(channel).shape != parameters.shape:
+                    bad(f"the parameters of the channel {channel} have other types")
+            case Replace(channel, _, derivation):
+                known = self._known(channel).derivation
+                if known is None or known.parent != derivation.parent:
+                    bad(f"the channel {channel} is not derived from the channel {derivation.parent}")
+                self._check_block(derivation)
+            case Watch(channel):
                 if self._known(channel).derivation is None:
-                    bad(f"the channel {channel} is not derived, and has no parameters")
+                    bad(f"the channel {channel} is not derived")
             case Trim() as trim:
                 self._check_trim(trim)
             case Trims(trims):
                 for one in trims:
                     self._check_trim(one)
+            case Drop(channel) if channel in self.derived.blocks:
+                if self.sharing(channel):
+                    bad(f"channels share the parameter block {channel}")
             case Drop(channel):
                 self._known(channel)
                 if self.children(channel):
@@ -209,12 +250,15 @@ class State:
             case Create(name, format_id, derivation, keep):
                 since = 0 if derivation is None else version
                 info = ChannelInfo(version, name, format_id, entry.time, derivation=derivation, since=since, keep=keep)
-                self.add(replace(info, first=version + 1))
-            case Change(channel, parameters):
-                info = self.channels[channel]
-                assert info.derivation is not None
-                derivation = replace(info.derivation, parameters=parameters)
-                self.channels[channel] = replace(info, derivation=derivation, since=version, refused=None)
+                self.add(replace(info, first=version + 1, version=since))
+            case Share(name, parameters):
+                self.derived.blocks[version] = SharedBlock(version, name, parameters, version)
+            case Change() as change:
+                self._change(change, version, entry.time)
+            case Replace() as change:
+                self._replace(change, version)
+            case Watch(channel, is_watched):
+                self.channels[channel] = replace(self.channels[channel], is_watched=is_watched)
             case Trim() as trim:
                 self._trim(trim)
             case Trims(trims):
@@ -222,14 +266,61 @@ class State:
                     self._trim(one)
             case Compact(first, last):
                 self.compactions.append((first, last, version))
+            case Drop(channel) if channel in self.derived.blocks:
+                del self.derived.blocks[channel]
             case Drop(channel):
                 self._remove(channel)
             case Data() as data:
-                self._add(version, data)
-        if isinstance(entry.change, Create | Change | Drop):
+                self._add(version, data, entry.time)
+        if isinstance(entry.change, Create | Share | Change | Replace | Watch | Drop):
             self.control = version
         self.turn = entry.change if isinstance(entry.change, Turn) else None
         self.version, self.commit, self.digest, self.time = version, entry.commit, entry.digest, entry.time
+
+    def _parameters(self, number: int) -> Block:
+        """The parameters of a derived channel, or of a block that is shared, by its ID."""
+        if number in self.derived.blocks:
+            return self.derived.blocks[number].parameters
+        derivation = self._known(number).derivation
+        if derivation is None:
+            bad(f"the channel {number} is not derived, and has no parameters")
+        return derivation.parameters
+
+    def _check_block(self, derivation: Derivation) -> None:
+        """Raise PBIO_BAD_LOG if a derivation shares a block that is not there, or is another one."""
+        block = self.derived.blocks.get(derivation.shared)
+        if derivation.shared and (block is None or block.parameters != derivation.parameters):
+            bad(f"the parameter block {derivation.shared} is not there, or has changed")
+
+    def sharing(self, block: int) -> list[ChannelInfo]:
+        """The channels that share a block of parameters."""
+        return [info for info in self.channels.values() if info.derivation and info.derivation.shared == block]
+
+    def _change(self, change: Change, version: int, time: int) -> None:
+        block = self.derived.blocks.get(change.channel)
+        if block is not None:
+            self.derived.blocks[block.id] = replace(block, parameters=change.parameters, version=version)
+        for info in [self.channels[change.channel]] if block is None else self.sharing(block.id):
+            assert info.derivation is not None
+            derivation = replace(info.derivation, parameters=change.parameters)
+            since, until = (info.since, time + change.lazy) if change.lazy else (version, 0)
+            self.channels[info.id] = replace(
+                info, derivation=derivation, since=since, version=version, until=until, refused=None
+            )
+
+    def _replace(self, change: Replace, version: int) -> None:
+        info = self.channels[change.channel]
+        if not change.keeps_state:
+            self.derived.forget_states(info.id)
+        self.channels[info.id] = replace(
+            info,
+            format=change.format,
+            derivation=change.derivation,
+            since=version,
+            version=version,
+            until=0,
+            refused=None,
+        )
 
     def _check_trim(self, trim: Trim) -> None:
         if trim.before < self._known(trim.channel).first:
@@ -249,18 +340,23 @@ class State:
             if first <= done.get(key, self.sequences.get(key, -1)):
                 bad(f"producer {producer[:80]!r} publishes event {first} a second time")
             done[key] = last
-        for channel, _ in data.refused:
+        for channel, _ in (*data.refused, *data.suspended):
             self._known(channel)
+        for channel in {*(one.channel for one in data.made), *(channel for channel, _, _ in data.states)}:
+            if self._known(channel).derivation is None:
+                bad(f"the channel {channel} is not derived")
         if data.transaction is not None:
             application, number = data.transaction.application, data.transaction.number
             if number <= self.transactions.get(application, (-1, 0))[0]:
                 bad(f"application {application[:80]!r} publishes batch {number} a second time")
 
-    def _add(self, version: int, data: Data) -> None:
+    def _add(self, version: int, data: Data, time: int) -> None:
         if data.transaction is not None:
             self.transactions[data.transaction.application] = data.transaction.number, version
         for channel, reason in data.refused:
             self.channels[channel] = replace(self.channels[channel], refused=reason)
+        versions = {channel: self.channels[channel].version for channel, _ in (*data.refused, *data.suspended)}
+        self.derived.add(data, versions, time)
         for _, channel, producer, _, last in data.groups.numbered():
             self.sequences[channel, producer] = last
         for channel, events, size in _totals(data.groups):
@@ -288,95 +384,3 @@ def _totals(groups: Groups) -> Iterator[tuple[int, int, int]]:
     np.add.at(totals[0], places, groups.rows["count"])
     np.add.at(totals[1], places, groups.rows["end"] - groups.rows["start"])
     yield from zip(channels.tolist(), *totals.tolist(), strict=True)
-
-
-def state_to_json(state: State) -> bytes:
-    """A checkpoint of the state; all programs make the same one of the same version."""
-    made = {
-        "space": state.space,
-        "version": state.version,
-        "commit": state.commit,
-        "digest": state.digest,
-        "time": state.time,
-        "control": state.control,
-        "channels": [_info_to_json(info) for info in state.channels.values()],
-        "sequences": [[channel, producer, last] for (channel, producer), last in state.sequences.items()],
-        "transactions": state.transactions,
-        "compactions": state.compactions,
-    }
-    return json.dumps(made, separators=(",", ":")).encode()
-
-
-def is_checkpoint(data: bytes, state: State) -> bool:
-    """Whether some bytes are a checkpoint of a state, in this format or an older one."""
-    try:
-        kept = json_to_state(data, state.space, state.version)
-    except PbioError:
-        return False
-    # What an old checkpoint does not have.
-    kept.digest = kept.digest or state.digest
-    for application, (number, version) in kept.transactions.items():
-        if not version and state.transactions.get(application, (None, 0))[0] == number:
-            kept.transactions[application] = state.transactions[application]
-    return state_to_json(kept) == state_to_json(state)
-
-
-def json_to_state(data: bytes, space: str, version: int) -> State:
-    """The state of a checkpoint. Raises PBIO_BAD_LOG."""
-    made = parse(data)
-    if made.get("space") != space or made.get("version") != version:
-        bad("the checkpoint belongs to another space or version")
-    state = State(space)
-    state.version = version
-    state.commit = a_text(made.get("commit"))
-    state.digest = a_digest(made["digest"]) if "digest" in made else ""
-    state.time = a_time(made.get("time"))
-    state.control = a_number(made.get("control"), most=version)
-    newest = 0
-    for said in a_list(made.get("channels")):
-        info = _json_to_info(a_list(said, 13), version)
-        # Each came to be at a version of its own, later than what it is derived from.
-        is_new = info.id > newest and info.name not in state.names
-        newest = info.id
-        if not is_new or not (info.derivation is None or info.derivation.parent in state.channels):
-            bad(f"the channel {info.id} contradicts those before it")
-        state.add(info)
-    for said in a_list(made.get("compactions")):
-        first, last, own = (a_number(number, most=version) for number in a_list(said, 3))
-        state.compactions.append((first, last, own))
-    for said in a_list(made.get("sequences")):
-        channel, producer, last = a_list(said, 3)
-        state.sequences[a_number(channel), a_text(producer)] = a_number(last)
-    transactions = made.get("transactions")
-    if not isinstance(transactions, dict):
-        bad("expected an object of transactions")
-    for application, said in transactions.items():
-        number, own = a_list(said, 2) if isinstance(said, list) else (said, 0)
-        state.transactions[application] = a_number(number), a_number(own, most=version)
-    return state
-
-
-def _info_to_json(info: ChannelInfo) -> list[Any]:
-    derivation = None if info.derivation is None else derivation_to_json(info.derivation)
-    numbers = info.created, info.events, info.bytes, info.last
-    kept = info.keep, info.first, str(info.gone)
-    return [info.id, info.name, info.format, *numbers, derivation, info.since, info.refused, *kept]
-
-
-def _json_to_info(said: Any, version: int) -> ChannelInfo:
-    number, name, format_id, created, events, size, last, derivation, since, refused, keep, first, gone = said
-    return ChannelInfo(
-        a_number(number, most=version),
-        a_name(name),
-        a_format(format_id),
-        a_time(created),
-        a_number(events),
-        a_number(size),
-        a_number(last, most=version),
-        None if derivation is None else json_to_derivation(derivation, version),
-        a_number(since, most=version),
-        None if refused is None else a_text(refused),
-        a_keep(keep),
-        a_number(first, most=version + 1),
-        a_position(gone),
-    )

@@ -59,7 +59,7 @@ def concentrate(
     firsts = starts if order is None else order[starts]
     rows["channel"], rows["producer"] = channels[firsts], producers[firsts]
     rows["ordinal"], rows["count"] = starts, np.diff(starts, append=len(owners))
-    rows["sequence"], rows["event_time"] = NO_NUMBER, event_time
+    rows["sequence"], rows["event_time"], rows["derivation"] = NO_NUMBER, event_time, NO_NUMBER
     sequences, event_times = {}, {}
     if numbers is not None and len(starts):
         rows["sequence"] = numbers[starts]
@@ -78,7 +78,7 @@ def _one(count: int, channels: Int64s, submission: Submission, event_time: int) 
     rows["channel"], rows["count"] = channels[:1], count
     rows["producer"] = NO_NUMBER if submission.producer is None else 0
     rows["sequence"] = NO_NUMBER if submission.sequence is None else submission.sequence
-    rows["event_time"] = event_time
+    rows["event_time"], rows["derivation"] = event_time, NO_NUMBER
     return Groups(rows, (), () if submission.producer is None else (submission.producer,))
 
 

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from pbio_spark.channels.commits.checked import bad
-from pbio_spark.channels.commits.commit import DataFile
+from pbio_spark.channels.commits.commit import DataFile, Made
 from pbio_spark.channels.commits.contents import Contents, contents_of
 from pbio_spark.channels.commits.groups import Groups
+from pbio_spark.channels.derive.deriver import Derived, Deriver
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.layout import new_data_path
 from pbio_spark.channels.log.state import State
-from pbio_spark.channels.publish.derivation import Deriver
 from pbio_spark.channels.publish.prepare import Prepared
 from pbio_spark.channels.publish.submission import stored_format
 from pbio_spark.columns import BatchLimits, Chunker, Encoded
@@ -35,6 +35,8 @@ class Packed:
         refused: derived channels whose events could not be made, with the reasons.
         descendants: what was derived: see `State.descendants`.
         contents: what was submitted, if the batch has a number.
+        made, traps: what there is to report of derived channels; see `Derived`.
+        task: the number of the task that wrote it; None if nothing else wrote at once.
     """
 
     file: DataFile
@@ -43,16 +45,23 @@ class Packed:
     refused: tuple[tuple[int, str], ...]
     descendants: tuple[tuple[int, int], ...]
     contents: Contents = Contents()  # noqa: RUF009 - it never changes
+    made: tuple[Made, ...] = ()
+    traps: tuple[tuple[int, str], ...] = ()
+    task: int | None = None
 
 
 def pack(folder: Folder, deriver: Deriver, events: Sequence[Prepared], state: State) -> Packed:
-    """Write events, and those of the channels that are derived from theirs, to one data file."""
-    derived, refused = deriver.derive(events, state)
+    """Write events, and those of the channels that are derived from theirs in any order, to one data file."""
+    return pack_derived(folder, events, deriver.derive(events, state), state)
+
+
+def pack_derived(folder: Folder, events: Sequence[Prepared], derived: Derived, state: State) -> Packed:
+    """Write events, and what was derived, to one data file."""
     pieces: list[object] = [MAGIC]
     size, ordinal = len(MAGIC), 0
     described = set()
     placed = []
-    for one in (*events, *derived):
+    for one in (*events, *derived.events):
         if one.format not in described:
             pieces.append(item := format_to_item(one.format))
             described.add(one.format)
@@ -64,7 +73,8 @@ def pack(folder: Folder, deriver: Deriver, events: Sequence[Prepared], state: St
     path = new_data_path()
     folder.add(path, pieces)
     own, made = (Groups.concat(part) for part in (placed[: len(events)], placed[len(events) :]))
-    return Packed(DataFile(path, size), own, made, refused, state.descendants(own.rows["channel"].tolist()))
+    descendants = state.descendants(own.rows["channel"].tolist())
+    return Packed(DataFile(path, size), own, made, derived.refused, descendants, made=derived.made, traps=derived.traps)
 
 
 def contents_of_all(events: Iterable[Prepared]) -> Contents:
@@ -72,22 +82,27 @@ def contents_of_all(events: Iterable[Prepared]) -> Contents:
     return sum((contents_of(one.encoded, one.groups) for one in events), Contents())
 
 
-def unpack(folder: Folder, formats: FormatStore, packed: Packed) -> list[Prepared]:
-    """The events that were submitted, read back from their data file. Raises PBIO_BAD_LOG if it has changed."""
+def unpack(folder: Folder, formats: FormatStore, packed: Packed, groups: Groups) -> list[Prepared]:
+    """Some events of a data file, read back from it, in order. Raises PBIO_BAD_LOG if it has changed.
+
+    Args:
+        groups: those of the events: which were submitted, or of some derived channel.
+    """
+    if not len(groups):
+        return []
     data = folder.read(packed.file.path)
     if data is None or len(data) != packed.file.bytes:
         bad(f"the data file {packed.file.path} is not the one that was written")
-    own = packed.own
     made = []
     # Groups lie together if they are of one format and one submission.
-    changes = (own.rows["start"][1:] != own.rows["end"][:-1]) | (np.diff(own.rows["format"]) != 0)
-    for run in np.split(np.arange(len(own)), np.flatnonzero(changes) + 1):
-        rows = own.rows[run]
+    changes = (groups.rows["start"][1:] != groups.rows["end"][:-1]) | (np.diff(groups.rows["format"]) != 0)
+    for run in np.split(np.arange(len(groups)), np.flatnonzero(changes) + 1):
+        rows = groups.rows[run]
         start, end, ordinal = int(rows["start"][0]), int(rows["end"][-1]), int(rows["ordinal"][0])
-        form = stored_format(own.formats[rows["format"][0]], formats)
+        form = stored_format(groups.formats[rows["format"][0]], formats)
         chunks = Chunker(io.BytesIO(data), packed.file.path, [form], formats, BatchLimits(1 << 20, 1 << 26))
         offsets = [chunk.offset + chunk.positions for chunk in chunks.chunks(start, end, ordinal)]
         encoded = Encoded(pa.py_buffer(data).slice(start, end - start), np.concatenate([*offsets, [end]]) - start)
-        groups = replace(own.take(run).moved(0, -start, -ordinal), formats=own.formats)
-        made.append(Prepared(form, encoded, groups))
+        own = replace(groups.take(run).moved(0, -start, -ordinal), formats=groups.formats)
+        made.append(Prepared(form, encoded, own))
     return made

@@ -4,6 +4,7 @@ The steps of a commit, each safe to die between:
 
 1. Catch up with the log, and leave out events that it has already.
 2. Write the data files durably; nothing refers to them yet. The tasks of a cluster have done that before.
+   What must be derived in order is derived now, see `late`, and written to one more file.
 3. Append the commit at the next version. From here on all of it is published.
 
 A writer that loses the race for a version starts again; its data files stay if the same events are still to be
@@ -25,10 +26,11 @@ from pbio_spark.channels.commits.checked import bad
 from pbio_spark.channels.commits.commit import LONGEST_TURN, Data, Transaction, Turn
 from pbio_spark.channels.commits.contents import Contents
 from pbio_spark.channels.commits.groups import Groups, Int64s
+from pbio_spark.channels.derive.deriver import Deriver
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History, pause
 from pbio_spark.channels.log.state import State
-from pbio_spark.channels.publish.derivation import Deriver
+from pbio_spark.channels.publish.late import Late, now, packed_to_data
 from pbio_spark.channels.publish.packed import Packed, contents_of_all, pack, unpack
 from pbio_spark.channels.publish.prepare import Prepared
 from pbio_spark.errors import PbioError
@@ -79,9 +81,10 @@ class _Parcel:
         packed = self.packed
         if packed is not None:
             channels = packed.own.rows["channel"].tolist()
-            if not known and packed.descendants == state.descendants(channels):
+            is_known = packed.descendants == state.descendants(channels) and state.is_current(packed.made, now())
+            if not known and is_known:
                 return packed
-            self._prepared = self._prepared or unpack(publisher.folder, publisher.formats, packed)
+            self._prepared = self._prepared or unpack(publisher.folder, publisher.formats, packed, packed.own)
             self.discard(publisher.folder)
         assert self._prepared is not None
         self._prepared = _without(self._prepared, known)
@@ -178,6 +181,7 @@ class _Batch:
         self._total = sum(parcel.own.events for parcel in parcels)
         self._packed: list[Packed] = []
         self._data: Data | None = None
+        self._late = Late(publisher.folder, publisher.formats, publisher.deriver)
 
     def try_once(self, holder: str) -> Published | None:
         """Commit it on the log as it is now; None if another commit was faster, or it is another writer's turn."""
@@ -190,10 +194,13 @@ class _Batch:
         made = [parcel.pack(self._publisher, state, own) for parcel, own in zip(self._parcels, known, strict=True)]
         packed = [one for one in made if one is not None]
         if not packed:
+            self._late.discard()
             return Published(None, 0, self._total)
-        if self._data is None or [*map(id, packed)] != [*map(id, self._packed)]:
+        is_late_new = self._late.derive(packed, state)
+        if self._data is None or is_late_new or [*map(id, packed)] != [*map(id, self._packed)]:
             self._packed = packed
-            self._data = self._history.with_directory(_data(packed, state.control))
+            data = packed_to_data(packed, self._late, state, self._publisher.deriver.source.name)
+            self._data = self._history.with_directory(data)
         version = self._history.append(replace(self._data, control=state.control, transaction=transaction), holder)
         new = sum(one.own.events for one in packed)
         return None if version is None else Published(version, new, self._total - new)
@@ -216,6 +223,7 @@ class _Batch:
         raise _other_batch(application, number, contents, published, last)
 
     def _discard(self) -> None:
+        self._late.discard()
         for parcel in self._parcels:
             parcel.discard(self._folder)
 
@@ -250,14 +258,6 @@ def _other_batch(
         "or the query makes different rows each time (rand, uuid). Start it with a new checkpoint, from the first "
         "event that the space does not have; failOnDataLoss=false takes the batch as published, for one run",
     )
-
-
-def _data(packed: Sequence[Packed], control: int) -> Data:
-    groups = Groups.concat(
-        part.moved(number, 0, 0) for number, one in enumerate(packed) for part in (one.own, one.derived)
-    )
-    refused = dict(pair for one in packed for pair in one.refused)
-    return Data(control, tuple(one.file for one in packed), groups, refused=tuple(refused.items()))
 
 
 def _without(events: Sequence[Prepared], known: Mapping[int, int]) -> list[Prepared]:

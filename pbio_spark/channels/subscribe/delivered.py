@@ -24,6 +24,7 @@ class Event:
         type: the name of the subscriber's type that it reached; None for the rest, which have their own type.
         producer, sequence, event_time: as submitted.
         published: when it was committed.
+        derivation: of an event of a derived channel, the version of the commit since which it is made in this way.
     """
 
     position: Position
@@ -33,6 +34,7 @@ class Event:
     sequence: int | None
     event_time: datetime | None
     published: datetime
+    derivation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class Delivery:
             self.ordinals.tolist(), self.batch.to_pylist(), numbers, instants, strict=True
         ):
             position = Position(self.version, group.file, ordinal)
-            yield Event(position, values, self.type, group.producer, number, instant, self.published)
+            yield Event(position, values, self.type, group.producer, number, instant, self.published, group.derivation)
 
     @property
     def end(self) -> Position:

@@ -26,7 +26,7 @@ def format_to_plan(
     request: Request | None,
     *,
     others: Sequence[Format] = (),
-    mode: Literal["FAILFAST", "DROPMALFORMED"] = "FAILFAST",
+    mode: Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"] = "FAILFAST",
 ) -> ReadPlan:
     """What reads events of a format as the columns of a schema, the last of which may be PLACE.
 

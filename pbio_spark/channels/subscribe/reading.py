@@ -35,13 +35,17 @@ EVENT_TYPE = pa.struct(
         ("sequence", pa.int64()),
         ("event_time", _TIME),
         ("published", _TIME),
+        ("derivation_version", pa.int64()),
     ]
 )
 """The type of the metadata column of events: that of records in files, and what the log has of an event."""
 
 _RUN = np.dtype(
     [(name, np.int64) for name in ("start", "end", "ordinal", "count", "first", "stop")]
-    + [(name, np.int64) for name in ("version", "file", "channel", "producer", "sequence", "event_time", "published")]
+    + [
+        (name, np.int64)
+        for name in ("version", "file", "channel", "producer", "sequence", "event_time", "published", "derivation")
+    ]
 )
 
 
@@ -125,8 +129,10 @@ class Stretch:
             who = NO_NUMBER if group.producer is None else producers.setdefault(group.producer, len(producers))
             sequence = NO_NUMBER if group.sequence is None else group.sequence
             event_time = NO_TIME if group.event_time is None else group.event_time
+            how = NO_NUMBER if group.derivation is None else group.derivation
             place = piece.start, piece.end, group.ordinal, group.count, piece.first, piece.stop
-            rows.append((*place, piece.version, group.file, group.channel, who, sequence, event_time, piece.published))
+            said = who, sequence, event_time, piece.published, how
+            rows.append((*place, piece.version, group.file, group.channel, *said))
             if group.sequences is not None or group.event_times is not None:
                 own[number] = group.resolved()
         channels = {piece.group.channel: names[piece.group.channel] for piece in pieces}
@@ -330,4 +336,5 @@ class EventMaker(BatchMaker):
                 runs["event_time"][run], NO_TIME, _TIME, lambda group: group.event_times_of
             ),
             "published": lambda: pa.array(runs["published"][run]).cast(_TIME),
+            "derivation_version": lambda: pa.array(runs["derivation"][run], mask=runs["derivation"][run] == NO_NUMBER),
         }

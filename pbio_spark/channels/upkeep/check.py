@@ -9,7 +9,8 @@ from pbio_spark.channels.commits.commit import Compact, Create, Data
 from pbio_spark.channels.commits.groups import Group
 from pbio_spark.channels.log.layout import DATA, commit_path
 from pbio_spark.channels.log.log import FolderLog
-from pbio_spark.channels.log.state import State, is_checkpoint
+from pbio_spark.channels.log.state import State
+from pbio_spark.channels.log.state_json import is_checkpoint
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.publish.submission import stored_format
 from pbio_spark.channels.space import ChannelSpace

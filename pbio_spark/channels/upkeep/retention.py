@@ -211,8 +211,8 @@ def _let_go(history: History) -> dict[str, int | None]:
                 replaced |= {places[path][0]: entry.time for path, _ in parts if path in places}
                 places |= {path: (file.path, entry.time) for path, _ in parts}
             case Data() as data:
-                if data.directory is not None:
-                    needed[data.directory.path] = None  # reading the log from its start needs it
+                for beside in filter(None, (data.directory, data.states_file)):
+                    needed[beside.path] = None  # reading the log from its start needs it
                 groups = history.all_groups(data)
                 if data.numbers is not None:
                     files[data.numbers.path] = _whose(set(groups.rows["channel"].tolist()), version, state)

@@ -163,7 +163,7 @@ class _Writer:
             for rows in _pieces(iterator, self.schema):
                 end = first + rows.num_rows
                 try:
-                    packed += self._pack(rows)
+                    packed += self._pack(rows, context.partitionId())
                 except PbioError as error:
                     if error.code == "PBIO_UNKNOWN_CHANNEL" and self._submission.columns.channel is not None:
                         error.hint = "channels are not made by writing: create it first (ChannelSpace.create_channel)"
@@ -175,13 +175,14 @@ class _Writer:
             raise
         return TaskEvents(self._space, context.getLocalProperty("sql.streaming.queryId"), tuple(packed))
 
-    def _pack(self, rows: pa.RecordBatch) -> list[Packed]:
+    def _pack(self, rows: pa.RecordBatch, task: int) -> list[Packed]:
         submission = replace(self._submission, events=rows)
         prepared = self._tools.preparer.prepare(submission, self._state.named, self._null_value)
         if not prepared:
             return []
         packed = pack(self._folder, self._tools.deriver, prepared, self._state)
-        return [replace(packed, contents=contents_of_all(prepared)) if self._has_number else packed]
+        contents = contents_of_all(prepared) if self._has_number else packed.contents
+        return [replace(packed, contents=contents, task=task)]
 
     def _publish(self, messages: Sequence[WriterCommitMessage | None], transaction: tuple[str, int] | None) -> None:
         """Publish what tasks wrote, if they wrote anything.

@@ -21,14 +21,19 @@ from pbio_spark.channels.commits.commit import (
     Create,
     Data,
     DataFile,
-    Derivation,
     Drop,
+    Held,
+    Made,
+    Replace,
+    Share,
     Transaction,
     Trim,
     Trims,
+    Watch,
 )
 from pbio_spark.channels.commits.commit_json import commit_to_json, json_to_commit
 from pbio_spark.channels.commits.contents import DIGESTS, Contents
+from pbio_spark.channels.commits.derivation import Block, Derivation
 from pbio_spark.channels.commits.groups import Group, Groups
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, again, everything
@@ -60,7 +65,8 @@ def data_changes(draw: st.DrawFn) -> Data:
                 sequences = sequence + np.cumsum([0, *draw(STEPS)])[:count]
             if event_time is not None and draw(st.booleans()):
                 times = np.array([event_time, *draw(st.lists(EVENT_TIMES, min_size=8, max_size=8))])[:count]
-            said = draw(HEX), producer, sequence, event_time, sequences, times
+            derivation = draw(st.none() | st.integers(0, 1000))
+            said = draw(HEX), producer, sequence, event_time, derivation, sequences, times
             groups.append(Group(channel, number, start, end, ordinal, count, *said))
             ordinal += count + draw(st.integers(0, 2))
         files.append(DataFile(f"data/{draw(st.uuids()).hex}.pbio", end))
@@ -71,15 +77,52 @@ def data_changes(draw: st.DrawFn) -> Data:
     )
     transaction = draw(st.none() | old | new)
     refused = draw(st.lists(st.tuples(st.integers(0, 1000), TEXT), max_size=2).map(tuple))
-    return Data(draw(st.integers(0, 1000)), tuple(files), Groups.of(groups), transaction, refused)
+    made = draw(st.lists(st.builds(Made, *[st.integers(0, 1000)] * 7), max_size=2).map(tuple))
+    held = st.builds(Held, st.sampled_from(["", '{"state": {"n": 1}}']), st.integers(0, LATEST))
+    states = draw(st.lists(st.tuples(st.integers(0, 1000), st.just("") | TEXT, held), max_size=2).map(tuple))
+    source = draw(st.just("") | TEXT)
+    control = draw(st.integers(0, 1000))
+    return Data(
+        control,
+        tuple(files),
+        Groups.of(groups),
+        transaction,
+        refused,
+        source=source,
+        made=made,
+        suspended=refused[:1],
+        states=states,
+    )
 
 
-PARAMETERS = st.dictionaries(
-    st.from_regex("[a-z_]{1,5}", fullmatch=True),
-    st.integers(-(2**62), 2**62) | st.floats(allow_nan=False, allow_infinity=False),
-    max_size=3,
-).map(lambda made: tuple(made.items()))
-derivations = st.builds(Derivation, st.integers(0, 1000), st.none() | TEXT, st.none() | TEXT, PARAMETERS)
+FIELD_NAMES = st.from_regex("[a-z_]{1,5}", fullmatch=True).filter(lambda name: not name.endswith("_count"))
+SCALARS = st.one_of(
+    st.integers(-(2**62), 2**62),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5),
+)
+VALUES = SCALARS | st.integers(1, 3).flatmap(lambda count: SCALARS.map(lambda value: [value] * count))
+PARAMETERS = st.dictionaries(FIELD_NAMES, VALUES | st.dictionaries(FIELD_NAMES, VALUES, max_size=2), max_size=3).map(
+    Block.of
+)
+derivations = st.builds(
+    Derivation,
+    st.integers(0, 1000),
+    st.none() | TEXT,
+    st.none() | TEXT,
+    PARAMETERS,
+    NUMBERS,
+    st.integers(0, 1000),
+    PARAMETERS,
+    st.none() | TEXT,
+    st.none() | TEXT,
+    NUMBERS,
+    st.lists(TEXT, max_size=2).map(tuple),
+    st.booleans(),
+    st.sampled_from(["always", "subscribed"]),
+    st.booleans(),
+    NUMBERS,
+)
 KEEPS = st.sampled_from(["always", "subscribed"]) | NUMBERS
 PATHS = st.uuids().map(lambda made: f"data/{made.hex}.pbio")
 COUNTS = st.integers(0, 10**18 - 1)
@@ -87,7 +130,10 @@ positions = st.builds(Position, st.integers(0, 99), COUNTS, COUNTS)
 parts = st.lists(st.tuples(PATHS, st.integers(0, 2**60)), max_size=3).map(tuple)
 changes = (
     st.builds(Create, NAMES, HEX, st.none() | derivations, KEEPS)
-    | st.builds(Change, st.integers(0, 1000), PARAMETERS)
+    | st.builds(Share, NAMES, PARAMETERS)
+    | st.builds(Change, st.integers(0, 1000), PARAMETERS, NUMBERS)
+    | st.builds(Replace, st.integers(0, 1000), HEX, derivations, st.booleans())
+    | st.builds(Watch, st.integers(0, 1000), st.booleans())
     | st.builds(Drop, st.integers(0, 1000))
     | st.builds(Trim, st.integers(0, 1000), st.integers(100, 1000), positions)
     | st.dictionaries(st.integers(0, 1000), st.tuples(st.integers(100, 1000), positions), max_size=3).map(

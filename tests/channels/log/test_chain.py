@@ -200,8 +200,8 @@ def test_a_log_of_the_first_version_is_read_and_continued_in_this_one(space: Cha
 def test_a_commit_of_a_newer_form_says_so(space: ChannelSpace) -> None:
     filled(space)
     last = entry(space, EVENTS + 1)
-    last.write_bytes(last.read_bytes().replace(b'"version":2', b'"version":3'))
-    with refusal("format version 3, and this program reads up to 2"):
+    last.write_bytes(last.read_bytes().replace(b'"version":3', b'"version":4'))
+    with refusal("format version 4, and this program reads up to 3"):
         numbers(again(space))
 
 

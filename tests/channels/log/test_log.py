@@ -17,7 +17,7 @@ from pbio_spark.channels.log import history
 from pbio_spark.channels.log import log as log_module
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.log import FolderLog
-from pbio_spark.channels.log.state import state_to_json
+from pbio_spark.channels.log.state_json import state_to_json
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, again, values
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from ecode.types import INT32, Field, record
 from pbio_spark.channels import ChannelSpace, Columns, Submission
+from pbio_spark.channels.derive.deriver import Deriver
 from pbio_spark.channels.log import history
-from pbio_spark.channels.publish.derivation import Deriver
 from pbio_spark.channels.publish.packed import pack
 from pbio_spark.channels.publish.prepare import Preparer
 from pbio_spark.channels.publish.publisher import Publisher

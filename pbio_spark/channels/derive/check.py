@@ -1,0 +1,145 @@
+"""Whether the programs of a derivation suit its channels; what it is then recorded as."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import ecode
+from ecode.limits import Limits
+from ecode.syntax.lexer import Lexer, Unreadable
+from ecode.types import INT64, Record
+from pbio_spark.channels.commits.derivation import Derivation, block_to_record
+from pbio_spark.channels.derive.source import declared
+from pbio_spark.channels.derive.step import PARAMETERS_TYPE, STATE, STATE_TYPE
+from pbio_spark.columns import PARAMETERS
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+
+EMITTED = "emitted"
+"""The name by which `period` knows how many events it has made in this run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A derivation whose programs compile against the types of its channels.
+
+    Attributes:
+        derivation: with `is_ordered` as it is.
+        programs: by `filter`, `transform`, `dequeue` and `period`.
+        kept: names and types of all that the programs keep.
+    """
+
+    derivation: Derivation
+    programs: Mapping[str, ecode.Program]
+    kept: tuple[tuple[str, str], ...]
+
+
+def check_derivation(parent: Format, own: Format, derivation: Derivation) -> Checked:
+    """Compile all programs of a derivation against the types of its channels.
+
+    Raises PBIO_BAD_PROGRAM with all mistakes of a program, or with what it costs; PBIO_BAD_OPTION for a service.
+    """
+    functions = tuple(map(declared, derivation.services))
+    shared = shared_params(derivation)
+    limits = Limits(budget=derivation.max_cost)
+    programs: dict[str, ecode.Program] = {}
+    given = {
+        "filter": [ecode.Param("input", parent.record), *shared],
+        "transform": [ecode.Param("input", parent.record), *shared, ecode.Param("output", own.record, ecode.Mode.OUT)],
+        "dequeue": [ecode.Param("input", own.record), *shared],
+        "period": [*period_params(own.record), *shared],
+    }
+    if derivation.dequeue is not None and alters(derivation.dequeue):
+        given["dequeue"].append(ecode.Param("output", own.record, ecode.Mode.OUT))
+    for what, params in given.items():
+        source = getattr(derivation, what)
+        if source is not None:
+            programs[what] = _compiled(what, source, params, functions, limits, derivation)
+    _check_cost(programs, derivation)
+    statics = [(what, name, program) for what, program in programs.items() for name in program.statics]
+    kept = {f"{what}.{name}": type_of_static(program, name) for what, name, program in statics if name != STATE}
+    is_ordered = bool(kept or derivation.state or derivation.dequeue or derivation.period)
+    return Checked(
+        replace(derivation, is_ordered=is_ordered),
+        programs,
+        (*sorted(kept.items()), (STATE, derivation.state.shape)),
+    )
+
+
+def shared_params(derivation: Derivation) -> list[ecode.Param]:
+    """What all programs of a derivation see: `param` and `state`, if there are any."""
+    params = []
+    if derivation.parameters:
+        block = block_to_record(derivation.parameters, PARAMETERS_TYPE)
+        params.append(ecode.Param(PARAMETERS, block, ecode.Mode.PARAM))
+    if derivation.state:
+        kept = block_to_record(derivation.state, STATE_TYPE, is_fixed=True)
+        params.append(ecode.Param(STATE, kept, ecode.Mode.STATE))
+    return params
+
+
+def period_params(record: Record) -> list[ecode.Param]:
+    """What `period` sees besides."""
+    return [ecode.Param(EMITTED, INT64), ecode.Param("output", record, ecode.Mode.OUT)]
+
+
+def alters(source: str) -> bool:
+    """Whether `dequeue` fills `output`, rather than only saying which events leave."""
+    try:
+        return any(token.text == "output" for token in Lexer(source, set(), Limits().nesting))
+    except Unreadable:
+        return False  # compiling it says what is wrong
+
+
+def with_copy(source: str) -> str:
+    """`dequeue` with `output` as a copy of `input` at first, on the same lines as before."""
+    at = next(iter(Lexer(source, set(), Limits().nesting))).at + 1
+    return f"{source[:at]} output = input; {source[at:]}"
+
+
+def type_of_static(program: ecode.Program, name: str) -> str:
+    """The type of a static variable, as text."""
+    from ecode.outcome import static_names
+
+    return next(str(variable.type) for variable, own in static_names(program.typed).items() if own == name)
+
+
+def _compiled(
+    what: str,
+    source: str,
+    params: Sequence[ecode.Param],
+    functions: tuple[ecode.Function, ...],
+    limits: Limits,
+    derivation: Derivation,
+) -> ecode.Program:
+    copied = what == "dequeue" and any(param.name == "output" for param in params)
+    try:
+        return ecode.compile(with_copy(source) if copied else source, params, functions=functions, limits=limits)
+    except ecode.EcodeError as error:
+        reason = f"the {what} does not compile: {error.summary}"
+        raise PbioError("PBIO_BAD_PROGRAM", reason, hint=_hint(error, derivation)) from error
+
+
+def _hint(error: ecode.EcodeError, derivation: Derivation) -> str | None:
+    """What would give a program the name that it lacks."""
+    said = {diagnostic.message for diagnostic in getattr(error, "diagnostics", ())}
+    lacking = [
+        (PARAMETERS, derivation.parameters, "give parameters={...}"),
+        (STATE, derivation.state, "give state={...}, with the values that it begins with"),
+    ]
+    for name, block, hint in lacking:
+        if not block and any(f"unknown name '{name}'" in message for message in said):
+            return hint
+    return error.hint or None
+
+
+def _check_cost(programs: Mapping[str, ecode.Program], derivation: Derivation) -> None:
+    """Raise PBIO_BAD_PROGRAM if what programs do for an event costs too much, or what `period` does for one of its."""
+    of_events = {what: program for what, program in programs.items() if what != "period"}
+    of_period = {what: program for what, program in programs.items() if what == "period"}
+    for some in (of_events, of_period):
+        try:
+            ecode.check_source(some, derivation.max_cost, raise_by="max_cost=")
+        except ecode.CostError as error:
+            raise PbioError("PBIO_BAD_PROGRAM", error.message, hint=error.hint) from error

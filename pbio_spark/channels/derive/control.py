@@ -1,0 +1,170 @@
+"""Beginning, changing and replacing derivations: each one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from ecode.suggest import did_you_mean
+from pbio_spark.channels.commits.checked import MOST, check_name
+from pbio_spark.channels.commits.commit import Change, Drop, Replace, Share
+from pbio_spark.channels.commits.derivation import Block, Derivation
+from pbio_spark.channels.derive.deriver import Deriver
+from pbio_spark.channels.derive.modulator import Modulator
+from pbio_spark.channels.derive.parameters import changed_block, values_to_block
+from pbio_spark.channels.log.history import History
+from pbio_spark.channels.log.state import ChannelInfo, State
+from pbio_spark.channels.publish.submission import channel_format
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.store import FormatStore
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What changes derivations in one space."""
+
+    history: History
+    formats: FormatStore
+    deriver: Deriver
+    named: Callable[[str, State], ChannelInfo]
+    """The channel of a name. Raises PBIO_UNKNOWN_CHANNEL."""
+
+    def derivation(
+        self, parent: ChannelInfo, modulator: Modulator, *, is_temporary: bool = False
+    ) -> tuple[Format, Derivation]:
+        """The type of a derived channel, and its derivation, with all programs checked.
+
+        Raises PBIO_BAD_OPTION, PBIO_BAD_PROGRAM.
+        """
+        if not isinstance(modulator, Modulator):
+            raise PbioError("PBIO_BAD_OPTION", f"expected a Modulator, not {type(modulator).__name__}")
+        form = channel_format(parent, self.formats)
+        own = modulator.output_format(form)
+        shared = None if not isinstance(modulator.parameters, str) else self._shared(modulator.parameters)
+        derivation = modulator.to_derivation(parent.id, shared, is_temporary=is_temporary)
+        return own, self.deriver.check(form, own, derivation).derivation
+
+    def replace(self, name: str, modulator: Modulator) -> int:
+        """Derive a channel in another way from the next commit on; the version of the commit that says so.
+
+        State is kept if the programs declare the same.
+        """
+        with self.history.lock:
+            state = self.history.catch_up()
+            info = self.named(name, state)
+            known = self._derivation(info)
+            parent = state.channels[known.parent]
+        own, made = self.derivation(parent, modulator, is_temporary=known.is_temporary)
+        form = channel_format(parent, self.formats)
+        before = self.deriver.check(form, channel_format(info, self.formats), known)
+        keeps_state = before.kept == self.deriver.check(form, own, made).kept
+        self.formats.put(own)
+
+        def change(state: State) -> Replace:
+            now = self.named(name, state)
+            if now.id != info.id:
+                raise PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {name!r} has been dropped, and made anew")
+            block = state.derived.blocks.get(made.shared)
+            current = made if block is None else replace(made, parameters=block.parameters)
+            return Replace(info.id, own.id.hex(), current, keeps_state)
+
+        version = self.history.commit(change)
+        assert version is not None
+        return version
+
+    def set_parameters(self, name: str, values: Mapping[str, Any], lazy: timedelta | float | None) -> int:
+        """Give parameters other values; the version of the commit that says so."""
+        microseconds = _microseconds(lazy)
+
+        def change(state: State) -> Change:
+            block = state.derived.named(name)
+            if block is not None and name not in state.names:
+                return Change(block.id, changed_block(block.parameters, values), microseconds)
+            info = self.named(name, state)
+            derivation = self._derivation(info)
+            if derivation.shared:
+                shared = state.derived.blocks[derivation.shared]
+                raise PbioError(
+                    "PBIO_BAD_OPTION",
+                    f"the parameters of {name!r} are the block {shared.name!r}, which other channels may share",
+                    hint=f"set_parameters({shared.name!r}, ...) changes them for all",
+                )
+            return Change(info.id, changed_block(derivation.parameters, values), microseconds)
+
+        version = self.history.commit(change)
+        assert version is not None
+        return version
+
+    def create_parameters(self, name: str, values: Mapping[str, Any], *, exist_ok: bool) -> None:
+        """Begin a block of parameters that derivations share."""
+        check_name(name, "parameter block")
+        block = values_to_block(values)
+        if not block:
+            raise PbioError("PBIO_BAD_OPTION", f"the parameter block {name!r} has no parameters")
+
+        def create(state: State) -> Share | None:
+            known = state.derived.named(name)
+            if known is None and name not in state.names:
+                return Share(name, block)
+            if known is not None and exist_ok and known.parameters.shape == block.shape:
+                return None
+            what = "a channel" if known is None else "a parameter block"
+            raise PbioError("PBIO_CHANNEL_EXISTS", f"{what} {name!r} exists already", hint="choose another name")
+
+        self.history.commit(create)
+
+    def drop_parameters(self, name: str) -> None:
+        """End a block that no derivation uses any more."""
+
+        def drop(state: State) -> Drop:
+            number, _ = self._block(name, state)
+            users = [info.name for info in state.sharing(number)]
+            if users:
+                raise PbioError(
+                    "PBIO_BAD_OPTION", f"cannot drop {name!r} before the channels that use it: {', '.join(users)}"
+                )
+            return Drop(number)
+
+        self.history.commit(drop)
+
+    def parameters(self, name: str) -> dict[str, Any]:
+        """The values of a derived channel's parameters, or of a shared block's."""
+        with self.history.lock:
+            state = self.history.catch_up()
+            block = state.derived.named(name)
+            if block is not None and name not in state.names:
+                return block.parameters.values
+            return self._derivation(self.named(name, state)).parameters.values
+
+    def _shared(self, name: str) -> tuple[int, Block]:
+        with self.history.lock:
+            return self._block(name, self.history.catch_up())
+
+    def _block(self, name: str, state: State) -> tuple[int, Block]:
+        block = state.derived.named(name)
+        if block is None:
+            names = [one.name for one in state.derived.blocks.values()]
+            hint = did_you_mean(name, names) or "create_parameters(name, values) begins one"
+            raise PbioError("PBIO_BAD_OPTION", f"unknown parameter block {name[:80]!r}", hint=hint)
+        return block.id, block.parameters
+
+    def _derivation(self, info: ChannelInfo) -> Derivation:
+        if info.derivation is None:
+            raise PbioError("PBIO_BAD_OPTION", f"the channel {info.name!r} is not derived, and has no parameters")
+        return info.derivation
+
+
+def _microseconds(lazy: timedelta | float | None) -> int:
+    """How long sources may go on with other parameters."""
+    if lazy is None:
+        return 0
+    try:
+        made = (lazy if isinstance(lazy, timedelta) else timedelta(seconds=lazy)) // timedelta(microseconds=1)
+    except (TypeError, ValueError, OverflowError):
+        made = -1
+    if not 0 <= made <= MOST:
+        raise PbioError("PBIO_BAD_OPTION", f"lazy= cannot be {str(lazy)[:80]!r}", hint="a timedelta, or seconds")
+    return made

@@ -1,0 +1,335 @@
+"""The events of derived channels, made as those of their parents are published, in whatever order these come.
+
+Channels whose events must be derived in the order of their producers are left to the committer: see `ordered`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+import ecode
+from pbio_spark.channels.commits.commit import Made
+from pbio_spark.channels.commits.derivation import NO_BLOCK, Derivation
+from pbio_spark.channels.commits.groups import NO_NUMBER, Groups, Int64s
+from pbio_spark.channels.derive.check import Checked, alters, check_derivation, with_copy
+from pbio_spark.channels.derive.source import Source
+from pbio_spark.channels.derive.step import Stage, Statics, Step, Tally, compiled
+from pbio_spark.channels.log.state import ChannelInfo, State
+from pbio_spark.channels.publish.prepare import Prepared
+from pbio_spark.channels.publish.submission import channel_format
+from pbio_spark.columns import Encoded
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.store import FormatStore
+
+log = logging.getLogger("pbio_spark.channels")
+
+_LEAST_KEPT = 256
+_FORMATS_KEPT = 4
+"""How many steps stay compiled: for each derived channel, those for so many formats of its parent's events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """What was derived of some events.
+
+    Attributes:
+        events: of derived channels.
+        refused: channels whose events could not be made, with the reasons.
+        made: what was made, channel by channel.
+        traps: channels on whose events a program trapped, with the first reason.
+    """
+
+    events: tuple[Prepared, ...] = ()
+    refused: tuple[tuple[int, str], ...] = ()
+    made: tuple[Made, ...] = ()
+    traps: tuple[tuple[int, str], ...] = ()
+
+
+class Deriver:
+    """Makes the events of derived channels, and caches what it compiled. Pickles with it.
+
+    Attributes:
+        source: that derives.
+    """
+
+    def __init__(self, formats: FormatStore, source: Source | None = None) -> None:
+        self.source = source or Source()
+        self._formats = formats
+        self._steps: dict[tuple[Stage, Format], Step] = {}
+        """What was compiled, the most recently used last."""
+        self._most = _LEAST_KEPT
+
+    def derive(self, events: Sequence[Prepared], state: State) -> Derived:
+        """The events of all channels that are derived from these, unless they must be made in order.
+
+        An event on which a program traps is left out. Channels that are derived alike share their events' bytes.
+        """
+        made: list[Prepared] = []
+        refused: dict[int, str] = {}
+        ledger = Ledger()
+        parents = state.parents
+        self._make_room(state)
+        waiting = list(events)
+        for one in waiting:  # grows while it is walked
+            shared: dict[tuple[bytes, str], _Shared] = {}
+            for channel in sorted(parents.intersection(one.groups.rows["channel"].tolist())):
+                parent = state.channels[channel]
+                own = of_channel(one, channel)
+                for child in self.children(channel, state):
+                    if child.derivation is None or child.derivation.is_ordered:
+                        continue
+                    key = own.groups.rows[["start", "end"]].tobytes(), _how(child)
+                    try:
+                        if key not in shared:
+                            shared[key] = _Shared(*self.made_of(own, parent, child))
+                    except PbioError as error:
+                        refused[child.id] = str(error)
+                        continue
+                    shared[key].channels.append(child)
+                    ledger.add(child, own, shared[key].made, shared[key].tally)
+            found = [events for one in shared.values() for events in one.of_channels()]
+            made += found
+            waiting += found
+        return Derived(tuple(made), tuple(refused.items()), ledger.made, ledger.traps)
+
+    def children(self, channel: int, state: State) -> list[ChannelInfo]:
+        """The channels that this source derives from one."""
+        name = self.source.name
+        return [
+            child for child in state.made_of(channel) if not state.derived.is_suspended(child.id, name, child.since)
+        ]
+
+    def warm(self, channel: int, form: Format, state: State) -> None:
+        """Compile the derivations for events of a channel and a format. Those that fail are reported by `derive`."""
+        self._make_room(state)
+        waiting = [(state.channels[channel], form)]
+        for parent, met in waiting:  # grows while it is walked
+            for child in self.children(parent.id, state):
+                assert child.derivation is not None
+                own = channel_format(child, self._formats)
+                with suppress(PbioError):
+                    self.step(self.enqueue(parent, child), met)
+                    waiting.append((child, met if child.derivation.transform is None else own))
+
+    def check(self, parent: Format, own: Format, derivation: Derivation) -> Checked:
+        """What a derivation is, once its programs compile. Raises PBIO_BAD_PROGRAM, or whatever else prevents deriving
+        a channel's events from the parent's own."""
+        checked = check_derivation(parent, own, derivation)
+        with suppress(_NotGrantedError):
+            self.step(self._enqueue(parent, own, checked.derivation), parent)
+        return checked
+
+    def enqueue(self, parent: ChannelInfo, child: ChannelInfo) -> Stage:
+        """What is done with each event as it is published. Raises PBIO_BAD_PROGRAM for what the source does not
+        grant."""
+        assert child.derivation is not None
+        parent_format, own = channel_format(parent, self._formats), channel_format(child, self._formats)
+        return self._enqueue(parent_format, own, child.derivation)
+
+    def dequeue(self, child: ChannelInfo) -> Stage | None:
+        """What is done with each event as it leaves into the log, if anything is."""
+        how, own = child.derivation, channel_format(child, self._formats)
+        assert how is not None
+        if how.dequeue is None:
+            return None
+        if alters(how.dequeue):
+            return self._stage(own, own, how, None, with_copy(how.dequeue))
+        return self._stage(own, None, how, how.dequeue, None)
+
+    def step(self, stage: Stage, form: Format) -> Step:
+        """A stage, compiled for events of a format. Raises what `compiled` raises."""
+        key = stage, form
+        step = self._steps.pop(key, None) or compiled(stage, form, self._formats)
+        self._steps[key] = step
+        while len(self._steps) > self._most:
+            self._steps.pop(next(iter(self._steps)), None)
+        return step
+
+    def format_of(self, channel: ChannelInfo) -> Format:
+        """The format of a channel's type."""
+        return channel_format(channel, self._formats)
+
+    def granted(self, how: Derivation) -> tuple[ecode.Function, ...]:
+        """The functions that a derivation may call. Raises PBIO_BAD_PROGRAM for one that the source does not grant."""
+        return self.source.granted(how.services)
+
+    def _enqueue(self, parent: Format, own: Format, how: Derivation) -> Stage:
+        return self._stage(parent, own if how.transform is not None else None, how, how.filter, how.transform)
+
+    def _stage(
+        self, input_: Format, output: Format | None, how: Derivation, filter_: str | None, transform: str | None
+    ) -> Stage:
+        try:
+            functions = self.granted(how)
+        except PbioError as error:
+            raise _NotGrantedError(error.code, error.reason, hint=error.hint) from None
+        most = self.source.max_cost
+        # The types of the blocks matter, and not their values, which are arguments.
+        parameters, state = (replace(block, text="") if block else NO_BLOCK for block in (how.parameters, how.state))
+        return Stage(
+            input_,
+            output,
+            filter_,
+            transform,
+            parameters,
+            state,
+            functions,
+            how.max_cost if most is None else min(how.max_cost, most),
+            how.is_ordered,
+            is_tight=most is not None and most < how.max_cost,
+        )
+
+    def made_of(self, events: Prepared, parent: ChannelInfo, child: ChannelInfo) -> tuple[list[Prepared], Tally]:
+        """The events of a channel that needs no order, made of those of its parent, which lie together."""
+        assert child.derivation is not None
+        tally = Tally()
+        step = self.step(self.enqueue(parent, child), events.format)
+        return run_step(step, events, child, child.derivation, None, tally, self.format_of(child)), tally
+
+    def _make_room(self, state: State) -> None:
+        """Cache what all channels need at once, for a few formats each; with less, everything is compiled each time."""
+        derived = sum(info.derivation is not None for info in state.channels.values())
+        self._most = max(_LEAST_KEPT, _FORMATS_KEPT * derived)
+
+
+class _NotGrantedError(PbioError):
+    """A source does not grant what a derivation needs: another one may."""
+
+
+@dataclass(slots=True)
+class _Shared:
+    """Events of all channels that are derived alike."""
+
+    made: list[Prepared]
+    tally: Tally
+    channels: list[ChannelInfo] = field(default_factory=list)
+
+    def of_channels(self) -> list[Prepared]:
+        """The same events, with groups for each channel."""
+        made = []
+        for one in self.made:
+            groups = one.groups.shared([child.id for child in self.channels])
+            versions = [child.version for child in self.channels]
+            groups.rows["derivation"] = np.tile(np.array(versions, np.int64), len(one.groups))
+            made.append(replace(one, groups=groups))
+        return made
+
+
+class Ledger:
+    """Adds up what was derived, channel by channel."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, Made] = {}
+        self._traps: dict[int, str] = {}
+
+    @property
+    def made(self) -> tuple[Made, ...]:
+        return tuple(self._made.values())
+
+    @property
+    def traps(self) -> tuple[tuple[int, str], ...]:
+        return tuple(self._traps.items())
+
+    def add(self, child: ChannelInfo, events: Prepared, made: Sequence[Prepared], tally: Tally) -> None:
+        """Add what came of some events."""
+        self.add_all(child, [events], made, tally)
+
+    def add_all(self, child: ChannelInfo, events: Sequence[Prepared], made: Sequence[Prepared], tally: Tally) -> None:
+        """The same of several."""
+        seen, came = (sum(one.groups.events for one in some) for some in (events, made))
+        before, after = (sum(_bytes(one.groups) for one in some) for some in (events, made))
+        self.plus(Made(child.id, child.version, seen, came, tally.trapped, after, before))
+        if tally.trapped:
+            self._traps.setdefault(child.id, tally.reason)
+            log.warning(
+                "channel %s: a program ended in a trap on %d events, which are left out; the first: %s",
+                child.name,
+                tally.trapped,
+                tally.reason,
+            )
+
+    def plus(self, one: Made) -> None:
+        known = self._made.get(one.channel)
+        if known is not None:
+            one = Made(
+                one.channel,
+                min(one.version, known.version),
+                one.seen + known.seen,
+                one.made + known.made,
+                one.trapped + known.trapped,
+                one.bytes + known.bytes,
+                one.parent_bytes + known.parent_bytes,
+            )
+        self._made[one.channel] = one
+
+
+def run_step(
+    step: Step,
+    events: Prepared,
+    child: ChannelInfo,
+    how: Derivation,
+    statics: Statics | None,
+    tally: Tally,
+    own: Format,
+) -> list[Prepared]:
+    """What a step makes of events that lie together, for a channel.
+
+    Args:
+        statics: what its programs keep, if they do.
+        own: the format of what its transform makes.
+    """
+    rows = events.groups.rows
+    start, first = int(rows["start"][0]), int(rows["ordinal"][0])
+    items = events.encoded.buffer.slice(start, int(rows["end"][-1]) - start)
+    made = []
+    for came in step.run(items, child.name, how.parameters.values, statics, tally):
+        ordinals = came.ordinals + first
+        is_same = came.encoded is None
+        encoded = events.encoded.take(ordinals) if came.encoded is None else came.encoded
+        form = events.format if is_same else own
+        groups = groups_of(events.groups, ordinals, encoded, child, form)
+        if len(groups):
+            made.append(Prepared(form, encoded, groups))
+    return made
+
+
+def of_channel(events: Prepared, channel: int) -> Prepared:
+    """Those of one channel."""
+    return replace(events, groups=events.groups.take(np.flatnonzero(events.groups.rows["channel"] == channel)))
+
+
+def groups_of(parent: Groups, ordinals: Int64s, encoded: Encoded, child: ChannelInfo, form: Format) -> Groups:
+    """The groups of derived events: their producers are those of the events that they were derived from."""
+    first = np.searchsorted(ordinals, parent.rows["ordinal"])
+    end = np.searchsorted(ordinals, parent.rows["ordinal"] + parent.rows["count"])
+    kept = np.flatnonzero(first < end)
+    first, end = first[kept], end[kept]
+    groups = parent.take(kept)
+    times = {
+        i: known[ordinals[first[i] : end[i]] - groups.rows["ordinal"][i]] for i, known in groups.event_times.items()
+    }
+    rows = groups.rows
+    rows["channel"], rows["format"], rows["sequence"] = child.id, 0, NO_NUMBER
+    rows["derivation"] = child.version
+    rows["ordinal"], rows["count"] = first, end - first
+    rows["start"], rows["end"] = encoded.offsets[first], encoded.offsets[end]
+    for i, known in times.items():
+        rows["event_time"][i] = known[0]
+    return Groups(rows, (form.id.hex(),), groups.producers, {}, times)
+
+
+def _bytes(groups: Groups) -> int:
+    return int((groups.rows["end"] - groups.rows["start"]).sum())
+
+
+def _how(child: ChannelInfo) -> str:
+    """What two channels of one parent share if they have the same events."""
+    assert child.derivation is not None
+    # Not the parameters themselves: 2 and 2.0 are equal, and not the same to a program.
+    return repr((child.format, replace(child.derivation, parent=0, shared=0, when="always", is_temporary=False)))

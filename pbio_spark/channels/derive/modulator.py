@@ -1,0 +1,152 @@
+"""`Modulator`: the part of a subscriber's handler that runs at the sources of events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypedDict
+
+from ecode.limits import SOURCE_WORK
+from pbio_spark.channels.commits.checked import MOST, check_word, is_text
+from pbio_spark.channels.commits.derivation import MOST_TRAPS, Block, Derivation, When
+from pbio_spark.channels.derive.parameters import values_to_block
+from pbio_spark.channels.derive.source import declared
+from pbio_spark.channels.publish.submission import AnyType, type_to_format
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+
+_MOST_COST = 1 << 62
+
+
+@dataclass(frozen=True, kw_only=True)
+class Modulator:
+    """Code that makes the events of a derived channel, at the sources of its parent's events (JECho's modulator).
+
+    All programs are E-code. They see `param`, the parameters; `state`, what they keep for each producer, which they
+    share; and the services that the source grants, as functions.
+
+    Attributes:
+        filter: says of which events something is made; sees `input`.
+        transform: fills `output`, of `type`, from `input`; what it returns 0 for is left out. Without one, events stay
+            as they are.
+        type: of the channel's events; needed with `transform` or `period`, unless that is the parent's.
+        parameters: what `param` has until it is changed: numbers, strings, lists and mappings of such; or the name of a
+            block that derivations share, from `create_parameters`.
+        state: what `state` has before the first event, as for parameters; lists keep their length.
+        dequeue: sees each event, as `input`, as it leaves into the log, after `filter` and `transform` have seen all
+            events of the commit: the last chance to drop it (return 0) or to alter it (`output`, a copy at first).
+        period: makes events of its own, at the first commit with events of the producer after `every`: fills `output`,
+            and returns 0 for no event, 1 for one, 2 for one and to be run again (`emitted` counts).
+        every: how long `period` waits at least; a number is one of seconds.
+        services: functions that the source must grant: names of `pbio_spark.SERVICES`, or prototypes of its own.
+        max_cost: units of work (about one operation each) that the code may take for an event.
+        max_traps: after how many events in a row that end in a trap a source suspends the code.
+        when: whether sources run it `always`, or only while somebody subscribes (`subscribed`).
+    """
+
+    filter: str | None = None
+    transform: str | None = None
+    type: AnyType | None = None
+    parameters: Mapping[str, Any] | str | None = None
+    state: Mapping[str, Any] | None = None
+    dequeue: str | None = None
+    period: str | None = None
+    every: timedelta | float | None = None
+    services: Sequence[str] = ()
+    max_cost: int = SOURCE_WORK
+    max_traps: int = MOST_TRAPS
+    when: When = "always"
+
+    def output_format(self, parent: Format) -> Format:
+        """The format of the channel's events. Raises PBIO_BAD_OPTION, and what `type_to_format` raises."""
+        if self.transform is not None and self.type is None:
+            raise PbioError(
+                "PBIO_BAD_OPTION", "transform= and type= need each other: a transform makes events of a type"
+            )
+        if self.type is not None and self.transform is None:
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                "transform= and type= need each other: without a transform events stay as they are",
+                hint="leave type= out, or make the events of that type with transform=",
+            )
+        return parent if self.type is None else type_to_format(self.type)
+
+    def to_derivation(self, parent: int, shared: tuple[int, Block] | None, *, is_temporary: bool = False) -> Derivation:
+        """The derivation that commits record, before its programs are checked.
+
+        Args:
+            shared: the ID and the values of the block that `parameters` names.
+
+        Raises PBIO_BAD_OPTION.
+        """
+        check_word(self.when, ("always", "subscribed"), "when")
+        for what in ("filter", "transform", "dequeue", "period"):
+            text = getattr(self, what)
+            if text is not None and not (isinstance(text, str) and is_text(text)):
+                raise PbioError("PBIO_BAD_OPTION", f"{what}= takes a program, not {str(text)[:80]!r}")
+        if isinstance(self.services, str):
+            raise PbioError("PBIO_BAD_OPTION", f"services= takes a list, not {self.services[:80]!r}")
+        for prototype in self.services:
+            declared(prototype)
+        block, parameters = shared or (0, values_to_block(_own(self.parameters)))
+        return Derivation(
+            parent,
+            self.filter,
+            self.transform,
+            parameters,
+            _whole(self.max_cost, "max_cost", "a positive number of units of work"),
+            block,
+            values_to_block(self.state, "state"),
+            self.dequeue,
+            self.period,
+            self._every(),
+            tuple(self.services),
+            when=self.when,
+            is_temporary=is_temporary,
+            max_traps=_whole(self.max_traps, "max_traps", "a positive number of events"),
+        )
+
+    def _every(self) -> int:
+        """`every` in microseconds; 0 if there is no period."""
+        if (self.period is None) != (self.every is None):
+            raise PbioError("PBIO_BAD_OPTION", "period= and every= need each other: code, and how long it waits")
+        if self.every is None:
+            return 0
+        every = self.every
+        try:
+            wait = every if isinstance(every, timedelta) else timedelta(seconds=every)
+            made = wait // timedelta(microseconds=1)
+        except (TypeError, ValueError, OverflowError):
+            made = 0
+        if not 0 < made <= MOST:
+            raise PbioError("PBIO_BAD_OPTION", f"every= cannot be {str(every)[:80]!r}", hint="a timedelta, or seconds")
+        return made
+
+
+class ModulatorOptions(TypedDict, total=False):
+    """The same, as keyword arguments."""
+
+    filter: str | None
+    transform: str | None
+    type: AnyType | None
+    parameters: Mapping[str, Any] | str | None
+    state: Mapping[str, Any] | None
+    dequeue: str | None
+    period: str | None
+    every: timedelta | float | None
+    services: Sequence[str]
+    max_cost: int
+    max_traps: int
+    when: When
+
+
+def _own(parameters: Mapping[str, Any] | str | None) -> Mapping[str, Any] | None:
+    assert not isinstance(parameters, str)
+    return parameters
+
+
+def _whole(value: int, what: str, hint: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < _MOST_COST:
+        raise PbioError("PBIO_BAD_OPTION", f"{what} cannot be {str(value)[:80]!r}", hint=hint)
+    return value

@@ -1,0 +1,331 @@
+"""The events of channels that must be derived in order, by whoever commits.
+
+Only the committer sees all events of a batch, and each producer's in their order. For each producer whose events a
+commit has, and with the state that the log has for it:
+
+1. `filter` and `transform` see each event of the parent, in order;
+2. `period` runs, if it is due;
+3. `dequeue` sees what came of both, in order, as it leaves into the log.
+
+The state after the last of these is committed with the events. Channels derived from what is made here follow.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import ecode
+from pbio_spark.channels.commits.commit import Held
+from pbio_spark.channels.commits.derivation import Derivation
+from pbio_spark.channels.commits.groups import NO_NUMBER, Group, Groups
+from pbio_spark.channels.derive.check import period_params, shared_params
+from pbio_spark.channels.derive.deriver import Derived, Deriver, Ledger, of_channel, run_step
+from pbio_spark.channels.derive.period import due, run_period
+from pbio_spark.channels.derive.step import STATE, Statics, Tally
+from pbio_spark.channels.log.state import ChannelInfo, State
+from pbio_spark.channels.publish.prepare import Prepared
+from pbio_spark.columns import Encoded
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.wire.encode import encode
+from pbio_spark.wire.writer import record_to_item
+
+ENQUEUE, DEQUEUE, PERIOD = "enqueue", "dequeue", "period"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """Events that a commit has, in their order in it.
+
+    Attributes:
+        events: of one format.
+        task: the number of the task that wrote them, among those that wrote at once; None if nothing else did.
+        is_new: whether they were made in order, so that nothing is derived of them yet.
+    """
+
+    events: Prepared
+    task: int | None = None
+    is_new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InOrder:
+    """What was derived in order.
+
+    Attributes:
+        derived: the events, and what there is to report.
+        states: by channel and producer, the states afterwards.
+        basis: by channel and producer, the states before, on which all of it depends.
+    """
+
+    derived: Derived
+    states: tuple[tuple[int, str, Held], ...] = ()
+    basis: tuple[tuple[int, str, Held], ...] = ()
+
+    def holds(self, state: State) -> bool:
+        """Whether the states are still those on which it depends."""
+        return all(state.derived.held(channel, producer) == held for channel, producer, held in self.basis)
+
+
+def derive_in_order(deriver: Deriver, arrived: Sequence[Arrived], state: State, now: int) -> InOrder:
+    """The events of all channels that must be derived in order from some, and of those derived from them.
+
+    Args:
+        arrived: all events of a commit, those that were derived without order too.
+        now: in microseconds since 1970 UTC.
+    """
+    return _Pass(deriver, state, now).run(arrived)
+
+
+@dataclass(slots=True)
+class _Pass:
+    deriver: Deriver
+    state: State
+    now: int
+    made: list[Prepared] = field(default_factory=list)
+    refused: dict[int, str] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=Ledger)
+    states: list[tuple[int, str, Held]] = field(default_factory=list)
+    basis: list[tuple[int, str, Held]] = field(default_factory=list)
+
+    def run(self, arrived: Sequence[Arrived]) -> InOrder:
+        of_channels: dict[int, list[Arrived]] = {}
+        for one in arrived:
+            for channel in np.unique(one.events.groups.rows["channel"]).tolist():
+                own = replace(one, events=of_channel(one.events, channel))
+                of_channels.setdefault(channel, []).append(own)
+        waiting = sorted(of_channels)
+        while waiting:
+            # A channel's ID is higher than its parent's, so that all events of this one are there.
+            channel = heappop(waiting)
+            for child in self.deriver.children(channel, self.state):
+                assert child.derivation is not None
+                events = of_channels[channel]
+                if not child.derivation.is_ordered:  # the others were derived from already
+                    events = [one for one in events if one.is_new]
+                try:
+                    found = self._child(self.state.channels[channel], child, events)
+                except PbioError as error:
+                    self.refused[child.id] = str(error)
+                    continue
+                self.made += found
+                if found and child.id not in of_channels:
+                    heappush(waiting, child.id)
+                if found:
+                    of_channels.setdefault(child.id, []).extend(Arrived(one, is_new=True) for one in found)
+        derived = Derived(tuple(self.made), tuple(self.refused.items()), self.ledger.made, self.ledger.traps)
+        return InOrder(derived, tuple(self.states), tuple(self.basis))
+
+    def _child(self, parent: ChannelInfo, child: ChannelInfo, arrived: Sequence[Arrived]) -> list[Prepared]:
+        """The events of one channel, made of those of its parent that were published or made here."""
+        assert child.derivation is not None
+        if child.derivation.is_ordered:
+            return _Ordered(self, parent, child, child.derivation).run(arrived)
+        if not arrived:
+            return []
+        made: list[Prepared] = []
+        for one in arrived:
+            found, tally = self.deriver.made_of(one.events, parent, child)
+            self.ledger.add(child, one.events, found, tally)
+            made += found
+        return made
+
+
+@dataclass(slots=True)
+class _Ordered:
+    """One channel in one commit."""
+
+    whole: _Pass
+    parent: ChannelInfo
+    child: ChannelInfo
+    how: Derivation
+
+    def run(self, arrived: Sequence[Arrived]) -> list[Prepared]:
+        made: list[Prepared] = []
+        states: list[tuple[int, str, Held]] = []
+        basis: list[tuple[int, str, Held]] = []
+        known = self.whole.state.derived
+        tally = Tally()
+        for producer, events in _by_producer(arrived, self.child):
+            held = known.held(self.child.id, producer)
+            found, after = self._of_producer(events, producer, held, tally)
+            made += found
+            basis.append((self.child.id, producer, held))
+            if after != held:
+                self._check_size(after)
+                states.append((self.child.id, producer, after))
+        self._check_sizes(states)
+        self.whole.basis += basis
+        self.whole.states += states
+        self.whole.ledger.add_all(self.child, [one.events for one in arrived], made, tally)
+        return made
+
+    def _of_producer(
+        self, events: Sequence[Prepared], producer: str, held: Held, tally: Tally
+    ) -> tuple[list[Prepared], Held]:
+        """What comes of one producer's events, and the state afterwards."""
+        deriver, child, how = self.whole.deriver, self.child, self.how
+        kept = Kept(how, held.text)
+        enqueue, own = deriver.enqueue(self.parent, child), deriver.format_of(child)
+        queue: list[Prepared] = []
+        for one in events:
+            step = deriver.step(enqueue, one.format)
+            with kept.of(ENQUEUE, step.statics) as statics:
+                queue += run_step(step, one, child, how, statics, tally, own)
+        ran = held.ran
+        if how.period is not None:
+            is_due = due(held.ran, how.every, self.whole.now)
+            ran = is_due.ran
+            if is_due.runs:
+                queue += self._period(how.period, own, kept, producer, tally)
+        dequeue = deriver.dequeue(child)
+        if dequeue is not None:
+            leaving: list[Prepared] = []
+            for one in queue:
+                step = deriver.step(dequeue, one.format)
+                with kept.of(DEQUEUE, step.statics) as statics:
+                    leaving += run_step(step, one, child, how, statics, tally, own)
+            queue = leaving
+        return queue, Held(kept.text, ran)
+
+    def _period(self, source: str, own: Format, kept: Kept, producer: str, tally: Tally) -> list[Prepared]:
+        """The events that `period` makes of its own."""
+        params = [*period_params(own.record), *shared_params(self.how)]
+        functions, limits = self.whole.deriver.granted(self.how), ecode.Limits(budget=self.how.max_cost)
+        program = ecode.compile(source, params, functions=functions, limits=limits)
+        with kept.of(PERIOD, program.statics) as statics:
+            try:
+                events = run_period(program, self.how.parameters.values, statics)
+            except (ecode.EcodeError, PbioError) as error:
+                tally.add(1, f"period: {error}")
+                return []
+        if not events:
+            return []
+        items = [record_to_item(encode(own, values)) for values in events]
+        offsets = np.cumsum([0, *map(len, items)])
+        group = Group(
+            self.child.id,
+            0,
+            0,
+            int(offsets[-1]),
+            0,
+            len(items),
+            own.id.hex(),
+            producer or None,
+            derivation=self.child.version,
+        )
+        return [Prepared(own, Encoded(pa.py_buffer(b"".join(items)), offsets), Groups.of([group]))]
+
+    def _check_size(self, held: Held) -> None:
+        most = self.whole.deriver.source.max_state
+        if len(held.text) > most:
+            raise PbioError(
+                "PBIO_BAD_PROGRAM",
+                f"the state takes {len(held.text)} characters, and the source allows {most} for a producer",
+                hint="keep less, or open the space with source=Source(max_state=...)",
+            )
+
+    def _check_sizes(self, states: Sequence[tuple[int, str, Held]]) -> None:
+        known, most = self.whole.state.derived, self.whole.deriver.source.max_states
+        before = sum(len(known.held(channel, producer).text) for channel, producer, _ in states)
+        size = known.sizes.get(self.child.id, 0) - before + sum(len(held.text) for _, _, held in states)
+        if size > most:
+            raise PbioError(
+                "PBIO_BAD_PROGRAM",
+                f"the states of all producers take {size} characters, and the source allows {most}",
+                hint="keep less, or open the space with source=Source(max_states=...)",
+            )
+
+
+class Kept:
+    """What the programs of a derivation keep for one producer: `state`, which they share, and variables of their own.
+
+    As text it is JSON: `state`, and for each of `enqueue`, `dequeue` and `period` the static variables.
+    """
+
+    def __init__(self, how: Derivation, text: str) -> None:
+        self._made: dict[str, Any] = json.loads(text) if text else {}
+        if how.state and STATE not in self._made:
+            self._made[STATE] = how.state.values
+
+    @property
+    def text(self) -> str:
+        """All of it, as it is now; `""` if nothing is kept."""
+        return json.dumps(self._made) if self._made else ""
+
+    def of(self, place: str, initial: Statics) -> _Statics:
+        """What the programs of one place keep, as a context that keeps what they leave."""
+        return _Statics(self._made, place, initial)
+
+
+@dataclass(slots=True)
+class _Statics:
+    made: dict[str, Any]
+    place: str
+    initial: Statics
+    statics: Statics = field(default_factory=dict)
+
+    def __enter__(self) -> Statics:
+        own = self.made.get(self.place, {})
+        for name, value in self.initial.items():
+            self.statics[name] = _from_json(self.made[STATE] if name == STATE else own.get(name, value))
+        return self.statics
+
+    def __exit__(self, *_: object) -> None:
+        own = {name: _to_json(value) for name, value in self.statics.items()}
+        if STATE in own:
+            self.made[STATE] = own.pop(STATE)
+        if own:
+            self.made[self.place] = own
+
+
+def _to_json(value: Any) -> Any:
+    match value:
+        case bytes():
+            return value.decode("utf-8", "surrogateescape")
+        case list() | tuple():
+            return [_to_json(one) for one in value]
+        case dict():
+            return {name: _to_json(one) for name, one in value.items()}
+    return value
+
+
+def _from_json(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-8", "surrogateescape")
+        case list():
+            return [_from_json(one) for one in value]
+        case dict():
+            return {name: _from_json(one) for name, one in value.items()}
+    return value
+
+
+def _by_producer(arrived: Sequence[Arrived], child: ChannelInfo) -> Iterator[tuple[str, list[Prepared]]]:
+    """The events of each producer, in their order. Raises PBIO_BAD_PROGRAM if they have none."""
+    found: dict[str, list[Prepared]] = {}
+    tasks: dict[str, set[int]] = {}
+    for one in arrived:
+        groups = one.events.groups
+        for i, row in enumerate(groups.rows):
+            producer = "" if row["producer"] == NO_NUMBER else groups.producers[row["producer"]]
+            found.setdefault(producer, []).append(replace(one.events, groups=groups.take(np.array([i]))))
+            if one.task is not None and row["sequence"] == NO_NUMBER:
+                tasks.setdefault(producer, set()).add(one.task)
+    for producer, several in tasks.items():
+        if len(several) > 1:
+            whose = f"of producer {producer[:80]!r}" if producer else "without a producer"
+            raise PbioError(
+                "PBIO_BAD_PROGRAM",
+                f"{child.name!r} keeps state, and {len(several)} tasks write events {whose} that have no order",
+                hint="name the columns of producers and numbers (producerColumn, sequenceColumn), or write in one task "
+                "(df.coalesce(1))",
+            )
+    yield from found.items()

@@ -1,0 +1,40 @@
+"""Blocks of values as users give them: parameters of derivations, and the state that they begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ecode.suggest import did_you_mean
+from pbio_spark.channels.commits.derivation import NO_BLOCK, Block
+from pbio_spark.errors import PbioError
+
+
+def values_to_block(values: Mapping[str, Any] | None, what: str = "parameters") -> Block:
+    """The block of some values. Raises PBIO_BAD_OPTION."""
+    if values is None:
+        return NO_BLOCK
+    if not isinstance(values, Mapping):
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            f"not a mapping of {what}: {str(values)[:80]!r}",
+            hint='an example is {"least": 70.0}',
+        )
+    try:
+        return Block.of(values)
+    except ValueError as error:
+        raise PbioError("PBIO_BAD_OPTION", f"{what}: {error}") from None
+
+
+def changed_block(block: Block, values: Mapping[str, Any]) -> Block:
+    """The block with other values for some of its names, of the types that they have. Raises PBIO_BAD_OPTION."""
+    if not isinstance(values, Mapping):
+        return values_to_block(values)
+    try:
+        return block.changed(values)
+    except KeyError as error:
+        name = str(error.args[0])
+        hint = did_you_mean(name, block) or (f"the parameters are {', '.join(block)}" if block else None)
+        raise PbioError("PBIO_BAD_OPTION", f"unknown parameter {name[:80]!r}", hint=hint) from None
+    except ValueError as error:
+        raise PbioError("PBIO_BAD_OPTION", f"the parameter {error}") from None

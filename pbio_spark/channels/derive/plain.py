@@ -1,0 +1,140 @@
+"""The programs of a step by the interpreter: for functions that only Python can call, and to check kernels by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+import ecode
+from ecode.types import STRING, Array, Basic, Pointer, Record, Ref, Type
+from pbio_spark.channels.commits.derivation import block_to_inputs
+from pbio_spark.columns import PARAMETERS, Encoded, RecordRoute
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.wire import Scanner
+from pbio_spark.wire.container import Kind
+from pbio_spark.wire.decode import decode
+from pbio_spark.wire.encode import encode
+from pbio_spark.wire.writer import record_to_item
+
+if TYPE_CHECKING:
+    from pbio_spark.channels.derive.step import Came, Stage, Statics, Tally
+
+
+@dataclass(frozen=True, slots=True)
+class PlainProgram:
+    """A step that is interpreted."""
+
+    format: Format
+    route: RecordRoute
+    stage: Stage
+
+    @property
+    def statics(self) -> Statics:
+        made: Statics = {}
+        programs = self._own()
+        for name, program in programs:
+            for key, value in program.statics.items():
+                made["state" if key == "state" else key if len(programs) == 1 else f"{name}.{key}"] = value
+        return made
+
+    def run(
+        self, items: pa.Buffer, name: str, values: Mapping[str, Any], statics: Statics | None, tally: Tally
+    ) -> Iterator[Came]:
+        from pbio_spark.channels.derive.step import Came
+
+        given = {PARAMETERS: block_to_inputs(values)} if values else {}
+        kept, made = [], []
+        # No scanner begins at offset 0, where a file has its magic.
+        data, known = b"\0" + items.to_pybytes(), {self.format.id: self.format}
+        scanner = Scanner(data, f"channel {name}", offset=1, formats=known)
+        records = (scanner.read(item) for item in scanner.items() if item.kind is Kind.DATA)
+        for ordinal, record in enumerate(records):
+            try:
+                output = self.event(record, given, statics)
+            except (ecode.EcodeError, PbioError) as error:
+                tally.add(1, str(error))
+                continue
+            if output is not None:
+                kept.append(ordinal)
+                made.append(output)
+        ordinals = np.array(kept, np.int64)
+        if self.stage.output is None:
+            yield Came(ordinals, None)
+            return
+        parts = [record_to_item(encode(self.stage.output, output)) for output in made]
+        offsets = np.cumsum([0, *map(len, parts)])
+        yield Came(ordinals, Encoded(pa.py_buffer(b"".join(parts)), offsets))
+
+    def event(self, record: bytes, given: Mapping[str, Any], statics: Statics | None) -> dict[str, Any] | None:
+        """What comes of one event: the values that the transform made, or an empty dict if there is none; None if it
+        is left out. Raises ecode.Trap, ecode.ParameterError and PbioError, with the state as it was."""
+        values: dict[str, Any] = decode(self.format, record, text=None)
+        for _, program in self.route.transforms:
+            values = program.run({program.params[0].name: _fitted(values, program.params[0].type)}).outputs["output"]
+        before = deepcopy(statics)
+        try:
+            return self._through(values, given, statics)
+        except BaseException:
+            if statics is not None and before is not None:
+                statics.clear()
+                statics.update(before)
+            raise
+
+    def _through(
+        self, values: dict[str, Any], given: Mapping[str, Any], statics: Statics | None
+    ) -> dict[str, Any] | None:
+        output: dict[str, Any] = {}
+        budget = self.stage.work
+        programs = self._own()
+        for name, program in programs:
+            own = _own_statics(program, name if len(programs) > 1 else "", statics)
+            inputs = {"input": _fitted(values, program.params[0].type), **given}
+            outcome = program.run(inputs, own, budget)
+            budget -= outcome.work
+            _keep_statics(own, name if len(programs) > 1 else "", statics)
+            if outcome.returned == 0 and not (program is self.route.make and outcome.returned is None):
+                return None
+            if program is self.route.make:
+                output = outcome.outputs["output"]
+        return output
+
+    def _own(self) -> list[tuple[str, ecode.Program]]:
+        named = (("filter", self.route.keep), ("transform", self.route.make))
+        return [(name, program) for name, program in named if program is not None]
+
+
+def _own_statics(program: ecode.Program, name: str, statics: Statics | None) -> Statics | None:
+    if statics is None:
+        return None
+    return {key: statics["state" if key == "state" else f"{name}.{key}" if name else key] for key in program.statics}
+
+
+def _keep_statics(own: Statics | None, name: str, statics: Statics | None) -> None:
+    for key, value in (own or {}).items():
+        assert statics is not None
+        statics["state" if key == "state" else f"{name}.{key}" if name else key] = value
+
+
+def _fitted(value: Any, type_: Type | Record, record: Record | None = None) -> Any:
+    """A decoded value as one that a program of a type can take: only its fields, and zero for a null number."""
+    match type_:
+        case Record():
+            return _fitted(value, Ref(type_.name), type_)
+        case Ref() if record is not None:
+            fields = record.struct(type_.name).fields
+            given = value or {}
+            return {f.name: _fitted(given[f.name], f.type, record) for f in fields if f.name in given}
+        case Array():
+            inner = Array(type_.element, type_.dims[1:]) if len(type_.dims) > 1 else type_.element
+            return [] if value is None else [_fitted(one, inner, record) for one in value]
+        case Pointer():
+            return None if value is None else _fitted(value, type_.target, record)
+        case Basic() if value is None and type_ != STRING:
+            return 0
+    return value

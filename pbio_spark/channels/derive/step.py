@@ -1,0 +1,221 @@
+"""A step of a derivation, compiled for events of one format: encoded events -> those that come of them.
+
+A step is a filter, a transform or both, as a kernel; where the source grants functions that only Python can call, by
+the interpreter. Both do the same: events come in order, and one on which a program traps leaves the state as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias
+
+import pyarrow as pa
+
+import ecode
+from ecode.types import Record
+from morph import Rejection
+from pbio_spark.channels.commits.derivation import Block, block_to_record
+from pbio_spark.channels.commits.groups import Int64s
+from pbio_spark.channels.derive.plain import PlainProgram
+from pbio_spark.channels.publish.prepare import read_encoded
+from pbio_spark.channels.publish.submission import WHOLE
+from pbio_spark.channels.subscribe.plan import PLACE, split_place
+from pbio_spark.columns import (
+    BLANK,
+    Encoded,
+    Encoder,
+    ErrorPolicy,
+    ReadPlan,
+    RecordRoute,
+    Request,
+    Selection,
+    find_route,
+    format_to_encoder,
+    plan_read,
+    rejection_to_error,
+    statics_of,
+    with_parameters,
+    with_state,
+)
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.schema import record_to_arrow
+from pbio_spark.formats.store import FormatStore
+
+STATE = "state"
+"""The name by which programs know the state that they share."""
+
+PARAMETERS_TYPE, STATE_TYPE = "parameter_block", "state_block"
+_REASON = pa.field("\0reason", pa.struct([("reason", pa.string())]))
+
+Statics: TypeAlias = "dict[str, Any]"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a derivation does with events of one type.
+
+    Attributes:
+        input: what the programs see; events of other formats reach it.
+        output: what the transform makes; None if there is none, and events stay as they are.
+        filter, transform: E-code.
+        parameters, state: the types of `param` and `state`, and the values that state begins with.
+        functions: that the source grants.
+        work: units of work that the programs may take for an event.
+        is_ordered: whether each producer's events come in order, so that programs may keep state.
+        is_tight: whether the source allows less than was checked when the channel was derived.
+    """
+
+    input: Format
+    output: Format | None
+    filter: str | None
+    transform: str | None
+    parameters: Block
+    state: Block
+    functions: tuple[ecode.Function, ...]
+    work: int
+    is_ordered: bool
+    is_tight: bool = False
+
+    @property
+    def parameters_type(self) -> Record | None:
+        return block_to_record(self.parameters, PARAMETERS_TYPE) if self.parameters else None
+
+    @property
+    def state_type(self) -> Record | None:
+        return block_to_record(self.state, STATE_TYPE, is_fixed=True) if self.state else None
+
+    @property
+    def request(self) -> Request:
+        """The same as what is asked of records."""
+        return Request(
+            ((self.input.name, self.input.record),),
+            columns=None if self.output is None else self.output.record,
+            policy=WHOLE,
+            keep=self.filter,
+            make=self.transform,
+            parameters=self.parameters_type,
+            work=self.work,
+            functions=self.functions,
+            state=self.state_type,
+            ordered=self.is_ordered,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """What came of some events.
+
+    Attributes:
+        ordinals: of those of which something came.
+        encoded: what that is; None if they stay as they are.
+    """
+
+    ordinals: Int64s
+    encoded: Encoded | None
+
+
+@dataclass(slots=True)
+class Tally:
+    """How often programs trapped, and why the first time."""
+
+    trapped: int = 0
+    reason: str = ""
+
+    def add(self, count: int, reason: str) -> None:
+        self.trapped += count
+        self.reason = self.reason or reason
+
+
+class Step(Protocol):
+    """A compiled stage, for events of one format."""
+
+    @property
+    def statics(self) -> Statics:
+        """What its programs keep before the first event: `state`, and their own static variables."""
+
+    def run(
+        self, items: pa.Buffer, name: str, values: Mapping[str, Any], statics: Statics | None, tally: Tally
+    ) -> Iterator[Came]:
+        """Run over events in order, whose ordinals count from 0.
+
+        Args:
+            items: the events, as they lie in a file.
+            name: of the channel, for messages.
+            values: of the parameters.
+            statics: what the programs keep, which is updated; None if they keep nothing.
+            tally: counts the events on which a program trapped.
+        """
+
+
+def compiled(stage: Stage, form: Format, formats: FormatStore) -> Step:
+    """The step for events of a format. Raises PBIO_BAD_PROGRAM, PBIO_REJECTED and what else compiling raises."""
+    encoder = None
+    if stage.output is not None:
+        # What a transform never writes is zero, as it is for the program itself.
+        schema = record_to_arrow(stage.output.record)
+        encoder = format_to_encoder(stage.output, schema, null_value=BLANK, wrap=True)
+    is_plain = any(function.native is None for function in stage.functions)
+    if is_plain or stage.is_tight:
+        route = find_route(form, stage.request, (form, stage.input), formats)
+        if isinstance(route, Rejection):
+            raise rejection_to_error(route)
+        _check_cost(route, stage.work)
+        if is_plain:
+            return PlainProgram(form, route, stage)
+    schema = pa.schema([]) if stage.output is None else schema
+    selection = Selection(
+        schema.append(_REASON).append(PLACE),
+        corrupt_column=_REASON.name,
+        metadata_column=PLACE.name,
+        request=stage.request,
+    )
+    policy = ErrorPolicy("PERMISSIVE")
+    return _Kernel(
+        form, plan_read(selection, (form, stage.input), coming=[form], store=formats, errors=policy), encoder
+    )
+
+
+def _check_cost(route: RecordRoute, most: int) -> None:
+    """Raise PBIO_BAD_PROGRAM if the programs always take more than a source allows."""
+    named = (("filter", route.keep), ("transform", route.make))
+    try:
+        ecode.check_source({name: program for name, program in named if program is not None}, most)
+    except ecode.CostError as error:
+        raise PbioError("PBIO_BAD_PROGRAM", f"at this source, {error.message}", hint=error.hint) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """A step as machine code. Pickles with it."""
+
+    format: Format
+    plan: ReadPlan
+    encoder: Encoder | None
+
+    @property
+    def statics(self) -> Statics:
+        converter = self.plan.converters[self.format.id]
+        return {} if isinstance(converter, Rejection) else statics_of(converter)
+
+    def run(
+        self, items: pa.Buffer, name: str, values: Mapping[str, Any], statics: Statics | None, tally: Tally
+    ) -> Iterator[Came]:
+        converter = self.plan.converters[self.format.id]
+        if not isinstance(converter, Rejection):
+            if values:
+                converter = with_parameters(converter, values)
+            if statics is not None:
+                converter = with_state(converter, statics)
+        plan = replace(self.plan, converters={self.format.id: converter})
+        for batch in read_encoded(plan, items, f"channel {name}"):
+            rows, ordinals = split_place(batch)
+            reasons = rows.column(rows.num_columns - 1)
+            fields = rows.select(rows.schema.names[:-1])
+            if reasons.null_count < len(reasons):
+                sound = reasons.is_null()
+                tally.add(len(reasons) - reasons.null_count, reasons.drop_null()[0]["reason"].as_py())
+                ordinals = ordinals[sound.to_numpy(zero_copy_only=False)]
+                fields = fields.filter(sound) if self.encoder is not None else fields
+            yield Came(ordinals, None if self.encoder is None else self.encoder.encode(fields))

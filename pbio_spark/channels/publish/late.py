@@ -1,0 +1,121 @@
+"""What a commit derives last: what must be made in order, when all of its events and the state before it are known."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from pbio_spark.channels.commits.commit import Data
+from pbio_spark.channels.commits.groups import Groups
+from pbio_spark.channels.derive.deriver import Deriver, Ledger
+from pbio_spark.channels.derive.ordered import Arrived, InOrder, derive_in_order
+from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.log.state import State
+from pbio_spark.channels.publish.packed import Packed, pack_derived, unpack
+from pbio_spark.errors import PbioError
+from pbio_spark.formats.store import FormatStore
+
+
+def now() -> int:
+    """The time by this machine's clock, in microseconds since 1970 UTC."""
+    return time.time_ns() // 1000
+
+
+class Late:
+    """Derives in order, and anew when other events, other derivations or another state make it necessary.
+
+    Attributes:
+        packed: the data file of the events; None if there are none.
+        in_order: what was derived.
+    """
+
+    def __init__(self, folder: Folder, formats: FormatStore, deriver: Deriver) -> None:
+        self.packed: Packed | None = None
+        self.in_order: InOrder | None = None
+        self._folder, self._formats, self._deriver = folder, formats, deriver
+        self._of: tuple[object, ...] = ()
+
+    def derive(self, packed: Sequence[Packed], state: State) -> bool:
+        """Derive what the events of some data files need. Returns whether anything is other than before."""
+        channels = {
+            channel for one in packed for part in (one.own, one.derived) for channel in part.rows["channel"].tolist()
+        }
+        if not state.has_ordered(channels):
+            was = self.in_order is not None
+            self.discard()
+            return was
+        # The files themselves, not only their numbers: one that is no longer there may lend its number to another.
+        of = (*packed, state.descendants(channels))
+        if self.in_order is not None and self._is_same(of) and self.in_order.holds(state):
+            return False
+        self.discard()
+        arrived = [
+            Arrived(events, one.task)
+            for one in packed
+            for groups in (one.own, one.derived)
+            for events in unpack(self._folder, self._formats, one, self._needed(groups, state))
+        ]
+        self.in_order = derive_in_order(self._deriver, arrived, state, now())
+        self._of = of
+        if self.in_order.derived.events:
+            self.packed = pack_derived(self._folder, (), self.in_order.derived, state)
+        return True
+
+    def discard(self) -> None:
+        """Remove the data file, which nothing refers to."""
+        if self.packed is not None:
+            with suppress(PbioError):
+                self._folder.remove(self.packed.file.path)
+        self.packed = self.in_order = None
+
+    def _is_same(self, of: tuple[object, ...]) -> bool:
+        return len(of) == len(self._of) and all(
+            one is other or (isinstance(one, tuple) and one == other) for one, other in zip(of, self._of, strict=True)
+        )
+
+    def _needed(self, groups: Groups, state: State) -> Groups:
+        """Those groups from whose channels something is derived in order; a channel's lie together."""
+        parts = [
+            groups.take(np.flatnonzero(groups.rows["channel"] == channel))
+            for channel in np.unique(groups.rows["channel"]).tolist()
+            if any(child.derivation is not None and child.derivation.is_ordered for child in state.made_of(channel))
+        ]
+        return Groups.concat(parts)
+
+
+def packed_to_data(packed: Sequence[Packed], late: Late, state: State, source: str) -> Data:
+    """The commit of some data files, and of what was derived from them in order."""
+    files = [*packed, *([] if late.packed is None else [late.packed])]
+    groups = Groups.concat(
+        part.moved(number, 0, 0) for number, one in enumerate(files) for part in (one.own, one.derived)
+    )
+    ledger = Ledger()
+    refused: dict[int, str] = {}
+    traps: dict[int, str] = {}
+    reports = [(one.made, one.refused, one.traps) for one in packed]
+    if late.in_order is not None:
+        derived = late.in_order.derived
+        reports.append((derived.made, derived.refused, derived.traps))
+    for made, reasons, trapped in reports:
+        for one in made:
+            ledger.plus(one)
+        refused |= dict(reasons)
+        traps |= dict(trapped)
+    data = Data(
+        state.control,
+        tuple(one.file for one in files),
+        groups,
+        refused=tuple(refused.items()),
+        made=ledger.made,
+        states=() if late.in_order is None else late.in_order.states,
+    )
+    suspended = tuple(
+        (channel, f"{count} events in a row ended in a trap; the first: {traps.get(channel, '')}")
+        for channel, count in state.derived.exhausted(data.made, source, state.channels)
+    )
+    is_reported = bool(data.made or data.refused)
+    return replace(data, source=source if is_reported else "", suspended=suspended)

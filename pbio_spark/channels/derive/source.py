@@ -29,9 +29,9 @@ def _load() -> float:
 SERVICES: Mapping[str, ecode.Function] = {
     service.name: service
     for service in (
-        ecode.service("double clock()", time.time),
-        ecode.service("double load()", _load),
-        ecode.service("long process()", os.getpid),
+        ecode.service("double clock()", time.time, is_sampled=True),
+        ecode.service("double load()", _load, is_sampled=True),
+        ecode.service("long process()", os.getpid, is_sampled=True),
     )
 }
 """Services that every source can grant: the time in seconds since 1970 UTC, the load of the host as `os.getloadavg` has

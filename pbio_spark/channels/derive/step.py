@@ -34,17 +34,16 @@ from pbio_spark.columns import (
     format_to_encoder,
     plan_read,
     rejection_to_error,
+    samples_of,
     statics_of,
     with_parameters,
+    with_samples,
     with_state,
 )
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.store import FormatStore
-
-STATE = "state"
-"""The name by which programs know the state that they share."""
 
 PARAMETERS_TYPE, STATE_TYPE = "parameter_block", "state_block"
 _REASON = pa.field("\0reason", pa.struct([("reason", pa.string())]))
@@ -156,7 +155,7 @@ def compiled(stage: Stage, form: Format, formats: FormatStore) -> Step:
         # What a transform never writes is zero, as it is for the program itself.
         schema = record_to_arrow(stage.output.record)
         encoder = format_to_encoder(stage.output, schema, null_value=BLANK, wrap=True)
-    is_plain = any(function.native is None for function in stage.functions)
+    is_plain = any(function.native is None and not function.is_sampled for function in stage.functions)
     if is_plain or stage.is_tight:
         route = find_route(form, stage.request, (form, stage.input), formats)
         if isinstance(route, Rejection):
@@ -172,9 +171,8 @@ def compiled(stage: Stage, form: Format, formats: FormatStore) -> Step:
         request=stage.request,
     )
     policy = ErrorPolicy("PERMISSIVE")
-    return _Kernel(
-        form, plan_read(selection, (form, stage.input), coming=[form], store=formats, errors=policy), encoder
-    )
+    plan = plan_read(selection, (form, stage.input), coming=[form], store=formats, errors=policy)
+    return _Kernel(form, plan, encoder, stage.functions)
 
 
 def _check_cost(route: RecordRoute, most: int) -> None:
@@ -193,6 +191,7 @@ class _Kernel:
     format: Format
     plan: ReadPlan
     encoder: Encoder | None
+    functions: tuple[ecode.Function, ...]
 
     @property
     def statics(self) -> Statics:
@@ -208,6 +207,9 @@ class _Kernel:
                 converter = with_parameters(converter, values)
             if statics is not None:
                 converter = with_state(converter, statics)
+            sampled = samples_of(converter)
+            if sampled:
+                converter = with_samples(converter, {f.name: f.call() for f in self.functions if f.name in sampled})
         plan = replace(self.plan, converters={self.format.id: converter})
         for batch in read_encoded(plan, items, f"channel {name}"):
             rows, ordinals = split_place(batch)

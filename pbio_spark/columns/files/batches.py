@@ -20,7 +20,7 @@ from pbio_spark.columns.decode.explain import explain
 from pbio_spark.columns.files.chunks import DAMAGE, Chunk
 from pbio_spark.columns.files.compile import compile_converter
 from pbio_spark.columns.files.left_out import LeftOut
-from pbio_spark.columns.files.names import tell_of_new_columns
+from pbio_spark.columns.files.names import warn_of_new_columns
 from pbio_spark.columns.files.null_check import unexpected_nulls
 from pbio_spark.columns.files.plan import Part, ReadPlan
 from pbio_spark.columns.programs.routes import rejection_to_error
@@ -152,7 +152,7 @@ class BatchMaker:
             # Only IDs of version 2 are hashes: two files may mean different formats by one of the others.
             if converter is None or (not isinstance(converter, Rejection) and converter.format != form):
                 if selection.query:
-                    tell_of_new_columns(
+                    warn_of_new_columns(
                         selection.query,
                         self.part.name,
                         form,

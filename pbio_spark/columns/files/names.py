@@ -40,7 +40,7 @@ def renamed(schema: pa.Schema, aliases: Mapping[str, str]) -> pa.Schema:
     return pa.schema(list(rename(list(schema), ()))) if new else schema
 
 
-def tell_of_new_columns(
+def warn_of_new_columns(
     query: str, file: str, form: Format, schema: pa.Schema, presentation: Presentation, aliases: Mapping[str, str]
 ) -> None:
     """Warn of the columns of a format that a query's schema lacks, of each once for a query in a process."""

@@ -56,7 +56,7 @@ def outline_files(files: Sequence[ListedFile], options: Options, *, all_formats:
         all_formats: whether every format of a file matters; if not, a file that needs no splitting is not walked.
 
     Raises PBIO_NOT_FFS and what else is wrong with a file as far as it is read, unless `mode` or `ignoreCorruptFiles`
-    bears it; PBIO_PATH_NOT_FOUND unless `ignoreMissingFiles` does.
+    tolerates it; PBIO_PATH_NOT_FOUND unless `ignoreMissingFiles` does.
     """
     store = None if options.format_store is None else FolderStore(options.format_store)
     walked: set[str] = set()
@@ -78,12 +78,12 @@ def outline_files(files: Sequence[ListedFile], options: Options, *, all_formats:
             return found
         match error.code:
             case "PBIO_PATH_NOT_FOUND":
-                is_borne = options.ignore_missing_files
+                is_tolerated = options.ignore_missing_files
             case "PBIO_BAD_ITEM":
-                is_borne = options.ignore_corrupt_files or options.mode != "FAILFAST"
+                is_tolerated = options.ignore_corrupt_files or options.mode != "FAILFAST"
             case _:
-                is_borne = options.ignore_corrupt_files
-        if not is_borne:
+                is_tolerated = options.ignore_corrupt_files
+        if not is_tolerated:
             raise error
         log.warning("%s", error)
         return found

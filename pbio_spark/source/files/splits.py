@@ -109,9 +109,9 @@ def _read_split(
             raise PbioError("PBIO_PATH_NOT_FOUND", "the file has vanished since it was listed", file=path) from None
         log.warning("%s has vanished since it was listed", path)
     except PbioError as error:
-        # Damage between records has been dealt with; this is a file that is none, or a broken format body.
-        is_borne = options.ignore_corrupt_files and error.code in FILE_ERRORS
-        if not (is_borne or (options.ignore_missing_files and error.code == "PBIO_ROWS_GONE")):
+        # Damage between records has been dealt with; this file is not an FFS file, or a format body is broken.
+        is_tolerated = options.ignore_corrupt_files and error.code in FILE_ERRORS
+        if not (is_tolerated or (options.ignore_missing_files and error.code == "PBIO_ROWS_GONE")):
             raise
         log.warning("%s", error)
 

@@ -207,7 +207,7 @@ class Follower:
         if has_all or end <= start.offset:
             return None
         if (sight.stamp, start.offset) in self._seen:
-            self._tell_of_cut(sight, origin, end - start.offset)
+            self._report_cut(sight, origin, end - start.offset)
             return None
         try:
             found = self._read_on(sight, origin, end, room)
@@ -330,7 +330,7 @@ class Follower:
             raise several_formats(names)
         return names, formats, new
 
-    def _tell_of_cut(self, sight: Sight, origin: FileProgress | None, size: int) -> None:
+    def _report_cut(self, sight: Sight, origin: FileProgress | None, size: int) -> None:
         """Say once that a file has ended inside a record for long, or since it got another name."""
         offset = 0 if origin is None else origin.to.offset
         key = sight.stamp, offset
@@ -355,7 +355,7 @@ def _together(
 
 
 def refuse_loss(file: FileProgress, options: Options) -> None:
-    """Raise PBIO_ROWS_GONE for rows that were not read, unless the user bears it; then log it.
+    """Raise PBIO_ROWS_GONE for rows that were not read, unless the options tolerate that; then log it.
 
     Those are the rows of the batch that reads the file, or without one, those that follow what was read.
     """

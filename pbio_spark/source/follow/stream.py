@@ -138,13 +138,13 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, PbioStreamPartition):
-            is_borne = self._options.ignore_missing_files or not self._options.fail_on_data_loss
-            options = replace(self._options, ignore_missing_files=is_borne)
+            is_tolerated = self._options.ignore_missing_files or not self._options.fail_on_data_loss
+            options = replace(self._options, ignore_missing_files=is_tolerated)
             yield from read_splits(partition.plan, partition.splits, options, self._open)
 
     @contextmanager
     def _open(self, split: Split) -> Iterator[BinaryIO]:
-        """The file of a split, wherever it is by now. Raises PBIO_ROWS_GONE, or FileNotFoundError if that is borne."""
+        """The file of a split, wherever it is by now. Raises PBIO_ROWS_GONE, or FileNotFoundError if tolerated."""
         assert isinstance(split, FollowedSplit)
         with ExitStack() as stack:
             yield self._found(split, stack)

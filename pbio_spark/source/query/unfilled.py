@@ -105,12 +105,12 @@ class Unfilled:
         having |= {path for path in lacking if any(_has(form.record, path) for _, form in readers)}
         nothing = [path for path in lacking if path not in having and not _is_inside(path, lacking, having)]
         if nothing:
-            self._tell_of_nothing(nothing, readers)
+            self._report_never_filled(nothing, readers)
         for path, forms in lacking.items():
             if forms and path in having and not _is_inside(path, lacking, set()):
-                self._tell_of_some(path, forms, [form for _, form in readers], readers[0][0], counts)
+                self._report_sometimes_null(path, forms, [form for _, form in readers], readers[0][0], counts)
 
-    def _tell_of_nothing(self, paths: Sequence[str], readers: Sequence[tuple[Selection, Format]]) -> None:
+    def _report_never_filled(self, paths: Sequence[str], readers: Sequence[tuple[Selection, Format]]) -> None:
         path = paths[0]
         own = path.rpartition(".")[2]
         known = [*dict.fromkeys(name for selection, form in readers for name in _names_beside(path, selection, form))]
@@ -123,7 +123,7 @@ class Unfilled:
             suggestion(own, known),
         )
 
-    def _tell_of_some(
+    def _report_sometimes_null(
         self,
         path: str,
         forms: Sequence[Format],

@@ -144,7 +144,6 @@ STILL_TOO_LARGE: dict[str, set[str]] = {
         "pbio_spark.channels.channel.submit",
         "pbio_spark.channels.channel.subscribe",
         "pbio_spark.channels.space.derive_channel",
-        "pbio_spark.channels.subscribe.subscription.__init__",
         "pbio_spark.cli.convert.convert",
     },
     "folders": set(),

@@ -12,7 +12,7 @@ from pbio_spark.channels.publish.publisher import Published
 from pbio_spark.channels.publish.submission import Columns, Submission, channel_format
 from pbio_spark.channels.subscribe import subscribers
 from pbio_spark.channels.subscribe.subscribers import EXPIRE_AFTER
-from pbio_spark.channels.subscribe.subscription import Handlers, Start, Subscription
+from pbio_spark.channels.subscribe.subscription import Handlers, Start, Subscription, SubscriptionOptions
 from pbio_spark.columns import Rows
 from pbio_spark.formats import Format
 
@@ -127,22 +127,9 @@ class Channel:
                 if the subscriber had not read all events of a channel that was dropped and made anew, and
                 `fail_on_loss` is set.
         """
+        options = SubscriptionOptions(start, filter, mode, on_reject, on_unfilled, fail_on_loss, expire_after)
         space = self.space
-        return Subscription(
-            space.folder,
-            space.history,
-            space.formats,
-            self.info,
-            handlers,
-            start,
-            name,
-            filter,
-            mode,
-            on_reject,
-            on_unfilled,
-            fail_on_loss,
-            expire_after,
-        )
+        return Subscription(space.folder, space.history, space.formats, self.info, handlers, name, options)
 
     def unsubscribe(self, name: str) -> None:
         """Forget a named subscriber, if it exists: nothing is kept for it any longer."""

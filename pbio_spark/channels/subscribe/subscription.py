@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
@@ -60,6 +61,24 @@ _LONGEST_PAUSE = {True: 0.005, False: 0.5}
 """The longest wait of an idle subscriber between two looks for the next commit: on a local disk, and elsewhere."""
 
 
+@dataclass(frozen=True, slots=True)
+class SubscriptionOptions:
+    """How a subscriber wants its events: the keywords of `Channel.subscribe` after `handlers` and `name`."""
+
+    start: Start
+    filter: str | None
+    mode: Literal["FAILFAST", "DROPMALFORMED"]
+    on_reject: Literal["fail", "drop"]
+    on_unfilled: Literal["fail", "warn", "ignore"]
+    fail_on_loss: bool
+    expire_after: timedelta
+
+    def __post_init__(self) -> None:
+        check_word(self.mode, ("FAILFAST", "DROPMALFORMED"), "mode")
+        check_word(self.on_reject, ("fail", "drop"), "on_reject")
+        check_word(self.on_unfilled, ("fail", "warn", "ignore"), "on_unfilled")
+
+
 class Subscription:
     """A subscriber of one channel. Made by `Channel.subscribe`.
 
@@ -79,29 +98,20 @@ class Subscription:
         formats: FormatStore,
         info: ChannelInfo,
         handlers: Handlers | None,
-        start: Start,
         name: str | None,
-        filter: str | None,  # noqa: A002 - the word of the option
-        mode: Literal["FAILFAST", "DROPMALFORMED"],
-        on_reject: Literal["fail", "drop"],
-        on_unfilled: Literal["fail", "warn", "ignore"],
-        fail_on_loss: bool,
-        expire_after: timedelta,
+        options: SubscriptionOptions,
     ) -> None:
-        check_word(mode, ("FAILFAST", "DROPMALFORMED"), "mode")
-        check_word(on_reject, ("fail", "drop"), "on_reject")
-        check_word(on_unfilled, ("fail", "warn", "ignore"), "on_unfilled")
         self.channel = info
         self.name = name
         self._folder = folder
         self._history = history
         self._formats = formats
-        self._filter = filter
-        self._mode: Literal["FAILFAST", "DROPMALFORMED"] = mode
-        self._on_reject = on_reject
-        self._on_unfilled = on_unfilled
-        self._fail_on_loss = fail_on_loss
-        self._expire_after = expire_after
+        self._filter = options.filter
+        self._mode = options.mode
+        self._on_reject = options.on_reject
+        self._on_unfilled = options.on_unfilled
+        self._fail_on_loss = options.fail_on_loss
+        self._expire_after = options.expire_after
         self._types: dict[str, Record]
         self._handlers: dict[str | None, Handler]
         self._set_handlers(handlers)
@@ -112,7 +122,7 @@ class Subscription:
             self._check_former(name)
         self._follower = LogFollower(folder, history, [now], fail_on_loss=self._fail_on_loss, known=info.id)
         self._files = DataFiles(folder, history, fail_on_loss=self._fail_on_loss)
-        position = self._find(start) if self._known is None else self._follower.checked(self._known.position)
+        position = self._find(options.start) if self._known is None else self._follower.checked(self._known.position)
         self.position = max(position, Position(info.id))  # before the channel was created, there is nothing to wait for
         self._given = self._passed = self.position  # after the last event handed out, and the last one looked at
         self.acknowledge()

@@ -90,6 +90,7 @@ class PbioDataSource(DataSource):
     def _stream_reader(self, schema: StructType) -> PbioStreamReader | ChannelStreamReader:
         from pbio_spark.source.arrow import spark_to_arrow
         from pbio_spark.source.follow.stream import PbioStreamReader
+        from pbio_spark.source.options.derived import refuse_inference
 
         options = parse_options(self.options, Scope.STREAM)
         if options.reads_channels:
@@ -98,12 +99,8 @@ class PbioDataSource(DataSource):
             return ChannelStreamReader(
                 space_of(self.options), options, spark_to_arrow(schema), is_projection=not self._is_inferred
             )
-        if self._scan is not None and not options.schema_inference:
-            raise PbioError(
-                "PBIO_NO_SCHEMA",
-                "a stream needs its columns before the first file",
-                hint="give them with .schema(...), or set schemaInference=true to take them from the files there are",
-            )
+        if self._scan is not None:
+            refuse_inference(options.schema_inference)
         return PbioStreamReader(paths_of(self.options), options, spark_to_arrow(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> PbioWriter | ChannelWriter:

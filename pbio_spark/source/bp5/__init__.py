@@ -8,5 +8,7 @@ selection   the option where -> a compiled program
 plan        what is wanted of them, and the parts that tasks read
 datasource  `Bp5DataSource`, which Spark calls
 reader      reading as a batch
-stream      reading folders that are still being written
+progress    the offsets of a stream
+follow      folders that are still being written: from one offset to the next
+stream      reading them as a stream
 """

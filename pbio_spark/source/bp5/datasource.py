@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
+from pbio_spark.errors import PbioError
 from pbio_spark.source.options.parse import paths_of
 from pbio_spark.source.options.scopes import Scope
-from pbio_spark.source.reason_first import says_reason_first
+from pbio_spark.source.reason_first import RefusedStream, in_worker, says_reason_first
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -54,3 +55,19 @@ class Bp5DataSource(DataSource):
         options = parse_bp5_options(self.options, Scope.READ)
         scan = self._scan or scan_datasets(paths_of(self.options), options)
         return Bp5Reader(scan, spark_to_arrow(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        from pbio_spark.source.arrow import spark_to_arrow
+        from pbio_spark.source.bp5.options import parse_bp5_options
+        from pbio_spark.source.bp5.stream import Bp5StreamReader
+        from pbio_spark.source.options.derived import refuse_inference
+
+        try:
+            options = parse_bp5_options(self.options, Scope.STREAM)
+            if self._scan is not None:
+                refuse_inference(options.schema_inference)
+            return Bp5StreamReader(paths_of(self.options), options, spark_to_arrow(schema))
+        except PbioError as error:
+            if not in_worker():
+                raise
+            return RefusedStream(error)

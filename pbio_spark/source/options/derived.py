@@ -42,3 +42,13 @@ def options_to_key(options: Options) -> Hashable:
     """The values of all options, as the key of a cache."""
     values = (getattr(options, one.name) for one in fields(options))
     return tuple(tuple(value.items()) if isinstance(value, Mapping) else value for value in values)
+
+
+def refuse_inference(schema_inference: bool) -> None:
+    """Raise PBIO_NO_SCHEMA for a stream whose columns were taken from files, unless the user asked for that."""
+    if not schema_inference:
+        raise PbioError(
+            "PBIO_NO_SCHEMA",
+            "a stream needs its columns before the first file",
+            hint="give them with .schema(...), or set schemaInference=true to take them from the files there are",
+        )

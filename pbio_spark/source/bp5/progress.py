@@ -1,0 +1,52 @@
+"""The offsets of a stream of BP5 folders: of each folder how many steps are read, and what its index was so far."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pbio_spark.errors import PbioError
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far a folder is read.
+
+    Attributes:
+        steps: how many.
+        index: the bytes of md.idx that say so, its header included.
+        digest: of those after the header, which changes while a writer is at work.
+    """
+
+    steps: int
+    index: int = 64
+    digest: str = ""
+
+
+Progress: TypeAlias = Mapping[str, Place]
+
+
+def digest_of(index: bytes) -> str:
+    return hashlib.blake2b(index[64:], digest_size=8).hexdigest()
+
+
+def progress_to_json(progress: Progress) -> dict[str, Any]:
+    return {
+        "folders": {
+            path: {"steps": place.steps, "index": place.index, "digest": place.digest}
+            for path, place in sorted(progress.items())
+        }
+    }
+
+
+def json_to_progress(said: Mapping[str, Any]) -> dict[str, Place]:
+    """The progress that an offset says. Raises PBIO_BAD_OFFSET for that of another source."""
+    try:
+        return {
+            str(path): Place(int(place["steps"]), int(place["index"]), str(place["digest"]))
+            for path, place in said["folders"].items()
+        }
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise PbioError("PBIO_BAD_OFFSET", f"not an offset of BP5 folders: {str(said)[:200]}") from None

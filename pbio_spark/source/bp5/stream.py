@@ -1,0 +1,90 @@
+"""Reading BP5 folders that are still being written as a stream: what Spark calls. `follow` looks at the folders."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from pbio_spark.bp5.rows.wanted import Part, Wanted
+from pbio_spark.source.bp5.follow import Follower
+from pbio_spark.source.bp5.options import Bp5Options
+from pbio_spark.source.bp5.plan import plan_parts, scan_to_wanted
+from pbio_spark.source.bp5.progress import Place, json_to_progress, progress_to_json
+from pbio_spark.source.bp5.reader import read_parts
+from pbio_spark.source.bp5.scan import Scan
+from pbio_spark.source.reason_first import says_reason_first
+
+PAUSE = 0.1
+"""How long an idle stream waits before it looks again: Spark asks all the time."""
+
+
+class Bp5StreamPartition(InputPartition):
+    """What one task of a micro-batch reads, and all that it needs for it."""
+
+    def __init__(self, wanted: Wanted, parts: tuple[Part, ...]) -> None:
+        super().__init__(None)
+        self.wanted = wanted
+        self.parts = parts
+
+
+@says_reason_first
+class Bp5StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """New steps become rows exactly once. Whatever a task needs travels in its partition."""
+
+    def __init__(self, paths: Sequence[str], options: Bp5Options, schema: pa.Schema) -> None:
+        self._options = options
+        self._schema = schema
+        self._follower = Follower(paths, options)
+        self._first: dict[str, Place] | None = None
+        self._pause = 0.0
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        if self._first is None:  # Spark asks twice, and what is latest changes
+            self._first = self._follower.start()
+        return progress_to_json(self._first)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        if self._options.max_steps_per_trigger is not None:
+            return ReadMaxRows(self._options.max_steps_per_trigger)
+        if self._options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self._options.max_bytes_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._follower.stop_growing()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        # Spark passes one limit; if both options are set, the other one holds as well.
+        limits = (
+            (None, None)
+            if isinstance(limit, ReadAllAvailable)
+            else (self._options.max_steps_per_trigger, self._options.max_bytes_per_trigger)
+        )
+        time.sleep(self._pause)
+        before = json_to_progress(start)
+        latest = self._follower.latest(before, *limits)
+        self._pause = PAUSE if latest == before else 0.0
+        return start if latest == before else progress_to_json(latest)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        found = self._follower.scanned(json_to_progress(start), json_to_progress(end))
+        if not found:
+            return []
+        scan = Scan(self._options, tuple(found))
+        wanted = scan_to_wanted(scan, self._schema, is_stream=True)
+        return [Bp5StreamPartition(wanted, parts) for parts in plan_parts(scan, wanted)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, Bp5StreamPartition):
+            yield from read_parts(partition.wanted, partition.parts)

@@ -1,0 +1,119 @@
+"""Streams of folders that are still being written, without Spark."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from pbio_spark.errors import PbioError
+from pbio_spark.source.bp5.options import parse_bp5_options
+from pbio_spark.source.bp5.stream import Bp5StreamReader
+from pbio_spark.source.options.scopes import Scope
+from tests.bp5.made import Maker, make
+
+SCHEMA = pa.schema([("step", pa.int64()), ("t", pa.int64()), ("x", pa.list_(pa.float64()))])
+
+
+class Stream:
+    """A query, batch by batch."""
+
+    def __init__(self, *paths: Path, offset: dict[str, Any] | None = None, **options: str) -> None:
+        parsed = parse_bp5_options(options, Scope.STREAM)
+        self.reader = Bp5StreamReader([str(path) for path in paths], parsed, SCHEMA)
+        self.offset = offset or self.reader.initialOffset()
+        self.limit = ReadMaxRows(1) if "maxStepsPerTrigger" in options else ReadAllAvailable()
+
+    def batch(self) -> list[int]:
+        end = self.reader.latestOffset(self.offset, self.limit)
+        batches = [b for part in self.reader.partitions(self.offset, end) for b in self.reader.read(part)]
+        again = [b for part in self.reader.partitions(self.offset, end) for b in self.reader.read(part)]
+        assert batches == again
+        self.offset = end
+        return [t for batch in batches for t in batch["t"].to_pylist()]
+
+
+def values(t: int) -> dict[str, Any]:
+    return {"t": t, "x": np.arange(3.0) + t}
+
+
+def test_new_steps_come_once_also_those_of_an_appended_run_and_of_a_new_folder(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "a.bp")
+    maker.step(values(0))
+    stream = Stream(tmp_path)
+    seen = stream.batch()
+    maker.step(values(1))
+    maker.step(values(2))
+    seen += stream.batch()
+    maker.close()
+    seen += stream.batch()
+    stream = Stream(tmp_path, offset=stream.offset)
+    assert (seen, stream.batch()) == ([0, 1, 2], [])
+    more = Maker(tmp_path / "a.bp", append=True)
+    more.step(values(3))
+    more.close()
+    make(tmp_path / "b.bp", [values(10)])
+    assert stream.batch() == [3, 10]
+    assert stream.batch() == []
+
+
+def test_a_step_that_is_not_whole_waits(tmp_path: Path) -> None:
+    run, copy = make(tmp_path / "run.bp", [values(t) for t in range(3)]), tmp_path / "copy.bp"
+    index = bytearray((run / "md.idx").read_bytes())
+    index[39] = 1  # a writer is at work
+    for name in ("md.idx", "md.0", "data.0"):
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(run, copy)
+        (copy / "md.idx").write_bytes(index)
+        data = (copy / name).read_bytes()
+        end = data.rfind(np.float64(4).tobytes()) + 7 if name == "data.0" else len(data) - 3
+        (copy / name).write_bytes(data[:end])
+        stream = Stream(copy)
+        assert stream.batch() == [0, 1]
+        assert stream.batch() == []
+        (copy / name).write_bytes(data)
+        assert stream.batch() == [2]
+
+
+def test_a_folder_that_was_cut_back_or_written_anew_is_noticed(tmp_path: Path) -> None:
+    run = make(tmp_path / "run.bp", [values(t) for t in range(3)])
+    for other in ([values(0)], [{"t": 7} for _ in range(4)]):
+        stream = Stream(run)
+        assert len(stream.batch()) >= 3
+        shutil.rmtree(run)
+        make(run, other)
+        with pytest.raises(PbioError, match="PBIO_ROWS_GONE"):
+            stream.batch()
+        shutil.rmtree(run)
+        make(run, [values(t) for t in range(3)])
+
+
+def test_limits_and_where_a_stream_begins(tmp_path: Path) -> None:
+    run = make(tmp_path / "run.bp", [values(t) for t in range(4)])
+    stream = Stream(run, maxStepsPerTrigger="1")
+    assert [stream.batch() for _ in range(5)] == [[0], [1], [2], [3], []]
+    assert Stream(run, startingStep="3").batch() == [3]
+    stream = Stream(run, startingStep="latest")
+    assert stream.batch() == []
+    more = Maker(run, append=True)
+    more.step(values(4))
+    more.close()
+    assert stream.batch() == [4]
+    stream = Stream(run)
+    stream.reader.prepareForTriggerAvailableNow()
+    more = Maker(run, append=True)
+    more.step(values(5))
+    more.close()
+    assert stream.batch() == [0, 1, 2, 3, 4]
+    assert stream.batch() == []
+
+
+def test_an_offset_of_another_source_is_refused(tmp_path: Path) -> None:
+    run = make(tmp_path / "run.bp", [values(0)])
+    with pytest.raises(PbioError, match="PBIO_BAD_OFFSET"):
+        Stream(run, offset={"files": {}}).batch()

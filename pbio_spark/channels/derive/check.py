@@ -11,8 +11,8 @@ from ecode.syntax.lexer import Lexer, Unreadable
 from ecode.types import INT64, Record
 from pbio_spark.channels.commits.derivation import Derivation, block_to_record
 from pbio_spark.channels.derive.source import declared
-from pbio_spark.channels.derive.step import PARAMETERS_TYPE, STATE, STATE_TYPE
-from pbio_spark.columns import PARAMETERS
+from pbio_spark.channels.derive.step import PARAMETERS_TYPE, STATE_TYPE
+from pbio_spark.columns import PARAMETERS, STATE
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 

@@ -28,10 +28,10 @@ from pbio_spark.channels.commits.groups import NO_NUMBER, Group, Groups
 from pbio_spark.channels.derive.check import period_params, shared_params
 from pbio_spark.channels.derive.deriver import Derived, Deriver, Ledger, of_channel, run_step
 from pbio_spark.channels.derive.period import due, run_period
-from pbio_spark.channels.derive.step import STATE, Statics, Tally
+from pbio_spark.channels.derive.step import Statics, Tally
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.publish.prepare import Prepared
-from pbio_spark.columns import Encoded
+from pbio_spark.columns import STATE, Encoded
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.wire.encode import encode

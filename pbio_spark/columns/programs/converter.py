@@ -66,7 +66,8 @@ def route_to_converter(
             programs = _programs(form, steps, len(route.transforms), spec.aliases)
             inner = ProgramConverter(programs, output, route.text, route.target)
             # Columns that can never be are found here, by a batch of nothing.
-            inner.decoder().decode(np.empty(0, np.int64), np.empty(0, np.int64))
+            tried = inner.with_samples(dict.fromkeys(samples_of(inner), 0.0))
+            tried.decoder().decode(np.empty(0, np.int64), np.empty(0, np.int64))
         if route.keep is None or not is_apart:
             return inner
         kept = _programs(form, [(FILTER, route.keep)], 0, spec.aliases, has_output=False)

@@ -12,9 +12,8 @@ import numpy as np
 from ecode.columns.column import TARGET, Buffer, Column, set_lengths
 from ecode.columns.inputs import input_buffers
 from ecode.columns.sink import OutputBuffer
-from ecode.columns.state import pack, read_log, text_bytes, unpack
+from ecode.columns.state import checked, pack, read_log, text_bytes, unpack
 from ecode.errors import BatchTooLarge, ParameterError, Trap, index_detail, trap_at
-from ecode.interpreter.convert import completed
 from ecode.native import Table
 from ecode.native.table import TableEntry, address_of
 from ecode.outcome import Statics
@@ -225,7 +224,7 @@ class Run:
         for static in self.program.event.statics:
             if static.key not in statics:
                 raise ParameterError(f"the state has no {static.key!r}", "take the first one from 'statics'")
-            values[static.key] = completed(statics[static.key], static.type, static.structs, static.key)
+            values[static.key] = checked(statics[static.key], static.type, static.structs, static.key)
         size = max(size, sum(map(text_bytes, values.values())))
         self.memory |= {"strings": np.zeros(size, np.uint8), "strings_other": np.zeros(size, np.uint8)}
         strings, base = bytearray(), address_of(self.memory["strings"])

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from ecode.interpreter.convert import completed
 from ecode.semantics import printf
 from ecode.semantics.arithmetic import plain
 from ecode.semantics.layout import MEMORY_LAYOUT
@@ -19,6 +24,44 @@ _FORMATS = {
 }  # fmt: skip
 
 
+def checked(value: Any, type_: ValueType, structs: Structs, path: str) -> Any:
+    """A plain value that `pack` can write, with all its fields; static arrays of numbers are arrays of numpy's.
+
+    Raises:
+        ParameterError: it does not fit the type.
+    """
+    match type_:
+        case Ref() if isinstance(value, Mapping):
+            types = {field.name: field.type for field in structs[type_.name].fields}
+            given = {name for name in types if value.get(name) is not None}
+            known = {name: checked(value[name], types[name], structs, f"{path}.{name}") for name in given}
+            rest = {name: each for name, each in value.items() if name not in given}
+            # The interpreter knows what a missing field is, and what is wrong with one that there is not.
+            return completed(rest, type_, structs, path) | known if given != value.keys() | types.keys() else known
+        case Array(Basic() as element) if plain(element) is not None:
+            numbers = _numbers(value, type_, element)
+            if numbers is not None:
+                return numbers
+    return completed(value, type_, structs, path)
+
+
+def _numbers(value: Any, type_: Array, element: Basic) -> npt.NDArray[Any] | None:
+    """An array of numbers that all fit; None where they must be looked at one by one."""
+    try:
+        given = np.asarray(value)
+    except (ValueError, OverflowError):
+        return None
+    dtype = np.dtype(str(plain(element)))
+    if given.shape != type_.dims or given.dtype.kind not in ("iuf" if dtype.kind == "f" else "iu"):
+        return None
+    if dtype.kind != "f" and given.size:
+        limits = np.iinfo(dtype)
+        if int(given.min()) < limits.min or int(given.max()) > limits.max:
+            return None
+    with np.errstate(over="ignore"):
+        return given.astype(dtype)
+
+
 def pack(
     value: Any, type_: ValueType, structs: Structs, block: memoryview, at: int, keep: Callable[[bytes], int]
 ) -> None:
@@ -29,6 +72,8 @@ def pack(
             struct.pack_into("qq", block, at, 0 if text is None else keep(text), len(text or b""))
         case Basic():
             struct.pack_into(_FORMATS[str(plain(type_))], block, at, value)
+        case Array() if isinstance(value, np.ndarray):
+            block[at : at + value.nbytes] = value.tobytes()
         case Array():
             size = MEMORY_LAYOUT.size(type_.element, structs)
             for i, item in enumerate(_flat(value, len(type_.dims))):
@@ -59,6 +104,10 @@ def unpack(type_: ValueType, structs: Structs, block: memoryview, at: int, fetch
             return fetch(address, length) if address else None
         case Basic():
             return struct.unpack_from(_FORMATS[str(plain(type_))], block, at)[0]
+        case Array(Basic() as element) if plain(element) is not None:
+            dims = [int(dim) for dim in type_.dims]
+            found: Any = np.frombuffer(block, np.dtype(str(plain(element))), math.prod(dims), at)
+            return found.reshape(dims).tolist()
         case Array():
             inner = Array(type_.element, type_.dims[1:]) if len(type_.dims) > 1 else type_.element
             size = MEMORY_LAYOUT.size(inner, structs)

@@ -18,7 +18,7 @@ from ecode.columns.run import BatchResult
 from ecode.interpreter.row import Row
 from ecode.outcome import Statics
 from ecode.typed_to_numba.state import statics as statics_text
-from ecode.types import INT32, INT64, STRING, Array, Field, Pointer, Ref, Struct, record
+from ecode.types import CHAR, FLOAT32, INT32, INT64, STRING, Array, Field, Pointer, Ref, Struct, record
 from tests.ecode import programs
 from tests.ecode.test_engines import INCLUDE, LONG, PROGRAMS, SEEDS, plain
 
@@ -293,3 +293,31 @@ def test_constant_strings_survive_others_that_change() -> None:
     column, state = columns_of(events, Ref("stock"), program.typed.structs), program.statics
     assert program.kernel().run({"input": column}, 9, state).passed.tolist() == [1] * 9
     assert state == {"a": b"first", "b": b"s" * 8}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {}, {"n": None}, {"a": [1, 2, 3]},
+        {"a": [1, None, 3]}, {"a": None}, {"n": True}, {"last": "x"}, {"last": b"\0"},
+        {"a": [1, 2]}, {"a": [1, 2, 3, 4]}, {"a": [1, 2, 2**31]}, {"a": [1, 2, 0.5]}, {"a": [[1, 2, 3]]}, {"a": "abc"},
+        {"b": 1}, {"n": 2**63}, {"n": 1.0}, {"last": 5}, {"f": [1, 2.5]}, {"f": [1e300, -1e300]}, {"f": [1, True]},
+        {"f": ["1", 2]}, {"f": [float("nan"), 2**70]}, {"c": [255, 1]}, {"c": [256, 1]}, {"c": [-128, 0]}, 5, None,
+    ],
+)  # fmt: skip
+def test_both_engines_take_the_same_states(value: Any) -> None:
+    fields = [*SEEN.structs[0].fields, Field("f", Array(FLOAT32, (2,))), Field("c", Array(CHAR, (2,)))]
+    params = [Param("input", STOCK), Param("state", record("seen", fields), Mode.STATE)]
+    program = ecode.compile("{ return state.n == 0; }", params)
+    event: dict[str, Any] = {"x": 1, "s": None}
+    column = columns_of([event], Ref("stock"), program.typed.structs)
+    one, other = {"state": value}, {"state": value}
+    try:
+        program.run({"input": event}, one)
+    except ecode.ParameterError:
+        with pytest.raises(ecode.ParameterError, match="state"):
+            program.kernel().run({"input": column}, 1, other)
+        assert other == {"state": value}
+    else:
+        program.kernel().run({"input": column}, 1, other)
+        assert plain(other) == plain(one)

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecode.types import FLOAT64, INT32, INT64, STRING, UINT8, Field, Notes, Record, Ref, Struct, record
+from ecode.types import FLOAT64, INT32, INT64, STRING, UINT8, Field, Notes, Record, record
 from morph import (
-    FFS,
     PAPER,
     Criterion,
     MorphError,
@@ -330,101 +329,6 @@ def test_a_long_chain() -> None:
     ]
     graph = TransformGraph(versions, transforms)
     assert len(resolved("v199", {"w": versions["v000"]}, graph, Policy(max_hops=199)).route) == 199
-
-
-# -- record types
-
-
-def test_a_transform_serves_all_formats_of_its_record_types_at_both_ends() -> None:
-    """v2 -> v1 was written for one machine, v1 -> v0 for another; records come from a third."""
-    v0, v1, v2 = (flat("r", letter) for letter in "abc")
-    machines = {f"{name} on {m}": type_ for m in "xyz" for name, type_ in (("v0", v0), ("v1", v1), ("v2", v2))}
-    links = [
-        Transform("v2 on x", "v1 on y", "{ old.b = new.c; }"),
-        Transform("v1 on z", "v0 on x", "{ old.a = new.b; }"),
-    ]
-    for machine in "xyz":
-        answer = resolved(f"v2 on {machine}", {"w": v0}, TransformGraph(machines, links))
-        assert (way(answer), answer.problems) == (["v1 on y", "v0 on x"], ())
-
-
-def test_bodies_that_come_after_their_transforms_are_of_their_record_types() -> None:
-    graph = TransformGraph({"v2": flat("r", "b")}, [Transform("v2 too", "v1 too", "{ old.a = new.b; }")])
-    assert rejected("v2", {"w": flat("r", "a")}, graph)
-    graph.add_format("v1", flat("r", "a"))
-    graph.add_format("v1 too", flat("r", "a"))
-    assert rejected("v2", {"w": flat("r", "a")}, graph)
-    graph.add_format("v2 too", flat("r", "b"))
-    assert way(resolved("v2", {"w": flat("r", "a")}, graph)) == ["v1 too"]
-
-
-def test_a_format_goes_by_what_it_carries_itself_and_a_reader_has_the_word() -> None:
-    """Formats of one record type that carry other programs to one other: each takes its own, and it is told."""
-    formats = {"v1": flat("r", "a"), "v2 here": flat("r", "b"), "v2 there": flat("r", "b"), "v2 else": flat("r", "b")}
-    carried = [Transform("v2 here", "v1", "{ old.a = new.b; }"), Transform("v2 there", "v1", "{ old.a = -new.b; }")]
-    graph = TransformGraph(formats, carried)
-    for key, transform in (("v2 here", carried[0]), ("v2 there", carried[1]), ("v2 else", carried[0])):
-        answer = resolved(key, {"w": flat("r", "a")}, graph)
-        assert answer.route == (transform,)
-        assert {problem.code for problem in answer.problems} == {"MORPH_TRANSFORMS_DISAGREE"}
-    own = Transform("v2 else", "v1", "{ to.a = from.b * 2; }", is_own=True)
-    graph.add_transform(own)
-    assert all(resolved(key, {"w": flat("r", "a")}, graph).route == (own,) for key in formats if key != "v1")
-
-
-def test_a_transform_from_a_record_type_to_itself_is_reported_and_never_taken() -> None:
-    graph = TransformGraph({"in": flat("r", "ab"), "too": flat("r", "ab")}, [Transform("in", "too", "{ }")])
-    answer = resolved("in", {"w": flat("r", "a")}, graph)
-    assert (way(answer), [problem.code for problem in answer.problems]) == ([], ["MORPH_BAD_TRANSFORM"])
-
-
-# -- FFS's own rule
-
-
-def test_ffs_skips_a_record_for_one_added_field() -> None:
-    graph = TransformGraph({"in": flat("r", "ab")})
-    assert resolved("in", {"w": flat("r", "a")}, graph)
-    assert rejected("in", {"w": flat("r", "a")}, graph, FFS).reason.startswith("the rule of FFS finds no match")
-    assert resolved("in", {"w": flat("r", "ba")}, graph, FFS).comparison.is_perfect
-
-
-def test_ffs_follows_one_transform_up_to_the_first_unknown_format() -> None:
-    graph = revisions()
-    assert way(resolved("rev2", {"rev1": REV1}, graph, FFS)) == ["rev1"]
-    assert rejected("rev2", {"rev0": REV0}, graph, FFS)
-    late = TransformGraph({"in": flat("r", "x"), "out": flat("r", "y")})
-    late.add_transform(Transform("in", "lost", "{ }"))
-    late.add_transform(Transform("in", "out", "{ old.y = new.x; }"))
-    assert rejected("in", {"w": flat("r", "y")}, late, FFS)
-    assert resolved("in", {"w": flat("r", "y")}, late)
-
-
-def test_ffs_takes_an_imperfect_match_below_a_fifth_if_the_format_carries_transforms() -> None:
-    six, five = flat("r", "abcdefg"), flat("r", "abcde")
-    graph = TransformGraph({"in": flat("r", "abcdeg"), "in4": flat("r", "abcd"), "other": flat("r", "xyz")})
-    for key in ("in", "in4"):
-        graph.add_transform(Transform(key, "other", "{ }"))
-    answer = resolved("in", {"w": six}, graph, FFS)
-    assert (answer.route, answer.comparison.missing, answer.comparison.weight) == ((), 1, 7)
-    assert rejected("in4", {"w": five}, graph, FFS)  # exactly a fifth
-
-
-def test_ffs_counts_a_structure_and_what_is_in_it() -> None:
-    """One of six is missing, and not one of five: the library says so (tests/ffs)."""
-    inner = Struct("s", tuple(Field(name, INT32) for name in "xyz"))
-    inside = Field("p", Ref("s"))
-    incoming = record("r", [Field("a", INT32), inside], [inner])
-    wanted = record("r", [Field("a", INT32), Field("b", INT32), inside], [inner])
-    graph = TransformGraph({"in": incoming, "other": flat("r", "q")}, [Transform("in", "other", "{ }")])
-    answer = resolved("in", {"w": wanted}, graph, FFS)
-    assert (answer.comparison.missing, answer.comparison.weight) == (1, 6)
-
-
-def test_ffs_changes_no_kind() -> None:
-    graph = TransformGraph({"in": record("r", [Field("v", INT32)])})
-    wanted = {"w": record("r", [Field("v", FLOAT64)])}
-    assert resolved("in", wanted, graph)
-    assert rejected("in", wanted, graph, FFS)
 
 
 # -- properties

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from ecode.native import compile as compiler
-from ecode.types import FLOAT64, INT32, INT64, STRING, Field, record
+from ecode.types import INT32, Field, record
 from pbio_spark.channels import Channel, ChannelSpace, Publisher
 from pbio_spark.channels.upkeep.check import leftovers, problems
 from pbio_spark.errors import PbioError
@@ -20,15 +20,10 @@ from pbio_spark.source.channels import writer as channel_writer
 from pbio_spark.source.channels.writer import TaskEvents
 from tests.channels.spaces import everything, values
 from tests.source.by_hand import run_task, stream_writer, write, write_stream, writer
+from tests.source.channels.conftest import STOCK
 
-STOCK = record("stock", [Field("name", STRING), Field("price", FLOAT64)])
 DEAR = "{ return input.price > param.limit; }"
 NAMES = ("ACME", "Bolt", "Cog")
-
-
-@pytest.fixture
-def stocks(space: ChannelSpace) -> Channel:
-    return space.create_channel("stocks", STOCK)
 
 
 def rows(*numbers: int, **more: list[Any] | pa.Array) -> pa.RecordBatch:
@@ -393,78 +388,6 @@ def test_a_writer_waits_for_subscribers(space: ChannelSpace, stocks: Channel) ->
     subscription.run()
     write_stream(space, 0, rows(0), **told)
     assert prices(stocks) == [0.0]
-
-
-# What is refused before a task runs
-
-
-@pytest.mark.parametrize(
-    ("code", "told"),
-    [
-        ("PBIO_UNKNOWN_CHANNEL", {"channel": "stoks"}),
-        ("PBIO_UNKNOWN_COLUMN", {"channel": "stocks", "producerColumn": "nam"}),
-        ("PBIO_UNKNOWN_COLUMN", {"channelColumn": "nam"}),
-        ("PBIO_UNKNOWN_COLUMN", {"channelColumn": "name", "eventTimeColumn": "at"}),
-        ("PBIO_INCOMPATIBLE_TYPE", {"channel": "stocks", "producer": "p", "sequenceColumn": "price"}),
-        ("PBIO_INCOMPATIBLE_TYPE", {"channelColumn": "name", "producer": "p", "sequenceColumn": "price"}),
-        ("PBIO_INCOMPATIBLE_TYPE", {"channel": "stocks", "eventTimeColumn": "price"}),
-        ("PBIO_BAD_OPTION", {"channel": "stocks", "sequenceColumn": "price"}),
-        ("PBIO_BAD_OPTION", {"channelColumn": "name", "sequenceColumn": "price"}),
-        ("PBIO_BAD_OPTION", {"channel": "stocks", "producer": "a\nb"}),
-        ("PBIO_BAD_OPTION", {"channel": "stocks", "txnAppId": "nightly"}),
-        ("PBIO_BAD_OPTION", {"channel": "stocks", "txnVersion": "1"}),
-        ("PBIO_BAD_OPTION", {"channel": "stocks", "txnAppId": "nightly", "txnVersion": "-1"}),
-        ("PBIO_BAD_OPTION", {"channel": "stocks", "partitionColumns": "name"}),
-        ("PBIO_BAD_OPTION", {"channel": "stocks", "formatName": "stock"}),
-        ("PBIO_BAD_OPTION", {"channel": "stocks", "delivery": "maybe"}),
-        ("PBIO_BAD_OPTION", {"producer": "p"}),
-        ("PBIO_CHANNEL_SPACE", {}),
-        ("PBIO_UNKNOWN_OPTION", {"channel": "stocks", "channels": "stocks"}),
-    ],
-)
-def test_refused_on_the_driver(space: ChannelSpace, stocks: Channel, code: str, told: dict[str, str]) -> None:
-    with refusal(code):
-        writer(space, rows(0).schema, **told)
-
-
-def test_columns_that_lack_fields_are_refused_on_the_driver(space: ChannelSpace, stocks: Channel) -> None:
-    with refusal("PBIO_REJECTED"):
-        writer(space, pa.schema([("name", pa.string())]), channel="stocks")
-    with refusal("PBIO_INCOMPATIBLE_TYPE"):
-        writer(space, pa.schema([("name", pa.string()), ("price", pa.string())]), channel="stocks")
-
-
-def test_a_channel_is_not_overwritten(space: ChannelSpace, stocks: Channel) -> None:
-    with refusal("PBIO_BAD_OPTION") as caught:
-        writer(space, rows(0).schema, overwrite=True, channel="stocks")
-    assert "append" in str(caught.value)
-
-
-def test_a_row_for_no_channel_or_one_that_it_does_not_suit_is_refused_by_the_task(
-    space: ChannelSpace, stocks: Channel
-) -> None:
-    space.create_channel("other", record("other", [Field("n", INT64)]))
-    for to, code in (("stoks", "PBIO_UNKNOWN_CHANNEL"), ("other", "PBIO_REJECTED")):
-        batch = rows(0, 1, to=["stocks", to])
-        made = writer(space, batch.schema, channelColumn="to")
-        with refusal(code) as caught:
-            run_task(made, 3, batch)
-        assert "partition 3" in str(caught.value)
-        assert to in str(caught.value)
-        assert ("create it first" in str(caught.value)) == (to == "stoks")
-    assert files(space) == []
-
-
-def test_a_plain_folder_has_no_channels(tmp_path: Path, space: ChannelSpace) -> None:
-    folder = tmp_path / "plain"
-    with refusal("PBIO_NO_SPACE"):
-        writer(folder, rows(0).schema, channel="stocks")
-    with refusal("PBIO_USE_A_CHANNEL") as caught:
-        stream_writer(folder, rows(0).schema)
-    assert "channel" in str(caught.value)
-    with refusal("PBIO_CHANNEL_SPACE"):
-        stream_writer(space, rows(0).schema)
-    assert not folder.exists()
 
 
 def test_a_stream_has_its_own_transactions(space: ChannelSpace, stocks: Channel) -> None:

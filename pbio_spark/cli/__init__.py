@@ -10,6 +10,7 @@ tables     the files of columns that `convert` writes
 from_json  JSON lines as records
 matching   `pbio diff`, `pbio match`, `pbio lineage`: which format reaches which
 hexdump    `pbio hexdump`: one place, byte by byte
+bp5        `pbio bp5`: ADIOS2's BP5 folders
 space      `pbio space`: channel spaces and the events in them
 """
 
@@ -22,7 +23,7 @@ import typer
 
 from ecode.pipe import ends_with_its_reader
 from morph import MorphError
-from pbio_spark.cli import cat, console, convert, formats, hexdump, index, matching, space, verify
+from pbio_spark.cli import bp5, cat, console, convert, formats, hexdump, index, matching, space, verify
 from pbio_spark.errors import PbioError
 
 app = typer.Typer(
@@ -49,6 +50,7 @@ for verb in (
 ):
     app.command()(verb)
 app.add_typer(space.app, name="space")
+app.add_typer(bp5.app, name="bp5")
 
 
 def _version(wanted: bool) -> None:

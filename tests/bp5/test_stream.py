@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from pbio_spark.errors import PbioError
+from pbio_spark.source.bp5.follow.stream import Bp5StreamReader
 from pbio_spark.source.bp5.options import parse_bp5_options
-from pbio_spark.source.bp5.stream import Bp5StreamReader
 from pbio_spark.source.options.scopes import Scope
 from tests.bp5.made import Maker, make
 

@@ -13,6 +13,7 @@ from pbio_spark.bp5.meta.formats import HEAD, Formats
 from pbio_spark.bp5.meta.variables import NAMES, NUMBERS, STRING, field_to_variable
 from pbio_spark.bp5.trouble import bad
 from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
 from pbio_spark.wire import decode
 
 _ARRAY = 18
@@ -50,11 +51,31 @@ def parse_attributes(block: bytes, formats: Formats, order: str, file: str) -> l
         raise bad(f"an attribute block says that {length} bytes follow, but {len(block) - HEAD} do", file=file)
     values: Any = decode(form, block[: HEAD + length], text=None, file=file)
     if form.name == "GenericAttributes":
+        _check(form, file)
         singles = values.get("PrimAttrs") or [], values.get("StrAttrs") or []
         return [_number(one, order, file) for one in singles[0]] + [_string(one, file) for one in singles[1]]
     if form.name == "Attributes":
-        return _old(values, {field.name: (field.type, field.size) for field in form.structs[0].fields}, file)
+        try:
+            return _old(values, {field.name: (field.type, field.size) for field in form.structs[0].fields}, file)
+        except (TypeError, ValueError) as error:
+            raise bad(f"attributes of the format {form.id.hex()} make no sense: {error}", file=file) from None
     raise bad(f"the format {form.name!r} is not one of attributes", file=file)
+
+
+_GENERIC = {
+    "GenericAttributes": {"PrimAttrs": "PrimAttr[PrimAttrCount]", "StrAttrs": "StrAttr[StrAttrCount]"},
+    "PrimAttr": {"name": "string", "Values": "char[TotalElementSize]"},
+    "StrAttr": {"name": "string", "Values": "string[ElementCount]"},
+}
+"""The fields that are read of attributes, with their types."""
+
+
+def _check(form: Format, file: str) -> None:
+    """Refuse a format that is called as one of attributes is, but is none."""
+    structs = {struct.name: {field.name: field.type for field in struct.fields} for struct in form.structs}
+    for name, fields in _GENERIC.items():
+        if not fields.items() <= structs.get(name, {}).items():
+            raise bad(f"the format {form.id.hex()} is not one of attributes", file=file)
 
 
 def _number(one: Any, order: str, file: str) -> Attribute:

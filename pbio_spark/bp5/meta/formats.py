@@ -6,6 +6,8 @@ import struct
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from pbio_spark.bp5.meta.variables import NUMBERS, STRING, Variable, field_to_variable
 from pbio_spark.bp5.trouble import bad
 from pbio_spark.errors import PbioError
@@ -76,9 +78,12 @@ class MetadataFormat:
         self.pointer = f"{self.order}u{form.pointer_size}"
         self.record_length = top.record_length
         count, bits, size = top.fields[:3]
-        self.bit_count = Slot(count.offset, f"{self.order}i{count.size}")
-        self.bits = Listed(Slot(bits.offset, self.pointer), f"{self.order}u{bits.size}")
-        self.data_size = Slot(size.offset, f"{self.order}i{size.size}")
+        try:
+            self.bit_count = self._slot(count.offset, self._integer("i", count.size))
+            self.bits = Listed(self._slot(bits.offset, self.pointer), self._integer("u", bits.size))
+            self.data_size = self._slot(size.offset, self._integer("i", size.size))
+        except PbioError as error:
+            raise error.at(file=file) from None
         self.places: dict[str, Place] = {}
         self.refused: dict[str, PbioError] = {}
         for bit, field in enumerate(top.fields[3:]):
@@ -88,26 +93,44 @@ class MetadataFormat:
             except PbioError as error:
                 self.refused[field.name] = error.at(file=file)
 
+    def _integer(self, kind: str, size: int) -> str:
+        """numpy's name of an integer. Raises PBIO_BAD_BP5."""
+        if size not in (1, 2, 4, 8):
+            raise PbioError("PBIO_BAD_BP5", f"a count of the format {self.form.id.hex()} has {size} bytes")
+        return f"{self.order}{kind}{size}"
+
+    def _slot(self, offset: int, type_: str) -> Slot:
+        """A slot inside the fixed part. Raises PBIO_BAD_BP5 for one that is not."""
+        if offset + np.dtype(type_).itemsize > self.record_length:
+            raise PbioError("PBIO_BAD_BP5", f"a field of the format {self.form.id.hex()} is beyond its records")
+        return Slot(offset, type_)
+
     def _place(self, variable: Variable, bit: int, offset: int, ffs_type: str) -> Place:
         if variable.name in self.places:
             raise PbioError("PBIO_BAD_BP5", "two fields carry the same variable", field=variable.name)
         if not variable.is_array:
             kind = self.pointer if variable.type == STRING else self.order + NUMBERS[variable.type]
-            return Place(variable, bit, Slot(offset, kind.replace("<V", "V").replace(">V", "V")))
-        return Place(variable, bit, array=self._array(self.form.struct(ffs_type), offset, variable))
+            return Place(variable, bit, self._slot(offset, kind.replace("<V", "V").replace(">V", "V")))
+        try:
+            layout = self.form.struct(ffs_type)
+        except KeyError:
+            reason = f"an array has the type {ffs_type!r}, which is no structure"
+            raise PbioError("PBIO_BAD_BP5", reason, field=variable.name) from None
+        return Place(variable, bit, array=self._array(layout, offset, variable))
 
     def _array(self, layout: StructLayout, at: int, variable: Variable) -> ArrayRecord:
         fields = {field.name: field for field in layout.fields}
         missing = [name for name in _ARRAY if name not in fields]
         if missing:
             raise PbioError("PBIO_BAD_BP5", f"a description of arrays lacks {', '.join(missing)}", field=variable.name)
-        numbers = {n: Slot(at + fields[n].offset, f"{self.order}i{fields[n].size}") for n in _ARRAY[:3]}
+        numbers = {n: self._slot(at + fields[n].offset, self._integer("i", fields[n].size)) for n in _ARRAY[:3]}
         lists = {}
         for name in (*_ARRAY[3:], "DataBlockSize", "MinMax"):
             if name in fields:
                 field = fields[name]
-                type_ = NUMBERS.get(variable.type, "V") if name == "MinMax" else f"i{field.size}"
-                lists[name] = Listed(Slot(at + field.offset, self.pointer), self.order + type_)
+                is_own = name == "MinMax"
+                type_ = self.order + NUMBERS.get(variable.type, "V") if is_own else self._integer("i", field.size)
+                lists[name] = Listed(self._slot(at + field.offset, self.pointer), type_)
         return ArrayRecord(numbers, lists, "DataBlockSize" in fields)
 
 

@@ -56,7 +56,7 @@ def survey(dataset: Dataset, folder: Folder, steps: Sequence[Step], *, strict: b
     Raises what `Dataset.locate` and `Dataset.attributes` raise.
     """
     found = Survey(dataset)
-    missing: dict[bytes, set[str]] = {}
+    missing: dict[bytes, dict[str, None]] = {}
     for some in chunks(steps):
         for located in _located(found, folder, some, strict=strict):
             _take_types(found, located, missing, strict=strict)
@@ -89,10 +89,10 @@ def _located(found: Survey, folder: Folder, steps: Sequence[Step], *, strict: bo
                 yield from _located(found, folder, [step], strict=False)
 
 
-def _take_types(found: Survey, located: Located, missing: dict[bytes, set[str]], *, strict: bool) -> None:
+def _take_types(found: Survey, located: Located, missing: dict[bytes, dict[str, None]], *, strict: bool) -> None:
     """Note which variables there are. Dimensions do not change within a format, so each is looked at once."""
     for group in located.groups:
-        left = missing.setdefault(group.form.form.id, set(group.form.places))
+        left = missing.setdefault(group.form.form.id, dict.fromkeys(group.form.places))
         for name in list(left):
             place = group.form.places[name]
             if not group.present(place).any():
@@ -104,7 +104,7 @@ def _take_types(found: Survey, located: Located, missing: dict[bytes, set[str]],
                     raise
                 found.errors.append(error)
                 continue
-            left.discard(name)
+            del left[name]
             for dimensions in ways:
                 known = found.types.setdefault(name, [])
                 if (place.variable, dimensions) not in known:

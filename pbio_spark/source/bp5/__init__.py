@@ -7,8 +7,7 @@ elements    rows=elements: which columns there are
 selection   the option where -> a compiled program
 plan        what is wanted of them, and the parts that tasks read
 datasource  `Bp5DataSource`, which Spark calls
+check       everything that is wrong with a dataset
 reader      reading as a batch
-progress    the offsets of a stream
-follow      folders that are still being written: from one offset to the next
-stream      reading them as a stream
+follow      reading folders that are still being written as a stream
 """

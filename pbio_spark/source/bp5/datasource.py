@@ -58,8 +58,8 @@ class Bp5DataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         from pbio_spark.source.arrow import spark_to_arrow
+        from pbio_spark.source.bp5.follow.stream import Bp5StreamReader
         from pbio_spark.source.bp5.options import parse_bp5_options
-        from pbio_spark.source.bp5.stream import Bp5StreamReader
         from pbio_spark.source.options.derived import refuse_inference
 
         try:

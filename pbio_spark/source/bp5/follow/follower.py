@@ -11,8 +11,8 @@ from pbio_spark.bp5.meta.blocks import read_blocks
 from pbio_spark.bp5.meta.index import HEADER, NAME, Step, parse_index
 from pbio_spark.errors import PbioError
 from pbio_spark.globs import is_glob
+from pbio_spark.source.bp5.follow.progress import Place, Progress, digest_of
 from pbio_spark.source.bp5.options import Bp5Options
-from pbio_spark.source.bp5.progress import Place, Progress, digest_of
 from pbio_spark.source.bp5.scan import Scanned, list_datasets, scan_dataset
 from pbio_spark.source.files.listing import ListedFile
 

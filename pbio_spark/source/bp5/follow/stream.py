@@ -1,4 +1,4 @@
-"""Reading BP5 folders that are still being written as a stream: what Spark calls. `follow` looks at the folders."""
+"""Reading BP5 folders that are still being written as a stream: what Spark calls. `follower` looks at the folders."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pbio_spark.bp5.rows.wanted import Part, Wanted
-from pbio_spark.source.bp5.follow import Follower
+from pbio_spark.source.bp5.follow.follower import Follower
+from pbio_spark.source.bp5.follow.progress import Place, json_to_progress, progress_to_json
 from pbio_spark.source.bp5.options import Bp5Options
 from pbio_spark.source.bp5.plan import plan_parts, scan_to_wanted
-from pbio_spark.source.bp5.progress import Place, json_to_progress, progress_to_json
 from pbio_spark.source.bp5.reader import read_parts
 from pbio_spark.source.bp5.scan import Scan
 from pbio_spark.source.reason_first import says_reason_first

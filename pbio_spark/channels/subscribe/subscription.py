@@ -249,8 +249,9 @@ class Subscription:
         self._takes_rest = None in self._handlers and bool(self._types)
         own = channel_format(self.channel, self._formats)
         if self._on_unfilled == "fail":
-            for name, record in self._types.items():
-                refuse_unfilled(name, record, own, self._formats, NEAREST)
+            unreached = [refuse_unfilled(*type_, own, self._formats, NEAREST) for type_ in self._types.items()]
+            if unreached and all(unreached) and unreached[0] and self._on_reject == "fail" and not self._takes_rest:
+                raise unreached[0]
         if not self._types:
             self._types[own.name] = own.record
             if None in self._handlers:

@@ -1,4 +1,4 @@
-"""Fields of a subscriber's type that no event can fill: they would be null without a word."""
+"""A subscriber's types that no event can reach, and fields of them that none can fill: all that stays empty."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pbio_spark.columns import (
     Request,
     converter_to_unfilled,
     is_below,
+    rejection_to_error,
     schema_to_paths,
     struct_at,
     suggestion,
@@ -23,23 +24,36 @@ from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.store import FormatStore
 
 
-def refuse_unfilled(name: str, type_: Record, own: Format, formats: FormatStore, policy: Policy) -> None:
-    """Raise PBIO_UNFILLED if a type has fields that events of no format can fill.
+def refuse_unfilled(name: str, type_: Record, own: Format, formats: FormatStore, policy: Policy) -> PbioError | None:
+    """Raise PBIO_UNFILLED if a type has fields that events of no format can fill; the error if none reaches it.
 
     Args:
         own: describes the channel's type.
         formats: of the space; an event may have more fields than its channel's type.
     """
     lacking: list[str] | None = None
+    rejection: Rejection | None = None
     for form in _known(own, formats):
-        unfilled = _unfilled(form, name, type_, formats, policy)
-        if unfilled is not None:
+        try:
+            unfilled = _unfilled(form, name, type_, formats, policy)
+        except PbioError:
+            if form is own:
+                raise
+            continue  # it may be another channel's
+        if isinstance(unfilled, Rejection):
+            rejection = rejection or unfilled
+        else:
             paths = list(schema_to_paths(record_to_arrow(type_))) if lacking is None else lacking
             lacking = [path for path in paths if is_below(path, unfilled)]
             if not lacking:
-                return
+                return None
     if lacking:
         _raise(name, [path for path in lacking if path.rpartition(".")[0] not in lacking], own)
+    if rejection is None or lacking is not None:
+        return None
+    error = rejection_to_error(rejection)
+    error.hint = f"{rejection.hint or 'ask for a type that events reach'}; on_unfilled='warn' waits for one that does"
+    return error
 
 
 def _known(own: Format, formats: FormatStore) -> Iterator[Format]:
@@ -47,11 +61,13 @@ def _known(own: Format, formats: FormatStore) -> Iterator[Format]:
     yield from (form for form in formats if form.id != own.id)
 
 
-def _unfilled(form: Format, name: str, type_: Record, formats: FormatStore, policy: Policy) -> frozenset[str] | None:
-    """What events of a format leave null; None if they do not reach the type."""
+def _unfilled(
+    form: Format, name: str, type_: Record, formats: FormatStore, policy: Policy
+) -> frozenset[str] | Rejection:
+    """What events of a format leave null; or why they do not reach the type."""
     request = Request(((name, type_),), policy=policy)
     converter = format_to_plan(form, record_to_arrow(type_), formats, request).converters[form.id]
-    return None if isinstance(converter, Rejection) else converter_to_unfilled(converter)
+    return converter if isinstance(converter, Rejection) else converter_to_unfilled(converter)
 
 
 def _raise(name: str, paths: list[str], own: Format) -> NoReturn:

@@ -292,7 +292,7 @@ def rejection_to_error(rejection: Rejection) -> PbioError:
     """The error of records that reach no wanted type."""
     return PbioError(
         "PBIO_REJECTED",
-        rejection.explain(),
+        replace(rejection, hint="").explain(),
         format=f"{rejection.name} ({rejection.incoming})",
         hint=rejection.hint or "the option onReject says what such records do",
     )

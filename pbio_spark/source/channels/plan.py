@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from morph import Rejection
 from pbio_spark.channels import EVENT_TYPE, ChannelInfo, Piece, Stretch, channel_format, stored_format
-from pbio_spark.columns import ReadPlan, Request
+from pbio_spark.columns import ReadPlan, Request, find_route, rejection_to_error
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.source.channels.log import ChannelLog, channels_hint
@@ -109,6 +111,8 @@ class ChannelPlanner:
         self._unfilled.is_open = is_stream or not (pairs or awaited)
         ids = {form.id for _, form in pairs}
         pairs += [(plan, form) for plan, form in awaited if form.id not in ids]
+        if not found:
+            self._refuse_unreached(awaited)
         self._unfilled.check(pairs, self.plans, has_all=not awaited)
         self._met |= {format_id for sizes in formats.values() for format_id in sizes}
 
@@ -116,7 +120,22 @@ class ChannelPlanner:
         """Before a stream's first events: report columns that the channels' types leave null."""
         self._unfilled.is_open = True
         own = self._own_pairs({info.format for info in self._log.infos.values()})
+        self._refuse_unreached(own)
         self._unfilled.check(own, self.plans, has_all=False)
+
+    def _refuse_unreached(self, own: Sequence[tuple[ReadPlan, Format]]) -> None:
+        """Raise PBIO_REJECTED if neither a channel's type nor any other format of the space reaches what is wanted."""
+        options, space = self._options, self._log.space
+        rejections = [found for plan, form in own if isinstance(found := plan.converters[form.id], Rejection)]
+        if options.on_reject != "fail" or options.on_unfilled in ("warn", "ignore") or len(rejections) < len(own):
+            return
+        for request in dict.fromkeys(plan.selection.request for plan, _ in own):
+            for form in space.formats if request is not None else ():
+                with suppress(PbioError):  # it may be another channel's
+                    if not isinstance(find_route(form, request, (), space.formats), Rejection):
+                        return
+        for rejection in rejections:
+            raise rejection_to_error(rejection)
 
     def _own_pairs(self, ids: Collection[str]) -> list[tuple[ReadPlan, Format]]:
         """Formats that describe channels' types, with what reads them as far as it can."""

@@ -270,3 +270,17 @@ def test_a_channel_without_the_body_of_its_format_is_an_error(counts: Channel) -
         path.unlink()
     with pytest.raises(PbioError, match="PBIO_UNKNOWN_FORMAT"):
         everything(again(counts.space).channel("counts"))
+
+
+def test_a_type_that_no_event_can_reach_is_refused_at_once(space: ChannelSpace) -> None:
+    """Unless somebody else takes the events, or they are dropped; any format of the space may reach it."""
+    channel = space.create_channel("loads", OLD)
+    for types in ({NEW: print}, {NEW: print, record("other", [Field("unlike", STRING)]): print}):
+        with pytest.raises(PbioError, match=r"(?s)PBIO_REJECTED.*the nearest wanted type is.*on_unfilled='warn' waits"):
+            channel.subscribe(types)
+    for said in ({"on_reject": "drop"}, {"on_unfilled": "warn"}, {"on_unfilled": "ignore"}):
+        assert channel.subscribe({NEW: print}, **said).run() == 0  # type: ignore[arg-type]
+    assert channel.subscribe({NEW: print, None: print}).run() == 0
+    assert channel.subscribe({NEW: print, OLD: print}).run() == 0
+    channel.submit({"total": 6.0, "cpus": 2}, format=NEW)
+    assert channel.subscribe({NEW: lambda event: None}, start="earliest").run() == 1

@@ -20,7 +20,7 @@ from pbio_spark.channels.publish.submission import Columns
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from tests.channels.spaces import COUNT, NEW, OLD, READING, everything, reading
-from tests.source.channel_query import columns
+from tests.source.channel_query import Query, columns
 from tests.source.local import batches, load, plan, source
 
 NOW = timedelta(0)
@@ -414,3 +414,18 @@ def test_spark_and_python_see_the_same(
         assert [row["average"] for row in rows] == [
             value for p, value in everything_ if (p.version, p.file, p.ordinal) >= place
         ]
+
+
+def test_a_type_that_no_event_can_reach_is_refused_before_there_are_events(space: ChannelSpace) -> None:
+    """So that a stream does not wait in vain. Any format of the space will do."""
+    space.create_channel("loads", OLD)
+    options: dict[str, Any] = {"channel": "loads", "readerFormat": '{"new": {"total": "float64", "cpus": "int32"}}'}
+    assert "PBIO_REJECTED" in refusal(space, **options)
+    with pytest.raises(PbioError, match="PBIO_REJECTED"):
+        Query(space, **options).batch()
+    assert load(space.root, **options, onReject="drop") == []
+    assert load(space.root, **options, onUnfilled="warn") == []
+    assert Query(space, **options, onUnfilled="ignore").batch() is None
+    space.channel("loads").submit({"total": 6.0, "cpus": 2}, format=NEW)
+    assert load(space.root, **options, startingOffsets="latest") == []
+    assert Query(space, **options, startingOffsets="earliest").batch() == [{"total": 6.0, "cpus": 2}]

@@ -166,12 +166,13 @@ def progress_bar() -> Progress:
     return Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
 
 
-def name_record(scanner: Scanner, item: Item, error: PbioError) -> PbioError:
+def name_record(scanner: Scanner, item: Item, error: PbioError, *, is_counted: bool = True) -> PbioError:
     """The error with the number, the offset and the format of the record that it is about."""
     if item.kind is Kind.DATA:
         form = scanner.formats.get(item.format_id)
         named = None if form is None else f"{form.name} ({form.id.hex()})"
-        error.reason = f"record {item.ordinal} at offset {item.offset}: {error.reason}"
+        which = f"record {item.ordinal}" if is_counted else "the record"
+        error.reason = f"{which} at offset {item.offset}: {error.reason}"
         error.format = named or error.format
     return error.at(file=scanner.window.name, offset=item.offset)
 

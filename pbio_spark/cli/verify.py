@@ -12,7 +12,8 @@ from pbio_spark.cli.console import Files, each_file, items, name_damage, name_re
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import find_entry, locate, opened
 from pbio_spark.wire import IndexCheck, Item, Kind, Scanner, decode
-from pbio_spark.wire.hints.sidecar import ChecksumBlock, read_sidecar
+from pbio_spark.wire.hints.sidecar import ChecksumBlock, Outline, Point, read_sidecar
+from pbio_spark.wire.resync import damage_to_text, resume
 
 
 def verify(
@@ -20,6 +21,9 @@ def verify(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing about sound files.")] = False,
 ) -> None:
     """Check files to the last byte: items, formats and their IDs, records, the index; and checksums, if any.
+
+    After damage between records, checking goes on at the next item that an index or outline names or, without one, at
+    the next place where sound items follow each other; the last line says how much is damaged.
 
     Exit code 1: something is wrong; each line names the record and the place.
 
@@ -32,8 +36,10 @@ def verify(
     def check(scanner: Scanner) -> bool:
         sound = True
         name = scanner.window.name
-        blocks = checksums(name)
-        for problem in chain(problems(scanner), checksum_problems(name, blocks)):
+        outline = outline_of(name)
+        blocks = () if outline is None else outline.blocks
+        anchors = () if outline is None else outline.points
+        for problem in chain(Walk(scanner, anchors).problems(), checksum_problems(name, blocks)):
             report(problem)
             sound = False
         if sound and not quiet:
@@ -44,27 +50,73 @@ def verify(
     each_file(files, check)
 
 
-def problems(scanner: Scanner) -> Iterator[PbioError]:
-    """Everything wrong with a file, in order. Damage between items ends the search: nothing says what follows."""
-    index = IndexCheck(scanner)
-    try:
+class Walk:
+    """A walk over all items of a file, also after damage."""
+
+    def __init__(self, scanner: Scanner, points: Sequence[Point]) -> None:
+        """
+        Args:
+            points: item boundaries that the file's outline names.
+        """
+        self._scanner = scanner
+        self._index = IndexCheck(scanner)
+        self._points = points
+        self._ordinals = {point.offset: point.ordinal for point in points}
+        self._damages: list[tuple[int, int | None]] = []
+
+    def problems(self) -> Iterator[PbioError]:
+        """Everything wrong with the file, in order."""
+        while True:
+            try:
+                yield from self._items()
+                break
+            except PbioError as error:
+                error.at(file=self._scanner.window.name)
+                if self._index.is_counted:
+                    name_damage(self._scanner, error)
+                is_resumed = self._scanner.offset > 0 and self._resume(error)
+                yield error
+                if not is_resumed:
+                    break
+        if len(self._damages) > 1:
+            yield PbioError("PBIO_BAD_ITEM", damage_to_text(self._damages), file=self._scanner.window.name)
+
+    def _items(self) -> Iterator[PbioError]:
+        scanner = self._scanner
         for item in items(scanner):
+            known = self._ordinals.get(item.offset)
+            if known is not None and not self._index.is_counted:
+                scanner.ordinal, self._index.is_counted = known + (item.kind is Kind.DATA), True
             try:
                 check_item(scanner, item)
             except PbioError as error:
-                yield name_record(scanner, item, error)
-            yield from index.check(item)
-        yield from index.end(scanner.offset)
-    except PbioError as error:
-        yield name_damage(scanner, error.at(file=scanner.window.name))
+                yield name_record(scanner, item, error, is_counted=self._index.is_counted)
+            yield from self._index.check(item)
+        yield from self._index.end(scanner.offset)
+
+    def _resume(self, error: PbioError) -> bool:
+        """Go on after damage at the scanner's place, which the error then tells of; False if nothing sound follows."""
+        scanner, index = self._scanner, self._index
+        damage, end = scanner.offset, scanner.window.size()
+        source, formats = scanner.window.source, scanner.formats
+        anchors = sorted((*index.anchors(), *self._points), key=lambda point: point.offset)
+        place = resume(source, formats, damage, end, anchors, search=not index.announced)
+        place = place or resume(source, formats, damage, end, (), search=True)
+        offset, ordinal = place or (end, None)
+        records = None if ordinal is None or not self._index.is_counted else max(ordinal - scanner.ordinal, 0)
+        self._damages.append((offset - damage, records))
+        error.hint = damage_to_text(self._damages[-1:]) + (f"; sound items follow at offset {offset}" if place else "")
+        scanner.offset, self._index.is_counted = offset, ordinal is not None
+        scanner.ordinal = scanner.ordinal if ordinal is None else ordinal
+        index.resume(offset)
+        return place is not None
 
 
-def checksums(path: str) -> Sequence[ChecksumBlock]:
-    """The blocks with checksums of the file's outline, if it has any."""
+def outline_of(path: str) -> Outline | None:
+    """The file's outline, if it has one."""
     fs, plain = locate(path)
     entry = find_entry(fs, plain)
-    outline = None if entry is None else read_sidecar(fs, plain, entry.size, entry.modified)
-    return () if outline is None else outline.blocks
+    return None if entry is None else read_sidecar(fs, plain, entry.size, entry.modified)
 
 
 def checksum_problems(path: str, blocks: Sequence[ChecksumBlock]) -> Iterator[PbioError]:

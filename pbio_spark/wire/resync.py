@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -33,7 +33,7 @@ RECORD = bytes((Kind.DATA, 0))
 
 
 def resume(
-    source: BinaryIO,
+    source: Source,
     formats: Mapping[bytes, Format],
     damage: int,
     end: int,
@@ -81,6 +81,30 @@ def items_resumed(scanner: Scanner, on_damage: Callable[[PbioError], None]) -> I
             error.hint = f"reading resumes at offset {place}"
             on_damage(error)
             scanner.offset = place
+
+
+def damage_to_text(damages: Sequence[tuple[int, int | None]]) -> str:
+    """What damage leaves out: of each place how many bytes, and how many records, if that is known.
+
+    >>> print(damage_to_text([(80, 2), (40, 1)]))
+    damage in 2 places leaves out 120 bytes, with 3 records
+    >>> print(damage_to_text([(80, None)]))
+    damage in 1 place leaves out 80 bytes, with an unknown number of records
+    """
+    left_out, records = zip(*damages, strict=True)
+    known = sum(count for count in records if count is not None)
+    with_ = numbered(known, "record")
+    if None in records:
+        with_ = f"at least {with_}" if known else "an unknown number of records"
+    return f"damage in {numbered(len(damages), 'place')} leaves out {numbered(sum(left_out), 'byte')}, with {with_}"
+
+
+def numbered(count: int, noun: str) -> str:
+    """
+    >>> numbered(1, "place"), numbered(1204, "byte")
+    ('1 place', '1204 bytes')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def is_sound(source: Source, formats: Mapping[bytes, Format], place: int) -> bool:

@@ -129,8 +129,8 @@ class ChannelPlanner:
         rejections = [found for plan, form in own if isinstance(found := plan.converters[form.id], Rejection)]
         if options.on_reject != "fail" or options.on_unfilled in ("warn", "ignore") or len(rejections) < len(own):
             return
-        for request in dict.fromkeys(plan.selection.request for plan, _ in own):
-            for form in space.formats if request is not None else ():
+        for request in dict.fromkeys(request for plan, _ in own if (request := plan.selection.request) is not None):
+            for form in space.formats:
                 with suppress(PbioError):  # it may be another channel's
                     if not isinstance(find_route(form, request, (), space.formats), Rejection):
                         return

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from pbio_spark.errors import PbioError
 from pbio_spark.wire.container import INDEX_BLOCK, Item, Kind, Scanner, legible_id
+from pbio_spark.wire.hints.sidecar import Point
 
 HEAD = struct.Struct(">IIII")
 FORMAT_ENTRY, DATA_ENTRY, END = 0, 1, 0xFF
@@ -163,6 +164,9 @@ class IndexCheck:
         self.scanner = scanner
         self.block: IndexBlock | None = None
         self.announced: deque[IndexEntry] = deque()
+        self.is_counted = True
+        """Whether the scanner's ordinals are right; if damage hides how many records there are, those of the next block
+        are believed."""
 
     def check(self, item: Item) -> Iterator[PbioError]:
         """What contradicts the index in the next item of the file."""
@@ -175,6 +179,8 @@ class IndexCheck:
                 yield error
                 return
             self.announced = deque(self.block.entries)
+            if not self.is_counted:
+                self.scanner.ordinal, self.is_counted = self.block.first, True
             if self.block.first != self.scanner.ordinal & 0xFFFFFFFF:
                 yield self.wrong(f"the block's first record is {self.block.first}, not {self.scanner.ordinal}")
         elif item.kind is not Kind.COMMENT and self.block is not None:
@@ -190,6 +196,23 @@ class IndexCheck:
             yield self.wrong(f"the item announced at offset {self.announced[0].offset} is not there")
         if self.block is not None and self.block.next != offset:
             yield self.wrong(f"the block says that the next one is at offset {self.block.next}, but it is at {offset}")
+
+    def anchors(self) -> Iterator[Point]:
+        """The items that the block announces and that have not been met, and the next block."""
+        if self.block is None:
+            return
+        ordinal = self.block.ordinals.stop - sum(entry.is_data for entry in self.announced)
+        for entry in self.announced:
+            yield Point(entry.offset, ordinal)
+            ordinal += entry.is_data
+        yield Point(self.block.next, ordinal)
+
+    def resume(self, offset: int) -> None:
+        """Go on after damage: what the block announces before an item is not to be expected."""
+        while self.announced and self.announced[0].offset < offset:
+            self.announced.popleft()
+        if self.block is not None and offset not in (place.offset for place in self.anchors()):
+            self.block = None
 
     def wrong(self, reason: str) -> PbioError:
         offset = None if self.block is None else self.block.offset

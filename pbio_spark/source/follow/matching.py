@@ -166,7 +166,7 @@ class _Matching:
         return self._files[number].key == sight.key
 
     def _is_object(self, number: int, sight: Sight) -> bool:
-        """Whether the evidence is that it is the same file object; a packed one's is not known."""
+        """Whether the evidence is that it is the same file object."""
         return bool(sight.id) and self._files[number].id == sight.id
 
     def _is_unique_object(self, number: int, sight: Sight) -> bool:

@@ -8,7 +8,7 @@
 read of it. Where a batch reads from a file, `from` says from where. `docs/streams.md` says what follows from that.
 
 `files` has the files that the batch reads, those that wait for something, and the `SHOWN` last of the others; the rest
-is packed into some 45 bytes each, also of files that are gone. Files that have not changed for `maxFileAge` are
+is packed into some 55 bytes each, also of files that are gone. Files that have not changed for `maxFileAge` are
 forgotten, and files older than that are not looked at, which keeps offsets small.
 """
 
@@ -20,10 +20,10 @@ from typing import Any
 
 from pbio_spark.errors import PbioError
 from pbio_spark.source.follow.digest import Base, Mark
-from pbio_spark.source.follow.remembered import pack, unpack
-from pbio_spark.source.follow.sight import key_of
+from pbio_spark.source.follow.remembered import NO_ID, Row, pack, unpack
+from pbio_spark.source.follow.sight import key_of, short_id
 
-VERSION = 2
+VERSION, EARLIER = 3, 2
 SHOWN = 100
 
 NOWHERE = Mark(0, 0, "")
@@ -84,7 +84,7 @@ class Progress:
 def progress_to_json(progress: Progress) -> dict[str, Any]:
     """
     >>> mark = Mark(9, 2, "c0ffee", Base(4, 1, "aa"))
-    >>> file = FileProgress(key_of("/a"), mark, "bead", "1.2", "f00d", 2.5, "/a", NOWHERE, has_more=True)
+    >>> file = FileProgress(key_of("/a"), mark, "bead", short_id("1.2"), "f00d", 2.5, "/a", NOWHERE, has_more=True)
     >>> start = Progress(("reading",), (b"id",), 2.5, (file,))
     >>> progress_from_json(progress_to_json(start)) == start
     True
@@ -135,20 +135,23 @@ def _mark_to_json(mark: Mark) -> list[Any]:
     return [mark.offset, mark.ordinal, mark.digest, *base]
 
 
-def _to_row(file: FileProgress) -> tuple[str, str, str, str, int, int, int, bool]:
-    mark, stamp = file.to, file.stamp or "00" * 8
-    return file.key, stamp, file.head, mark.digest, int(file.modified * 1e6), mark.offset, mark.ordinal, file.is_gone
+def _to_row(file: FileProgress) -> Row:
+    mark, modified = file.to, int(file.modified * 1e6)
+    names = file.key, file.id or NO_ID, file.stamp or NO_ID, file.head, mark.digest
+    return *names, modified, mark.offset, mark.ordinal, file.is_gone
 
 
 def progress_from_json(said: Mapping[str, Any]) -> Progress:
     """Raises PBIO_BAD_OFFSET for an offset that is none of this version."""
     try:
-        if said["version"] != VERSION:
+        if said["version"] not in (VERSION, EARLIER):
             raise ValueError(f"version {said['version']}, and this release reads version {VERSION}")
         files = [_file_from_json(path, file) for path, file in said["files"].items()]
-        for key, stamp, head, digest, modified, offset, ordinal, is_gone in unpack(said.get("remembered", "")):
+        rows = unpack(said.get("remembered", ""), has_ids=said["version"] != EARLIER)
+        for key, id_, stamp, head, digest, modified, offset, ordinal, is_gone in rows:
             mark = Mark(offset, ordinal, digest)
-            files.append(FileProgress(key, mark, head, "", stamp, modified / 1e6, is_gone=is_gone))
+            known = "" if id_ == NO_ID else id_
+            files.append(FileProgress(key, mark, head, known, stamp, modified / 1e6, is_gone=is_gone))
         formats = tuple(bytes.fromhex(form) for form in said["formats"])
         return Progress(tuple(said["names"]), formats, float(said["watermark"]), tuple(files))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -164,7 +167,7 @@ def _file_from_json(path: str, said: Mapping[str, Any]) -> FileProgress:
         key_of(path),
         _mark_from_json(said["to"]),
         str(said["head"]),
-        str(said["id"]),
+        short_id(str(said["id"])),
         str(said["stamp"]),
         float(said["modified"]),
         path,

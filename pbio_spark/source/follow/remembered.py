@@ -1,6 +1,6 @@
-"""What a stream remembers of files that it has read to their end, packed: some 45 bytes a file, as text.
+"""What a stream remembers of files that it has read to their end, packed: some 55 bytes a file, as text.
 
->>> row = ("c0ffee" * 2, "f00d" * 4, "beadbead", "0123456789ab" * 2, 1764280000, 4096, 17, False)
+>>> row = ("c0ffee" * 2, "0b" * 8, "f00d" * 4, "beadbead", "0123456789ab" * 2, 1764280000, 4096, 17, False)
 >>> unpack(pack([row])) == [row]
 True
 """
@@ -10,16 +10,19 @@ from __future__ import annotations
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-Row: TypeAlias = "tuple[str, str, str, str, int, int, int, bool]"
-"""Key of the path, stamp, head, digest, modification in microseconds, offset, ordinal, and whether the file is gone."""
+Row: TypeAlias = "tuple[str, str, str, str, str, int, int, int, bool]"
+"""Key of the path, ID, stamp, head, digest, modification in microseconds, offset, ordinal, whether the file is gone."""
 
-_TEXTS = (6, 8, 4, 12)
+_TEXTS = (6, 8, 8, 4, 12)
 _NUMBERS = ("<u8", "<u8", "<u8", "?")
 _LIMIT = 1 << 30
+
+NO_ID = "00" * 8
+"""In place of an ID or a stamp that is not known."""
 
 
 def pack(rows: Sequence[Row]) -> str:
@@ -32,8 +35,14 @@ def pack(rows: Sequence[Row]) -> str:
     return b64encode(zlib.compress(b"".join(data), 6)).decode()
 
 
-def unpack(text: str) -> list[Row]:
-    """Raises ValueError for what `pack` did not make."""
+def unpack(text: str, *, has_ids: bool = True) -> list[Row]:
+    """Raises ValueError for what `pack` did not make. Earlier versions kept no IDs."""
+    if not has_ids:
+        return [(key, NO_ID, *rest) for key, *rest in _unpack(text, (_TEXTS[0], *_TEXTS[2:]))]
+    return [(*row,) for row in _unpack(text, _TEXTS)]
+
+
+def _unpack(text: str, texts: Sequence[int]) -> list[Any]:
     if not text:
         return []
     stream = zlib.decompressobj()
@@ -41,12 +50,12 @@ def unpack(text: str) -> list[Row]:
         data = stream.decompress(b64decode(text, validate=True), _LIMIT)
     except zlib.error as error:
         raise ValueError(str(error)) from None
-    count, rest = divmod(len(data), sum(_TEXTS) + sum(np.dtype(kind).itemsize for kind in _NUMBERS))
+    count, rest = divmod(len(data), sum(texts) + sum(np.dtype(kind).itemsize for kind in _NUMBERS))
     if rest or not stream.eof:
         raise ValueError("what is remembered of files is damaged")
     columns: list[list[object]] = []
     position = 0
-    for size in _TEXTS:
+    for size in texts:
         piece = data[position : position + size * count].hex()
         columns.append([piece[i : i + 2 * size] for i in range(0, len(piece), 2 * size)])
         position += size * count

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import re
 import struct
 import time
 from collections.abc import Iterable, Iterator
@@ -25,6 +26,9 @@ from pbio_spark.source.files.listing import ListedFile
 SETTLED = 2.0
 """How long after its last change, in seconds, a file may have changed again without a new time: FAT's resolution."""
 
+ID_DIGITS = 16
+_SHORT_ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
+
 
 @dataclass(frozen=True, slots=True)
 class Sight:
@@ -32,7 +36,7 @@ class Sight:
 
     Attributes:
         file: with the size and the time of modification of that moment.
-        id: of the file object; empty if the file system has none.
+        id: of the file object, in 16 digits; empty if the file system has none.
         is_unique: whether no other file ever has that ID. An inode alone is given to the next file.
         stamp: is another one after every change of the file, a renaming included, but not under another spelling of
             its path.
@@ -63,6 +67,11 @@ def key_of(path: str) -> str:
     return _short(path, 12)
 
 
+def short_id(text: str) -> str:
+    """The ID of a file object in 16 digits, as which an earlier one comes back."""
+    return text if not text or _SHORT_ID.fullmatch(text) else _short(text, ID_DIGITS)
+
+
 @lru_cache(1 << 12)
 def _real(folder: str) -> str:
     """A folder without links and `..`; a link that is set anew while the program runs stays what it was."""
@@ -79,7 +88,7 @@ def look(file: ListedFile) -> Sight | None:
             return None
     tag = file.identity
     stamp = _short(f"{tag or file.path}|{file.size}|{file.modified!r}", 16)
-    return Sight(file, tag, bool(tag), stamp, time.time() - file.modified < SETTLED)
+    return Sight(file, short_id(tag), bool(tag), stamp, time.time() - file.modified < SETTLED)
 
 
 def look_at(files: Iterable[ListedFile]) -> list[Sight]:
@@ -119,7 +128,7 @@ def _from_disk(file: ListedFile, found: _Stat) -> Sight:
     now = replace(file, size=found.size, modified=seconds + 1e-9 * rest)
     file_id = f"{found.inode:x}.{found.birth:x}"
     stamp = _short(f"{file_id}|{found.size}|{found.modified}|{found.changed}", 16)
-    return Sight(now, file_id, bool(found.birth), stamp, time.time() - found.changed / 1e9 < SETTLED)
+    return Sight(now, short_id(file_id), bool(found.birth), stamp, time.time() - found.changed / 1e9 < SETTLED)
 
 
 _STATX = struct.Struct("<32xQQ32x" + "qI4x" * 3)

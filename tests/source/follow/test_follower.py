@@ -12,6 +12,7 @@ import pytest
 from pbio_spark.errors import PbioError
 from pbio_spark.source.follow.follower import Follower
 from pbio_spark.source.follow.progress import Progress, progress_from_json, progress_to_json
+from pbio_spark.source.follow.sight import short_id
 from pbio_spark.source.options.options import Options
 from pbio_spark.wire import FileWriter, Kind, Scanner, decode
 from tests.source.samples import MIDDLE, OLD, OTHER, formatted, reading, write_readings
@@ -230,6 +231,22 @@ def test_an_offset_of_someone_else() -> None:
     for offset in ({}, {"version": 2}, earlier, torn, {**torn, "remembered": "?"}, {**torn, "files": {"a": {}}}):
         with pytest.raises(PbioError, match=r"\[PBIO_BAD_OFFSET\]"):
             progress_from_json(offset)
+
+
+def test_an_offset_of_the_earlier_version_has_no_file_objects_of_packed_files() -> None:
+    packed = (
+        "eJw746+9+FOdVfe5/za5G7ZYB7BeiNy661DkXY3Lto+dHfuFT2wpiWNR/3JGKChg2YE9L35Z+XAH+51fqLYxMXhGzp11lxydP3yIiUlMZGNj"
+        "YHj3jgEFMDGh8hkZAfmiJqQ="
+    )
+    shown = {"to": [240, 2, "c0ffee"], "head": "bead", "id": "1.2", "stamp": "f00d", "modified": 2.5}
+    said = {"version": 2, "names": [], "formats": [], "watermark": 0, "files": {"/a": shown}, "remembered": packed}
+    files = progress_from_json(said).files
+    assert [(file.id, file.to.offset, file.is_gone) for file in files] == [
+        (short_id("1.2"), 240, False),
+        ("", 238, True),
+        ("", 238, True),
+    ]
+    assert progress_from_json(progress_to_json(Progress(files=files))).files == files
 
 
 def test_an_idle_stream_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,12 @@ class Walk:
         offset, ordinal = place or (end, None)
         records = None if ordinal is None or not self._index.is_counted else max(ordinal - scanner.ordinal, 0)
         self._damages.append((offset - damage, records))
-        error.hint = damage_to_text(self._damages[-1:]) + (f"; sound items follow at offset {offset}" if place else "")
+        said = [
+            damage_to_text(self._damages[-1:]),
+            f"sound items follow at offset {offset}" if place else "",
+            error.hint,
+        ]
+        error.hint = "; ".join(filter(None, said))
         scanner.offset, self._index.is_counted = offset, ordinal is not None
         scanner.ordinal = scanner.ordinal if ordinal is None else ordinal
         index.resume(offset)

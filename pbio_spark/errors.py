@@ -41,7 +41,7 @@ CODES: dict[str, str] = {
     # wire
     "PBIO_BAD_ATTRIBUTES": "An attribute list is malformed, does not fit an index block, or the file has no index.",
     "PBIO_BAD_INDEX": "An index block, or an earlier outline of a file, contradicts the file.",
-    "PBIO_BAD_ITEM": "The file is damaged between its records; `resync` looks for the place where sound ones go on.",
+    "PBIO_BAD_ITEM": "The file is damaged between its records; `resync` looks for the next sound one.",
     "PBIO_BAD_POINTER": "A pointer in a record leads out of it, or its target does not fit into the record.",
     "PBIO_BAD_RECORD": "A record's header contradicts the record or its format.",
     "PBIO_BAD_STRING": "A string in a record has no end, or is not text in the requested encoding.",

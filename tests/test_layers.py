@@ -187,7 +187,8 @@ def loaded_by(module: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module", ["ecode", "pbio_spark", "pbio_spark.channels", "pbio_spark.formats", "pbio_spark.wire"]
+    "module",
+    ["ecode", "pbio_spark", "pbio_spark.channels", "pbio_spark.columns", "pbio_spark.formats", "pbio_spark.wire"],
 )
 def test_importing_is_light(module: str) -> None:
     assert HEAVY & loaded_by(module) == set()

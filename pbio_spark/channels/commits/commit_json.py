@@ -65,7 +65,7 @@ def commit_to_json(entry: Commit, version: int) -> bytes:
     """A commit as the JSON that is to stand at a version.
 
     >>> commit_to_json(Commit("5a", "c0", 7, Drop(3), prior=""), 1)
-    b'{"version":2,"number":1,"prior":"","space":"5a","commit":"c0","time":7,"drop":{"channel":3}}'
+    b'{"version":3,"number":1,"prior":"","space":"5a","commit":"c0","time":7,"drop":{"channel":3}}'
     """
     made: dict[str, Any] = {} if entry.prior is None else {"version": VERSION, "number": version, "prior": entry.prior}
     made |= {"space": entry.space, "commit": entry.commit, "time": entry.time}

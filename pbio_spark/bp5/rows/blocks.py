@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from ecode.errors import valid_text
 from pbio_spark.bp5.data.arrays import read_arrays
 from pbio_spark.bp5.folder import Folder
 from pbio_spark.bp5.meta.blocks import Blocks, read_blocks
@@ -113,7 +114,7 @@ def _column(name: str, part: Part, wanted: Wanted, folder: Folder, located: Loca
     want = wanted.schema.field(name).type
     match name:
         case "variable":
-            return pa.repeat(pa.scalar(blocks.variable.name, want), len(blocks))
+            return pa.repeat(pa.scalar(valid_text(blocks.variable.name), want), len(blocks))
         case "writer":
             return pa.array(blocks.writer).cast(want)
         case "block":

@@ -75,7 +75,7 @@ def read_variables(part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
                     yield from _see_one(seen, part, wanted, folder, step)
     rows = [
         {
-            "dataset": part.dataset.path,
+            "dataset": valid_text(part.dataset.path),
             "variable": valid_text(variable.name),
             "type": variable.type_name,
             "kind": str(variable.shape),
@@ -148,7 +148,7 @@ def _row(one: Attribute, step: int, names: list[str], part: Part) -> dict[str, A
     owner = next((name for name in names if one.name.startswith(name + SEPARATOR)), None)
     values = one.value if one.is_array else [one.value]
     return {
-        "dataset": part.dataset.path,
+        "dataset": valid_text(part.dataset.path),
         "step": step,
         "attribute": valid_text(one.name),
         "variable": None if owner is None else valid_text(owner),

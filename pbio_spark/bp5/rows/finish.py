@@ -57,7 +57,7 @@ def numbers_of(numbers: Sequence[int], count: int) -> pa.Array:
 def _metadata(steps: Sequence[Step], count: int, part: Part, type_: pa.StructType) -> pa.Array:
     values = [
         {
-            "file_path": part.dataset.path,
+            "file_path": valid_text(part.dataset.path),
             "step": step.number,
             "offset": step.position,
             "length": step.length,
@@ -75,8 +75,8 @@ def _corrupt(errors: Sequence[PbioError], step: Step) -> dict[str, object]:
     names = dict.fromkeys(valid_text(error.field) for error in errors if error.field is not None)
     return {
         "step": step.number,
-        "file": errors[0].file,
+        "file": None if errors[0].file is None else valid_text(errors[0].file),
         "offset": errors[0].offset,
         "variable": ", ".join(names) or None,
-        "reason": "; ".join(dict.fromkeys(f"[{error.code}] {error.reason}" for error in errors)),
+        "reason": valid_text("; ".join(dict.fromkeys(f"[{error.code}] {error.reason}" for error in errors))),
     }

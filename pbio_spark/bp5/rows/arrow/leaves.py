@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from ecode.errors import valid_text
 from ecode.types import NO_NOTES, Basic, Field, Kind, record
 from pbio_spark.bp5.meta.metadata import Array
 from pbio_spark.bp5.meta.variables import STRING, Variable
@@ -42,7 +43,7 @@ def _natural(kind: np.dtype[Any], unsigned_long_as: str) -> pa.DataType:
             found = pa.list_(found)
         return found
     if kind.names is not None:
-        return pa.struct([(name, _natural(kind[name], unsigned_long_as)) for name in kind.names])
+        return pa.struct([(valid_text(name), _natural(kind[name], unsigned_long_as)) for name in kind.names])
     if kind.kind == "c":
         part = pa.float32() if kind.itemsize == 8 else pa.float64()
         return pa.struct([("re", part), ("im", part)])
@@ -140,10 +141,10 @@ def _complex(kind: np.dtype[Any], want: pa.DataType, unsigned_long_as: str) -> L
 
 
 def _structure(kind: np.dtype[Any], want: pa.DataType, unsigned_long_as: str) -> Leaf:
-    names = kind.names or ()
-    if not pa.types.is_struct(want) or not {part.name for part in want} <= set(names):
+    names = {valid_text(name): name for name in kind.names or ()}
+    if not pa.types.is_struct(want) or not {part.name for part in want} <= names.keys():
         raise _cannot(f"a structure of {', '.join(names)}", want)
-    leaves = [(field.name, _leaf(kind[field.name], field.type, unsigned_long_as)) for field in want]
+    leaves = [(names[field.name], _leaf(kind[names[field.name]], field.type, unsigned_long_as)) for field in want]
 
     def convert(values: Array, validity: pa.Buffer | None) -> pa.Array:
         children = [leaf(values[name], None) for name, leaf in leaves]

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from pbio_spark.channels.space import ChannelSpace
     from pbio_spark.channels.subscribe.data_files import DataFiles
     from pbio_spark.channels.subscribe.delivered import Delivery, Event
+    from pbio_spark.channels.subscribe.eager import EagerSubscription
     from pbio_spark.channels.subscribe.follower import LogFollower
     from pbio_spark.channels.subscribe.offset import LogOffset, json_to_offset, offset_to_json
     from pbio_spark.channels.subscribe.reading import EVENT_TYPE, Piece, Stretch
@@ -68,6 +69,7 @@ __all__ = [
     "NotDeliveredError",
     "Subscriber",
     "Subscription",
+    "EagerSubscription",
     "Start",
     "Delivery",
     "Event",
@@ -115,6 +117,7 @@ _HOMES = {
     "space": ("ChannelSpace",),
     "subscribe.data_files": ("DataFiles",),
     "subscribe.delivered": ("Delivery", "Event"),
+    "subscribe.eager": ("EagerSubscription",),
     "subscribe.follower": ("LogFollower",),
     "subscribe.offset": ("LogOffset", "json_to_offset", "offset_to_json"),
     "subscribe.reading": ("EVENT_TYPE", "Piece", "Stretch"),

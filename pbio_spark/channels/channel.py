@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,12 +12,16 @@ from pbio_spark.channels.publish.delivery import SYNC_TIMEOUT
 from pbio_spark.channels.publish.publisher import Published
 from pbio_spark.channels.publish.submission import Columns, Submission, channel_format
 from pbio_spark.channels.subscribe import subscribers
-from pbio_spark.channels.subscribe.subscribers import EXPIRE_AFTER
+from pbio_spark.channels.subscribe.eager import Demodulator, EagerSubscription
+from pbio_spark.channels.subscribe.presence import PRESENCE, release, watch
+from pbio_spark.channels.subscribe.subscribers import ANONYMOUS, EXPIRE_AFTER
 from pbio_spark.channels.subscribe.subscription import Handlers, Start, Subscription, SubscriptionOptions
 from pbio_spark.columns import Rows
+from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 
 if TYPE_CHECKING:
+    from pbio_spark.channels.derive.modulator import Modulator
     from pbio_spark.channels.space import ChannelSpace
 
 
@@ -103,8 +108,10 @@ class Channel:
         on_unfilled: Literal["fail", "warn", "ignore"] = "fail",
         fail_on_loss: bool = True,
         expire_after: timedelta = EXPIRE_AFTER,
+        modulator: Modulator | None = None,
+        demodulator: Demodulator | None = None,
     ) -> Subscription:
-        """Subscribe to the channel's events.
+        """Subscribe to the channel's events, or to what code makes of them at their sources.
 
         Args:
             handlers: a function that takes an `Event` of the channel's type; or functions by the type that they take,
@@ -120,6 +127,9 @@ class Channel:
                 error at once, or a warning when events come, as for fields that only some events lack; or nothing.
             fail_on_loss: whether events that are no longer kept are an error, PBIO_EVENTS_GONE, or skipped.
             expire_after: how long a named subscriber may stay away before it expires, and nothing is kept for it.
+            modulator: code for the sources: a channel of its own is derived for the subscriber, or shared with others
+                that want the same, and goes with the last of them. `EagerSubscription` is what is returned.
+            demodulator: makes of each event what the handler gets, or None for nothing; it sees events in `run` only.
 
         Raises:
             PbioError: PBIO_BAD_OPTION; PBIO_UNFILLED; PBIO_BAD_LOG if the named subscriber's file is damaged;
@@ -129,8 +139,22 @@ class Channel:
         """
         options = SubscriptionOptions(start, filter, mode, on_reject, on_unfilled, fail_on_loss, expire_after)
         space = self.space
+        if name is not None and name.startswith(ANONYMOUS):
+            raise PbioError("PBIO_BAD_OPTION", f"a subscriber's name cannot begin with {ANONYMOUS!r}: {name[:80]!r}")
+        how = self.info.derivation
+        if modulator is not None:
+            info, presence = space.attach(self.info, modulator, name, expire_after if name else PRESENCE)
+            return EagerSubscription(space, info, handlers, presence, options, demodulator)
+        if how is not None and (how.is_temporary or how.when == "subscribed"):
+            presence = name or f"{ANONYMOUS}{uuid.uuid4().hex}"
+            if watch(space.history, space.folder, self.info, presence, expire_after if name else PRESENCE):
+                return EagerSubscription(space, self.info, handlers, presence, options, demodulator)
+        if demodulator is not None:
+            raise PbioError("PBIO_BAD_OPTION", "demodulator= needs modulator=: otherwise the handler sees the events")
         return Subscription(space.folder, space.history, space.formats, self.info, handlers, name, options)
 
     def unsubscribe(self, name: str) -> None:
         """Forget a named subscriber, if it exists: nothing is kept for it any longer."""
         subscribers.forget(self.space.folder, self.info.id, name)
+        if self.info.derivation is not None:
+            release(self.space.history, self.space.folder, self.info.id)

@@ -252,6 +252,13 @@ class ChannelSpace:
         """
         return self._control.set_parameters(name, values, lazy)
 
+    def attach(
+        self, parent: ChannelInfo, modulator: Modulator, subscriber: str | None, expire_after: timedelta
+    ) -> tuple[ChannelInfo, str]:
+        """The channel that sources derive for a subscriber, and the name under which it is known to be there; see
+        `Channel.subscribe`."""
+        return self._control.attach(self.folder, parent, modulator, subscriber, expire_after)
+
     def parameters(self, name: str) -> dict[str, Any]:
         """The values of the parameters of a derived channel, or of a block that channels share."""
         return self._control.parameters(name)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -9,17 +12,23 @@ from typing import Any
 
 from ecode.suggest import did_you_mean
 from pbio_spark.channels.commits.checked import MOST, check_name
-from pbio_spark.channels.commits.commit import Change, Drop, Replace, Share
+from pbio_spark.channels.commits.commit import Change, Create, Drop, Replace, Share
 from pbio_spark.channels.commits.derivation import Block, Derivation
+from pbio_spark.channels.commits.derivation_json import derivation_to_json
 from pbio_spark.channels.derive.deriver import Deriver
 from pbio_spark.channels.derive.modulator import Modulator
 from pbio_spark.channels.derive.parameters import changed_block, values_to_block
+from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.publish.submission import channel_format
+from pbio_spark.channels.subscribe.presence import watch
+from pbio_spark.channels.subscribe.subscribers import ANONYMOUS
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FormatStore
+
+_LONGEST_PARENT = 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +148,32 @@ class Control:
                 return block.parameters.values
             return self._derivation(self.named(name, state)).parameters.values
 
+    def attach(
+        self, folder: Folder, parent: ChannelInfo, modulator: Modulator, subscriber: str | None, expire_after: timedelta
+    ) -> tuple[ChannelInfo, str]:
+        """A channel derived for one subscriber, or shared by several that want the same; and the name under which it is
+        known that this one is there.
+
+        Args:
+            subscriber: its name; None for one that is gone when it leaves.
+        """
+        own, derivation = self.derivation(parent, modulator, is_temporary=True)
+        self.formats.put(own)
+        presence = subscriber or f"{ANONYMOUS}{uuid.uuid4().hex}"
+        name = _own_name(parent, own, derivation, presence, is_shared=modulator.is_shared)
+
+        def create(state: State) -> Create | None:
+            if derivation.parent not in state.channels:
+                raise PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {parent.name!r} has been dropped")
+            return None if name in state.names else Create(name, own.id.hex(), derivation)
+
+        while True:
+            self.history.commit(create)
+            with self.history.lock:
+                info = self.history.catch_up().channels.get(self.history.state.names.get(name, 0))
+            if info is not None and watch(self.history, folder, info, presence, expire_after):
+                return info, presence
+
     def _shared(self, name: str) -> tuple[int, Block]:
         with self.history.lock:
             return self._block(name, self.history.catch_up())
@@ -155,6 +190,14 @@ class Control:
         if info.derivation is None:
             raise PbioError("PBIO_BAD_OPTION", f"the channel {info.name!r} is not derived, and has no parameters")
         return info.derivation
+
+
+def _own_name(parent: ChannelInfo, own: Format, how: Derivation, presence: str, *, is_shared: bool) -> str:
+    """The name of a channel that is derived for subscribers: the same for those that can share it."""
+    said = json.dumps(derivation_to_json(how), sort_keys=True) + own.id.hex()
+    digest = hashlib.sha256(said.encode()).hexdigest()[:16]
+    whose = "" if is_shared else f"-{hashlib.sha256(presence.encode()).hexdigest()[:8]}"
+    return f"{parent.name[:_LONGEST_PARENT]}{ANONYMOUS}{digest}{whose}"
 
 
 def _microseconds(lazy: timedelta | float | None) -> int:

@@ -43,6 +43,7 @@ class Modulator:
         max_cost: units of work (about one operation each) that the code may take for an event.
         max_traps: after how many events in a row that end in a trap a source suspends the code.
         when: whether sources run it `always`, or only while somebody subscribes (`subscribed`).
+        frozen: whether the subscriber will never set the parameters, so that others with equal code may share it.
     """
 
     filter: str | None = None
@@ -57,6 +58,13 @@ class Modulator:
     max_cost: int = SOURCE_WORK
     max_traps: int = MOST_TRAPS
     when: When = "always"
+    frozen: bool = False
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether subscribers with equal code share one derived channel: it keeps nothing, and nobody changes it."""
+        keeps = self.state is not None or self.dequeue is not None or self.period is not None
+        return not keeps and (self.frozen or not self.parameters)
 
     def output_format(self, parent: Format) -> Format:
         """The format of the channel's events. Raises PBIO_BAD_OPTION, and what `type_to_format` raises."""
@@ -139,6 +147,7 @@ class ModulatorOptions(TypedDict, total=False):
     max_cost: int
     max_traps: int
     when: When
+    frozen: bool
 
 
 def _own(parameters: Mapping[str, Any] | str | None) -> Mapping[str, Any] | None:

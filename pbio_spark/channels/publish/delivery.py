@@ -92,7 +92,7 @@ def _late(folder: Folder, paths: Iterable[str], ends: Mapping[int, Position]) ->
         except PbioError as error:
             late[path] = error
             continue
-        if found is None or found.position >= ends[found.channel]:
+        if found is None or found.is_anonymous or found.position >= ends[found.channel]:
             continue
         if not expired(folder, [found], time.time_ns() // 1000):
             late[path] = found

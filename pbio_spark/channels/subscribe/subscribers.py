@@ -22,6 +22,10 @@ from pbio_spark.errors import PbioError
 
 EXPIRE_AFTER = timedelta(days=7)
 
+ANONYMOUS = "~"
+"""The names begin with this under which it is known that subscribers without a name are there. Nothing is kept for
+them, and nobody waits for them."""
+
 _LONGEST = 10_000
 _RENEWALS = 4
 """How often a subscriber that has nothing to acknowledge records that it is there, within `expire_after`."""
@@ -44,6 +48,11 @@ class Subscriber:
     position: Position
     seen: int
     expires_after: int
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether it has no name of its own."""
+        return self.name.startswith(ANONYMOUS)
 
 
 def read(folder: Folder, channel: int, name: str) -> Subscriber | None:

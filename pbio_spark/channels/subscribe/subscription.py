@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -131,7 +131,7 @@ class Subscription:
         """The events from `position` on, in batches; `position` is after each when it is handed out.
 
         Args:
-            timeout: seconds to wait for a shift commit before the end; None waits forever.
+            timeout: seconds to wait for another commit before the end; None waits forever.
 
         Raises:
             PbioError: PBIO_UNKNOWN_CHANNEL when the channel has been dropped and all its events were delivered;
@@ -181,13 +181,25 @@ class Subscription:
             try:
                 for event in delivery.events():
                     self.position = event.position
-                    handler(event)
+                    self._hand(handler, event)
                     count += 1
                 self.position = delivery.end
             finally:
                 self.acknowledge()
         self.acknowledge()  # that what came since was for other channels
         return count
+
+    def _hand(self, handler: Handler, event: Event) -> None:
+        handler(event)
+
+    def close(self) -> None:
+        """Subscribe no longer; a named subscriber resumes where it was."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def acknowledge(self) -> None:
         """Keep `position` under the subscriber's name, durably: it resumes there. Without a name, do nothing."""

@@ -21,6 +21,7 @@ from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.publish.submission import to_datetime
 from pbio_spark.channels.subscribe import subscribers
+from pbio_spark.channels.subscribe.presence import release
 from pbio_spark.channels.subscribe.subscribers import Subscriber
 from pbio_spark.channels.upkeep.expiry import expired
 from pbio_spark.channels.upkeep.folding import folded_files, make_folds
@@ -64,7 +65,7 @@ def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta
     gone = expired(folder, everyone, time.time_ns() // 1000)
     trims = []
     for info in list(state.channels.values()):
-        those = [one for one in everyone if one.channel == info.id]
+        those = [one for one in everyone if one.channel == info.id and not one.is_anonymous]
         # If all have expired, their positions still count: otherwise events would go that no subscriber has seen.
         present = [one for one in those if one not in gone] or those
         before = _before(history, state, info, [one.position for one in present])
@@ -82,6 +83,9 @@ def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta
     for one in forgotten:
         log.warning("the subscriber %r, last seen %s, has expired", one.name, to_datetime(one.seen).isoformat())
         subscribers.forget(folder, one.channel, one.name)
+    for info in list(history.catch_up().channels.values()):
+        if info.derivation is not None and (info.derivation.is_temporary or info.is_watched):
+            release(history, folder, info.id)
     return Removed(trimmed, len(removed), sum(removed), tuple(forgotten))
 
 

@@ -1,0 +1,42 @@
+"""That somebody subscribes to a channel which is derived only while somebody does."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pbio_spark.channels.commits.commit import Drop, Watch
+from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.log.history import History
+from pbio_spark.channels.log.state import ChannelInfo, State
+from pbio_spark.channels.position import Position
+from pbio_spark.channels.subscribe import subscribers
+
+PRESENCE = timedelta(hours=1)
+"""How long a subscriber without a name that does nothing counts as one."""
+
+
+def watch(history: History, folder: Folder, info: ChannelInfo, name: str, expire_after: timedelta = PRESENCE) -> bool:
+    """Note that a subscriber is there; False if the channel was dropped meanwhile."""
+    subscribers.acknowledge(folder, info.id, name, Position(info.id), expire_after)
+    # Another one that leaves drops the channel only if this commit has not come, and its file is not there.
+    history.commit(lambda state: Watch(info.id, True) if info.id in state.channels else None)
+    with history.lock:
+        is_there = info.id in history.catch_up().channels
+    if not is_there:
+        subscribers.forget(folder, info.id, name)
+    return is_there
+
+
+def release(history: History, folder: Folder, channel: int) -> None:
+    """Drop a channel that was derived for subscribers, or derive it no longer, if the last one has left."""
+
+    def change(state: State) -> Drop | Watch | None:
+        info = state.channels.get(channel)
+        how = None if info is None else info.derivation
+        if info is None or how is None or subscribers.files(folder, {channel}):
+            return None
+        if how.is_temporary and not state.children(channel):
+            return Drop(channel)
+        return Watch(channel, False) if how.when == "subscribed" and info.is_watched else None
+
+    history.commit(change)

@@ -16,6 +16,7 @@ from threading import RLock
 
 from pbio_spark.channels.commits.chain import digest_of
 from pbio_spark.channels.commits.checked import a_digest, a_list, a_number, bad, parse
+from pbio_spark.channels.commits.commit import VERSION
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.layout import fold_path
 from pbio_spark.errors import PbioError
@@ -68,9 +69,10 @@ def prior_of(text: bytes, version: int) -> str | None:
     Raises PBIO_BAD_LOG.
     """
     # The usual form first; any other JSON is valid, too.
-    front = b'{"version":2,"number":%d,"prior":"' % version
-    if text.startswith(front) and text[len(front) + 64 : len(front) + 66] == b'",':
-        return a_digest(text[len(front) : len(front) + 64].decode("latin-1"))
+    for form in (VERSION, 2):
+        front = b'{"version":%d,"number":%d,"prior":"' % (form, version)
+        if text.startswith(front) and text[len(front) + 64 : len(front) + 66] == b'",':
+            return a_digest(text[len(front) : len(front) + 64].decode("latin-1"))
     made = parse(text)
     if a_number(made.get("version", 1)) == 1:
         return None

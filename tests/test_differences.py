@@ -82,6 +82,8 @@ def test_sql(spark: SparkSession, readings: str) -> None:
         kept = spark.read.format("pbio").load(readings)
         counts = [(spark.table("fresh").count(), spark.table("some_readings").count(), kept.count())]
         target = f"readings_table WITH (`path` = '{readings}', formatName = 'reading')"
+        with pytest.raises(PySparkException, match=r"PBIO_NO_PATH(.|\n)*INSERT INTO t WITH \(path = '...'\) SELECT"):
+            spark.sql("INSERT INTO readings_table VALUES (9, 4.5D, 'kPa')")
         spark.sql(f"INSERT INTO {target} VALUES (9, 4.5D, 'kPa')")
         counts += [(spark.table("fresh").count(), spark.table("some_readings").count(), kept.count())]
         assert counts == [(3, 3, 3), (4, 3, 3)]

@@ -194,6 +194,7 @@ def test_importing_is_light(module: str) -> None:
     assert HEAVY & loaded_by(module) == set()
 
 
-def test_what_spark_imports_to_find_us_is_light() -> None:
+@pytest.mark.parametrize("module", ["pyspark_pbio", "pyspark_bp5"])
+def test_what_spark_imports_to_find_us_is_light(module: str) -> None:
     """Spark starts a process that does so for every load."""
-    assert (HEAVY - {"pyspark"}) & loaded_by("pyspark_pbio") == set()
+    assert (HEAVY - {"pyspark"}) & loaded_by(module) == set()

@@ -8,6 +8,7 @@
     publish    a producer's events -> one commit
     derive     one channel's events -> another's, where they are published
     subscribe  commits -> the events that a subscriber wants
+    presence   who subscribes
     upkeep     what may be removed, and what is damaged
 
     >>> import tempfile
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from pbio_spark.channels.derive.source import SERVICES, Source
     from pbio_spark.channels.log.state import ChannelInfo
     from pbio_spark.channels.position import Position
+    from pbio_spark.channels.presence.subscribers import Subscriber
     from pbio_spark.channels.publish.delivery import NotDeliveredError, seconds_to_wait, wait_for_subscribers
     from pbio_spark.channels.publish.packed import Packed, contents_of_all, pack
     from pbio_spark.channels.publish.prepare import Preparer
@@ -52,7 +54,6 @@ if TYPE_CHECKING:
     from pbio_spark.channels.subscribe.offset import LogOffset, json_to_offset, offset_to_json
     from pbio_spark.channels.subscribe.reading import EVENT_TYPE, Piece, Stretch
     from pbio_spark.channels.subscribe.stream_subscriber import StreamSubscriber
-    from pbio_spark.channels.subscribe.subscribers import Subscriber
     from pbio_spark.channels.subscribe.subscription import Start, Subscription
     from pbio_spark.channels.upkeep.check import leftovers, problems
     from pbio_spark.channels.upkeep.expiry import expired
@@ -122,7 +123,7 @@ _HOMES = {
     "subscribe.offset": ("LogOffset", "json_to_offset", "offset_to_json"),
     "subscribe.reading": ("EVENT_TYPE", "Piece", "Stretch"),
     "subscribe.stream_subscriber": ("StreamSubscriber",),
-    "subscribe.subscribers": ("Subscriber",),
+    "presence.subscribers": ("Subscriber",),
     "subscribe.subscription": ("Start", "Subscription"),
     "upkeep.check": ("leftovers", "problems"),
     "upkeep.expiry": ("expired",),

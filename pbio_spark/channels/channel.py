@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from pbio_spark.channels.log.state import ChannelInfo, dropped_to_error
+from pbio_spark.channels.presence import subscribers
+from pbio_spark.channels.presence.subscribers import ANONYMOUS, EXPIRE_AFTER
+from pbio_spark.channels.presence.watch import PRESENCE, release, watch
 from pbio_spark.channels.publish.delivery import SYNC_TIMEOUT
 from pbio_spark.channels.publish.publisher import Published
 from pbio_spark.channels.publish.submission import Columns, Submission, channel_format
-from pbio_spark.channels.subscribe import subscribers
 from pbio_spark.channels.subscribe.eager import Demodulator, EagerSubscription
-from pbio_spark.channels.subscribe.presence import PRESENCE, release, watch
-from pbio_spark.channels.subscribe.subscribers import ANONYMOUS, EXPIRE_AFTER
 from pbio_spark.channels.subscribe.subscription import Handlers, Start, Subscription, SubscriptionOptions
 from pbio_spark.columns import Rows
 from pbio_spark.errors import PbioError

@@ -22,12 +22,12 @@ from pbio_spark.channels.log.log import FolderLog
 from pbio_spark.channels.log.root import make_root, no_space_to_error, read_id
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.position import Position
+from pbio_spark.channels.presence import subscribers
+from pbio_spark.channels.presence.subscribers import Subscriber
 from pbio_spark.channels.publish.delivery import SYNC_TIMEOUT, seconds_to_wait, wait_for_subscribers
 from pbio_spark.channels.publish.prepare import Find, Preparer
 from pbio_spark.channels.publish.publisher import Published, Publisher
 from pbio_spark.channels.publish.submission import AnyType, Submission, type_to_format
-from pbio_spark.channels.subscribe import subscribers
-from pbio_spark.channels.subscribe.subscribers import Subscriber
 from pbio_spark.channels.upkeep.retention import Removed, compact, vacuum
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format

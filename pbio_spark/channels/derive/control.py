@@ -21,9 +21,9 @@ from pbio_spark.channels.derive.parameters import changed_block, values_to_block
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.state import ChannelInfo, State
+from pbio_spark.channels.presence.subscribers import ANONYMOUS
+from pbio_spark.channels.presence.watch import watch
 from pbio_spark.channels.publish.submission import channel_format
-from pbio_spark.channels.subscribe.presence import watch
-from pbio_spark.channels.subscribe.subscribers import ANONYMOUS
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FormatStore

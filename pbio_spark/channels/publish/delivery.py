@@ -12,8 +12,8 @@ from pbio_spark.channels.commits.commit import Data
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.position import Position
-from pbio_spark.channels.subscribe import subscribers
-from pbio_spark.channels.subscribe.subscribers import Subscriber
+from pbio_spark.channels.presence import subscribers
+from pbio_spark.channels.presence.subscribers import Subscriber
 from pbio_spark.channels.upkeep.expiry import expired
 from pbio_spark.errors import PbioError
 

@@ -5,10 +5,10 @@ offset        how far channels have been read
 data_files    opens a file where it is now; what it means if it is lost
 reading       a stretch of a file -> batches of events
 ahead         many small pieces -> batches, in one go
-wanted        a format and a request -> a compiled reader
+plan          a format and a request -> a compiled reader
 unfilled      fields of a wanted type that no event can fill
 delivered     events as subscribers get them
-subscribers   named subscribers: how far each one has come
 stream_subscriber  how far a stream over many channels has come, under one name
 subscription  `Subscription`: follows one channel, hands out its events, acknowledges them
+eager         `EagerSubscription`: the same, with code of its own at the sources
 """

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from pbio_spark.channels.log.state import ChannelInfo
 from pbio_spark.channels.position import Position
+from pbio_spark.channels.presence import subscribers
+from pbio_spark.channels.presence.watch import PRESENCE, release
 from pbio_spark.channels.publish.submission import channel_format
-from pbio_spark.channels.subscribe import subscribers
 from pbio_spark.channels.subscribe.delivered import Event
-from pbio_spark.channels.subscribe.presence import PRESENCE, release
 from pbio_spark.channels.subscribe.subscription import Handler, Handlers, Subscription, SubscriptionOptions
 from pbio_spark.columns import records_to_targets
 from pbio_spark.errors import PbioError

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.position import Position
-from pbio_spark.channels.subscribe import subscribers
+from pbio_spark.channels.presence import subscribers
+from pbio_spark.channels.presence.subscribers import Subscriber
 from pbio_spark.channels.subscribe.follower import READERS, LogFollower
 from pbio_spark.channels.subscribe.offset import LogOffset
-from pbio_spark.channels.subscribe.subscribers import Subscriber
 
 T = TypeVar("T")
 

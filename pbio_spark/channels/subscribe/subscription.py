@@ -22,8 +22,8 @@ from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History, has_events
 from pbio_spark.channels.log.state import ChannelInfo, dropped_to_error
 from pbio_spark.channels.position import Position
+from pbio_spark.channels.presence import subscribers
 from pbio_spark.channels.publish.submission import channel_format, stored_format, to_datetime, to_microseconds
-from pbio_spark.channels.subscribe import subscribers
 from pbio_spark.channels.subscribe.ahead import MOST_BYTES, MOST_PIECES, read_together
 from pbio_spark.channels.subscribe.data_files import DataFiles
 from pbio_spark.channels.subscribe.delivered import Delivery, Event

@@ -12,9 +12,9 @@ from pbio_spark.channels.log.log import FolderLog
 from pbio_spark.channels.log.state import State
 from pbio_spark.channels.log.state_json import is_checkpoint
 from pbio_spark.channels.position import Position
+from pbio_spark.channels.presence import subscribers
 from pbio_spark.channels.publish.submission import stored_format
 from pbio_spark.channels.space import ChannelSpace
-from pbio_spark.channels.subscribe import subscribers
 from pbio_spark.channels.upkeep.retention import is_alive
 from pbio_spark.errors import PbioError
 from pbio_spark.wire import MAGIC, Item, Kind, Scanner, decode

@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from pbio_spark.channels.commits.checked import a_number, parse
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.layout import missing_path
-from pbio_spark.channels.subscribe.subscribers import Subscriber
+from pbio_spark.channels.presence.subscribers import Subscriber
 from pbio_spark.errors import PbioError
 
 log = logging.getLogger("pbio_spark.channels")

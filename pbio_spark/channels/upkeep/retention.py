@@ -19,10 +19,10 @@ from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.layout import DATA, FOLDERS, LOG, is_checkpoint_path, is_named_by_commits, new_data_path
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.position import Position
+from pbio_spark.channels.presence import subscribers
+from pbio_spark.channels.presence.subscribers import Subscriber
+from pbio_spark.channels.presence.watch import release
 from pbio_spark.channels.publish.submission import to_datetime
-from pbio_spark.channels.subscribe import subscribers
-from pbio_spark.channels.subscribe.presence import release
-from pbio_spark.channels.subscribe.subscribers import Subscriber
 from pbio_spark.channels.upkeep.expiry import expired
 from pbio_spark.channels.upkeep.folding import folded_files, make_folds
 from pbio_spark.wire import MAGIC

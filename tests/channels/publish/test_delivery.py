@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from pbio_spark.channels import Channel, ChannelSpace, Position, Submission
+from pbio_spark.channels.presence import subscribers
 from pbio_spark.channels.publish.delivery import NotDeliveredError
-from pbio_spark.channels.subscribe import subscribers
 from pbio_spark.errors import PbioError
 from tests.channels.clock import Clock
 from tests.channels.spaces import COUNT, again, values

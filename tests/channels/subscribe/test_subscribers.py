@@ -9,7 +9,7 @@ import pytest
 
 from pbio_spark.channels import ChannelSpace, Position, Subscriber
 from pbio_spark.channels.log.files import Folder
-from pbio_spark.channels.subscribe import subscribers
+from pbio_spark.channels.presence import subscribers
 from pbio_spark.errors import PbioError
 from tests.channels.clock import DAY, NOW, Clock
 

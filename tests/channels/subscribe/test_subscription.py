@@ -11,7 +11,7 @@ import pytest
 
 from ecode.types import FLOAT64, INT32, INT64, STRING, Field, Record, Ref, Struct, record
 from pbio_spark.channels import Channel, ChannelSpace, Event, Position, Submission
-from pbio_spark.channels.subscribe import subscribers
+from pbio_spark.channels.presence import subscribers
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from tests.channels.spaces import COUNT, NEW, OLD, READING, again, everything, reading

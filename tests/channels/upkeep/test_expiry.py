@@ -10,7 +10,7 @@ import pytest
 
 from pbio_spark.channels import Channel, ChannelSpace, Position
 from pbio_spark.channels.log.files import Folder
-from pbio_spark.channels.subscribe import subscribers
+from pbio_spark.channels.presence import subscribers
 from pbio_spark.channels.upkeep.expiry import expired
 from pbio_spark.errors import PbioError
 from tests.channels.clock import DAY, Clock

@@ -9,7 +9,7 @@ from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.position import Position
-from pbio_spark.channels.subscribe import subscribers
+from pbio_spark.channels.presence import subscribers
 
 PRESENCE = timedelta(hours=1)
 """How long a subscriber without a name that does nothing counts as one."""

@@ -107,8 +107,9 @@ class Follower:
                 room = None if room is None else room - (found.to.offset - found.start.offset)
         self._missed = {(file.key, file.to.digest) for file in matched.gone}
         self._pause = 0.0 if taken else min(LONGEST_IDLE, IDLE * (time.monotonic() - began))
-        # That something was lost or has come back, and where, is known from the next offset on.
-        if not (taken or lost or any(origin.is_gone for origin in matched.origins.values())):
+        # That something was lost, has come back, or is another file object now is known from the next offset on.
+        pairs = [(origin, sight) for sight in sights if (origin := matched.origins.get(sight.path)) is not None]
+        if not (taken or lost or any(origin.is_gone or origin.id != sight.id for origin, sight in pairs)):
             return start
         return self._next(start, sights, matched, taken)
 
@@ -279,6 +280,7 @@ class Follower:
         """What is known of a file after a batch that does not read from it."""
         now = replace(
             origin,
+            id=sight.id,
             key=sight.key,
             path=sight.path,
             modified=sight.file.modified,
@@ -288,7 +290,7 @@ class Follower:
         )
         is_all = sight.file.size == origin.to.offset or (sight.stamp, origin.to.offset) in self._seen
         if is_all and not sight.is_fresh:
-            now = replace(now, id=sight.id, stamp=sight.stamp, is_fresh=False, has_more=False)
+            now = replace(now, stamp=sight.stamp, is_fresh=False, has_more=False)
         return now
 
     def _after(self, sight: Sight, found: Advance) -> FileProgress:

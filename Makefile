@@ -5,6 +5,7 @@ MAKEFLAGS += --no-print-directory
 
 VENV := .venv
 BIN := $(VENV)/bin
+JOBS ?= 2
 READY := $(VENV)/.ready
 READY_FOR_DEMO := $(VENV)/.ready-for-demo
 
@@ -19,9 +20,9 @@ help:  ## Show this list
 demo: $(READY_FOR_DEMO)  ## Sample this machine through three generations of a sender and read it all with Spark
 	@$(SPARK) $(BIN)/python demo/monitor.py
 
-test: $(READY)  ## Lint and run all tests; LONG=1 runs their thorough forms
+test: $(READY)  ## Lint and run all tests, JOBS=2 files at a time; LONG=1 runs their thorough forms
 	@status=0; $(MAKE) lint || status=1; \
-	$(SPARK) $(if $(LONG),PBIO_LONG=1) $(BIN)/python -m pytest || status=1; exit $$status
+	$(SPARK) $(if $(LONG),PBIO_LONG=1) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile || status=1; exit $$status
 
 soak: $(READY)  ## Run the long forms of the channel tests only, on a disk and a bucket that fail
 	@$(SPARK) PBIO_LONG=1 $(BIN)/python -m pytest tests/channels tests/source/channels/test_kills.py

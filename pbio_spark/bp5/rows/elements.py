@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pbio_spark.bp5.data.arrays import Elements, read_arrays
+from pbio_spark.bp5.data.arrays import EXPANSION, ROOM, Elements, read_arrays
 from pbio_spark.bp5.folder import Folder
 from pbio_spark.bp5.meta.blocks import Blocks
 from pbio_spark.bp5.meta.index import Int64s, Step
@@ -131,6 +131,14 @@ class _Rows:
         shape = next(iter(shapes.values()))
         if self.is_table and len(shape) != 2:
             raise self._fail(row, f"a table has two dimensions, not {len(shape)}")
+        for blocks in arrays.values():
+            claimed = float(np.prod(np.array(shape, np.float64))) * blocks.variable.size
+            if claimed > max(ROOM, EXPANSION * int(blocks.elements.sum()) * blocks.variable.size):
+                error = self._fail(
+                    row, f"an array of {list(shape)} elements is nearly empty: blocks cover little of it"
+                )
+                error.code, error.hint = "PBIO_ARRAY_TOO_LARGE", "read it with rows=blocks"
+                raise error.at(field=blocks.variable.name)
         dimensions = 1 if self.is_table else len(shape)
         if dimensions != len(self.wanted.index_names):
             reason = f"arrays have {dimensions} dimensions, but {len(self.wanted.index_names)} index columns"

@@ -22,13 +22,16 @@ GROUPS = {
     "Spark": ("spark_session", "from_pbio", "to_pbio", "schema_of_pbio", "format_id_of", "dispatch"),
     "Event channels": (
         *("ChannelSpace", "Channel", "Submission", "Columns", "Subscription", "Event", "Position"),
-        "NotDeliveredError",
+        *("Modulator", "EagerSubscription", "Source", "NotDeliveredError"),
     ),
     "Errors, pictures, tests": ("PbioError", "explore", "testing"),
 }
 """The names in the order of the page; together they are `pbio_spark.__all__`."""
 
-MADE_BY_OTHERS = (pbio.Format, pbio.ChannelSpace, pbio.Channel, pbio.Subscription, pbio.Event, pbio.RecordWriter)
+MADE_BY_OTHERS = (
+    *(pbio.Format, pbio.ChannelSpace, pbio.Channel, pbio.Subscription, pbio.EagerSubscription, pbio.Event),
+    pbio.RecordWriter,
+)
 """Classes that no program calls."""
 
 

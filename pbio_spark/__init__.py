@@ -63,9 +63,12 @@ if TYPE_CHECKING:
         Channel,
         ChannelSpace,
         Columns,
+        EagerSubscription,
         Event,
+        Modulator,
         NotDeliveredError,
         Position,
+        Source,
         Submission,
         Subscription,
     )
@@ -151,6 +154,9 @@ __all__ = [
     "Subscription",
     "Event",
     "Position",
+    "Modulator",
+    "EagerSubscription",
+    "Source",
     "NotDeliveredError",
     # errors, pictures, tests
     "PbioError",
@@ -179,7 +185,7 @@ _HOMES = {
     "pbio_spark.functions": ("from_pbio", "to_pbio", "schema_of_pbio", "format_id_of"),
     "pbio_spark.channels": (
         *("ChannelSpace", "Channel", "Submission", "Columns", "Subscription", "Event", "Position"),
-        "NotDeliveredError",
+        *("Modulator", "EagerSubscription", "Source", "NotDeliveredError"),
     ),
     "pbio_spark.errors": ("PbioError",),
 }

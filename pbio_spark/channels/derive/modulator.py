@@ -39,7 +39,7 @@ class Modulator:
         period: makes events of its own, at the first commit with events of the producer after `every`: fills `output`,
             and returns 0 for no event, 1 for one, 2 for one and to be run again (`emitted` counts).
         every: how long `period` waits at least; a number is one of seconds.
-        services: functions that the source must grant: names of `pbio_spark.SERVICES`, or prototypes of its own.
+        services: functions that the source must grant: `clock`, `load`, `process`, or prototypes of its own.
         max_cost: units of work (about one operation each) that the code may take for an event.
         max_traps: after how many events in a row that end in a trap a source suspends the code.
         when: whether sources run it `always`, or only while somebody subscribes (`subscribed`).

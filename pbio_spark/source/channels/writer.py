@@ -105,7 +105,7 @@ class _Writer:
                 "PBIO_BAD_OPTION",
                 "events of a channel cannot be overwritten: its log only grows",
                 file=root,
-                hint='mode("append"), in streams outputMode("append"); `keep` and vacuum let old events go',
+                hint='mode("append"); `keep` and vacuum let old events go',
             )
         self.root = root
         self.schema = schema
@@ -240,6 +240,17 @@ class ChannelWriter(_Writer, DataSourceArrowWriter):
 @says_reason_first
 class ChannelStreamWriter(_Writer, DataSourceStreamArrowWriter):
     """`df.writeStream`: one commit for each micro-batch, and none for one without rows."""
+
+    def __init__(self, root: str, options: Options, schema: pa.Schema, overwrite: bool) -> None:
+        """Raises what `_Writer` raises; PBIO_BAD_OPTION for outputMode("complete"), an overwrite to Spark."""
+        if overwrite:
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                'a channel does not take outputMode("complete"), which replaces all rows: its log only grows',
+                file=root,
+                hint='use outputMode("append"), with withWatermark for an aggregation, or publish in foreachBatch',
+            )
+        super().__init__(root, options, schema, overwrite)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:
         queries = [message.query for message in messages if isinstance(message, TaskEvents)]

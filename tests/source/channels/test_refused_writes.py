@@ -52,7 +52,10 @@ def test_columns_that_lack_fields_are_refused_on_the_driver(space: ChannelSpace,
 def test_a_channel_is_not_overwritten(space: ChannelSpace, stocks: Channel) -> None:
     with refusal("PBIO_BAD_OPTION") as caught:
         writer(space, rows(0).schema, overwrite=True, channel="stocks")
-    assert "append" in str(caught.value)
+    assert 'mode("append")' in str(caught.value)
+    with refusal("PBIO_BAD_OPTION") as caught:
+        stream_writer(space, rows(0).schema, overwrite=True, channel="stocks")
+    assert 'outputMode("append"), with withWatermark' in str(caught.value)
 
 
 def test_a_row_for_no_channel_or_one_that_it_does_not_suit_is_refused_by_the_task(

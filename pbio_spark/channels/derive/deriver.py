@@ -102,7 +102,7 @@ class Deriver:
         """The channels that this source derives from one."""
         name = self.source.name
         return [
-            child for child in state.made_of(channel) if not state.derived.is_suspended(child.id, name, child.since)
+            child for child in state.made_of(channel) if not state.derived.is_suspended(child.id, name, child.version)
         ]
 
     def warm(self, channel: int, form: Format, state: State) -> None:

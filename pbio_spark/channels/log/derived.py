@@ -113,7 +113,9 @@ class Derived:
         for status, reasons in ((REFUSED, data.refused), (SUSPENDED, data.suspended)):
             for channel, reason in reasons:
                 known = self._of(channel, data.source)
-                report = replace(known, status=status, reason=reason, version=versions[channel], time=time)
+                # Traps are those of the version that made the events; another may have begun meanwhile.
+                version = known.version if status == SUSPENDED else versions[channel]
+                report = replace(known, status=status, reason=reason, version=version, time=time)
                 self._report(channel, data.source, report)
 
     def hold(self, channel: int, producer: str, held: Held) -> None:
@@ -133,19 +135,25 @@ class Derived:
         self.forget_states(channel)
         self.reports.pop(channel, None)
 
-    def status(self, channel: int, since: int) -> str | None:
-        """The worst that sources report of a derivation as it is since a version; None if none has."""
-        now = [report for report in self.reports.get(channel, {}).values() if report.version >= since]
+    def status(self, channel: int, since: int, version: int) -> str | None:
+        """The worst that sources report of a derivation; None if none has.
+
+        Args:
+            since: reports that it is accepted count from this version on.
+            version: and others from this one, that of its last change.
+        """
+        reports = self.reports.get(channel, {}).values()
+        now = [report for report in reports if report.version >= (since if report.status == ACCEPTED else version)]
         for status in (SUSPENDED, REFUSED):
             for report in reversed(now):
                 if report.status == status:
                     return f"{status}: {report.reason}"
         return ACCEPTED if now else None
 
-    def is_suspended(self, channel: int, source: str, since: int) -> bool:
-        """Whether a source derives a channel no longer."""
+    def is_suspended(self, channel: int, source: str, version: int) -> bool:
+        """Whether a source derives a channel no longer, as it is since its last change."""
         report = self._of(channel, source)
-        return report.status == SUSPENDED and report.version >= since
+        return report.status == SUSPENDED and report.version >= version
 
     def exhausted(
         self, made: Iterable[Made], source: str, channels: Mapping[int, ChannelInfo]

@@ -174,12 +174,12 @@ class State:
         info = self.channels[channel]
         if info.derivation is None:
             return "direct"
-        reported = self.derived.status(channel, info.since)
+        reported = self.derived.status(channel, info.since, info.version)
         if reported is not None:
             return reported
         if info.refused is not None:
             return f"refused: {info.refused}"
-        return "accepted" if self.channels[info.derivation.parent].last > info.since else "pending"
+        return "accepted" if self.channels[info.derivation.parent].last > info.version else "pending"
 
     def add(self, info: ChannelInfo) -> None:
         """Begin a channel."""

@@ -229,3 +229,23 @@ def test_a_viewer_moves_its_window_over_a_grid_and_then_sees_differences_only(sp
         np.testing.assert_array_equal(viewer.cells[last["layer"]], shown[last["layer"]])
     assert saved(since) > 0.95
     subscription.close()
+
+
+@pytest.mark.parametrize("lazy", [None, 60.0])
+def test_a_suspended_derivation_is_tried_again_once_its_parameters_change(
+    space: ChannelSpace, lazy: float | None
+) -> None:
+    stocks = space.create_channel("stocks", TRADE)
+    odd = space.derive_channel(
+        "odd", "stocks", filter="{ return 10 / param.by; }", parameters={"by": 0}, state={"n": 0}, max_traps=3
+    )
+    for status in ("pending", "accepted", "suspended", "suspended"):
+        assert odd.status.startswith(status)
+        stocks.submit(trades(1, 2))
+    space.set_parameters("odd", {"by": 1}, lazy=lazy)
+    assert odd.status == "pending"
+    stocks.submit(trades(3))
+    assert odd.status == "accepted"
+    assert [row["trade_price"] for row in values(odd)] == [3]
+    space.set_parameters("odd", {"by": 2}, lazy=lazy)
+    assert odd.status == ("pending" if lazy is None else "accepted")

@@ -12,7 +12,7 @@ from pbio_spark.channels.channel import Channel
 from pbio_spark.channels.commits.checked import check_name, check_transaction, keep_to_value
 from pbio_spark.channels.commits.commit import Create, Data, Drop
 from pbio_spark.channels.commits.derivation import Derivation
-from pbio_spark.channels.derive.control import Control
+from pbio_spark.channels.derive.control import Control, current
 from pbio_spark.channels.derive.deriver import Deriver
 from pbio_spark.channels.derive.modulator import Modulator, ModulatorOptions
 from pbio_spark.channels.derive.source import Source
@@ -185,7 +185,7 @@ class ChannelSpace:
                 if exist_ok and known.format == form.id.hex() and _making(known.derivation) == _making(derivation):
                     return None
                 raise self._exists(known, exist_ok)
-            return Create(name, form.id.hex(), derivation, kept)
+            return Create(name, form.id.hex(), derivation and current(derivation, state), kept)
 
         self.history.commit(create)
         return self.channel(name)

@@ -68,21 +68,26 @@ class Control:
             parent = state.channels[known.parent]
         own, made = self.derivation(parent, modulator, is_temporary=known.is_temporary)
         form = channel_format(parent, self.formats)
-        before = self.deriver.check(form, channel_format(info, self.formats), known)
-        keeps_state = before.kept == self.deriver.check(form, own, made).kept
+        kept = self.deriver.check(form, own, made).kept
         self.formats.put(own)
 
         def change(state: State) -> Replace:
             now = self.named(name, state)
             if now.id != info.id:
                 raise PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {name!r} has been dropped, and made anew")
-            block = state.derived.blocks.get(made.shared)
-            current = made if block is None else replace(made, parameters=block.parameters)
-            return Replace(info.id, own.id.hex(), current, keeps_state)
+            # What another program has replaced meanwhile is what this replaces.
+            return Replace(info.id, own.id.hex(), current(made, state), self._kept(form, now) == kept)
 
         version = self.history.commit(change)
         assert version is not None
         return version
+
+    def _kept(self, parent: Format, info: ChannelInfo) -> tuple[tuple[str, str], ...] | None:
+        """What the code of a channel keeps; None if it does not compile any more, since its parent was replaced."""
+        try:
+            return self.deriver.check(parent, channel_format(info, self.formats), self._derivation(info)).kept
+        except PbioError:
+            return None
 
     def set_parameters(self, name: str, values: Mapping[str, Any], lazy: timedelta | float | None) -> int:
         """Give parameters other values; the version of the commit that says so."""
@@ -165,7 +170,7 @@ class Control:
         def create(state: State) -> Create | None:
             if derivation.parent not in state.channels:
                 raise PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {parent.name!r} has been dropped")
-            return None if name in state.names else Create(name, own.id.hex(), derivation)
+            return None if name in state.names else Create(name, own.id.hex(), current(derivation, state))
 
         while True:
             self.history.commit(create)
@@ -198,6 +203,16 @@ def _own_name(parent: ChannelInfo, own: Format, how: Derivation, presence: str, 
     digest = hashlib.sha256(said.encode()).hexdigest()[:16]
     whose = "" if is_shared else f"-{hashlib.sha256(presence.encode()).hexdigest()[:8]}"
     return f"{parent.name[:_LONGEST_PARENT]}{ANONYMOUS}{digest}{whose}"
+
+
+def current(derivation: Derivation, state: State) -> Derivation:
+    """A derivation with the values that its shared block has by now. Raises PBIO_BAD_OPTION if that was dropped."""
+    if not derivation.shared:
+        return derivation
+    block = state.derived.blocks.get(derivation.shared)
+    if block is None:
+        raise PbioError("PBIO_BAD_OPTION", "the parameter block has been dropped")
+    return replace(derivation, parameters=block.parameters)
 
 
 def _microseconds(lazy: timedelta | float | None) -> int:

@@ -247,11 +247,14 @@ class _Ordered:
 class Kept:
     """What the programs of a derivation keep for one producer: `state`, which they share, and variables of their own.
 
-    As text it is JSON: `state`, and for each of `enqueue`, `dequeue` and `period` the static variables.
+    As text it is JSON: `state`, and for each of `enqueue`, `dequeue` and `period` the static variables; those of
+    `enqueue` with the name of their program, which stays theirs when code is replaced.
     """
 
     def __init__(self, how: Derivation, text: str) -> None:
         self._made: dict[str, Any] = json.loads(text) if text else {}
+        only = "filter." if how.transform is None else "transform." if how.filter is None else ""
+        self._prefixes = {ENQUEUE: only}
         if how.state and STATE not in self._made:
             self._made[STATE] = how.state.values
 
@@ -262,7 +265,7 @@ class Kept:
 
     def of(self, place: str, initial: Statics) -> _Statics:
         """What the programs of one place keep, as a context that keeps what they leave."""
-        return _Statics(self._made, place, initial)
+        return _Statics(self._made, place, initial, self._prefixes.get(place, ""))
 
 
 @dataclass(slots=True)
@@ -270,18 +273,20 @@ class _Statics:
     made: dict[str, Any]
     place: str
     initial: Statics
+    prefix: str
     statics: Statics = field(default_factory=dict)
 
     def __enter__(self) -> Statics:
         own = self.made.get(self.place, {})
         for name, value in self.initial.items():
-            self.statics[name] = _from_json(self.made[STATE] if name == STATE else own.get(name, value))
+            kept = self.made[STATE] if name == STATE else own.get(self.prefix + name, value)
+            self.statics[name] = _from_json(kept)
         return self.statics
 
     def __exit__(self, *_: object) -> None:
-        own = {name: _to_json(value) for name, value in self.statics.items()}
-        if STATE in own:
-            self.made[STATE] = own.pop(STATE)
+        own = {self.prefix + name: _to_json(value) for name, value in self.statics.items() if name != STATE}
+        if STATE in self.statics:
+            self.made[STATE] = _to_json(self.statics[STATE])
         if own:
             self.made[self.place] = own
 

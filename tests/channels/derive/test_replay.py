@@ -1,166 +1,205 @@
-"""Derived events and states are those of an independent replay of the log, whatever happens to writers and code."""
+"""Whatever derivations do, their events and states are those that an independent replay of the log makes."""
 
 from __future__ import annotations
 
 import os
 import random
-import subprocess
-import time
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+import ecode
 from ecode.types import FLOAT64, INT64, STRING, Field, record
-from pbio_spark.channels import Channel, ChannelSpace
+from pbio_spark.channels import ChannelSpace, Modulator, Source, Submission
 from pbio_spark.channels.publish import late
-from tests.channels.derive.replay import as_logged, replay
-from tests.channels.spaces import again, everything
-from tests.channels.test_processes import end, start
+from pbio_spark.errors import PbioError
+from tests.channels.derive.replay import check
+from tests.channels.spaces import values
 
 LONG = bool(os.environ.get("PBIO_LONG"))
-EVENTS, KILLS, TRIALS = (20_000, 100, 100) if LONG else (150, 3, 4)
+EVENT = record("event", [Field("n", INT64), Field("x", FLOAT64), Field("s", STRING)])
+SUM = record("sum", [Field("count", INT64), Field("total", FLOAT64), Field("last", STRING)])
+TWICE = ecode.service("double twice(double x)", lambda x: 2 * x)
 
-TICK = record("tick", [Field("n", INT64), Field("x", FLOAT64), Field("name", STRING)])
-SUM = record("sum", [Field("n", INT64), Field("sum", FLOAT64), Field("last", STRING)])
+PARAMETERS = {"by": 2, "scale": 0.5, "tag": "a", "bounds": [1.0, 3.0]}
+STATE = {"n": 0, "sum": 0.0, "seen": "", "last": [0.0, 0.0]}
+FILTERS = [
+    "{ return input.n % param.by != 0; }",
+    "{ return input.x >= param.bounds[0] && input.x < param.bounds[param.bounds_count - 1]; }",
+    "{ static int calls = 0; calls++; return calls % param.by; }",
+    "{ state.n += 1; state.sum += input.x * param.scale; state.last[input.n % 2] = input.x; return state.n % 3; }",
+    "{ state.n += 1; if (input.n % 5 == 0) return 7 / (input.n % 5); return input.s == param.tag; }",
+    "{ if (input.s == state.seen) return 0; state.seen = input.s; return 1; }",
+]
+TRANSFORMS = {
+    EVENT.name: [
+        "{ output.n = input.n + param.by; output.x = param.scale; output.s = input.s; return 1; }",
+        "{ static int calls = 0; calls++; output = input; output.n = calls; return input.n != 4; }",
+    ],
+    SUM.name: [
+        "{ output.count = input.n; output.total = input.x * param.scale; output.last = input.s; return input.n != 3; }",
+        '{ static double most = 0; static string who = ""; if (input.x > most) { most = input.x; who = input.s; } '
+        "output.total = most; output.last = who; return 1; }",
+        "{ state.n += 1; state.seen = input.s; output.count = state.n; output.total = state.last[0]; "
+        "return 10 / (input.n - 2) != 9; }",
+    ],
+}
+DEQUEUES = {
+    EVENT.name: [
+        "{ return input.n != state.n; }",
+        "{ output.x = state.sum; output.n = input.n + 1; return 1; }",
+        "{ static int left = 0; left++; output.n = 100 / (input.n - 4); return left % 4; }",
+    ],
+    SUM.name: [
+        "{ state.n += 1; output.count = state.n; return 1; }",
+        "{ return input.last != param.tag; }",
+    ],
+}
+PERIODS = {
+    EVENT.name: ["{ output.n = state.n; output.x = state.sum; output.s = state.seen; state.sum = 0; return 1; }"],
+    SUM.name: [
+        "{ output.count = emitted; output.total = state.sum; return emitted < 2 ? 2 : 1; }",
+        "{ static int runs = 0; runs++; output.count = runs; state.n = 0; return 1 + 1 / (runs % 3); }",
+    ],
+}
 
-CHANGED = """{
-    if (input.x - state.last < param.by && state.last - input.x < param.by) return 0;
-    state.last = input.x;
-    return 1;
-}"""
-OTHER = """{
-    static int calls = 0;
-    calls++;
-    if (input.n / (input.n % 7 - 3) > 1000000) return 0;  // a trap now and then
-    state.last = input.x;
-    return calls % 2;
-}"""
-SUMMING = """{
-    state.n += 1;
-    state.sum += input.x;
-    state.last = input.name;
-    output.n = input.n;
-    output.last = input.name;
-    return input.n % 4 == 0;
-}"""
-SUMMARY = """{
-    output.n = 0 - state.n;
-    output.sum = state.sum;
-    output.last = state.last;
-    state.sum = 0;
-    return emitted < 1 ? 2 : 1;
-}"""
 
-
-def derive(space: ChannelSpace) -> None:
-    space.create_parameters("bounds", {"least": 0, "names": ["a"]})
-    space.derive_channel("changed", "ticks", filter=CHANGED, state={"last": 0.0}, parameters={"by": 1.0})
-    space.derive_channel("some", "ticks", filter="{ return input.n % 10 >= param.least; }", parameters="bounds")
-    space.derive_channel(
-        "sums",
-        "ticks",
-        transform=SUMMING,
-        type=SUM,
-        state={"n": 0, "sum": 0.0, "last": ""},
-        period=SUMMARY,
-        every=0.05,
-        dequeue="{ return input.n < 0 || state.n % 2 == 1; }",
+def modulator(chance: random.Random, *, is_same_type: bool = False, block: str | None = None) -> Modulator:
+    """Any code that there is."""
+    is_made = not is_same_type and chance.random() < 0.5
+    own = SUM if is_made else EVENT
+    is_transformed = is_made or chance.random() < 0.3
+    has = chance.random() < 0.7
+    period = chance.choice(PERIODS[own.name]) if has and chance.random() < 0.5 else None
+    return Modulator(
+        filter=chance.choice(FILTERS) if chance.random() < 0.7 else None,
+        transform=chance.choice(TRANSFORMS[own.name]) if is_transformed else None,
+        type=own if is_transformed else None,
+        parameters=PARAMETERS if block is None else block,
+        state=STATE,
+        dequeue=chance.choice(DEQUEUES[own.name]) if has and chance.random() < 0.5 else None,
+        period=period,
+        every=None if period is None else chance.choice([1, 5, 60]),
+        services=["double twice(double x)"] if chance.random() < 0.2 else (),
+        max_traps=chance.choice([2, 1000]),
     )
 
 
-def change(space: ChannelSpace, chance: random.Random) -> None:
-    """Something happens to the code."""
-    match chance.randrange(5):
-        case 0:
-            if space.parameters("changed"):
-                space.set_parameters("changed", {"by": chance.choice([0.5, 5.0, 20.0])})
-        case 1:
-            space.set_parameters("bounds", {"least": chance.randrange(10), "names": ["a"] * chance.randrange(3)})
-        case 2:
-            space.replace_channel("changed", filter=OTHER, state={"last": 0.0})
-        case 3:
-            space.replace_channel("changed", filter=CHANGED, state={"last": 0.0}, parameters={"by": 3.0})
-        case 4:
-            space.replace_channel("some", filter="{ return input.n % 10 < param.least; }", parameters="bounds")
+class Actor:
+    """Does anything to a space, through several objects of it, at a clock of its own."""
 
+    def __init__(self, space: ChannelSpace, chance: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.chance = chance
+        self.seconds = 1_000
+        monkeypatch.setattr(late, "now", lambda: self.seconds * 1_000_000)
+        services = [TWICE]
+        names = ["one", "two", "one"]
+        self.spaces = [ChannelSpace.open(space.root, source=Source(name, services=services)) for name in names]
+        space.create_channel("base", EVENT)
+        space.create_parameters("block", PARAMETERS)
+        self.parents = {"base": 0}
+        self.derived: list[str] = []
+        self.made = 0
+        self.sent: dict[str, int] = {}
+        self.actions: list[Callable[[ChannelSpace], Any]] = [
+            *[self.publish] * 8, self.derive, self.derive, self.change, self.change, self.replace, self.drop,
+        ]  # fmt: skip
 
-def check(space: ChannelSpace) -> None:
-    for name in ("changed", "some", "sums"):
-        expected, found = replay(space, name), as_logged(space, name)
-        assert dict(found.events) == {producer: events for producer, events in expected.events.items() if events}
-        assert {producer: state for producer, state in found.states.items() if state} == {
-            producer: state for producer, state in expected.states.items() if state
-        }
+    def step(self) -> None:
+        self.seconds += self.chance.choice([0, 1, 3, 61, -2, -100])
+        space = self.chance.choice(self.spaces)
+        self.chance.choice(self.actions)(space)
 
+    def event(self) -> dict[str, Any]:
+        chance = self.chance
+        return {"n": chance.randint(0, 9), "x": chance.choice([0.0, 1.5, 2.5, -3.25]), "s": chance.choice("abé")}
 
-@pytest.fixture
-def ticks(space: ChannelSpace) -> Channel:
-    return space.create_channel("ticks", TICK)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    now = [1_000_000_000]
-    monkeypatch.setattr(late, "now", lambda: now[-1])
-    return now
-
-
-def test_random_writers_and_changes(ticks: Channel, clock: list[int], tmp_path: Path) -> None:
-    for trial in range(TRIALS):
-        chance = random.Random(trial)
-        space = ChannelSpace.create(str(tmp_path / f"{trial}"))
-        space.create_channel("ticks", TICK)
-        derive(space)
-        several = [again(space) for _ in range(3)]
-        numbers = {"p": 0, "q": 0, None: 0}
-        for _ in range(12):
-            clock.append(clock[-1] + chance.choice([0, 20_000, 70_000, 10**12, -(10**12)]))
-            if chance.random() < 0.3:
-                change(chance.choice(several), chance)
+    def publish(self, space: ChannelSpace) -> None:
+        submissions = []
+        for _ in range(self.chance.randint(1, 3)):
+            events = [self.event() for _ in range(self.chance.randint(1, 6))]
+            producer = self.chance.choice(["p", "q", "r", None])
+            if producer in [one.producer for one in submissions]:
                 continue
-            producer: Any = chance.choice([*numbers])
-            first = numbers[producer]
-            count = chance.randrange(1, 6)
-            numbered = range(first, first + count)
-            rows = [{"n": n, "x": chance.choice([0.0, 1.5, 40.0]), "name": "x" * (n % 3)} for n in numbered]
-            numbers[producer] += count
-            known = None if producer is None else first
-            chance.choice(several).channel("ticks").submit(rows, producer=producer, sequence=known)
-        check(space)
+            first = self.sent.get(producer, 0) if producer else None
+            if producer and first and self.chance.random() < 0.3:  # some of them again
+                first -= 1
+            if producer:
+                self.sent[producer] = max(self.sent.get(producer, 0), first + len(events))
+            submissions.append(Submission("base", events, producer=producer, sequence=first))
+        space.publish(submissions)
+
+    def derive(self, space: ChannelSpace) -> None:
+        if len(self.derived) >= 6:
+            return
+        self.made += 1
+        parent = self.chance.choice(["base", "base", *(name for name in self.derived if name.startswith("e"))])
+        block = self.chance.choice([None, "block"])
+        is_same = self.chance.random() < 0.5
+        name = f"{'e' if is_same else 'm'}{self.made}"
+        space.derive_channel(name, parent, modulator(self.chance, is_same_type=is_same, block=block))
+        self.derived.append(name)
+
+    def change(self, space: ChannelSpace) -> None:
+        chance = self.chance
+        values = {
+            "by": chance.randint(0, 4), "scale": chance.choice([1, -0.5]), "tag": chance.choice("ab"),
+            "bounds": [-5.0, *[2.0] * chance.randint(0, 2), 5.0],
+        }  # fmt: skip
+        own = [name for name in self.derived if not space.channel(name).info.derivation.shared]  # type: ignore[union-attr]
+        some = dict(chance.sample(sorted(values.items()), 2))
+        space.set_parameters(chance.choice(["block", *own]), some, lazy=chance.choice([None, None, 1000]))
+
+    def replace(self, space: ChannelSpace) -> None:
+        names = [name for name in self.derived if name.startswith("e")]
+        if names:
+            space.replace_channel(self.chance.choice(names), modulator(self.chance, is_same_type=True))
+
+    def drop(self, space: ChannelSpace) -> None:
+        if self.derived and self.chance.random() < 0.5:
+            name = self.chance.choice(self.derived)
+            info = space.channel(name).info
+            if space.history.state.children(info.id):
+                with pytest.raises(PbioError, match="before the channels derived from it"):
+                    space.drop_channel(name)
+                return
+            space.drop_channel(name)
+            self.derived.remove(name)
 
 
-def test_writers_that_are_killed_while_code_and_parameters_change(ticks: Channel) -> None:
-    space = ticks.space
-    derive(space)
-    chance = random.Random(3)
+@pytest.mark.parametrize("seed", range(300 if LONG else 2))
+def test_anything_that_is_done_to_derivations(space: ChannelSpace, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    actor = Actor(space, random.Random(seed), monkeypatch)
+    for _ in range(40):
+        actor.step()
+    check(space, [TWICE])
 
-    def begin(producer: str) -> subprocess.Popen[bytes]:
-        return start("derive.writer", space.root, producer, EVENTS, 3)
 
-    running = {producer: begin(producer) for producer in "pq"}
-    changed = time.monotonic()
-    kills = 0
-    try:
-        while kills < KILLS:
-            who = chance.choice([*running])
-            for _ in range(chance.randint(1, 10)):  # it is at work
-                running[who].stdout.readline()  # type: ignore[union-attr]
-            if time.monotonic() - changed > (1.0 if LONG else 0.2):
-                change(space, chance)
-                changed = time.monotonic()
-            time.sleep(chance.uniform(0, 0.02))
-            end(running[who])
-            running[who] = begin(who)
-            kills += 1
-        for process in running.values():
-            while process.poll() is None:
-                process.stdout.read(100)  # type: ignore[union-attr]
-                change(space, chance)
-            assert process.returncode == 0
-    finally:
-        for process in running.values():
-            end(process)
-    published = [(event.producer, event.values["n"]) for event in everything(again(space).channel("ticks"))]
-    assert sorted(published) == [(producer, n) for producer in "pq" for n in range(EVENTS)]
-    check(again(space))
+def test_static_variables_stay_with_their_program_when_another_joins_it(space: ChannelSpace) -> None:
+    first = "{ static int calls = 0; calls++; return calls % 2; }"
+    base = space.create_channel("base", EVENT)
+    odd = space.derive_channel("odd", "base", filter=first)
+    rows = [{"n": n, "x": 0.0, "s": ""} for n in range(3)]
+    base.submit(rows)
+    negative = "{ output.n = -input.n; return 1; }"
+    space.replace_channel("odd", filter=first, transform=negative, type=EVENT)
+    base.submit(rows)
+    space.replace_channel("odd", filter=first)
+    base.submit(rows)
+    assert [row["n"] for row in values(odd)] == [0, 2, -1, 0, 2]
+    check(space)
+
+
+def test_code_that_its_parents_new_type_no_longer_suits_can_be_replaced(space: ChannelSpace) -> None:
+    base = space.create_channel("base", EVENT)
+    space.derive_channel("middle", "base", filter="{ return 1; }")
+    last = space.derive_channel("last", "middle", filter="{ return input.n; }")
+    space.replace_channel("middle", transform="{ output.count = input.n; return 1; }", type=SUM)
+    base.submit([{"n": 1, "x": 0.0, "s": ""}])
+    assert "refused" in last.status
+    assert "'n'" in last.status
+    space.replace_channel("last", filter="{ return input.count; }")
+    base.submit([{"n": 2, "x": 0.0, "s": ""}])
+    assert last.status == "accepted"
+    assert [row["count"] for row in values(last)] == [2]

@@ -1,0 +1,123 @@
+"""Writers that are killed while code and parameters change: all that is derived is what the replay makes."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import time
+
+import pytest
+
+from ecode.types import FLOAT64, INT64, STRING, Field, record
+from pbio_spark.channels import Channel, ChannelSpace
+from tests.channels.derive.replay import check
+from tests.channels.spaces import again, everything
+from tests.channels.test_processes import end, start
+
+LONG = bool(os.environ.get("PBIO_LONG"))
+EVENTS, KILLS = (20_000, 100) if LONG else (150, 3)
+
+TICK = record("tick", [Field("n", INT64), Field("x", FLOAT64), Field("name", STRING)])
+SUM = record("sum", [Field("n", INT64), Field("sum", FLOAT64), Field("last", STRING)])
+
+CHANGED = """{
+    if (input.x - state.last < param.by && state.last - input.x < param.by) return 0;
+    state.last = input.x;
+    return 1;
+}"""
+OTHER = """{
+    static int calls = 0;
+    calls++;
+    if (input.n / (input.n % 7 - 3) > 1000000) return 0;  // a trap now and then
+    state.last = input.x;
+    return calls % 2;
+}"""
+SUMMING = """{
+    state.n += 1;
+    state.sum += input.x;
+    state.last = input.name;
+    output.n = input.n;
+    output.last = input.name;
+    return input.n % 4 == 0;
+}"""
+SUMMARY = """{
+    output.n = 0 - state.n;
+    output.sum = state.sum;
+    output.last = state.last;
+    state.sum = 0;
+    return emitted < 1 ? 2 : 1;
+}"""
+
+
+def derive(space: ChannelSpace) -> None:
+    space.create_parameters("bounds", {"least": 0, "names": ["a"]})
+    space.derive_channel("changed", "ticks", filter=CHANGED, state={"last": 0.0}, parameters={"by": 1.0})
+    space.derive_channel("some", "ticks", filter="{ return input.n % 10 >= param.least; }", parameters="bounds")
+    space.derive_channel(
+        "sums",
+        "ticks",
+        transform=SUMMING,
+        type=SUM,
+        state={"n": 0, "sum": 0.0, "last": ""},
+        period=SUMMARY,
+        every=0.05,
+        dequeue="{ return input.n < 0 || state.n % 2 == 1; }",
+    )
+
+
+def change(space: ChannelSpace, chance: random.Random) -> None:
+    """Something happens to the code."""
+    match chance.randrange(5):
+        case 0:
+            if space.parameters("changed"):
+                space.set_parameters("changed", {"by": chance.choice([0.5, 5.0, 20.0])})
+        case 1:
+            space.set_parameters("bounds", {"least": chance.randrange(10), "names": ["a"] * chance.randrange(3)})
+        case 2:
+            space.replace_channel("changed", filter=OTHER, state={"last": 0.0})
+        case 3:
+            space.replace_channel("changed", filter=CHANGED, state={"last": 0.0}, parameters={"by": 3.0})
+        case 4:
+            space.replace_channel("some", filter="{ return input.n % 10 < param.least; }", parameters="bounds")
+
+
+@pytest.fixture
+def ticks(space: ChannelSpace) -> Channel:
+    return space.create_channel("ticks", TICK)
+
+
+def test_writers_that_are_killed_while_code_and_parameters_change(ticks: Channel) -> None:
+    space = ticks.space
+    derive(space)
+    chance = random.Random(3)
+
+    def begin(producer: str) -> subprocess.Popen[bytes]:
+        return start("derive.writer", space.root, producer, EVENTS, 3)
+
+    running = {producer: begin(producer) for producer in "pq"}
+    changed = time.monotonic()
+    kills = 0
+    try:
+        while kills < KILLS:
+            who = chance.choice([*running])
+            for _ in range(chance.randint(1, 10)):  # it is at work
+                running[who].stdout.readline()  # type: ignore[union-attr]
+            if time.monotonic() - changed > (1.0 if LONG else 0.2):
+                change(space, chance)
+                changed = time.monotonic()
+            time.sleep(chance.uniform(0, 0.02))
+            end(running[who])
+            running[who] = begin(who)
+            kills += 1
+        for process in running.values():
+            while process.poll() is None:
+                process.stdout.read(100)  # type: ignore[union-attr]
+                change(space, chance)
+            assert process.returncode == 0
+    finally:
+        for process in running.values():
+            end(process)
+    published = [(event.producer, event.values["n"]) for event in everything(again(space).channel("ticks"))]
+    assert sorted(published) == [(producer, n) for producer in "pq" for n in range(EVENTS)]
+    check(again(space))

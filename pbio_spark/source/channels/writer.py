@@ -25,10 +25,12 @@ from pbio_spark.channels import (
     ChannelInfo,
     ChannelSpace,
     Columns,
+    Data,
     Deriver,
     Packed,
     Preparer,
     Publisher,
+    Source,
     Submission,
     contents_of_all,
     pack,
@@ -58,8 +60,8 @@ WARM = 1024
 megabyte. Tasks do the others' work themselves."""
 
 _KEPT = 16
-"""How many channel spaces and sets of compiled tools a driver's process caches: Spark makes a new writer for every
-micro-batch, and another one for its commit."""
+"""How many channel spaces, sets of compiled tools and refusals a driver's process caches: Spark makes a new writer for
+every micro-batch, and another one for its commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +201,7 @@ class _Writer:
         published = publisher.publish(
             packed, transaction, fail_on_loss=self._fail_on_loss, is_gapless=isinstance(self, ChannelStreamWriter)
         )
+        self._warn_of_refusals(space, published.version)
         if published.known and not published.events:
             # A batch that is retried ends so, too; but a producer that counts from 0 again would take it for success.
             reason = "the transaction, or the sequence numbers of the producers, are not above the last ones"
@@ -208,6 +211,20 @@ class _Writer:
         if self._seconds is not None:
             channels = {channel for one in packed for channel in one.own.rows["channel"].tolist()}
             wait_for_subscribers(space.folder, space.history, channels, published.version, self._seconds)
+
+    def _warn_of_refusals(self, space: ChannelSpace, version: int | None) -> None:
+        """Say which derived channels lack the events of a commit, and why; once for each reason."""
+        entry = None if version is None else space.history.entry(version)
+        refused = entry.change.refused if entry is not None and isinstance(entry.change, Data) else ()
+        for channel, reason in refused:
+            key = self.root, channel, reason
+            is_known = _refusals.pop(key, False)
+            _kept(_refusals, key, True)
+            if is_known:
+                continue
+            info = space.history.state.channels.get(channel)
+            name = channel if info is None else repr(info.name)
+            log.warning("%s: the events of channel %s are not derived: %s", self.root, name, reason)
 
     def _discard(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Remove the files of a job that failed before its commit; after that, they may be published."""
@@ -282,6 +299,7 @@ def _pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
 
 _spaces: dict[str, ChannelSpace] = {}
 _tools_of: dict[object, _Tools] = {}
+_refusals: dict[tuple[str, int, str], bool] = {}
 
 
 def _opened(root: str) -> ChannelSpace:
@@ -304,7 +322,7 @@ def _tools(space: ChannelSpace, options: Options, schema: pa.Schema, infos: Sequ
     )
     nulls = None if options.nulls is None else nulls_of(options)
     preparer = Preparer(space.formats, machine=machine_of(options), transforms=transforms, nulls=nulls)
-    tools = _Tools(preparer, Deriver(space.formats))
+    tools = _Tools(preparer, Deriver(space.formats, Source(services=options.services)))
     return _kept(_tools_of, key, tools)
 
 

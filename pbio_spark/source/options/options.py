@@ -98,8 +98,7 @@ class Options:
         False,
         Scope.READ,
         doc="Whether reading resumes after damage between the records of a file, at the next place where three sound "
-        "items of known formats follow each other. Without it, reading resumes where an index or an outline has "
-        "the next item.",
+        "items of known formats follow each other. Without it, at the next item of an index or an outline.",
     )
     truncated_tail: Literal["error", "ignore", "wait"] | None = option(
         values.one_of("error", "ignore", "wait"),
@@ -304,6 +303,9 @@ class Options:
     event_time_column: str | None = option(
         values.text, None, *WRITES, doc="The column with the time at which what an event describes happened."
     )
+    services: tuple[str, ...] = option(
+        values.services, (), *WRITES, doc="Services that the writer grants to the code of derived channels."
+    )
     txn_app_id: str | None = option(
         values.text,
         None,
@@ -377,16 +379,14 @@ class Options:
         *ENCODES,
         doc="How a column that may be null is written: as a `pointer` to its type, which readers in C understand; "
         "with a bit in a hidden field, the `mask`, which is smaller and faster; with `nullValue` in place of "
-        "nulls; or not, `refuse`, so that a null is an error. The default is `refuse`, on a channel what its own "
-        "type does.",
+        "nulls; or not, `refuse`: a null is an error. The default is `refuse`, on a channel what its type does.",
     )
     null_value: NullValue | None = option(  # noqa: RUF009 - a field, as the others
         null_replacement,
         None,
         *ENCODES,
         doc="What replaces nulls that the type cannot represent: numbers take the number, arrays become empty; "
-        "dates, times and truth values need a value of their own. Reading does not give them back as nulls: see "
-        "`nulls`.",
+        "dates, times and truth values need a value of their own. Reading gives no nulls back: see `nulls`.",
     )
 
     @property

@@ -34,7 +34,7 @@ TOLERATED = frozenset(
 OF_CHANNELS = frozenset(
     {"starting_offsets", "starting_timestamp", "ending_offsets", "max_records_per_trigger"}
     | {"fail_on_data_loss", "subscriber", "producer", "producer_column", "sequence_column", "event_time_column"}
-    | {"txn_app_id", "txn_version", "delivery", "sync_timeout"}
+    | {"txn_app_id", "txn_version", "delivery", "sync_timeout", "services"}
 )
 OF_FILES = frozenset(
     {"format_store", "path_glob_filter", "recursive_file_lookup", "modified_before", "modified_after"}

@@ -43,6 +43,16 @@ def names(value: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in value.split(",") if name.strip())
 
 
+def services(value: str) -> tuple[str, ...]:
+    """names of services with commas between: `clock`, `load`, `process`"""
+    from pbio_spark.channels import SERVICES
+
+    for name in (found := names(value)):
+        if name not in SERVICES:
+            raise NotAValue(did_you_mean(name, SERVICES) or f"unknown service {name[:80]!r}")
+    return found
+
+
 def format_ids(value: str) -> tuple[bytes, ...]:
     """hexadecimal format IDs with commas between"""
     ids = tuple(bytes.fromhex(name) for name in names(value))

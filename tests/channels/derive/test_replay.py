@@ -202,4 +202,4 @@ def test_code_that_its_parents_new_type_no_longer_suits_can_be_replaced(space: C
     space.replace_channel("last", filter="{ return input.count; }")
     base.submit([{"n": 2, "x": 0.0, "s": ""}])
     assert last.status == "accepted"
-    assert [row["count"] for row in values(last)] == [2]
+    assert [row["count"] for row in values(space.channel("last"))] == [2]

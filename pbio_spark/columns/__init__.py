@@ -19,10 +19,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pbio_spark.columns.decode.converter import Decoded
     from pbio_spark.columns.decode.symbols import schema_to_symbols
     from pbio_spark.columns.encode.encoder import Encoded, Encoder, format_to_encoder
     from pbio_spark.columns.encode.null_value import BLANK, NullValue, null_replacement
-    from pbio_spark.columns.files.batches import BatchMaker
+    from pbio_spark.columns.files.batches import AnyDecoder, BatchMaker
     from pbio_spark.columns.files.chunks import UNKNOWN_FORMAT, Chunk, Chunker, Resumption
     from pbio_spark.columns.files.compile import plan_read, route_of, with_converters
     from pbio_spark.columns.files.names import renamed
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from pbio_spark.columns.lossless import exactly, text_to_number
     from pbio_spark.columns.numbers import Conversion, field_to_conversion
     from pbio_spark.columns.programs.converter import (
+        AnyConverter,
         samples_of,
         statics_of,
         with_parameters,
@@ -82,6 +84,7 @@ __all__ = [
     "Chunker",
     "Resumption",
     "UNKNOWN_FORMAT",
+    "AnyDecoder",
     "BatchMaker",
     "renamed",
     "PARAMETERS",
@@ -91,6 +94,8 @@ __all__ = [
     "find_route",
     "records_to_targets",
     "rejection_to_error",
+    "AnyConverter",
+    "Decoded",
     "samples_of",
     "statics_of",
     "with_parameters",
@@ -125,7 +130,7 @@ _HOMES = {
     "decode.symbols": ("schema_to_symbols",),
     "encode.encoder": ("Encoded", "Encoder", "format_to_encoder"),
     "encode.null_value": ("BLANK", "NullValue", "null_replacement"),
-    "files.batches": ("BatchMaker",),
+    "files.batches": ("AnyDecoder", "BatchMaker"),
     "files.chunks": ("Chunk", "Chunker", "Resumption", "UNKNOWN_FORMAT"),
     "files.compile": ("plan_read", "route_of", "with_converters"),
     "files.names": ("renamed",),
@@ -133,7 +138,8 @@ _HOMES = {
     "files.read": ("read_batches",),
     "lossless": ("exactly", "text_to_number"),
     "numbers": ("Conversion", "field_to_conversion"),
-    "programs.converter": ("samples_of", "statics_of", "with_parameters", "with_samples", "with_state"),
+    "decode.converter": ("Decoded",),
+    "programs.converter": ("AnyConverter", "samples_of", "statics_of", "with_parameters", "with_samples", "with_state"),
     "programs.routes": (
         "PARAMETERS",
         "STATE",

@@ -278,25 +278,29 @@ def run_step(
     tally: Tally,
     own: Format,
 ) -> list[Prepared]:
-    """What a step makes of events that lie together, for a channel.
+    """What a step makes of events, for a channel.
 
     Args:
         statics: what its programs keep, if they do.
         own: the format of what its transform makes.
     """
-    rows = events.groups.rows
-    start, first = int(rows["start"][0]), int(rows["ordinal"][0])
-    items = events.encoded.buffer.slice(start, int(rows["end"][-1]) - start)
     made = []
-    for came in step.run(items, child.name, how.parameters.values, statics, tally):
-        ordinals = came.ordinals + first
-        is_same = came.encoded is None
-        encoded = events.encoded.take(ordinals) if came.encoded is None else came.encoded
-        form = events.format if is_same else own
-        groups = groups_of(events.groups, ordinals, encoded, child, form)
+    meant = ordinals_of(events.groups)
+    for came in step.run(events.encoded, meant, how.parameters.values, statics, tally):
+        form = events.format if came.encoded is None else own
+        encoded = events.encoded.take(came.ordinals) if came.encoded is None else came.encoded
+        groups = groups_of(events.groups, came.ordinals, encoded, child, form)
         if len(groups):
             made.append(Prepared(form, encoded, groups))
     return made
+
+
+def ordinals_of(groups: Groups) -> Int64s:
+    """The ordinals of all events of some groups, in order."""
+    firsts, counts = groups.rows["ordinal"], groups.rows["count"]
+    ends = np.cumsum(counts)
+    ordinals: Int64s = np.repeat(firsts - ends + counts, counts) + np.arange(counts.sum())
+    return ordinals
 
 
 def of_channel(events: Prepared, channel: int) -> Prepared:

@@ -13,11 +13,10 @@ import pyarrow as pa
 import ecode
 from ecode.types import STRING, Array, Basic, Pointer, Record, Ref, Type
 from pbio_spark.channels.commits.derivation import block_to_inputs
+from pbio_spark.channels.commits.groups import Int64s
 from pbio_spark.columns import PARAMETERS, Encoded, RecordRoute
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.wire import Scanner
-from pbio_spark.wire.container import Kind
 from pbio_spark.wire.decode import decode
 from pbio_spark.wire.encode import encode
 from pbio_spark.wire.writer import record_to_item
@@ -44,32 +43,29 @@ class PlainProgram:
         return made
 
     def run(
-        self, items: pa.Buffer, name: str, values: Mapping[str, Any], statics: Statics | None, tally: Tally
+        self, events: Encoded, ordinals: Int64s, values: Mapping[str, Any], statics: Statics | None, tally: Tally
     ) -> Iterator[Came]:
-        from pbio_spark.channels.derive.step import Came
+        from pbio_spark.channels.derive.step import HEAD, Came
 
         given = {PARAMETERS: block_to_inputs(values)} if values else {}
         kept, made = [], []
-        # No scanner begins at offset 0, where a file has its magic.
-        data, known = b"\0" + items.to_pybytes(), {self.format.id: self.format}
-        scanner = Scanner(data, f"channel {name}", offset=1, formats=known)
-        records = (scanner.read(item) for item in scanner.items() if item.kind is Kind.DATA)
-        for ordinal, record in enumerate(records):
+        data = memoryview(events.buffer)
+        for ordinal in ordinals.tolist():
+            start, end = events.offsets[ordinal : ordinal + 2].tolist()
             try:
-                output = self.event(record, given, statics)
+                output = self.event(bytes(data[start + HEAD : end]), given, statics)
             except (ecode.EcodeError, PbioError) as error:
                 tally.add(1, str(error))
                 continue
             if output is not None:
                 kept.append(ordinal)
                 made.append(output)
-        ordinals = np.array(kept, np.int64)
+        left = np.array(kept, np.int64)
         if self.stage.output is None:
-            yield Came(ordinals, None)
+            yield Came(left, None)
             return
         parts = [record_to_item(encode(self.stage.output, output)) for output in made]
-        offsets = np.cumsum([0, *map(len, parts)])
-        yield Came(ordinals, Encoded(pa.py_buffer(b"".join(parts)), offsets))
+        yield Came(left, Encoded(pa.py_buffer(b"".join(parts)), np.cumsum([0, *map(len, parts)])))
 
     def event(self, record: bytes, given: Mapping[str, Any], statics: Statics | None) -> dict[str, Any] | None:
         """What comes of one event: the values that the transform made, or an empty dict if there is none; None if it

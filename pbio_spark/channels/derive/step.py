@@ -7,9 +7,10 @@ the interpreter. Both do the same: events come in order, and one on which a prog
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 import ecode
@@ -18,15 +19,14 @@ from morph import Rejection
 from pbio_spark.channels.commits.derivation import Block, block_to_record
 from pbio_spark.channels.commits.groups import Int64s
 from pbio_spark.channels.derive.plain import PlainProgram
-from pbio_spark.channels.publish.prepare import read_encoded
 from pbio_spark.channels.publish.submission import WHOLE
-from pbio_spark.channels.subscribe.plan import PLACE, split_place
 from pbio_spark.columns import (
     BLANK,
+    AnyConverter,
+    AnyDecoder,
+    Decoded,
     Encoded,
     Encoder,
-    ErrorPolicy,
-    ReadPlan,
     RecordRoute,
     Request,
     Selection,
@@ -46,7 +46,11 @@ from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.store import FormatStore
 
 PARAMETERS_TYPE, STATE_TYPE = "parameter_block", "state_block"
-_REASON = pa.field("\0reason", pa.struct([("reason", pa.string())]))
+HEAD = 8
+"""The bytes of an item before its record (ffs-wire-format 2.2)."""
+
+MOST_RECORDS = 1 << 16
+"""How many events programs see at once."""
 
 Statics: TypeAlias = "dict[str, Any]"
 
@@ -135,13 +139,12 @@ class Step(Protocol):
         """What its programs keep before the first event: `state`, and their own static variables."""
 
     def run(
-        self, items: pa.Buffer, name: str, values: Mapping[str, Any], statics: Statics | None, tally: Tally
+        self, events: Encoded, ordinals: Int64s, values: Mapping[str, Any], statics: Statics | None, tally: Tally
     ) -> Iterator[Came]:
-        """Run over events in order, whose ordinals count from 0.
+        """Run over events in order.
 
         Args:
-            items: the events, as they lie in a file.
-            name: of the channel, for messages.
+            ordinals: int64, of those of the events that are meant.
             values: of the parameters.
             statics: what the programs keep, which is updated; None if they keep nothing.
             tally: counts the events on which a program trapped.
@@ -164,15 +167,12 @@ def compiled(stage: Stage, form: Format, formats: FormatStore) -> Step:
         if is_plain:
             return PlainProgram(form, route, stage)
     schema = pa.schema([]) if stage.output is None else schema
-    selection = Selection(
-        schema.append(_REASON).append(PLACE),
-        corrupt_column=_REASON.name,
-        metadata_column=PLACE.name,
-        request=stage.request,
-    )
-    policy = ErrorPolicy("PERMISSIVE")
-    plan = plan_read(selection, (form, stage.input), coming=[form], store=formats, errors=policy)
-    return _Kernel(form, plan, encoder, stage.functions)
+    selection = Selection(schema, request=stage.request)
+    plan = plan_read(selection, (form, stage.input), coming=[form], store=formats)
+    converter = plan.converters[form.id]
+    if isinstance(converter, Rejection):
+        raise rejection_to_error(converter)
+    return _Kernel(form, converter, encoder, stage.functions)
 
 
 def _check_cost(route: RecordRoute, most: int) -> None:
@@ -189,35 +189,58 @@ class _Kernel:
     """A step as machine code. Pickles with it."""
 
     format: Format
-    plan: ReadPlan
+    converter: AnyConverter
     encoder: Encoder | None
     functions: tuple[ecode.Function, ...]
 
     @property
     def statics(self) -> Statics:
-        converter = self.plan.converters[self.format.id]
-        return {} if isinstance(converter, Rejection) else statics_of(converter)
+        return statics_of(self.converter)
 
     def run(
-        self, items: pa.Buffer, name: str, values: Mapping[str, Any], statics: Statics | None, tally: Tally
+        self, events: Encoded, ordinals: Int64s, values: Mapping[str, Any], statics: Statics | None, tally: Tally
     ) -> Iterator[Came]:
-        converter = self.plan.converters[self.format.id]
-        if not isinstance(converter, Rejection):
-            if values:
-                converter = with_parameters(converter, values)
-            if statics is not None:
-                converter = with_state(converter, statics)
-            sampled = samples_of(converter)
-            if sampled:
-                converter = with_samples(converter, {f.name: f.call() for f in self.functions if f.name in sampled})
-        plan = replace(self.plan, converters={self.format.id: converter})
-        for batch in read_encoded(plan, items, f"channel {name}"):
-            rows, ordinals = split_place(batch)
-            reasons = rows.column(rows.num_columns - 1)
-            fields = rows.select(rows.schema.names[:-1])
-            if reasons.null_count < len(reasons):
-                sound = reasons.is_null()
-                tally.add(len(reasons) - reasons.null_count, reasons.drop_null()[0]["reason"].as_py())
-                ordinals = ordinals[sound.to_numpy(zero_copy_only=False)]
-                fields = fields.filter(sound) if self.encoder is not None else fields
-            yield Came(ordinals, None if self.encoder is None else self.encoder.encode(fields))
+        decoder = self._decoder(values, statics)
+        first = events.buffer.address
+        starts = events.offsets[ordinals] + (first + HEAD + self.format.header_size)
+        ends = events.offsets[ordinals + 1] + first
+        at, step = 0, MOST_RECORDS
+        while at < len(ordinals):
+            try:
+                decoded = decoder.decode(starts[at : at + step], ends[at : at + step])
+            except OverflowError:
+                if step == 1:
+                    tally.add(1, "what is made of the event is too large")
+                    at, step = at + 1, MOST_RECORDS
+                step = max(step // 2, 1)
+                continue
+            done = len(decoded.status)
+            yield self._came(decoded, ordinals[at : at + done], tally)
+            at += done
+
+    def _decoder(self, values: Mapping[str, Any], statics: Statics | None) -> AnyDecoder:
+        converter = self.converter
+        if values:
+            converter = with_parameters(converter, values)
+        if statics is not None:
+            converter = with_state(converter, statics)
+        sampled = samples_of(converter)
+        if sampled:
+            converter = with_samples(converter, {f.name: f.call() for f in self.functions if f.name in sampled})
+        return converter.decoder()
+
+    def _came(self, decoded: Decoded, ordinals: Int64s, tally: Tally) -> Came:
+        rows = np.arange(len(ordinals)) if decoded.rows is None else decoded.rows
+        is_sound = (rows >= 0) & (decoded.status == 0)
+        is_bad = ~is_sound if decoded.refused is None else ~is_sound & ~decoded.refused
+        if is_bad.any():
+            reason = next(
+                (str(error) for error in decoded.errors.values() if error is not None), "the event is damaged"
+            )
+            tally.add(int(is_bad.sum()), reason)
+        if self.encoder is None:
+            return Came(ordinals[is_sound], None)
+        taken, batch = rows[is_sound], decoded.batch
+        if len(taken) != batch.num_rows:
+            batch = batch.take(pa.array(taken))
+        return Came(ordinals[is_sound], self.encoder.encode(batch))

@@ -22,7 +22,8 @@ GROUPS = {
     "Spark": ("spark_session", "from_pbio", "to_pbio", "schema_of_pbio", "format_id_of", "dispatch"),
     "Event channels": (
         *("ChannelSpace", "Channel", "Submission", "Columns", "Subscription", "Event", "Position"),
-        *("Modulator", "EagerSubscription", "Source", "NotDeliveredError"),
+        *("Modulator", "EagerSubscription", "Source", "DerivationReport", "derivations_to_arrow"),
+        "NotDeliveredError",
     ),
     "Errors, pictures, tests": ("PbioError", "explore", "testing"),
 }
@@ -30,7 +31,7 @@ GROUPS = {
 
 MADE_BY_OTHERS = (
     *(pbio.Format, pbio.ChannelSpace, pbio.Channel, pbio.Subscription, pbio.EagerSubscription, pbio.Event),
-    pbio.RecordWriter,
+    *(pbio.RecordWriter, pbio.DerivationReport),
 )
 """Classes that no program calls."""
 

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         Channel,
         ChannelSpace,
         Columns,
+        DerivationReport,
         EagerSubscription,
         Event,
         Modulator,
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
         Source,
         Submission,
         Subscription,
+        derivations_to_arrow,
     )
     from pbio_spark.errors import PbioError
     from pbio_spark.formats.evolve import evolve
@@ -155,6 +157,8 @@ __all__ = [
     "Event",
     "Position",
     "Modulator",
+    "DerivationReport",
+    "derivations_to_arrow",
     "EagerSubscription",
     "Source",
     "NotDeliveredError",
@@ -185,7 +189,8 @@ _HOMES = {
     "pbio_spark.functions": ("from_pbio", "to_pbio", "schema_of_pbio", "format_id_of"),
     "pbio_spark.channels": (
         *("ChannelSpace", "Channel", "Submission", "Columns", "Subscription", "Event", "Position"),
-        *("Modulator", "EagerSubscription", "Source", "NotDeliveredError"),
+        *("Modulator", "EagerSubscription", "Source", "DerivationReport", "derivations_to_arrow"),
+        "NotDeliveredError",
     ),
     "pbio_spark.errors": ("PbioError",),
 }

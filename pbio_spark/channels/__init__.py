@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pbio_spark.channels.commits.commit import Data
     from pbio_spark.channels.derive.deriver import Deriver
     from pbio_spark.channels.derive.modulator import Modulator
+    from pbio_spark.channels.derive.reports import DerivationReport, derivations_to_arrow
     from pbio_spark.channels.derive.source import SERVICES, Source
     from pbio_spark.channels.log.state import ChannelInfo
     from pbio_spark.channels.position import Position
@@ -64,6 +65,8 @@ __all__ = [
     "Modulator",
     "Source",
     "SERVICES",
+    "DerivationReport",
+    "derivations_to_arrow",
     "Submission",
     "Columns",
     "Published",
@@ -110,6 +113,7 @@ _HOMES = {
     "publish.delivery": ("NotDeliveredError", "seconds_to_wait", "wait_for_subscribers"),
     "derive.deriver": ("Deriver",),
     "derive.modulator": ("Modulator",),
+    "derive.reports": ("DerivationReport", "derivations_to_arrow"),
     "derive.source": ("SERVICES", "Source"),
     "publish.packed": ("Packed", "contents_of_all", "pack"),
     "publish.prepare": ("Preparer",),

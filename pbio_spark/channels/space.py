@@ -15,6 +15,7 @@ from pbio_spark.channels.commits.derivation import Derivation
 from pbio_spark.channels.derive.control import Control, current
 from pbio_spark.channels.derive.deriver import Deriver
 from pbio_spark.channels.derive.modulator import Modulator, ModulatorOptions
+from pbio_spark.channels.derive.reports import DerivationReport, state_to_reports
 from pbio_spark.channels.derive.source import Source
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
@@ -276,6 +277,11 @@ class ChannelSpace:
     def drop_parameters(self, name: str) -> None:
         """End a block of parameters. Raises PBIO_BAD_OPTION if there is none, or channels use it."""
         self._control.drop_parameters(name)
+
+    def derivations(self) -> list[DerivationReport]:
+        """What sources report of derived channels: one row for each channel and source."""
+        with self.history.lock:
+            return state_to_reports(self.history.catch_up())
 
     def publish(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pbio_spark.explore.axes import BLUE, INK, LIGHT_BLUE, ORANGE, PALE, axes_of
 from pbio_spark.extras import require
@@ -12,19 +12,21 @@ from pbio_spark.extras import require
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from pbio_spark.channels import ChannelSpace
+    from pbio_spark.channels import ChannelInfo, ChannelSpace
 
 MAX_CHANNELS = 100
 """The most channels that are drawn unless they are named."""
 MAX_COMMITS = 1000
 """The number of last commits that are drawn."""
+COUNT: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 6, "color": INK}
 COLORS = (BLUE, ORANGE, "#2f855a", "#805ad5", "#b7791f", "#c53030")
 
 
 def channel_flow(space: ChannelSpace, channels: Iterable[str] | None = None, ax: Axes | None = None) -> Axes:
     """A line for each channel from its creation on, a dot for its events in each commit, larger for more.
 
-    The colour tells the events' formats apart. A dashed arrow leads to a derived channel, a triangle shows how far a
+    The colour tells the events' formats apart. A dashed arrow leads to a derived channel, with how many
+    events its code looked at and how many came of them; a triangle shows how far a
     named subscriber has acknowledged.
 
     Args:
@@ -39,6 +41,7 @@ def channel_flow(space: ChannelSpace, channels: Iterable[str] | None = None, ax:
     last = space.history.catch_up().version
     first = max(1, last - MAX_COMMITS + 1)
     flows = flows_of(space, lines, first, last)
+    counts = counts_of(space, infos)
     ax = axes_of(ax, 3 + min(0.12 * (last - first + 1), 9), 0.9 + 0.5 * len(infos))
     for info in infos:
         y, start = lines[info.id], max(info.id, first)
@@ -47,6 +50,8 @@ def channel_flow(space: ChannelSpace, channels: Iterable[str] | None = None, ax:
         if parent is not None:
             arrow = {"arrowstyle": "-|>", "color": INK, "linestyle": "--", "linewidth": 0.8}
             ax.annotate("", (start, y), (start, parent), arrowprops=arrow)
+            if info.id in counts:
+                ax.annotate(counts[info.id], (start, (y + parent) / 2), (4, 0), **COUNT)
     _draw_events(ax, space, flows, lines)
     for subscriber in space.subscribers():
         if subscriber.channel in lines:
@@ -78,6 +83,18 @@ def _draw_events(
         ax.scatter(x, y, s=sizes, color=COLORS[number % len(COLORS)], label=label, zorder=2)
     if formats:
         ax.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)
+
+
+def counts_of(space: ChannelSpace, infos: Iterable[ChannelInfo]) -> dict[int, str]:
+    """How many events came into and out of derived channels, by ID; those of which nobody has reported are left out."""
+    wanted = {info.name: info.id for info in infos}
+    rows = [row for row in space.derivations() if row.channel in wanted and row.reported is not None]
+    seen: Counter[int] = Counter()
+    made: Counter[int] = Counter()
+    for row in rows:
+        seen[wanted[row.channel]] += row.seen
+        made[wanted[row.channel]] += row.made
+    return {channel: f"{seen[channel]} in, {made[channel]} out" for channel in seen}
 
 
 def flows_of(space: ChannelSpace, channels: Iterable[int], first: int, last: int) -> Counter[tuple[int, int, str]]:

@@ -1,0 +1,74 @@
+"""`ChannelSpace.derivations`: what each source reports of each derived channel."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from ecode.types import FLOAT64, INT32, STRING, Field, record
+from pbio_spark.channels import Channel, ChannelSpace, DerivationReport, Source, derivations_to_arrow
+
+STOCK = record("stock", [Field("name", STRING), Field("price", FLOAT64), Field("volume", INT32)])
+
+
+@pytest.fixture
+def stocks(space: ChannelSpace) -> Channel:
+    return space.create_channel("stocks", STOCK)
+
+
+def by_source(space: ChannelSpace) -> dict[tuple[str, str | None], DerivationReport]:
+    return {(row.channel, row.source): row for row in space.derivations()}
+
+
+def test_each_source_has_a_row_that_counts_what_it_did(stocks: Channel) -> None:
+    space = stocks.space
+    assert space.derivations() == []
+    assert derivations_to_arrow([]).num_rows == 0
+    space.derive_channel("high", "stocks", filter="{ return 100 / input.volume > 0; }")
+    space.derive_channel("loaded", "stocks", filter="{ return load() >= 0; }", services=["load"])
+    [high, loaded] = space.derivations()
+    assert (high.source, high.status, high.version, high.seen, high.reported) == (None, "pending", 0, 0, None)
+    assert (loaded.channel, loaded.parent, loaded.status, loaded.reason) == ("loaded", "stocks", "pending", None)
+
+    a = ChannelSpace.open(space.root, source=Source("a", services=["load"]))
+    b = ChannelSpace.open(space.root, source=Source("b"))
+    for where, volumes in ((a, [1, 200, 0]), (a, [2]), (b, [300, 4])):
+        where.channel("stocks").submit([{"name": "x", "price": 1.0, "volume": volume} for volume in volumes])
+    rows = by_source(space)
+    assert sorted(rows, key=str) == [("high", "a"), ("high", "b"), ("loaded", "a"), ("loaded", "b")]
+    counts = {key: (row.seen, row.made, row.refused, row.trapped) for key, row in rows.items()}
+    assert counts["high", "a"] == (4, 2, 1, 1)
+    assert counts["high", "b"] == (2, 1, 1, 0)
+    assert counts["loaded", "a"] == (4, 4, 0, 0)
+    assert counts["loaded", "b"] == (0, 0, 0, 0)
+    high = rows["high", "a"]
+    assert high.bytes * 2 == high.parent_bytes > 0
+    assert high.reported is not None
+    assert abs(datetime.now(UTC) - high.reported).total_seconds() < 3600
+    assert rows["loaded", "b"].status == "refused"
+    assert "does not grant" in (rows["loaded", "b"].reason or "")
+    assert {row.status for key, row in rows.items() if key != ("loaded", "b")} == {"accepted"}
+
+    version = space.replace_channel("high", filter="{ return 1; }")
+    assert by_source(space)["high", "a"].status == "pending"
+    a.channel("stocks").submit([{"name": "x", "price": 1.0, "volume": 0}])
+    rows = by_source(space)
+    assert (rows["high", "a"].status, rows["high", "a"].version, rows["high", "b"].status) == (
+        "accepted",
+        version,
+        "pending",
+    )
+    table = derivations_to_arrow(space.derivations())
+    assert table.column("seen").to_pylist() == [5, 2, 5, 0]
+    assert table.column("reported").type.tz == "UTC"
+    space.drop_channel("high")
+    assert {row.channel for row in space.derivations()} == {"loaded"}
+
+
+def test_events_of_period_do_not_make_the_refused_ones_fewer_than_none(stocks: Channel) -> None:
+    stocks.space.derive_channel("twice", "stocks", period="{ return emitted < 3 ? 2 : 0; }", every=1e-6)
+    for _ in range(2):  # the first begins to wait
+        stocks.submit([{"name": "x", "price": 1.0, "volume": 1}])
+    [row] = stocks.space.derivations()
+    assert (row.seen, row.made, row.refused) == (2, 5, 0)

@@ -190,7 +190,7 @@ class Data:
         suspended: derived channels that the source derives no longer, with the reasons.
         states: by derived channel and producer (`""` for events without one) the state after this commit, where it
             differs from before.
-        states_file: the file that has the states, if they are long; `states` is empty then.
+        states_file: the file that has the states, if they are long; `states` is empty then, as the commit is read.
     """
 
     control: int

@@ -209,7 +209,7 @@ def _data_to_json(data: Data) -> dict[str, Any]:
         made["source"] = data.source
     listed = (("refused", data.refused), ("suspended", data.suspended), ("made", map(astuple, data.made)))
     made |= {name: said for name, pairs in listed if (said := [list(one) for one in pairs])}
-    if data.states:
+    if data.states and data.states_file is None:
         made["states"] = states_to_json(data.states)
     return made
 

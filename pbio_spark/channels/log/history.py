@@ -79,7 +79,7 @@ class History(LogReader):
         if len(stated) > LONGEST_STATES:
             path = new_states_path()
             self._log.attach(path, stated)
-            data = replace(data, states=(), states_file=DataFile(path, len(stated)))
+            data = replace(data, states_file=DataFile(path, len(stated)))
         own = (*data.groups.sequences.values(), *data.groups.event_times.values())
         if sum(map(len, own)) > MOST_NUMBERS:
             groups, values = set_aside(data.groups)

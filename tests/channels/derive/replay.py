@@ -177,6 +177,14 @@ class Replay:
             case Data():
                 self.data(version, change, time)
 
+    def is_suspended(self, number: int, source: str) -> bool:
+        """Whether a source has suspended a channel; a commit that derives nothing does not name its source."""
+        since = self.channels[number].since
+        return any(
+            channel == number and source in (whose, "") and version >= since
+            for (channel, whose), version in self.suspended.items()
+        )
+
     def id_of(self, known: Known) -> int:
         return next(number for number, one in self.channels.items() if one is known)
 
@@ -196,7 +204,7 @@ class Replay:
                 continue
             how = known.ways[known.version].how
             came = arrived[how.parent]
-            if not came or self.suspended.get((number, data.source), -1) >= known.since:
+            if not came or (number not in made_by and self.is_suspended(number, data.source)):
                 assert number not in made_by, f"{known.name} was derived in {version} from nothing"
                 continue
             if number in refused:

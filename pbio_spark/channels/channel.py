@@ -141,17 +141,19 @@ class Channel:
         space = self.space
         if name is not None and name.startswith(ANONYMOUS):
             raise PbioError("PBIO_BAD_OPTION", f"a subscriber's name cannot begin with {ANONYMOUS!r}: {name[:80]!r}")
-        how = self.info.derivation
+        with space.history.lock:  # its type may be another one by now
+            now = space.history.catch_up().channels.get(self.info.id, self.info)
+        how = now.derivation
         if modulator is not None:
-            info, presence = space.attach(self.info, modulator, name, expire_after if name else PRESENCE)
+            info, presence = space.attach(now, modulator, name, expire_after if name else PRESENCE)
             return EagerSubscription(space, info, handlers, presence, options, demodulator)
         if how is not None and (how.is_temporary or how.when == "subscribed"):
             presence = name or f"{ANONYMOUS}{uuid.uuid4().hex}"
-            if watch(space.history, space.folder, self.info, presence, expire_after if name else PRESENCE):
-                return EagerSubscription(space, self.info, handlers, presence, options, demodulator)
+            if watch(space.history, space.folder, now, presence, expire_after if name else PRESENCE):
+                return EagerSubscription(space, now, handlers, presence, options, demodulator)
         if demodulator is not None:
             raise PbioError("PBIO_BAD_OPTION", "demodulator= needs modulator=: otherwise the handler sees the events")
-        return Subscription(space.folder, space.history, space.formats, self.info, handlers, name, options)
+        return Subscription(space.folder, space.history, space.formats, now, handlers, name, options)
 
     def unsubscribe(self, name: str) -> None:
         """Forget a named subscriber, if it exists: nothing is kept for it any longer."""

@@ -10,7 +10,7 @@ from ecode.limits import Limits
 from ecode.syntax.lexer import Lexer, Unreadable
 from ecode.types import INT64, Record
 from pbio_spark.channels.commits.derivation import Derivation, block_to_record
-from pbio_spark.channels.derive.source import declared
+from pbio_spark.channels.derive.source import SERVICES, declared
 from pbio_spark.channels.derive.step import PARAMETERS_TYPE, STATE_TYPE
 from pbio_spark.columns import PARAMETERS, STATE
 from pbio_spark.errors import PbioError
@@ -125,11 +125,12 @@ def _hint(error: ecode.EcodeError, derivation: Derivation) -> str | None:
     """What would give a program the name that it lacks."""
     said = {diagnostic.message for diagnostic in getattr(error, "diagnostics", ())}
     lacking = [
-        (PARAMETERS, derivation.parameters, "give parameters={...}"),
-        (STATE, derivation.state, "give state={...}, with the values that it begins with"),
+        (PARAMETERS, bool(derivation.parameters), "give parameters={...}"),
+        (STATE, bool(derivation.state), "give state={...}, with the values that it begins with"),
     ]
-    for name, block, hint in lacking:
-        if not block and any(f"unknown name '{name}'" in message for message in said):
+    lacking += [(name, name in derivation.services, f'give services=["{name}"]') for name in SERVICES]
+    for name, is_given, hint in lacking:
+        if not is_given and any(f"unknown name '{name}'" in message for message in said):
             return hint
     return error.hint or None
 

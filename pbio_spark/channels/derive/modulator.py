@@ -41,7 +41,7 @@ class Modulator:
         every: how long `period` waits at least; a number is one of seconds.
         services: functions that the source must grant: `clock`, `load`, `process`, or prototypes of its own.
         max_cost: units of work (about one operation each) that the code may take for an event.
-        max_traps: after how many events in a row that end in a trap a source suspends the code.
+        max_traps: after how many events that end in a trap, in commits with no other, a source suspends the code.
         when: whether sources run it `always`, or only while somebody subscribes (`subscribed`).
         frozen: whether the subscriber will never set the parameters, so that others with equal code may share it.
     """

@@ -98,3 +98,11 @@ def test_services_are_granted_by_the_source_or_the_derivation_is_refused_there(s
     granting.channel("stocks").submit(rows(1, 2))
     assert [row["n"] for row in values(loads)] == [1, 1]
     assert prices(stocks) == [1, 1, 2]
+
+
+def test_a_subscriber_gets_the_type_that_the_channel_has_now(stocks: Channel) -> None:
+    means = stocks.space.derive_channel("means", "stocks", filter="{ return 1; }")
+    made = "{ output.n = input.volume; output.mean = input.price; return 1; }"
+    again(stocks.space).replace_channel("means", transform=made, type=MEAN)
+    stocks.submit(rows(5))
+    assert values(means) == [{"n": 0, "mean": 5.0}]

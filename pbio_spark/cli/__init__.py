@@ -11,7 +11,7 @@ from_json  JSON lines as records
 matching   `pbio diff`, `pbio match`, `pbio lineage`: which format reaches which
 hexdump    `pbio hexdump`: one place, byte by byte
 bp5        `pbio bp5`: ADIOS2's BP5 folders
-space      `pbio space`: channel spaces and the events in them
+space      `pbio space`: channel spaces and the events in them; `derive`: derived channels
 """
 
 from __future__ import annotations

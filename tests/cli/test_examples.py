@@ -44,6 +44,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     space = ChannelSpace.create("space")
     for name in ("readings", "gone"):
         space.create_channel(name, OLD)
+    space.derive_channel("most", "readings", filter="{ return input.n > param.least; }", parameters={"least": 1})
     space.channel("readings").submit([{"n": 2, "v": [1.0, 2.0], "unit": "kPa"}])
     return tmp_path
 

@@ -76,7 +76,7 @@ def test_describe(pbio: Pbio, root: Path) -> None:
     assert "text  string" in notes
     few = pbio("space", "describe", root, "few").out
     for line in (
-        "derived from: notes",
+        "derived from: notes, so since commit 2",
         "status: accepted",
         "filter: { return input.n > param.least; }",
         "param.least: 1",

@@ -12,17 +12,13 @@ import typer
 
 from pbio_spark.cli.console import Files, TypeText, expand, printable, printable_lines, report, said_type, table
 from pbio_spark.cli.matching import one_format
+from pbio_spark.cli.space import derive
+from pbio_spark.cli.space.derive import SHOWN, Name, Root, open_space
 
 if TYPE_CHECKING:
-    from pbio_spark.channels import ChannelSpace, Event, Start
+    from pbio_spark.channels import Event, Start
 
 app = typer.Typer(help="Channel spaces: named, typed streams of events in a folder.", no_args_is_help=True)
-
-SHOWN = 20
-"""The number of producers that `describe` lists."""
-
-Root = Annotated[str, typer.Argument(metavar="SPACE", help="The folder of the space, or its URL.")]
-Name = Annotated[str, typer.Argument(metavar="CHANNEL", help="The name of a channel.")]
 
 
 @app.command()
@@ -57,49 +53,17 @@ def create(
         raise typer.BadParameter("give the type of the channel's events with either --type or --like")
     if type_ is None:
         assert like is not None
-        channel = _open(root).create_channel(name, one_format(like))
+        channel = open_space(root).create_channel(name, one_format(like))
     else:
-        channel = _open(root).create_channel(name, said_type(type_))
+        channel = open_space(root).create_channel(name, said_type(type_))
     print(f"{printable(name)}: channel {channel.info.id} of")
     print(printable_lines(str(channel.format.record)))
 
 
-@app.command()
-def derive(
-    root: Root,
-    name: Name,
-    parent: Annotated[str, typer.Option("--from", metavar="CHANNEL", help="The channel that it is derived from.")],
-    filter_: Annotated[
-        str | None,
-        typer.Option("--filter", metavar="E-CODE", help="The events to keep; the filter sees them as `input`."),
-    ] = None,
-    transform: Annotated[
-        str | None, typer.Option("--transform", metavar="E-CODE", help="Fills `output` from `input`; needs --type.")
-    ] = None,
-    type_: TypeText = None,
-    parameters: Annotated[
-        list[str] | None, typer.Option("--param", metavar="NAME=NUMBER", help="A field of `param`; may be repeated.")
-    ] = None,
-) -> None:
-    """Create a channel whose events publishers of another channel derive from theirs.
-
-    \b
-    Example:
-      pbio space derive space warm --from readings --filter '{ return input.n > param.least; }' --param least=1
-    """
-    said = None if type_ is None else said_type(type_)
-    given = dict(map(_parameter, parameters or ())) or None
-    channel = _open(root).derive_channel(name, parent, filter=filter_, transform=transform, type=said, parameters=given)
-    print(f"{printable(name)}: channel {channel.info.id}, made of {printable(parent)}, of")
-    print(printable_lines(str(channel.format.record)))
-
-
-def _parameter(text: str) -> tuple[str, int | float]:
-    name, _, value = text.partition("=")
-    try:
-        return name, int(value) if value.lstrip("+-").isdecimal() else float(value)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not NAME=NUMBER") from None
+app.command()(derive.derive)
+app.command()(derive.replace)
+app.command("set")(derive.set_)
+app.command()(derive.parameters)
 
 
 @app.command()
@@ -120,7 +84,7 @@ def publish(
     from pbio_spark.cli.from_json import is_lines, json_to_batch, rows_of
     from pbio_spark.formats.arrow.schema import record_to_arrow
 
-    channel = _open(root).channel(name)
+    channel = open_space(root).channel(name)
     schema = record_to_arrow(channel.format.record)
     events: list[dict[str, Any]] = []
     for path in files:
@@ -140,7 +104,7 @@ def drop(root: Root, name: Name) -> None:
     Example:
       pbio space drop space gone
     """
-    _open(root).drop_channel(name)
+    open_space(root).drop_channel(name)
     print(f"{printable(name)}: dropped")
 
 
@@ -152,7 +116,7 @@ def ls(root: Root) -> None:
     Example:
       pbio space ls space
     """
-    space = _open(root)
+    space = open_space(root)
     infos = space.channels()
     subscribers = Counter(subscriber.channel for subscriber in space.subscribers())
     rows = [
@@ -180,7 +144,7 @@ def describe(root: Root, name: Name) -> None:
     """
     from pbio_spark.channels import expired, to_datetime
 
-    space = _open(root)
+    space = open_space(root)
     channel = space.channel(name)
     info, state = channel.info, space.history.state
     print(f"{printable(info.name)} (channel {info.id})")
@@ -194,13 +158,7 @@ def describe(root: Root, name: Name) -> None:
     if len(numbered) > SHOWN:
         print(f"and {len(numbered) - SHOWN} more")
     if info.derivation is not None:
-        print(f"derived from: {printable(state.channels[info.derivation.parent].name)}")
-        print(f"status: {printable_lines(channel.status)}")
-        for what, text in (("filter", info.derivation.filter), ("transform", info.derivation.transform)):
-            if text is not None:
-                print(f"{what}: {printable_lines(text)}")
-        for parameter, value in info.derivation.parameters.values.items():
-            print(f"param.{parameter}: {value}")
+        derive.describe_derivation(space, channel)
     print(printable_lines(str(channel.format)))
     own = [subscriber for subscriber in space.subscribers() if subscriber.channel == info.id]
     gone = expired(space.folder, own, time.time_ns() // 1000, note=False)
@@ -241,7 +199,7 @@ def tail(
     Example:
       pbio space tail space readings --filter '{ return input.n > 1; }'
     """
-    subscription = _open(root).channel(name).subscribe(start=_start(start), filter=filter_)
+    subscription = open_space(root).channel(name).subscribe(start=_start(start), filter=filter_)
     for event in subscription.events(timeout=None if follow else 0):
         print(json.dumps(_event_to_json(event), default=_plain), flush=follow)
 
@@ -258,7 +216,7 @@ def compact(
     Example:
       pbio space compact space
     """
-    count = _open(root).compact(small=small, target=target)
+    count = open_space(root).compact(small=small, target=target)
     print(f"{printable(root)}: {count} files put together")
 
 
@@ -273,7 +231,7 @@ def vacuum(
     Example:
       pbio space vacuum space --grace 48
     """
-    removed = _open(root).vacuum(grace=timedelta(hours=grace), linger=timedelta(hours=grace))
+    removed = open_space(root).vacuum(grace=timedelta(hours=grace), linger=timedelta(hours=grace))
     for name in removed.channels:
         print(f"{printable(name)}: old events removed")
     for subscriber in removed.subscribers:
@@ -291,7 +249,7 @@ def verify(root: Root) -> None:
     """
     from pbio_spark.channels import leftovers, problems
 
-    space = _open(root)
+    space = open_space(root)
     found = 0
     for problem in problems(space):
         report(problem)
@@ -305,12 +263,6 @@ def verify(root: Root) -> None:
         print(f"data files that no commit names, of active or dead writers: {len(left)}")
     for path in space.folder.strangers():
         print(f"{printable(path)}: not a file of a channel space")
-
-
-def _open(root: str) -> ChannelSpace:
-    from pbio_spark.channels import ChannelSpace
-
-    return ChannelSpace.open(root)
 
 
 def _start(text: str) -> Start:

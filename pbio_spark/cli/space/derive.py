@@ -1,0 +1,280 @@
+"""`pbio space derive`, `replace`, `set` and `parameters`: derived channels, and what is known of them."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from pbio_spark.cli.console import TypeText, printable, printable_lines, said_type, table
+
+if TYPE_CHECKING:
+    from pbio_spark.channels import Channel, ChannelSpace, Modulator
+
+SHOWN = 20
+"""The number of producers that `describe` lists."""
+
+Root = Annotated[str, typer.Argument(metavar="SPACE", help="The folder of the space, or its URL.")]
+Name = Annotated[str, typer.Argument(metavar="CHANNEL", help="The name of a channel.")]
+Values = Annotated[
+    list[str],
+    typer.Argument(metavar="NAME=VALUE...", help="A number, or JSON: a string in quotes, a list, an object."),
+]
+
+
+def _code(option: str, doc: str) -> Any:
+    return typer.Option(option, metavar="E-CODE", help=doc)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the options say of a modulator; `derive` and `replace` share them."""
+
+    filter: Annotated[str | None, _code("--filter", "The events to keep; the filter sees them as `input`.")] = None
+    transform: Annotated[str | None, _code("--transform", "Fills `output` from `input`; needs --type.")] = None
+    type: TypeText = None
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", metavar="NAME=VALUE", help="A field of `param`: a number or JSON; may be repeated."),
+    ] = None
+    parameters: Annotated[
+        str | None, typer.Option("--parameters", metavar="BLOCK", help="A block of parameters that channels share.")
+    ] = None
+    state: Annotated[
+        str | None, typer.Option("--state", metavar="JSON", help="What `state` has before a producer's first event.")
+    ] = None
+    dequeue: Annotated[str | None, _code("--dequeue", "Sees each event as it leaves into the log: 0 drops it.")] = None
+    period: Annotated[str | None, _code("--period", "Makes events of its own; needs --every.")] = None
+    every: Annotated[
+        float | None, typer.Option("--every", metavar="SECONDS", help="How long --period waits at least.")
+    ] = None
+    service: Annotated[
+        list[str] | None,
+        typer.Option("--service", metavar="NAME", help="A function that sources must grant; may be repeated."),
+    ] = None
+    max_cost: Annotated[
+        int | None, typer.Option("--max-cost", metavar="UNITS", help="The work that an event may take.")
+    ] = None
+    max_traps: Annotated[
+        int | None, typer.Option("--max-traps", metavar="N", help="After so many traps in a row a source suspends it.")
+    ] = None
+    when: Annotated[str | None, typer.Option("--when", metavar="WHEN", help="always, or subscribed.")] = None
+
+    def modulator(self) -> Modulator:
+        """What they mean. Raises PBIO_BAD_TYPE, and BadParameter for values that are not JSON."""
+        from pbio_spark.channels import Modulator
+
+        if self.param and self.parameters is not None:
+            raise typer.BadParameter("give either --param or --parameters")
+        said: dict[str, Any] = {
+            "filter": self.filter,
+            "transform": self.transform,
+            "type": None if self.type is None else said_type(self.type),
+            "parameters": values_of(self.param) if self.param else self.parameters,
+            "state": None if self.state is None else _json(self.state, "--state"),
+            "dequeue": self.dequeue,
+            "period": self.period,
+            "every": self.every,
+            "services": self.service,
+            "max_cost": self.max_cost,
+            "max_traps": self.max_traps,
+            "when": self.when,
+        }
+        return Modulator(**{name: value for name, value in said.items() if value is not None})
+
+
+def takes_modulator(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb, whose last parameter is a Modulator, the options of `Said` in its place."""
+
+    @wraps(verb)
+    def run(**given: Any) -> None:
+        said = {field.name: given.pop(field.name) for field in fields(Said)}
+        verb(**given, modulator=Said(**said).modulator())
+
+    hints = get_type_hints(Said, include_extras=True)
+    own = list(inspect.signature(verb, eval_str=True, locals={"Modulator": None}).parameters.values())[:-1]
+    added = [
+        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hints[field.name])
+        for field in fields(Said)
+    ]
+    made = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own] + added
+    # Which typer reads, rather than that of the function that was wrapped.
+    vars(run).update(__signature__=inspect.Signature(made))
+    run.__annotations__ = {one.name: one.annotation for one in made}
+    vars(run).pop("__wrapped__")
+    return run
+
+
+@takes_modulator
+def derive(
+    root: Root,
+    name: Name,
+    parent: Annotated[str, typer.Option("--from", metavar="CHANNEL", help="The channel that it is derived from.")],
+    modulator: Modulator,
+) -> None:
+    """Create a channel whose events publishers of another channel derive from theirs.
+
+    \b
+    Example:
+      pbio space derive space warm --from readings --filter '{ return input.n > param.least; }' --param least=1
+    """
+    channel = open_space(root).derive_channel(name, parent, modulator)
+    print(f"{printable(name)}: channel {channel.info.id}, made of {printable(parent)}, of")
+    print(printable_lines(str(channel.format.record)))
+
+
+@takes_modulator
+def replace(root: Root, name: Name, modulator: Modulator) -> None:
+    """Derive a channel in another way from the next commit on; all of it is said anew.
+
+    \b
+    Example:
+      pbio space replace space most --filter '{ return input.n >= param.least; }' --param least=2
+    """
+    version = open_space(root).replace_channel(name, modulator)
+    print(f"{printable(name)}: derived so from commit {version} on")
+
+
+def set_(
+    root: Root,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of a derived channel, or of a block of parameters.")],
+    values: Values,
+    lazy: Annotated[
+        float | None,
+        typer.Option("--lazy", metavar="SECONDS", help="Sources may go on so long with the values that they know."),
+    ] = None,
+) -> None:
+    """Give parameters of a derived channel, or of a block that channels share, other values.
+
+    \b
+    Example:
+      pbio space set space most least=3
+    """
+    version = open_space(root).set_parameters(name, values_of(values), lazy=lazy)
+    print(f"{printable(name)}: these values hold from commit {version} on")
+
+
+def parameters(
+    root: Root,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Of a block, or of a derived channel.")] = None,
+    values: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE...", help="Begin a block of these.")] = None,
+    drop: Annotated[bool, typer.Option("--drop", help="End the block, which no channel may use any more.")] = False,
+) -> None:
+    """List the blocks of parameters that channels share, or show, begin or end one.
+
+    \b
+    Examples:
+      pbio space parameters space bounds least=1.5 'unit="kPa"'
+      pbio space parameters space bounds
+    """
+    space = open_space(root)
+    if name is None:
+        if drop:
+            raise typer.BadParameter("--drop needs the name of a block")
+        state = space.history.catch_up()
+        rows = [
+            (
+                printable(block.name),
+                str(block.version),
+                ", ".join(printable(info.name) for info in state.sharing(block.id)),
+                ", ".join(block.parameters),
+            )
+            for block in sorted(state.derived.blocks.values(), key=lambda block: block.name)
+        ]
+        print(table(("block", "changed", "channels", "parameters"), rows, right="changed"))
+    elif drop:
+        if values:
+            raise typer.BadParameter("give either values or --drop")
+        space.drop_parameters(name)
+        print(f"{printable(name)}: dropped")
+    elif values:
+        space.create_parameters(name, values_of(values))
+        print(f"{printable(name)}: a block of {', '.join(space.parameters(name))}")
+    else:
+        for one, value in space.parameters(name).items():
+            print(f"{one}={json.dumps(value)}")
+
+
+def describe_derivation(space: ChannelSpace, channel: Channel) -> None:
+    """Print how a derived channel is made, what its programs keep, and what sources report."""
+    info, state, how = channel.info, space.history.state, channel.info.derivation
+    assert how is not None
+    print(f"derived from: {printable(state.channels[how.parent].name)}, so since commit {info.since}")
+    print(f"status: {printable_lines(channel.status)}")
+    for what in ("filter", "transform", "dequeue", "period"):
+        if (text := getattr(how, what)) is not None:
+            print(f"{what}: {printable_lines(text)}")
+    if how.period is not None:
+        print(f"every: {how.every / 1e6:g} s")
+    for service in how.services:
+        print(f"service: {printable(service)}")
+    if how.when != "always":
+        print(f"when: {how.when} ({'somebody does' if info.is_watched else 'nobody does'})")
+    if how.shared:
+        print(f"parameters: block {printable(state.derived.blocks[how.shared].name)}")
+    for parameter, value in how.parameters.values.items():
+        shown = value if isinstance(value, int | float) else json.dumps(value)
+        print(f"param.{parameter}: {shown}")
+    if states := state.derived.states.get(info.id):
+        print(f"state for {len(states)} producers ({state.derived.sizes.get(info.id, 0)} characters):")
+        kept = sorted(states.items())[:SHOWN]
+        held = [(printable(who or "-"), str(len(one.text)), printable(one.text)[:200]) for who, one in kept]
+        print(table(("producer", "size", "state"), held, right="size"))
+        if len(states) > SHOWN:
+            print(f"and {len(states) - SHOWN} more")
+    elif how.state:
+        print(f"state at first: {json.dumps(how.state.values)}")
+    reports = [row for row in space.derivations() if row.channel == info.name]
+    rows = [
+        (
+            printable(row.source),
+            row.status,
+            *map(str, (row.version, row.seen, row.made, row.refused, row.trapped, row.bytes, row.parent_bytes)),
+        )
+        for row in reports
+        if row.source is not None
+    ]
+    if rows:
+        header = ("source", "status", "since", "seen", "made", "refused", "trapped", "bytes", "of")
+        print(table(header, rows, right="since seen made refused trapped bytes of"))
+
+
+def values_of(texts: Sequence[str]) -> dict[str, Any]:
+    """Values by name. Raises BadParameter."""
+    made: dict[str, Any] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name:
+            raise typer.BadParameter(f"{text!r} is not NAME=VALUE")
+        if name in made:
+            raise typer.BadParameter(f"{name!r} is given twice")
+        made[name] = _value(value, text)
+    return made
+
+
+def _value(text: str, whole: str) -> Any:
+    if text.lstrip("+-").isdecimal():
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        return _json(text, repr(whole))
+
+
+def _json(text: str, what: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise typer.BadParameter(f"{what} takes a number, or JSON: a string in quotes, a list, an object") from None
+
+
+def open_space(root: str) -> ChannelSpace:
+    """The space of a folder. Raises what `ChannelSpace.open` raises."""
+    from pbio_spark.channels import ChannelSpace
+
+    return ChannelSpace.open(root)

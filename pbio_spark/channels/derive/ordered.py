@@ -150,19 +150,17 @@ class _Ordered:
     def run(self, arrived: Sequence[Arrived]) -> list[Prepared]:
         made: list[Prepared] = []
         states: list[tuple[int, str, Held]] = []
-        basis: list[tuple[int, str, Held]] = []
         known = self.whole.state.derived
         tally = Tally()
         for producer, events in _by_producer(arrived, self.child):
             held = known.held(self.child.id, producer)
+            self.whole.basis.append((self.child.id, producer, held))  # on which a refusal depends too
             found, after = self._of_producer(events, producer, held, tally)
             made += found
-            basis.append((self.child.id, producer, held))
             if after != held:
                 self._check_size(after)
                 states.append((self.child.id, producer, after))
         self._check_sizes(states)
-        self.whole.basis += basis
         self.whole.states += states
         self.whole.ledger.add_all(self.child, [one.events for one in arrived], made, tally)
         return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from pbio_spark.channels.commits.checked import bad
 from pbio_spark.channels.commits.commit import Compact, Create, Data
@@ -30,6 +31,8 @@ def problems(space: ChannelSpace) -> Iterator[PbioError]:
     places: dict[str, tuple[str, int]] = {}
     named: set[str] = set()
     is_whole = False
+    with suppress(PbioError):
+        space.history.check_end(1)  # without a checkpoint only this finds out that the log begins with a fold
     try:
         while (entry := space.history.entry(state.version + 1)) is not None:
             state.apply(space.history.filled(entry))

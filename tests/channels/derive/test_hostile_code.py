@@ -11,9 +11,11 @@ import pytest
 
 from ecode.types import INT64, STRING, Field, record
 from pbio_spark.channels import Channel, ChannelSpace, Source, Submission, problems
+from pbio_spark.channels.commits import commit_json
 from pbio_spark.channels.derive import period
-from pbio_spark.channels.log import history
+from pbio_spark.channels.log import folds, history
 from pbio_spark.channels.publish import late
+from pbio_spark.channels.upkeep import folding
 from pbio_spark.errors import PbioError
 from tests.channels.derive.replay import check
 from tests.channels.spaces import again, values
@@ -210,3 +212,61 @@ def test_long_states_lie_beside_the_log_in_checkpoints_and_through_vacuum(
     other.channel("base").submit(rows(6), producer="p", sequence=3)
     assert numbers(keeps) == [0, 1, 4, 5]
     check(other)
+
+
+@pytest.mark.parametrize("longest", [1, 1 << 16])
+def test_derived_events_and_states_are_read_from_folds(
+    base: Channel, monkeypatch: pytest.MonkeyPatch, longest: int
+) -> None:
+    monkeypatch.setattr(folds, "SIZES", (3, 12))
+    monkeypatch.setattr(folding, "KEPT", 2)
+    monkeypatch.setattr(history, "LONGEST_STATES", longest)
+    space = base.space
+    odd = space.derive_channel("odd", "base", filter="{ state.n += 1; return state.n % 2; }", state={"n": 0})
+    for n in range(20):
+        base.submit(rows(n), producer="p", sequence=n)
+        if n == 10:
+            space.replace_channel("odd", filter="{ state.n += 1; return state.n % 3; }", state={"n": 0})
+    space.vacuum(grace=timedelta(0), linger=timedelta(0))
+    assert any(name.endswith(".fold") for name in space.folder.names("_log"))
+    expected = [*range(0, 11, 2), *(n for n in range(11, 20) if (n + 1) % 3)]
+    assert numbers(again(space).channel("odd")) == numbers(odd) == expected
+    assert [str(one) for one in problems(again(space))] == []
+    check(again(space))
+
+
+def test_a_log_from_before_there_was_state_goes_on(base: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+    space = base.space
+    with monkeypatch.context() as before:
+        before.setattr(commit_json, "VERSION", 2)
+        old = space.derive_channel("old", "base", filter="{ return input.n; }")
+        base.submit(rows(0, 1))
+    new = again(space).derive_channel("new", "old", filter="{ state.n += 1; return state.n % 2; }", state={"n": 0})
+    again(space).channel("base").submit(rows(2, 3, 4))
+    assert (numbers(old), numbers(new)) == ([1, 2, 3, 4], [2, 4])
+    assert [str(one) for one in problems(again(space))] == []
+    check(again(space))
+
+
+def test_a_refusal_is_thought_over_when_another_writer_changed_the_state(
+    base: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = base.space
+    grows = space.derive_channel(
+        "grows", "base", filter='{ if (input.n) state.s = ""; else state.t = input.s; return 1; }',
+        state={"s": "x" * 60, "t": ""},
+    )  # fmt: skip
+    small = ChannelSpace.open(space.root, source=Source("small", max_state=100)).channel("base")
+    original, done = late.Late.derive, []
+
+    def derive(self: late.Late, *arguments: Any) -> bool:
+        found = original(self, *arguments)
+        if not done:
+            done.append(True)
+            base.submit(rows(1), producer="p")
+        return found
+
+    monkeypatch.setattr(late.Late, "derive", derive)
+    small.submit([{"n": 0, "s": "y" * 50}], producer="p")
+    assert (numbers(grows), grows.status) == ([1, 0], "accepted")
+    check(space)

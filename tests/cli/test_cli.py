@@ -309,7 +309,7 @@ def test_schema_shows_what_the_sender_says_of_fields(pbio: Pbio, tmp_path: Path)
         (["cat"], "Missing argument 'FILE...'. See `pbio cat --help`."),
         (["cat", "-n", "many", "x"], "'-n'"),
         (["space", "lss", "x"], "Did you mean 'ls'? See `pbio space --help`."),
-        (["space", "derive", "s", "a", "--from", "b", "--param", "x"], "'x' is not NAME=NUMBER."),
+        (["space", "derive", "s", "a", "--from", "b", "--param", "x"], "'x' is not NAME=VALUE"),
     ],
 )
 def test_wrong_usage_is_one_line(pbio: Pbio, typed: list[str], said: str) -> None:

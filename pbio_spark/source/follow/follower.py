@@ -20,7 +20,7 @@ from pbio_spark.source.files.outlines import HEAD
 from pbio_spark.source.files.splits import FILE_ERRORS
 from pbio_spark.source.follow.advance import Advance, advance, formats_before
 from pbio_spark.source.follow.digest import Digest, Mark, read_marks
-from pbio_spark.source.follow.matching import Comparer, Matched, match
+from pbio_spark.source.follow.matching import SAME_TIME, Comparer, Matched, match
 from pbio_spark.source.follow.progress import NOWHERE, SHOWN, FileProgress, Progress
 from pbio_spark.source.follow.sight import Sight, key_of, look_at, open_sight
 from pbio_spark.source.options.options import Options
@@ -107,9 +107,8 @@ class Follower:
                 room = None if room is None else room - (found.to.offset - found.start.offset)
         self._missed = {(file.key, file.to.digest) for file in matched.gone}
         self._pause = 0.0 if taken else min(LONGEST_IDLE, IDLE * (time.monotonic() - began))
-        # That something was lost, has come back, or is another file object now is known from the next offset on.
         pairs = [(origin, sight) for sight in sights if (origin := matched.origins.get(sight.path)) is not None]
-        if not (taken or lost or any(origin.is_gone or origin.id != sight.id for origin, sight in pairs)):
+        if not (taken or lost or any(self._is_news(*pair) for pair in pairs)):
             return start
         return self._next(start, sights, matched, taken)
 
@@ -275,6 +274,19 @@ class Follower:
         self._told = {key for key in self._told if key[0] in stamps}
         self._new, self._sights = new, {sight.path: sight for sight in sights if sight.path in taken}
         return Progress(names, formats, watermark, (*files, *gone))
+
+    def _is_news(self, origin: FileProgress, sight: Sight) -> bool:
+        """Whether the next offset must know, though nothing is read, what a file is known by if it leaves and returns.
+
+        A file that ends inside a record is being written, so its time says nothing; its path must differ until that
+        has been reported.
+        """
+        if origin.is_gone or origin.id != sight.id:
+            return True
+        offset = origin.to.offset
+        is_whole = sight.file.size == offset or self._seen.get((sight.stamp, offset)) is False
+        is_touched = abs(sight.file.modified - origin.modified) >= SAME_TIME
+        return is_whole and (origin.key != sight.key or is_touched)
 
     def _unread(self, sight: Sight, origin: FileProgress) -> FileProgress:
         """What is known of a file after a batch that does not read from it."""

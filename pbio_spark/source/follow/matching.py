@@ -9,7 +9,8 @@ candidates are asked, and how much of them is read, depends on what a look shows
     any other file                        the same, unless the one that was read had been missed before
 
 A file that was missed before can come back under its path, as the same object, or with its size and time; a new file
-that begins like it is a new one.
+that begins like it is a new one. If its object has come back with other records (it was copied and truncated before
+anyone looked), it is no longer missed, and any file can be it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from pbio_spark.source.follow.sight import Sight, open_sight
 
 MEMORY = 1 << 17
 """How many comparisons are remembered."""
+SAME_TIME = 2e-6
+"""Seconds by which one time may differ from itself: what is packed keeps microseconds."""
 
 log = logging.getLogger("pbio_spark.source")
 
@@ -130,6 +133,9 @@ class _Matching:
         self._sights = {sight.path: sight for sight in sights}
         self._comparer = comparer
         self._is_missed = is_missed
+        self._back = {sight.id for sight in sights if sight.is_unique}
+        """IDs of the objects that are there and that no file had when the stream looked last."""
+        self._back -= {file.id for file in files if not is_missed(file)}
         self._origins: dict[str, FileProgress] = {}
 
     def run(self) -> Matched:
@@ -199,8 +205,8 @@ class _Matching:
     def _may_be(self, file: FileProgress, sight: Sight) -> bool:
         if file.to.offset > sight.file.size:
             return False
-        is_untouched = file.to.offset == sight.file.size and abs(file.modified - sight.file.modified) < 2e-6
-        return is_untouched or not self._is_missed(file)
+        is_untouched = file.to.offset == sight.file.size and abs(file.modified - sight.file.modified) < SAME_TIME
+        return is_untouched or file.id in self._back or not self._is_missed(file)
 
     def _take_back(self) -> None:
         for number, sight in self._pairs(lambda n, s: self._is_here(n, s) or self._is_unique_object(n, s)):

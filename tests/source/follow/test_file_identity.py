@@ -270,3 +270,81 @@ def test_a_file_that_came_back_may_be_renamed_and_grow(stream: Stream, is_seen: 
         away = path
     write(away.rename(stream.folder / "c"), range(3, 4), append=True)
     assert stream.batch() == [3]
+
+
+def away_for_a_batch(stream: Stream, path: Path) -> Path:
+    """A file that the stream has missed, outside its folder."""
+    away = path.rename(stream.folder.with_name("away"))
+    values(stream.folder / "other", 90)
+    assert stream.batch() == [90]
+    return away
+
+
+def test_a_file_that_came_back_and_was_copied_and_truncated_before_a_look(stream: Stream) -> None:
+    """Its object has other records, so the copy must have them."""
+    path = values(stream.folder / "a", 0, 1, 2)
+    assert stream.batch() == [0, 1, 2]
+    away_for_a_batch(stream, path).rename(path)
+    shutil.copy(path, stream.folder / "a.1")
+    values(path, 7)
+    stream.restart()
+    assert stream.batch() == [7]
+    values(stream.folder / "a.1", 3, append=True)
+    assert stream.batch() == [3]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_new_file_is_not_one_whose_object_has_long_come_back_as_another(stream: Stream, restart: bool) -> None:
+    path = values(stream.folder / "a", 0)
+    assert stream.batch() == [0]
+    away = away_for_a_batch(stream, path)
+    values(away, 7)
+    away.rename(path)
+    assert stream.batch() == [7]
+    values(stream.folder / "b", 0)
+    if restart:
+        stream.restart()
+    assert stream.batch() == [0]
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_file_that_was_touched_is_known_by_its_new_time(
+    stream: Stream, indexed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pbio_spark.source.follow.sight.SETTLED", -1.0)  # what follows the records is known at once
+    path = values(stream.folder / "a", 0, 1, 2, indexed=indexed)
+    assert stream.batch() == [0, 1, 2]
+    os.utime(path, ns=(0, path.stat().st_mtime_ns - 123_456_789_123))
+    assert stream.batch() == []
+    away = away_for_a_batch(stream, path)
+    stream.restart()
+    shutil.copy2(away, stream.folder / "b")
+    assert stream.batch() == []
+    settled = stream.offset
+    assert stream.batch() == []
+    assert stream.offset is settled
+
+
+def test_a_restored_file_is_known_by_its_new_object(stream: Stream) -> None:
+    path = values(stream.folder / "a", 0, 1, 2)
+    assert stream.batch() == [0, 1, 2]
+    data = path.read_bytes()
+    path.with_name(".new").write_bytes(data)
+    path.with_name(".new").rename(path)
+    assert stream.batch() == []
+    away = away_for_a_batch(stream, path)
+    stream.restart()
+    values(away.rename(stream.folder / "b"), 3, append=True)
+    assert stream.batch() == [3]
+
+
+def test_a_file_that_was_renamed_is_known_under_its_new_path(stream: Stream) -> None:
+    path = values(stream.folder / "a", 0, 1, 2)
+    assert stream.batch() == [0, 1, 2]
+    path = path.rename(stream.folder / "b")
+    assert stream.batch() == []
+    away = away_for_a_batch(stream, path)
+    stream.restart()
+    shutil.copy(away, path)
+    values(path, 3, append=True)
+    assert stream.batch() == [3]

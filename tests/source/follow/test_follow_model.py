@@ -24,6 +24,8 @@ from pbio_spark.wire import FileWriter
 from tests.source.samples import MIDDLE, formatted, reading
 
 LONG = bool(os.environ.get("PBIO_LONG"))
+FAILED_WITHIN = 80
+"""Steps in which the seeds failed that once did."""
 SCHEMA = StructType([StructField("n", LongType())])
 
 
@@ -253,3 +255,8 @@ class World:
 @pytest.mark.parametrize("seed", range(400 if LONG else 8))
 def test_each_row_comes_once(tmp_path: Path, seed: int) -> None:
     World(tmp_path, seed).steps(150 if LONG else 40)
+
+
+@pytest.mark.parametrize("seed", [187, 302, 376])
+def test_each_row_comes_once_where_it_once_did_not(tmp_path: Path, seed: int) -> None:
+    World(tmp_path, seed).steps(FAILED_WITHIN)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,9 +10,10 @@ import pytest
 from ecode.types import FLOAT64, INT64, Field, record
 from pbio_spark.channels import Channel, ChannelSpace
 from pbio_spark.errors import PbioError
-from tests.channels.derive.replay import replay
+from tests.channels.derive.replay import check
 from tests.channels.spaces import everything, values
 from tests.source.by_hand import run_task, stream_writer, write, write_stream, writer
+from tests.source.local import load
 
 STAMP = record("stamp", [Field("price", FLOAT64), Field("at", INT64)])
 STAMPED = "{ output.price = input.price; output.at = (long)clock(); return 1; }"
@@ -31,15 +31,6 @@ def rows(who: str, first: int, *prices: float) -> pa.RecordBatch:
 @pytest.fixture
 def changed(space: ChannelSpace, stocks: Channel) -> Channel:
     return space.derive_channel("changed", "stocks", filter=CHANGED, state={"last": 0.0, "seen": 0})
-
-
-def is_replayed(space: ChannelSpace, channel: Channel) -> bool:
-    """Whether events and states of a channel are those of a replay of the log."""
-    wanted = replay(ChannelSpace.open(space.root), channel.name)
-    found: dict[str, list[tuple[int, int | None, dict[str, Any]]]] = {}
-    for event in everything(channel):
-        found.setdefault(event.producer or "", []).append((event.position.version, event.derivation, event.values))
-    return found == {producer: events for producer, events in wanted.events.items() if events} and bool(found)
 
 
 def test_a_service_is_granted_to_the_tasks_by_name(space: ChannelSpace, stocks: Channel) -> None:
@@ -62,7 +53,7 @@ def test_state_is_that_of_a_replay_whatever_tasks_wrote(space: ChannelSpace, cha
         *(("a", 1.0), ("a", 2.0), ("b", 5.0)),
         *(("b", 6.0), ("a", 1.0)),
     ]
-    assert is_replayed(space, changed)
+    check(ChannelSpace.open(space.root))
 
 
 def test_a_batch_of_a_stream_that_is_tried_again_leaves_the_state(space: ChannelSpace, changed: Channel) -> None:
@@ -75,7 +66,21 @@ def test_a_batch_of_a_stream_that_is_tried_again_leaves_the_state(space: Channel
     made.abort([lost, None], 1)
     write_stream(space, 1, rows("a", 2, 2.0, 3.0), rows("b", 1, 1.0), **ORDER)
     assert [event.values["price"] for event in everything(changed)] == [1.0, 2.0, 1.0, 3.0]
-    assert is_replayed(space, changed)
+    check(ChannelSpace.open(space.root))
+
+
+def test_the_metadata_say_under_which_version_an_event_was_made(space: ChannelSpace, stocks: Channel) -> None:
+    space.derive_channel("high", "stocks", filter="{ return input.price > param.least; }", parameters={"least": 1.0})
+    write(space, rows("a", 0, 1.0, 2.0), **ORDER)
+    changed = space.set_parameters("high", {"least": 4.0})
+    write(space, rows("a", 2, 3.0, 5.0), **ORDER)
+
+    def versions(channel: str) -> list[tuple[float, int | None]]:
+        read = load(space.root, channel=channel, metadataColumn="m")
+        return [(row["price"], row["m"]["derivation_version"]) for row in read]
+
+    assert versions("high") == [(2.0, space.channel("high").info.id), (5.0, changed)]
+    assert versions("stocks") == [(1.0, None), (2.0, None), (3.0, None), (5.0, None)]
 
 
 @pytest.mark.parametrize("told", [{}, {"producer": "p"}])

@@ -50,7 +50,10 @@ class Late:
             return was
         # The files themselves, not only their numbers: one that is no longer there may lend its number to another.
         of = (*packed, state.descendants(channels))
-        if self.in_order is not None and self._is_same(of) and self.in_order.holds(state):
+        known = self.in_order
+        # Lazy parameters leave the derivation the same until their time is over.
+        is_same = known is not None and self._is_same(of) and known.holds(state)
+        if known is not None and is_same and state.is_current(known.derived.made, now()):
             return False
         self.discard()
         arrived = [

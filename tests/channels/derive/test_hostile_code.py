@@ -270,3 +270,25 @@ def test_a_refusal_is_thought_over_when_another_writer_changed_the_state(
     small.submit([{"n": 0, "s": "y" * 50}], producer="p")
     assert (numbers(grows), grows.status) == ([1, 0], "accepted")
     check(space)
+
+
+def test_lazy_parameters_hold_at_the_latest_when_their_time_is_over(
+    base: Channel, clock: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space, rival = base.space, again(base.space)
+    some = space.derive_channel(
+        "some", "base", filter="{ state.n += 1; return param.all; }", parameters={"all": 0}, state={"n": 0}
+    )
+    original, done = late.Late.derive, []
+
+    def derive(self: late.Late, *arguments: Any) -> bool:
+        found = original(self, *arguments)
+        if not done:
+            done.append(rival.set_parameters("some", {"all": 1}, lazy=0.000001))
+            clock.append(1 << 32)
+        return found
+
+    monkeypatch.setattr(late.Late, "derive", derive)
+    base.submit(rows(1))
+    assert numbers(some) == [1]
+    check(space)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import typer
 
@@ -15,6 +16,7 @@ from pbio_spark import cli
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import FileWriter
+from tests.bp5.made import make
 from tests.cli.conftest import NEW, OLD, Ran
 
 
@@ -46,6 +48,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         space.create_channel(name, OLD)
     space.derive_channel("most", "readings", filter="{ return input.n > param.least; }", parameters={"least": 1})
     space.channel("readings").submit([{"n": 2, "v": [1.0, 2.0], "unit": "kPa"}])
+    make(tmp_path / "run.bp", [{"x": np.arange(3.0) + step, "y": np.arange(3.0)} for step in range(2)])
     return tmp_path
 
 

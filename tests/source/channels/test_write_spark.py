@@ -152,3 +152,27 @@ def test_a_stream_of_a_channel_into_another(
     run(write, tmp_path / "checkpoint", space.root)
     assert numbers(copies) == [1, 3, 5, 7, 9]
     assert is_sound(space)
+
+
+def test_code_with_state_and_a_service_runs_where_spark_writes(
+    spark: SparkSession, space: ChannelSpace, readings: Channel, tmp_path: Path
+) -> None:
+    every_third = "{ state.n += 1; return state.n % 3 == 0; }"
+    thirds = space.derive_channel("thirds", "readings", filter=every_third, state={"n": 0})
+    timed = space.derive_channel("timed", "readings", filter="{ return clock() > 0; }", services=["clock"])
+    source = Source(spark, tmp_path / "in")
+    for first in (0, 4, 8):
+        source.add(first, first + 4)
+    rows = source.stream().selectExpr("n", "v", "concat('p', n % 2) who").repartition(2, "who")
+    for _ in range(2):
+        write = rows.writeStream.format("pbio").option("channel", "readings").option("services", "clock")
+        run(write.option("producerColumn", "who").option("sequenceColumn", "n"), tmp_path / "checkpoint", space.root)
+        crash_before_the_end_of(tmp_path / "checkpoint", 2)
+    kept = [
+        event.values["n"] for producer in ("p0", "p1") for event in everything(thirds) if event.producer == producer
+    ]
+    assert kept == [4, 10, 5, 11]
+    assert sorted(numbers(timed)) == list(range(12))
+    read = spark.read.format("pbio").option("channel", "thirds").option("metadataColumn", "m").load(space.root)
+    assert {row[0] for row in read.select("m.derivation_version").collect()} == {thirds.info.version}
+    assert is_sound(space)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,19 +44,20 @@ def test_a_subscriber_is_found_by_channel_and_by_name(channel: int, name: str, o
 @pytest.mark.parametrize(
     ("path", "is_named"),
     [
-        (layout.new_data_path(), True),
-        (layout.new_groups_path(), True),
-        (layout.new_numbers_path(), True),
-        (layout.commit_path(1), False),
-        (layout.NEWEST, False),
-        (layout.new_temporary_path(), False),
-        (f"{layout.LOG}/{layout.name_of(layout.new_data_path())}", False),
-        (f"{layout.DATA}/x/{layout.name_of(layout.new_data_path())}", False),
-        (f"{layout.new_data_path()}\n", False),
+        (layout.new_data_path, True),
+        (layout.new_groups_path, True),
+        (layout.new_numbers_path, True),
+        (layout.new_states_path, True),
+        (lambda: layout.commit_path(1), False),
+        (lambda: layout.NEWEST, False),
+        (layout.new_temporary_path, False),
+        (lambda: f"{layout.LOG}/{layout.name_of(layout.new_data_path())}", False),
+        (lambda: f"{layout.DATA}/x/{layout.name_of(layout.new_data_path())}", False),
+        (lambda: f"{layout.new_data_path()}\n", False),
     ],
 )
-def test_only_whole_paths_are_recognised(path: str, is_named: bool) -> None:
-    assert layout.is_named_by_commits(path) == is_named
+def test_only_whole_paths_are_recognised(path: Callable[[], str], is_named: bool) -> None:
+    assert layout.is_named_by_commits(path()) == is_named
 
 
 def test_a_space_holds_only_names_of_the_layout(tmp_path: Path) -> None:

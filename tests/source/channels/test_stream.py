@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from ecode.types import FLOAT64, INT32, Field, record
 from pbio_spark.channels import ChannelSpace, Position, Submission
 from pbio_spark.channels.log import reader
-from pbio_spark.channels.subscribe import follower, subscribers
+from pbio_spark.channels.presence import subscribers
+from pbio_spark.channels.subscribe import follower
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from tests.channels.spaces import COUNT

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pbio_spark.columns.numbers import Conversion, field_to_conversion
     from pbio_spark.columns.programs.converter import (
         AnyConverter,
+        FilterDecoder,
         samples_of,
         statics_of,
         with_parameters,
@@ -95,6 +96,7 @@ __all__ = [
     "records_to_targets",
     "rejection_to_error",
     "AnyConverter",
+    "FilterDecoder",
     "Decoded",
     "samples_of",
     "statics_of",
@@ -139,7 +141,15 @@ _HOMES = {
     "lossless": ("exactly", "text_to_number"),
     "numbers": ("Conversion", "field_to_conversion"),
     "decode.converter": ("Decoded",),
-    "programs.converter": ("AnyConverter", "samples_of", "statics_of", "with_parameters", "with_samples", "with_state"),
+    "programs.converter": (
+        "AnyConverter",
+        "FilterDecoder",
+        "samples_of",
+        "statics_of",
+        "with_parameters",
+        "with_samples",
+        "with_state",
+    ),
     "programs.routes": (
         "PARAMETERS",
         "STATE",

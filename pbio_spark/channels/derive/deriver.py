@@ -18,7 +18,7 @@ from pbio_spark.channels.commits.derivation import NO_BLOCK, Derivation
 from pbio_spark.channels.commits.groups import NO_NUMBER, Groups, Int64s
 from pbio_spark.channels.derive.check import Checked, alters, check_derivation, with_copy
 from pbio_spark.channels.derive.source import Source
-from pbio_spark.channels.derive.step import Stage, Statics, Step, Tally, compiled
+from pbio_spark.channels.derive.step import Lying, Stage, Statics, Step, Tally, compiled
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.publish.prepare import Prepared
 from pbio_spark.channels.publish.submission import channel_format
@@ -81,13 +81,14 @@ class Deriver:
             for channel in sorted(parents.intersection(one.groups.rows["channel"].tolist())):
                 parent = state.channels[channel]
                 own = of_channel(one, channel)
+                lying = lying_of(own)
                 for child in self.children(channel, state):
                     if child.derivation is None or child.derivation.is_ordered:
                         continue
                     key = own.groups.rows[["start", "end"]].tobytes(), _how(child)
                     try:
                         if key not in shared:
-                            shared[key] = _Shared(*self.made_of(own, parent, child))
+                            shared[key] = _Shared(*self.made_of(own, parent, child, lying))
                     except PbioError as error:
                         refused[child.id] = str(error)
                         continue
@@ -185,12 +186,14 @@ class Deriver:
             is_tight=most is not None and most < how.max_cost,
         )
 
-    def made_of(self, events: Prepared, parent: ChannelInfo, child: ChannelInfo) -> tuple[list[Prepared], Tally]:
+    def made_of(
+        self, events: Prepared, parent: ChannelInfo, child: ChannelInfo, lying: Lying | None = None
+    ) -> tuple[list[Prepared], Tally]:
         """The events of a channel that needs no order, made of those of its parent, which lie together."""
         assert child.derivation is not None
         tally = Tally()
         step = self.step(self.enqueue(parent, child), events.format)
-        return run_step(step, events, child, child.derivation, None, tally, self.format_of(child)), tally
+        return run_step(step, events, child, None, tally, self.format_of(child), lying), tally
 
     def _make_room(self, state: State) -> None:
         """Cache what all channels need at once, for a few formats each; with less, everything is compiled each time."""
@@ -273,20 +276,21 @@ def run_step(
     step: Step,
     events: Prepared,
     child: ChannelInfo,
-    how: Derivation,
     statics: Statics | None,
     tally: Tally,
     own: Format,
+    lying: Lying | None = None,
 ) -> list[Prepared]:
     """What a step makes of events, for a channel.
 
     Args:
         statics: what its programs keep, if they do.
         own: the format of what its transform makes.
+        lying: where the events lie, if that is known.
     """
+    assert child.derivation is not None
     made = []
-    meant = ordinals_of(events.groups)
-    for came in step.run(events.encoded, meant, how.parameters.values, statics, tally):
+    for came in step.run(lying or lying_of(events), child.derivation.parameters.values, statics, tally):
         form = events.format if came.encoded is None else own
         encoded = events.encoded.take(came.ordinals) if came.encoded is None else came.encoded
         groups = groups_of(events.groups, came.ordinals, encoded, child, form)
@@ -295,12 +299,11 @@ def run_step(
     return made
 
 
-def ordinals_of(groups: Groups) -> Int64s:
-    """The ordinals of all events of some groups, in order."""
-    firsts, counts = groups.rows["ordinal"], groups.rows["count"]
+def lying_of(events: Prepared) -> Lying:
+    """Where the events of all groups lie, in order."""
+    firsts, counts = events.groups.rows["ordinal"], events.groups.rows["count"]
     ends = np.cumsum(counts)
-    ordinals: Int64s = np.repeat(firsts - ends + counts, counts) + np.arange(counts.sum())
-    return ordinals
+    return Lying(events.encoded, np.repeat(firsts - ends + counts, counts) + np.arange(counts.sum()))
 
 
 def of_channel(events: Prepared, channel: int) -> Prepared:

@@ -176,7 +176,7 @@ class _Ordered:
         for one in events:
             step = deriver.step(enqueue, one.format)
             with kept.of(ENQUEUE, step.statics) as statics:
-                queue += run_step(step, one, child, how, statics, tally, own)
+                queue += run_step(step, one, child, statics, tally, own)
         ran = held.ran
         if how.period is not None:
             is_due = due(held.ran, how.every, self.whole.now)
@@ -189,7 +189,7 @@ class _Ordered:
             for one in queue:
                 step = deriver.step(dequeue, one.format)
                 with kept.of(DEQUEUE, step.statics) as statics:
-                    leaving += run_step(step, one, child, how, statics, tally, own)
+                    leaving += run_step(step, one, child, statics, tally, own)
             queue = leaving
         return queue, Held(kept.text, ran)
 

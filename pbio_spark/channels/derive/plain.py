@@ -13,7 +13,6 @@ import pyarrow as pa
 import ecode
 from ecode.types import STRING, Array, Basic, Pointer, Record, Ref, Type
 from pbio_spark.channels.commits.derivation import block_to_inputs
-from pbio_spark.channels.commits.groups import Int64s
 from pbio_spark.columns import PARAMETERS, Encoded, RecordRoute
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -22,7 +21,7 @@ from pbio_spark.wire.encode import encode
 from pbio_spark.wire.writer import record_to_item
 
 if TYPE_CHECKING:
-    from pbio_spark.channels.derive.step import Came, Stage, Statics, Tally
+    from pbio_spark.channels.derive.step import Came, Lying, Stage, Statics, Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +41,14 @@ class PlainProgram:
                 made["state" if key == "state" else key if len(programs) == 1 else f"{name}.{key}"] = value
         return made
 
-    def run(
-        self, events: Encoded, ordinals: Int64s, values: Mapping[str, Any], statics: Statics | None, tally: Tally
-    ) -> Iterator[Came]:
+    def run(self, events: Lying, values: Mapping[str, Any], statics: Statics | None, tally: Tally) -> Iterator[Came]:
         from pbio_spark.channels.derive.step import HEAD, Came
 
         given = {PARAMETERS: block_to_inputs(values)} if values else {}
         kept, made = [], []
-        data = memoryview(events.buffer)
-        for ordinal in ordinals.tolist():
-            start, end = events.offsets[ordinal : ordinal + 2].tolist()
+        data, offsets = memoryview(events.encoded.buffer), events.encoded.offsets
+        for ordinal in events.ordinals.tolist():
+            start, end = offsets[ordinal : ordinal + 2].tolist()
             try:
                 output = self.event(bytes(data[start + HEAD : end]), given, statics)
             except (ecode.EcodeError, PbioError) as error:

@@ -27,6 +27,7 @@ from pbio_spark.columns import (
     Decoded,
     Encoded,
     Encoder,
+    FilterDecoder,
     RecordRoute,
     Request,
     Selection,
@@ -50,7 +51,12 @@ HEAD = 8
 """The bytes of an item before its record (ffs-wire-format 2.2)."""
 
 MOST_RECORDS = 1 << 16
-"""How many events programs see at once."""
+"""How many events transforms see at once."""
+
+MOST_SELECTED = 1 << 19
+"""How many events filters see at once: they make a few bytes of each."""
+
+DAMAGED = "the event is damaged"
 
 Statics: TypeAlias = "dict[str, Any]"
 
@@ -106,6 +112,26 @@ class Stage:
         )
 
 
+class Lying:
+    """Encoded events, and where some of them lie in memory, which is found once for all steps that run over them.
+
+    Attributes:
+        encoded: all of them.
+        ordinals: int64, of those that are meant.
+    """
+
+    def __init__(self, encoded: Encoded, ordinals: Int64s) -> None:
+        self.encoded, self.ordinals = encoded, ordinals
+        self._places: dict[int, tuple[Int64s, Int64s]] = {}
+
+    def places(self, head: int) -> tuple[Int64s, Int64s]:
+        """The addresses of each event's first byte after so many, and of the byte after it."""
+        if head not in self._places:
+            first, offsets = self.encoded.buffer.address, self.encoded.offsets
+            self._places[head] = offsets[self.ordinals] + (first + head), offsets[self.ordinals + 1] + first
+        return self._places[head]
+
+
 @dataclass(frozen=True, slots=True)
 class Came:
     """What came of some events.
@@ -138,13 +164,10 @@ class Step(Protocol):
     def statics(self) -> Statics:
         """What its programs keep before the first event: `state`, and their own static variables."""
 
-    def run(
-        self, events: Encoded, ordinals: Int64s, values: Mapping[str, Any], statics: Statics | None, tally: Tally
-    ) -> Iterator[Came]:
+    def run(self, events: Lying, values: Mapping[str, Any], statics: Statics | None, tally: Tally) -> Iterator[Came]:
         """Run over events in order.
 
         Args:
-            ordinals: int64, of those of the events that are meant.
             values: of the parameters.
             statics: what the programs keep, which is updated; None if they keep nothing.
             tally: counts the events on which a program trapped.
@@ -197,13 +220,13 @@ class _Kernel:
     def statics(self) -> Statics:
         return statics_of(self.converter)
 
-    def run(
-        self, events: Encoded, ordinals: Int64s, values: Mapping[str, Any], statics: Statics | None, tally: Tally
-    ) -> Iterator[Came]:
+    def run(self, events: Lying, values: Mapping[str, Any], statics: Statics | None, tally: Tally) -> Iterator[Came]:
         decoder = self._decoder(values, statics)
-        first = events.buffer.address
-        starts = events.offsets[ordinals] + (first + HEAD + self.format.header_size)
-        ends = events.offsets[ordinals + 1] + first
+        if self.encoder is None and isinstance(decoder, FilterDecoder):
+            yield self._selected(decoder, events, tally)
+            return
+        ordinals = events.ordinals
+        starts, ends = events.places(HEAD + self.format.header_size)
         at, step = 0, MOST_RECORDS
         while at < len(ordinals):
             try:
@@ -217,6 +240,18 @@ class _Kernel:
             done = len(decoded.status)
             yield self._came(decoded, ordinals[at : at + done], tally)
             at += done
+
+    def _selected(self, decoder: FilterDecoder, events: Lying, tally: Tally) -> Came:
+        """The events that a filter keeps."""
+        ordinals = events.ordinals
+        starts, ends = events.places(HEAD + self.format.header_size)
+        kept = []
+        for at in range(0, len(ordinals), MOST_SELECTED):
+            passed, traps = decoder.select(starts[at : at + MOST_SELECTED], ends[at : at + MOST_SELECTED])
+            kept.append(ordinals[at : at + MOST_SELECTED][passed])
+            if traps:
+                tally.add(len(traps), next((str(error) for error in traps.values() if error), DAMAGED))
+        return Came(np.concatenate([ordinals[:0], *kept]), None)
 
     def _decoder(self, values: Mapping[str, Any], statics: Statics | None) -> AnyDecoder:
         converter = self.converter
@@ -234,9 +269,7 @@ class _Kernel:
         is_sound = (rows >= 0) & (decoded.status == 0)
         is_bad = ~is_sound if decoded.refused is None else ~is_sound & ~decoded.refused
         if is_bad.any():
-            reason = next(
-                (str(error) for error in decoded.errors.values() if error is not None), "the event is damaged"
-            )
+            reason = next((str(error) for error in decoded.errors.values() if error is not None), DAMAGED)
             tally.add(int(is_bad.sum()), reason)
         if self.encoder is None:
             return Came(ordinals[is_sound], None)

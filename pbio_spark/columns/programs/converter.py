@@ -25,6 +25,7 @@ from ecode.outcome import Statics
 from ecode.types import Record
 from pbio_spark.columns.decode.converter import Converter, Decoded, format_to_converter
 from pbio_spark.columns.programs.binding import WireBinding
+from pbio_spark.columns.programs.kept_state import KeptState
 from pbio_spark.columns.programs.output import ProgramOutput
 from pbio_spark.columns.programs.routes import RecordRoute
 from pbio_spark.errors import PbioError
@@ -273,20 +274,6 @@ class FilterConverter:
         return FilterDecoder(self, most_bytes)
 
 
-class _State:
-    """The state of programs while they decode: only what has been decoded for good changes it."""
-
-    def __init__(self, programs: Programs) -> None:
-        self._initial = programs.initial
-        self._kept: Statics = {} if programs.statics is None else programs.statics
-
-    def copy(self) -> Statics:
-        return {name: self._kept[name] if name in self._kept else deepcopy(v) for name, v in self._initial.items()}
-
-    def keep(self, statics: Statics) -> None:
-        self._kept.update(statics)
-
-
 class FilterDecoder:
     """Runs a `FilterConverter`."""
 
@@ -295,7 +282,7 @@ class FilterDecoder:
         inner = converter.inner
         self._inner = inner.decoder() if isinstance(inner, Converter) else inner.decoder(most_bytes)
         self._room: dict[str, int] = {}
-        self._state = _State(converter.programs)
+        self._state = KeptState(converter.programs.initial, converter.programs.statics)
 
     def decode(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
         programs, statics = self.converter.programs, self._state.copy()
@@ -312,6 +299,15 @@ class FilterDecoder:
                 programs.run(starts[:done], ends[:done], self._room, self._most_bytes, statics)
         self._state.keep(statics)
         return _with_rows(decoded, kept, self.converter.programs, result)
+
+    def select(
+        self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.bool_], Mapping[int, PbioError | None]]:
+        """Which records pass, and those on which the filter ended in a trap, with the reasons; nothing is decoded."""
+        programs, statics = self.converter.programs, self._state.copy()
+        result = programs.run(starts, ends, self._room, self._most_bytes, statics)
+        self._state.keep(statics)
+        return result.passed.view(np.bool_), programs.traps(result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +352,7 @@ class ProgramDecoder:
     def __init__(self, converter: ProgramConverter, most_bytes: int) -> None:
         self.converter, self._most_bytes = converter, most_bytes
         self._room: dict[str, int] = {}
-        self._state = _State(converter.programs)
+        self._state = KeptState(converter.programs.initial, converter.programs.statics)
 
     def decode(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
         statics = self._state.copy()

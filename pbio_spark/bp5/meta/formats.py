@@ -66,7 +66,7 @@ class MetadataFormat:
         bit_count, bits: where the presence bits are.
         data_size: where the writer says how much data it put.
         places: the variables by name.
-        refused: by field name, why a field is no variable that can be read.
+        refused: by field name, why a field is not a variable that can be read.
     """
 
     def __init__(self, form: Format, file: str) -> None:
@@ -114,7 +114,7 @@ class MetadataFormat:
         try:
             layout = self.form.struct(ffs_type)
         except KeyError:
-            reason = f"an array has the type {ffs_type!r}, which is no structure"
+            reason = f"an array has the type {ffs_type!r}, which is not a structure"
             raise PbioError("PBIO_BAD_BP5", reason, field=variable.name) from None
         return Place(variable, bit, array=self._array(layout, offset, variable))
 

@@ -116,7 +116,7 @@ class Modulator:
         )
 
     def _every(self) -> int:
-        """`every` in microseconds; 0 if there is no period."""
+        """`every` in microseconds; 0 without a period."""
         if (self.period is None) != (self.every is None):
             raise PbioError("PBIO_BAD_OPTION", "period= and every= need each other: code, and how long it waits")
         if self.every is None:

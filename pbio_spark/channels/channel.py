@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from pbio_spark.channels.log.state import ChannelInfo, dropped_to_error
 from pbio_spark.channels.presence import subscribers
-from pbio_spark.channels.presence.subscribers import ANONYMOUS, EXPIRE_AFTER
+from pbio_spark.channels.presence.subscribers import ANONYMOUS, EXPIRE_AFTER, new_anonymous
 from pbio_spark.channels.presence.watch import PRESENCE, release, watch
 from pbio_spark.channels.publish.delivery import SYNC_TIMEOUT
 from pbio_spark.channels.publish.publisher import Published
@@ -143,13 +142,13 @@ class Channel:
             raise PbioError("PBIO_BAD_OPTION", f"a subscriber's name cannot begin with {ANONYMOUS!r}: {name[:80]!r}")
         with space.history.lock:  # its type may be another one by now
             now = space.history.catch_up().channels.get(self.info.id, self.info)
-        how = now.derivation
+        how, expiry = now.derivation, expire_after if name else PRESENCE
         if modulator is not None:
-            info, presence = space.attach(now, modulator, name, expire_after if name else PRESENCE)
+            info, presence = space.attach(now, modulator, name, expiry)
             return EagerSubscription(space, info, handlers, presence, options, demodulator)
         if how is not None and (how.is_temporary or how.when == "subscribed"):
-            presence = name or f"{ANONYMOUS}{uuid.uuid4().hex}"
-            if watch(space.history, space.folder, now, presence, expire_after if name else PRESENCE):
+            presence = name or new_anonymous()
+            if watch(space.history, space.folder, now, presence, expiry):
                 return EagerSubscription(space, now, handlers, presence, options, demodulator)
         if demodulator is not None:
             raise PbioError("PBIO_BAD_OPTION", "demodulator= needs modulator=: otherwise the handler sees the events")

@@ -144,8 +144,8 @@ class ChannelSpace:
                 PBIO_BAD_OPTION.
         """
         source = self.channel(parent)
-        form, derivation = self._control.derivation(source.info, to_modulator(modulator, options))
-        return self._create(name, form, derivation, keep, exist_ok)
+        form, checked = self._control.derivation(source.info, to_modulator(modulator, options))
+        return self._create(name, form, checked.derivation, keep, exist_ok)
 
     def replace_channel(
         self, name: str, modulator: Modulator | None = None, **options: Unpack[ModulatorOptions]

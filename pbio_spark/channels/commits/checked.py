@@ -159,6 +159,15 @@ def check_transaction(application: str, number: int) -> None:
         raise PbioError("PBIO_BAD_OPTION", f"{shown} is not a transaction", hint="a name, and a whole number from 0")
 
 
+def span_to_microseconds(span: timedelta | float) -> int | None:
+    """A span of time, of which a number is one of seconds; None for what cannot be one."""
+    try:
+        made = (span if isinstance(span, timedelta) else timedelta(seconds=span)) // timedelta(microseconds=1)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return made if 0 <= made <= MOST else None
+
+
 def keep_to_value(keep: str | timedelta) -> Keep:
     """How long events are kept, as commits store it. Raises PBIO_BAD_OPTION."""
     if keep in ("always", "subscribed"):

@@ -60,11 +60,10 @@ def contents_of(encoded: Encoded, groups: Groups) -> Contents:
     rows = groups.rows
     records = _records(encoded)
     counts = rows["count"]
-    events = np.repeat(rows["ordinal"] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
     whose = np.repeat(_owners(groups), counts)
     numbers = _of_events(rows["sequence"], counts, NO_NUMBER, groups.sequences, step=1)
     times = _of_events(rows["event_time"], counts, NO_TIME, groups.event_times, step=0)
-    said = _mixed(_mixed(_mixed(records[events] + whose) + numbers.view(np.uint64)) + times.view(np.uint64))
+    said = _mixed(_mixed(_mixed(records[groups.ordinals] + whose) + numbers.view(np.uint64)) + times.view(np.uint64))
     return Contents(len(said), int(said.sum(dtype=np.uint64)))
 
 

@@ -224,6 +224,13 @@ class Groups:
         rows["ordinal"] += ordinals
         return Groups(rows, self.formats, self.producers, self.sequences, self.event_times)
 
+    @property
+    def ordinals(self) -> Int64s:
+        """The ordinals of all events, group by group."""
+        firsts, counts = self.rows["ordinal"], self.rows["count"]
+        ordinals: Int64s = np.repeat(firsts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        return ordinals
+
     def channels(self, file: int) -> set[int]:
         """The channels of the events in one of the commit's files."""
         return set(self.rows["channel"][self.rows["file"] == file].tolist())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import ecode
 from ecode.limits import Limits
+from ecode.outcome import static_names
 from ecode.syntax.lexer import Lexer, Unreadable
 from ecode.types import INT64, Record
 from pbio_spark.channels.commits.derivation import Derivation, block_to_record
@@ -57,8 +58,12 @@ def check_derivation(parent: Format, own: Format, derivation: Derivation) -> Che
         if source is not None:
             programs[what] = _compiled(what, source, params, functions, limits, derivation)
     _check_cost(programs, derivation)
-    statics = [(what, name, program) for what, program in programs.items() for name in program.statics]
-    kept = {f"{what}.{name}": type_of_static(program, name) for what, name, program in statics if name != STATE}
+    kept = {
+        f"{what}.{name}": str(variable.type)
+        for what, program in programs.items()
+        for variable, name in static_names(program.typed).items()
+        if name != STATE
+    }
     is_ordered = bool(kept or derivation.state or derivation.dequeue or derivation.period)
     return Checked(
         replace(derivation, is_ordered=is_ordered),
@@ -96,13 +101,6 @@ def with_copy(source: str) -> str:
     """`dequeue` with `output` as a copy of `input` at first, on the same lines as before."""
     at = next(iter(Lexer(source, set(), Limits().nesting))).at + 1
     return f"{source[:at]} output = input; {source[at:]}"
-
-
-def type_of_static(program: ecode.Program, name: str) -> str:
-    """The type of a static variable, as text."""
-    from ecode.outcome import static_names
-
-    return next(str(variable.type) for variable, own in static_names(program.typed).items() if own == name)
 
 
 def _compiled(

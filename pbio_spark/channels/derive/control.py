@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from ecode.suggest import did_you_mean
-from pbio_spark.channels.commits.checked import MOST, check_name
+from pbio_spark.channels.commits.checked import check_name, span_to_microseconds
 from pbio_spark.channels.commits.commit import Change, Create, Drop, Replace, Share
 from pbio_spark.channels.commits.derivation import Block, Derivation
 from pbio_spark.channels.commits.derivation_json import derivation_to_json
+from pbio_spark.channels.derive.check import Checked
 from pbio_spark.channels.derive.deriver import Deriver
 from pbio_spark.channels.derive.modulator import Modulator
 from pbio_spark.channels.derive.parameters import changed_block, values_to_block
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.state import ChannelInfo, State
-from pbio_spark.channels.presence.subscribers import ANONYMOUS
+from pbio_spark.channels.presence.subscribers import ANONYMOUS, new_anonymous
 from pbio_spark.channels.presence.watch import watch
 from pbio_spark.channels.publish.submission import channel_format
 from pbio_spark.errors import PbioError
@@ -43,7 +43,7 @@ class Control:
 
     def derivation(
         self, parent: ChannelInfo, modulator: Modulator, *, is_temporary: bool = False
-    ) -> tuple[Format, Derivation]:
+    ) -> tuple[Format, Checked]:
         """The type of a derived channel, and its derivation, with all programs checked.
 
         Raises PBIO_BAD_OPTION, PBIO_BAD_PROGRAM.
@@ -54,7 +54,7 @@ class Control:
         own = modulator.output_format(form)
         shared = None if not isinstance(modulator.parameters, str) else self._shared(modulator.parameters)
         derivation = modulator.to_derivation(parent.id, shared, is_temporary=is_temporary)
-        return own, self.deriver.check(form, own, derivation).derivation
+        return own, self.deriver.check(form, own, derivation)
 
     def replace(self, name: str, modulator: Modulator) -> int:
         """Derive a channel in another way from the next commit on; the version of the commit that says so.
@@ -68,7 +68,6 @@ class Control:
             parent = state.channels[known.parent]
         own, made = self.derivation(parent, modulator, is_temporary=known.is_temporary)
         form = channel_format(parent, self.formats)
-        kept = self.deriver.check(form, own, made).kept
         self.formats.put(own)
 
         def change(state: State) -> Replace:
@@ -76,7 +75,7 @@ class Control:
             if now.id != info.id:
                 raise PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {name!r} has been dropped, and made anew")
             # What another program has replaced meanwhile is what this replaces.
-            return Replace(info.id, own.id.hex(), current(made, state), self._kept(form, now) == kept)
+            return Replace(info.id, own.id.hex(), current(made.derivation, state), self._kept(form, now) == made.kept)
 
         version = self.history.commit(change)
         assert version is not None
@@ -162,9 +161,10 @@ class Control:
         Args:
             subscriber: its name; None for one that is gone when it leaves.
         """
-        own, derivation = self.derivation(parent, modulator, is_temporary=True)
+        own, checked = self.derivation(parent, modulator, is_temporary=True)
+        derivation = checked.derivation
         self.formats.put(own)
-        presence = subscriber or f"{ANONYMOUS}{uuid.uuid4().hex}"
+        presence = subscriber or new_anonymous()
         name = _own_name(parent, own, derivation, presence, is_shared=modulator.is_shared)
 
         def create(state: State) -> Create | None:
@@ -217,12 +217,7 @@ def current(derivation: Derivation, state: State) -> Derivation:
 
 def _microseconds(lazy: timedelta | float | None) -> int:
     """How long sources may go on with other parameters."""
-    if lazy is None:
-        return 0
-    try:
-        made = (lazy if isinstance(lazy, timedelta) else timedelta(seconds=lazy)) // timedelta(microseconds=1)
-    except (TypeError, ValueError, OverflowError):
-        made = -1
-    if not 0 <= made <= MOST:
+    made = 0 if lazy is None else span_to_microseconds(lazy)
+    if made is None:
         raise PbioError("PBIO_BAD_OPTION", f"lazy= cannot be {str(lazy)[:80]!r}", hint="a timedelta, or seconds")
     return made

@@ -35,7 +35,7 @@ _FORMATS_KEPT = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Derived:
+class Derivatives:
     """What was derived of some events.
 
     Attributes:
@@ -65,7 +65,7 @@ class Deriver:
         """What was compiled, the most recently used last."""
         self._most = _LEAST_KEPT
 
-    def derive(self, events: Sequence[Prepared], state: State) -> Derived:
+    def derive(self, events: Sequence[Prepared], state: State) -> Derivatives:
         """The events of all channels that are derived from these, unless they must be made in order.
 
         An event on which a program traps is left out. Channels that are derived alike share their events' bytes.
@@ -81,9 +81,9 @@ class Deriver:
             for channel in sorted(parents.intersection(one.groups.rows["channel"].tolist())):
                 parent = state.channels[channel]
                 own = of_channel(one, channel)
-                lying = lying_of(own)
+                lying = Lying(own.encoded, own.groups.ordinals)
                 for child in self.children(channel, state):
-                    if child.derivation is None or child.derivation.is_ordered:
+                    if child.is_ordered:
                         continue
                     key = own.groups.rows[["start", "end"]].tobytes(), _how(child)
                     try:
@@ -97,7 +97,7 @@ class Deriver:
             found = [events for one in shared.values() for events in one.of_channels()]
             made += found
             waiting += found
-        return Derived(tuple(made), tuple(refused.items()), ledger.made, ledger.traps)
+        return Derivatives(tuple(made), tuple(refused.items()), ledger.made, ledger.traps)
 
     def children(self, channel: int, state: State) -> list[ChannelInfo]:
         """The channels that this source derives from one."""
@@ -290,20 +290,15 @@ def run_step(
     """
     assert child.derivation is not None
     made = []
-    for came in step.run(lying or lying_of(events), child.derivation.parameters.values, statics, tally):
+    for came in step.run(
+        lying or Lying(events.encoded, events.groups.ordinals), child.derivation.parameters.values, statics, tally
+    ):
         form = events.format if came.encoded is None else own
         encoded = events.encoded.take(came.ordinals) if came.encoded is None else came.encoded
         groups = groups_of(events.groups, came.ordinals, encoded, child, form)
         if len(groups):
             made.append(Prepared(form, encoded, groups))
     return made
-
-
-def lying_of(events: Prepared) -> Lying:
-    """Where the events of all groups lie, in order."""
-    firsts, counts = events.groups.rows["ordinal"], events.groups.rows["count"]
-    ends = np.cumsum(counts)
-    return Lying(events.encoded, np.repeat(firsts - ends + counts, counts) + np.arange(counts.sum()))
 
 
 def of_channel(events: Prepared, channel: int) -> Prepared:

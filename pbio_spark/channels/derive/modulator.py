@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, TypedDict
 
 from ecode.limits import SOURCE_WORK
-from pbio_spark.channels.commits.checked import MOST, check_word, is_text
+from pbio_spark.channels.commits.checked import check_word, is_text, span_to_microseconds
 from pbio_spark.channels.commits.derivation import MOST_TRAPS, Block, Derivation, When
 from pbio_spark.channels.derive.parameters import values_to_block
 from pbio_spark.channels.derive.source import declared
@@ -121,14 +121,10 @@ class Modulator:
             raise PbioError("PBIO_BAD_OPTION", "period= and every= need each other: code, and how long it waits")
         if self.every is None:
             return 0
-        every = self.every
-        try:
-            wait = every if isinstance(every, timedelta) else timedelta(seconds=every)
-            made = wait // timedelta(microseconds=1)
-        except (TypeError, ValueError, OverflowError):
-            made = 0
-        if not 0 < made <= MOST:
-            raise PbioError("PBIO_BAD_OPTION", f"every= cannot be {str(every)[:80]!r}", hint="a timedelta, or seconds")
+        made = span_to_microseconds(self.every)
+        if not made:
+            reason = f"every= cannot be {str(self.every)[:80]!r}"
+            raise PbioError("PBIO_BAD_OPTION", reason, hint="a timedelta, or seconds")
         return made
 
 

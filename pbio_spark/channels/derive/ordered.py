@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from heapq import heappop, heappush
 from typing import Any
 
@@ -26,14 +27,13 @@ from pbio_spark.channels.commits.commit import Held
 from pbio_spark.channels.commits.derivation import Derivation
 from pbio_spark.channels.commits.groups import NO_NUMBER, Group, Groups
 from pbio_spark.channels.derive.check import period_params, shared_params
-from pbio_spark.channels.derive.deriver import Derived, Deriver, Ledger, of_channel, run_step
+from pbio_spark.channels.derive.deriver import Derivatives, Deriver, Ledger, of_channel, run_step
 from pbio_spark.channels.derive.period import due, run_period
-from pbio_spark.channels.derive.step import Statics, Tally
+from pbio_spark.channels.derive.step import Stage, Statics, Tally
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.publish.prepare import Prepared
 from pbio_spark.columns import STATE, Encoded
 from pbio_spark.errors import PbioError
-from pbio_spark.formats import Format
 from pbio_spark.wire.encode import encode
 from pbio_spark.wire.writer import record_to_item
 
@@ -65,7 +65,7 @@ class InOrder:
         basis: by channel and producer, the states before, on which all of it depends.
     """
 
-    derived: Derived
+    derived: Derivatives
     states: tuple[tuple[int, str, Held], ...] = ()
     basis: tuple[tuple[int, str, Held], ...] = ()
 
@@ -106,9 +106,8 @@ class _Pass:
             # A channel's ID is higher than its parent's, so that all events of this one are there.
             channel = heappop(waiting)
             for child in self.deriver.children(channel, self.state):
-                assert child.derivation is not None
                 events = of_channels[channel]
-                if not child.derivation.is_ordered:  # the others were derived from already
+                if not child.is_ordered:  # the others were derived from already
                     events = [one for one in events if one.is_new]
                 try:
                     found = self._child(self.state.channels[channel], child, events)
@@ -120,14 +119,13 @@ class _Pass:
                     heappush(waiting, child.id)
                 if found:
                     of_channels.setdefault(child.id, []).extend(Arrived(one, is_new=True) for one in found)
-        derived = Derived(tuple(self.made), tuple(self.refused.items()), self.ledger.made, self.ledger.traps)
+        derived = Derivatives(tuple(self.made), tuple(self.refused.items()), self.ledger.made, self.ledger.traps)
         return InOrder(derived, tuple(self.states), tuple(self.basis))
 
     def _child(self, parent: ChannelInfo, child: ChannelInfo, arrived: Sequence[Arrived]) -> list[Prepared]:
         """The events of one channel, made of those of its parent that were published or made here."""
-        assert child.derivation is not None
-        if child.derivation.is_ordered:
-            return _Ordered(self, parent, child, child.derivation).run(arrived)
+        if child.is_ordered:
+            return _Ordered(self, parent, child).run(arrived)
         if not arrived:
             return []
         made: list[Prepared] = []
@@ -138,14 +136,22 @@ class _Pass:
         return made
 
 
-@dataclass(slots=True)
 class _Ordered:
-    """One channel in one commit."""
+    """One channel in one commit. What is the same for all producers is found once."""
 
-    whole: _Pass
-    parent: ChannelInfo
-    child: ChannelInfo
-    how: Derivation
+    def __init__(self, whole: _Pass, parent: ChannelInfo, child: ChannelInfo) -> None:
+        assert child.derivation is not None
+        self.whole, self.child, self.how = whole, child, child.derivation
+        self.own = whole.deriver.format_of(child)
+        self.enqueue, self.dequeue = whole.deriver.enqueue(parent, child), whole.deriver.dequeue(child)
+
+    @cached_property
+    def period(self) -> ecode.Program:
+        """The program that makes events of its own."""
+        assert self.how.period is not None
+        params = [*period_params(self.own.record), *shared_params(self.how)]
+        functions, limits = self.whole.deriver.granted(self.how), ecode.Limits(budget=self.how.max_cost)
+        return ecode.compile(self.how.period, params, functions=functions, limits=limits)
 
     def run(self, arrived: Sequence[Arrived]) -> list[Prepared]:
         made: list[Prepared] = []
@@ -169,35 +175,32 @@ class _Ordered:
         self, events: Sequence[Prepared], producer: str, held: Held, tally: Tally
     ) -> tuple[list[Prepared], Held]:
         """What comes of one producer's events, and the state afterwards."""
-        deriver, child, how = self.whole.deriver, self.child, self.how
-        kept = Kept(how, held.text)
-        enqueue, own = deriver.enqueue(self.parent, child), deriver.format_of(child)
-        queue: list[Prepared] = []
-        for one in events:
-            step = deriver.step(enqueue, one.format)
-            with kept.of(ENQUEUE, step.statics) as statics:
-                queue += run_step(step, one, child, statics, tally, own)
+        how, kept = self.how, Kept(self.how, held.text)
+        queue = self._through(self.enqueue, ENQUEUE, events, kept, tally)
         ran = held.ran
         if how.period is not None:
             is_due = due(held.ran, how.every, self.whole.now)
             ran = is_due.ran
             if is_due.runs:
-                queue += self._period(how.period, own, kept, producer, tally)
-        dequeue = deriver.dequeue(child)
-        if dequeue is not None:
-            leaving: list[Prepared] = []
-            for one in queue:
-                step = deriver.step(dequeue, one.format)
-                with kept.of(DEQUEUE, step.statics) as statics:
-                    leaving += run_step(step, one, child, statics, tally, own)
-            queue = leaving
+                queue += self._period(kept, producer, tally)
+        if self.dequeue is not None:
+            queue = self._through(self.dequeue, DEQUEUE, queue, kept, tally)
         return queue, Held(kept.text, ran)
 
-    def _period(self, source: str, own: Format, kept: Kept, producer: str, tally: Tally) -> list[Prepared]:
+    def _through(
+        self, stage: Stage, place: str, events: Sequence[Prepared], kept: Kept, tally: Tally
+    ) -> list[Prepared]:
+        """What a stage makes of events, in their order."""
+        made: list[Prepared] = []
+        for one in events:
+            step = self.whole.deriver.step(stage, one.format)
+            with kept.of(place, step.statics) as statics:
+                made += run_step(step, one, self.child, statics, tally, self.own)
+        return made
+
+    def _period(self, kept: Kept, producer: str, tally: Tally) -> list[Prepared]:
         """The events that `period` makes of its own."""
-        params = [*period_params(own.record), *shared_params(self.how)]
-        functions, limits = self.whole.deriver.granted(self.how), ecode.Limits(budget=self.how.max_cost)
-        program = ecode.compile(source, params, functions=functions, limits=limits)
+        program, own = self.period, self.own
         with kept.of(PERIOD, program.statics) as statics:
             try:
                 events = run_period(program, self.how.parameters.values, statics)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pbio_spark.channels.derive.step import Came, Lying, Stage, Statics, Tally
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlainProgram:
     """A step that is interpreted."""
 
@@ -32,14 +32,19 @@ class PlainProgram:
     route: RecordRoute
     stage: Stage
 
+    @cached_property
+    def row(self) -> ecode.Row:
+        """The filter and the transform, one after the other."""
+        named = {"filter": self.route.keep, "transform": self.route.make}
+        programs = {name: program for name, program in named.items() if program is not None}
+        return ecode.Row(tuple(programs.values()), tuple(programs) if len(programs) > 1 else ())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return PlainProgram, (self.format, self.route, self.stage)  # the row does not travel
+
     @property
     def statics(self) -> Statics:
-        made: Statics = {}
-        programs = self._own()
-        for name, program in programs:
-            for key, value in program.statics.items():
-                made["state" if key == "state" else key if len(programs) == 1 else f"{name}.{key}"] = value
-        return made
+        return self.row.statics
 
     def run(self, events: Lying, values: Mapping[str, Any], statics: Statics | None, tally: Tally) -> Iterator[Came]:
         from pbio_spark.channels.derive.step import HEAD, Came
@@ -70,48 +75,11 @@ class PlainProgram:
         values: dict[str, Any] = decode(self.format, record, text=None)
         for _, program in self.route.transforms:
             values = program.run({program.params[0].name: _fitted(values, program.params[0].type)}).outputs["output"]
-        before = deepcopy(statics)
-        try:
-            return self._through(values, given, statics)
-        except BaseException:
-            if statics is not None and before is not None:
-                statics.clear()
-                statics.update(before)
-            raise
-
-    def _through(
-        self, values: dict[str, Any], given: Mapping[str, Any], statics: Statics | None
-    ) -> dict[str, Any] | None:
-        output: dict[str, Any] = {}
-        budget = self.stage.work
-        programs = self._own()
-        for name, program in programs:
-            own = _own_statics(program, name if len(programs) > 1 else "", statics)
-            inputs = {"input": _fitted(values, program.params[0].type), **given}
-            outcome = program.run(inputs, own, budget)
-            budget -= outcome.work
-            _keep_statics(own, name if len(programs) > 1 else "", statics)
-            if outcome.returned == 0 and not (program is self.route.make and outcome.returned is None):
-                return None
-            if program is self.route.make:
-                output = outcome.outputs["output"]
-        return output
-
-    def _own(self) -> list[tuple[str, ecode.Program]]:
-        named = (("filter", self.route.keep), ("transform", self.route.make))
-        return [(name, program) for name, program in named if program is not None]
-
-
-def _own_statics(program: ecode.Program, name: str, statics: Statics | None) -> Statics | None:
-    if statics is None:
-        return None
-    return {key: statics["state" if key == "state" else f"{name}.{key}" if name else key] for key in program.statics}
-
-
-def _keep_statics(own: Statics | None, name: str, statics: Statics | None) -> None:
-    for key, value in (own or {}).items():
-        assert statics is not None
-        statics["state" if key == "state" else f"{name}.{key}" if name else key] = value
+        inputs = {"input": _fitted(values, self.stage.input.record), **given}
+        outcome = self.row.run(inputs, statics, self.stage.work)
+        if not outcome.passed:
+            return None
+        return {} if self.stage.output is None else outcome.output
 
 
 def _fitted(value: Any, type_: Type | Record, record: Record | None = None) -> Any:

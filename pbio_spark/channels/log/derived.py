@@ -179,12 +179,3 @@ class Derived:
         of_channel[source] = report
         while len(of_channel) > MOST_SOURCES:
             del of_channel[next(iter(of_channel))]
-
-
-def total(reports: Iterable[Report]) -> Report:
-    """All reports of a channel as one."""
-    made = Report()
-    for one in reports:
-        counts = one.seen, one.made, one.trapped, one.bytes, one.parent_bytes
-        made = made.plus(Made(0, max(made.version, one.version), *counts), max(made.time, one.time))
-    return made

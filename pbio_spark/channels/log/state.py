@@ -71,6 +71,11 @@ class ChannelInfo:
     is_watched: bool = False
 
     @property
+    def is_ordered(self) -> bool:
+        """Whether its events must be derived in the order of their producers."""
+        return self.derivation is not None and self.derivation.is_ordered
+
+    @property
     def is_derived(self) -> bool:
         """Whether sources derive it now."""
         return self.derivation is not None and (self.derivation.when == "always" or self.is_watched)
@@ -140,10 +145,7 @@ class State:
 
     def has_ordered(self, channels: Iterable[int]) -> bool:
         """Whether some channel must be derived in order from these."""
-        return any(
-            (how := self.channels[child].derivation) is not None and how.is_ordered
-            for child, _ in self.descendants(channels)
-        )
+        return any(self.channels[child].is_ordered for child, _ in self.descendants(channels))
 
     def is_current(self, made: Iterable[Made], now: int) -> bool:
         """Whether events were derived as they must be at a time, in microseconds since 1970 UTC."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from collections.abc import Container
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -53,6 +54,11 @@ class Subscriber:
     def is_anonymous(self) -> bool:
         """Whether it has no name of its own."""
         return self.name.startswith(ANONYMOUS)
+
+
+def new_anonymous() -> str:
+    """A name for a subscriber without one."""
+    return f"{ANONYMOUS}{uuid.uuid4().hex}"
 
 
 def read(folder: Folder, channel: int, name: str) -> Subscriber | None:

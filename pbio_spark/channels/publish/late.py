@@ -85,7 +85,7 @@ class Late:
         parts = [
             groups.take(np.flatnonzero(groups.rows["channel"] == channel))
             for channel in np.unique(groups.rows["channel"]).tolist()
-            if any(child.derivation is not None and child.derivation.is_ordered for child in state.made_of(channel))
+            if any(child.is_ordered for child in state.made_of(channel))
         ]
         return Groups.concat(parts)
 

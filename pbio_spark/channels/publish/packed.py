@@ -13,7 +13,7 @@ from pbio_spark.channels.commits.checked import bad
 from pbio_spark.channels.commits.commit import DataFile, Made
 from pbio_spark.channels.commits.contents import Contents, contents_of
 from pbio_spark.channels.commits.groups import Groups
-from pbio_spark.channels.derive.deriver import Derived, Deriver
+from pbio_spark.channels.derive.deriver import Derivatives, Deriver
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.layout import new_data_path
 from pbio_spark.channels.log.state import State
@@ -35,7 +35,7 @@ class Packed:
         refused: derived channels whose events could not be made, with the reasons.
         descendants: what was derived: see `State.descendants`.
         contents: what was submitted, if the batch has a number.
-        made, traps: what there is to report of derived channels; see `Derived`.
+        made, traps: what there is to report of derived channels; see `Derivatives`.
         task: the number of the task that wrote it; None if nothing else wrote at once.
     """
 
@@ -55,7 +55,7 @@ def pack(folder: Folder, deriver: Deriver, events: Sequence[Prepared], state: St
     return pack_derived(folder, events, deriver.derive(events, state), state)
 
 
-def pack_derived(folder: Folder, events: Sequence[Prepared], derived: Derived, state: State) -> Packed:
+def pack_derived(folder: Folder, events: Sequence[Prepared], derived: Derivatives, state: State) -> Packed:
     """Write events, and what was derived, to one data file."""
     pieces: list[object] = [MAGIC]
     size, ordinal = len(MAGIC), 0

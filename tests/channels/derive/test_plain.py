@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from typing import Any
 
@@ -49,3 +50,13 @@ def test_the_interpreter_and_kernels_make_the_same(space: ChannelSpace) -> None:
     counts = [[[one.trapped for one in reports[channel.info.id].values()] for channel in pair] for pair in pairs]
     assert all(kernel == plain for kernel, plain in counts)
     assert any(kernel != [0] for kernel, _ in counts)
+
+
+def test_a_deriver_travels_after_it_has_run(space: ChannelSpace) -> None:
+    base = ChannelSpace.open(space.root, source=Source(services=[ecode.service("double size(double x)", abs)]))
+    base.create_channel("base", EVENT)
+    code = {"filter": "{ static int n = 0; n++; return size(input.x) > 1; }", "services": ["double size(double x)"]}
+    derived = base.derive_channel("large", "base", **code)
+    base.channel("base").submit([{"n": 1, "x": -2.0, "s": "a"}], producer="p")
+    assert len(values(derived)) == 1
+    assert pickle.loads(pickle.dumps(base._deriver)).source.name == base.source.name

@@ -316,7 +316,8 @@ class _Generator:
         if len(node.extents) > 1:
             for d in range(len(node.extents)):
                 extents = self.entry(node, k, f"extents{d}")
-                body.line(f"store_int32({extents} + 4 * i, extent_{d} if valid != 0 else 0)")
+                # What follows an extent of 0 may claim any number: nothing looks at what is left of it.
+                body.line(f"store_int32({extents} + 4 * i, as_int32(extent_{d}) if valid != 0 else 0)")
                 self.absent.line(f"store_int32({extents} + 4 * i, 0)")
         self._end_item(node, k)
 

@@ -137,7 +137,8 @@ def test_an_empty_array_may_claim_any_other_extent(fused: bool, column_major: bo
     struct.pack_into("<qqq", record, form.header_size + 8, (1 << 62) + 1, 32, 32)
     values = decode(form, bytes(record))
     assert values == {"n": 0, "m": (1 << 62) + 1, "x": [], "s": []}
-    assert decode_records(form, [bytes(record)], fused=fused).batch.to_pylist() == [values]
+    for checked in (False, True):
+        assert decode_records(form, [bytes(record)], fused=fused, checked=checked).batch.to_pylist() == [values]
 
 
 CUBES = Format.from_structs(

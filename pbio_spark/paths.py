@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _GLOB = "*?["
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _FILE = re.compile(r"file:(?://([^/]*))?(.*)", re.DOTALL | re.IGNORECASE)
+_OF_SESSION = re.compile(r"/userFiles-[0-9a-f-]{36}/[0-9a-f-]{36}/?$")
+"""How the folder ends that Spark Connect makes for the files of a session."""
 _OWN = frozenset({"builtins", "click", "ecode", "morph", "pbio_spark", "numba", "numpy", "pyarrow", "typer"})
 """Modules whose exceptions say nothing about a file system."""
 _CHAINS = frozenset(
@@ -238,7 +240,7 @@ def _local(text: str) -> str | None:
     if re.fullmatch(r"[./]*", text) and not text.startswith("/"):
         raise _refusal("the path is the working directory or above it", given)
     try:
-        here = "" if text.startswith("/") else os.getcwd()
+        here = "" if text.startswith("/") else _working_folder(given)
         real = os.path.realpath(os.path.join(here, text))
         is_here = bool(here) and real == os.path.realpath(here)
     except OSError as error:
@@ -251,6 +253,25 @@ def _local(text: str) -> str | None:
         raise _refusal("the path is a home directory", given)
     parts = [part for part in os.path.join(here, text).split("/") if part not in ("", ".")]
     return "/" + "/".join(parts)
+
+
+def _working_folder(given: str) -> str:
+    """The folder that a relative path starts from: in Spark's Python processes the one that its JVM runs in.
+
+    Spark Connect runs them in a folder of the session's own files, and removes it with the session.
+    """
+    here = os.getcwd()
+    if not _OF_SESSION.search(here):
+        return here
+    started_in = os.environ.get("PWD", "")
+    if started_in.startswith("/") and os.path.isdir(started_in) and not _OF_SESSION.search(started_in):
+        return started_in
+    raise PbioError(
+        "PBIO_BAD_PATH",
+        "a relative path leads into a folder that Spark removes with the session",
+        file=given,
+        hint="give the whole path, from / on",
+    )
 
 
 def _homes() -> set[str]:

@@ -126,6 +126,22 @@ def test_protocols_that_lack_something(url: str) -> None:
         locate(url)
 
 
+def test_a_relative_path_does_not_start_in_the_folder_of_a_spark_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark Connect starts Python processes there, and removes the folder with the session."""
+    id_ = "0b2c7d3e-5b1a-4c8e-9d55-2f6a1e8b7c90"
+    of_session = tmp_path / f"userFiles-{id_}" / id_
+    of_session.mkdir(parents=True)
+    monkeypatch.chdir(of_session)
+    monkeypatch.setenv("PWD", str(tmp_path))
+    assert locate("rel/files")[1] == f"{tmp_path}/rel/files"
+    for elsewhere in ("", str(of_session), str(tmp_path / "gone")):
+        monkeypatch.setenv("PWD", elsewhere)
+        with pytest.raises(PbioError, match="PBIO_BAD_PATH.*a folder that Spark removes with the session"):
+            locate("rel/files")
+
+
 def test_a_working_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,12 +24,13 @@ assert spark.read.format("pbio").load(sys.argv[1]).count() == 3
 """
 
 CONNECT = """
-import sys
+import os, sys
 from pyspark.sql import SparkSession
 from ecode.types import INT64, Field, record
 from pbio_spark import spark_session
 from pbio_spark.channels import ChannelSpace
 
+os.chdir(sys.argv[1])
 files, space = sys.argv[1] + "/files", sys.argv[1] + "/space"
 spark = spark_session(SparkSession.builder.remote("local[1]"))
 spark.range(3).write.format("pbio").mode("append").save(files)
@@ -40,6 +42,11 @@ stream = spark.readStream.format("pbio").schema("id BIGINT").load(files)
 written = stream.writeStream.format("pbio").option("channel", "numbers").option("checkpointLocation", space + "-state")
 written.trigger(availableNow=True).start(space).awaitTermination()
 assert spark.read.format("pbio").option("channel", "numbers").load(space).count() == 3
+
+# The server runs in this program, so in its folder too: a relative path leads there and not to the session's own files.
+spark.range(3).write.format("pbio").mode("append").save("relative/files")
+assert os.path.exists("relative/files/_SUCCESS")
+assert spark.read.format("pbio").load("relative/files").count() == 3
 """
 
 
@@ -63,7 +70,8 @@ def test_an_environment_need_not_be_active(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_spark_connect(tmp_path: Path) -> None:
-    run(CONNECT, tmp_path)
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "connect.md").read_text(encoding="utf-8"), re.DOTALL)
+    run(CONNECT + block.replace("sc://host:15002", "local[1]").replace("/data/", f"{tmp_path}/"), tmp_path)
 
 
 def test_a_spark_that_runs_another_python_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

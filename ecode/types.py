@@ -182,8 +182,20 @@ class Struct:
         lower = name.lower()
         return tuple(f for f in self.fields if f.name.lower() == lower and not f.notes.hidden)
 
+    @property
+    def controls(self) -> frozenset[str]:
+        """The names of the fields that hold extents of its arrays."""
+        return frozenset(dim for field in self.fields for dim in _controls(field.type))
+
     def __str__(self) -> str:
         return f"{self.name} {{\n" + "".join(f"  {f}\n" for f in self.fields) + "}"
+
+
+def _controls(type_: Type) -> Iterator[str]:
+    while isinstance(type_, Array | Pointer):
+        if isinstance(type_, Array):
+            yield from (dim for dim in type_.dims if isinstance(dim, str))
+        type_ = type_.element if isinstance(type_, Array) else type_.target
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ def test_a_relative_path_does_not_start_in_the_folder_of_a_spark_session(
     assert locate("rel/files")[1] == f"{tmp_path}/rel/files"
     for elsewhere in ("", str(of_session), str(tmp_path / "gone")):
         monkeypatch.setenv("PWD", elsewhere)
-        with pytest.raises(PbioError, match="PBIO_BAD_PATH.*a folder that Spark removes with the session"):
+        with pytest.raises(PbioError, match=r"PBIO_BAD_PATH.*a folder that Spark removes with the session"):
             locate("rel/files")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -10,9 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from ecode.suggest import did_you_mean
-from pbio_spark.errors import PbioError
+from ecode.types import Array, Pointer, Record, Ref, Struct, Type
+from pbio_spark.errors import PbioError, step_to_text
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.schema import record_to_arrow
+from pbio_spark.formats.arrow.written import plain_schema
 
 Rows: TypeAlias = "pa.RecordBatch | pa.Table | Sequence[Mapping[str, Any]]"
 """Rows as mappings of names to values, or as columns."""
@@ -31,7 +34,7 @@ def rows_to_batch(given: Rows, form: Format | None) -> pa.RecordBatch:
     if isinstance(given, pa.Table):
         given = pa.RecordBatch.from_struct_array(_distinct(given).to_struct_array().combine_chunks())
     if isinstance(given, pa.RecordBatch):
-        return _distinct(given)
+        return _plain(_distinct(given))
     if hasattr(given, "columns") or not isinstance(given, Iterable):
         raise PbioError(
             "PBIO_BAD_VALUE",
@@ -40,30 +43,109 @@ def rows_to_batch(given: Rows, form: Format | None) -> pa.RecordBatch:
             "df.write.format('pbio')",
         )
     assert form is not None
-    schema = record_to_arrow(form.record)
     rows = list(given)
-    for number, row in enumerate(rows):
+    try:
+        return _mappings_to_batch(rows, form.record)
+    except PbioError:
+        for number, row in enumerate(rows):
+            try:
+                _mappings_to_batch([row], form.record)
+            except PbioError as error:
+                error.reason = f"row {number}: {error.reason}"
+                raise error.at(format=form.name) from None
+        raise
+
+
+def _plain(given: pa.RecordBatch) -> pa.RecordBatch:
+    schema = plain_schema(given.schema)
+    columns = []
+    for field, column in zip(schema, given.columns, strict=True):
+        try:
+            columns.append(column if column.type == field.type else column.cast(field.type))
+        except pa.ArrowException as error:
+            hint = "PBIO has microseconds: round the times" if pa.types.is_timestamp(field.type) else ""
+            reason = f"{column.type} to {field.type}: {error}"
+            raise PbioError("PBIO_BAD_VALUE", reason, field="$" + step_to_text(field.name), hint=hint) from None
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _mappings_to_batch(rows: list[Any], record: Record) -> pa.RecordBatch:
+    fields = _given_fields(record_to_arrow(record), record.structs[0], record, rows, "$")
+    columns = []
+    for field in fields:
+        values = [row.get(field.name) for row in rows]
+        where = "$" + step_to_text(field.name)
+        if _has_fraction(values, field.type):
+            raise PbioError("PBIO_BAD_VALUE", f"{_first(values)} is not whole, as {field.type} is", field=where)
+        try:
+            columns.append(pa.array(values, field.type))
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            why = "" if isinstance(error, OverflowError) else f": {error}"
+            reason = f"{_first(values)} does not fit {field.type}{why}"
+            raise PbioError("PBIO_BAD_VALUE", reason, field=where) from error
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _first(values: Sequence[Any]) -> str:
+    text = repr(values[0])
+    return text if len(text) <= 60 else text[:40] + "..."
+
+
+def _given_fields(
+    fields: Iterable[pa.Field], struct: Struct, record: Record, rows: Sequence[Any], where: str
+) -> list[pa.Field]:
+    """The fields, without the counts of arrays that no row gives: the arrays say them.
+
+    Raises PBIO_UNKNOWN_COLUMN for what is not among the fields, which Arrow would ignore in a structure.
+    """
+    fields = list(fields)
+    names = [field.name for field in fields]
+    given: set[Any] = set()
+    for row in rows:
         if not isinstance(row, Mapping):
             raise PbioError(
-                "PBIO_BAD_VALUE", f"row {number}: expected a mapping of fields to values, not {str(row)[:80]!r}"
+                "PBIO_BAD_VALUE",
+                f"expected a mapping of fields to values, not {str(row)[:80]!r}",
+                field=None if where == "$" else where,
             )
-        for name in row:
-            if name not in schema.names:
-                raise PbioError(
-                    "PBIO_UNKNOWN_COLUMN",
-                    f"row {number}: unknown field {name!r}",
-                    format=form.name,
-                    hint=did_you_mean(str(name), schema.names)
-                    or "to publish more fields than the channel's type has, give their format with format=",
-                )
-    for field in schema:
-        if _has_fraction([row.get(field.name) for row in rows], field.type):
-            reason = f"a row does not fit the type: a number in {field.name!r} is not whole"
-            raise PbioError("PBIO_BAD_VALUE", reason, format=form.name)
-    try:
-        return pa.RecordBatch.from_pylist(rows, schema=schema)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        raise PbioError("PBIO_BAD_VALUE", f"a row does not fit the type: {error}", format=form.name) from error
+        given.update(row)
+    for name in given.difference(names):
+        hint = did_you_mean(str(name), names)
+        if not hint and where == "$":
+            hint = "rows may have more fields in a format that has them: give it with format="
+        raise PbioError(
+            "PBIO_UNKNOWN_COLUMN", f"unknown field {name!r}", field=None if where == "$" else where, hint=hint
+        )
+    kept = []
+    for field in fields:
+        if field.name in given:
+            values = [row[field.name] for row in rows if row.get(field.name) is not None]
+            known = struct.find(field.name)
+            type_ = (
+                _given_type(field.type, known.type, record, values, where + step_to_text(field.name))
+                if known
+                else field.type
+            )
+            kept.append(field.with_type(type_))
+        elif field.name not in struct.controls:
+            kept.append(field)
+    return kept
+
+
+def _given_type(type_: pa.DataType, of: Type, record: Record, values: Sequence[Any], where: str) -> pa.DataType:
+    if isinstance(of, Pointer):
+        return _given_type(type_, of.target, record, values, where)
+    if isinstance(of, Array) and of.dims and pa.types.is_list(type_):
+        items = [
+            one for value in values if isinstance(value, Sequence | np.ndarray) for one in value if one is not None
+        ]
+        item = _given_type(type_.value_type, replace(of, dims=of.dims[1:]), record, items, f"{where}[]")
+        return pa.list_(type_.value_field.with_type(item))
+    if isinstance(of, Array) and not of.dims:
+        return _given_type(type_, of.element, record, values, where)
+    if isinstance(of, Ref) and pa.types.is_struct(type_):
+        return pa.struct(_given_fields(type_, record.struct(of.name), record, values, where))
+    return type_
 
 
 def with_row(error: PbioError, given: Rows) -> PbioError:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from ecode.suggest import did_you_mean
 from pbio_spark.channels.commits.checked import check_name
 from pbio_spark.channels.commits.groups import NO_NUMBER, NO_TIME, ROW, Groups, Int64s, are_dates
-from pbio_spark.channels.publish.submission import Columns, Submission, to_microseconds
+from pbio_spark.channels.publish.submission import SEQUENCES, Columns, Submission, to_microseconds
 from pbio_spark.errors import PbioError
 
 
@@ -74,6 +74,9 @@ def concentrate(
 
 def _one(count: int, channels: Int64s, submission: Submission, event_time: int) -> Groups:
     """The group of all rows."""
+    if submission.sequence is not None and submission.sequence + count > SEQUENCES.stop:
+        reason = f"{count} events from sequence number {submission.sequence} on pass the last one, {SEQUENCES[-1]}"
+        raise PbioError("PBIO_BAD_VALUE", reason, hint="give the producer a new name and begin again at 0")
     rows = np.zeros(min(count, 1), ROW)
     rows["channel"], rows["count"] = channels[:1], count
     rows["producer"] = NO_NUMBER if submission.producer is None else 0
@@ -162,7 +165,7 @@ def _numbers(batch: pa.RecordBatch, name: str) -> Int64s:
     if not pa.types.is_integer(column.type):
         raise _unfit(column, name, "sequence numbers")
     made = _filled(column, name).cast(pa.int64(), safe=False).to_numpy()
-    if (made < 0).any() or (made >= 2**62).any():
+    if (made < 0).any() or (made >= SEQUENCES.stop).any():
         raise PbioError("PBIO_BAD_VALUE", f"the column {name!r} has numbers that are negative or too large")
     return made  # type: ignore[no-any-return]
 

@@ -17,7 +17,7 @@ from pbio_spark.channels.commits.checked import check_name
 from pbio_spark.channels.commits.groups import Groups, Int64s
 from pbio_spark.channels.log.state import ChannelInfo
 from pbio_spark.channels.publish.concentrate import column_of, concentrate, names_of
-from pbio_spark.channels.publish.submission import WHOLE, Columns, Submission, channel_format
+from pbio_spark.channels.publish.submission import SEQUENCES, WHOLE, Columns, Submission, channel_format
 from pbio_spark.channels.subscribe.plan import format_to_plan
 from pbio_spark.columns import (
     Encoded,
@@ -172,7 +172,10 @@ class Preparer:
             fields = [field for field in schema if field.name in names or field.name not in columns.names]
             own_nulls = nulls_in(own.record)
             nulls = self._nulls or own_nulls
-            is_own = {field.name for field in fields} == set(names) and not self._transforms and nulls == own_nulls
+            given = {field.name for field in fields}
+            # The arrays say what their counts are.
+            has_all = given <= set(names) and set(names) - given <= own.record.structs[0].controls
+            is_own = has_all and not self._transforms and nulls == own_nulls
             record = own.record if is_own else columns_to_record(pa.schema(fields), own.name, nulls)
             form = own if is_own and self._machine == "native" else record_to_format(record, self._machine)
             for prior, program in self._transforms:
@@ -277,8 +280,11 @@ def _check(submission: Submission) -> None:
     if submission.sequence is not None:
         if columns.names:
             raise PbioError("PBIO_BAD_OPTION", "sequence= cannot be combined with columns=")
-        if not isinstance(submission.sequence, int | np.integer) or not 0 <= submission.sequence < 2**62:
-            raise PbioError("PBIO_BAD_OPTION", f"not a sequence number: {submission.sequence}")
+        is_number = isinstance(submission.sequence, int | np.integer) and not isinstance(submission.sequence, bool)
+        if not is_number or int(submission.sequence) not in SEQUENCES:
+            raise PbioError(
+                "PBIO_BAD_OPTION", f"not a sequence number: {submission.sequence!r}", hint=f"from 0 to {SEQUENCES[-1]}"
+            )
     has_numbers = submission.sequence is not None or columns.sequence is not None
     if has_numbers and submission.producer is None and columns.producer is None:
         raise PbioError("PBIO_BAD_OPTION", "a sequence number needs a producer")

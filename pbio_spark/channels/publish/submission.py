@@ -34,6 +34,9 @@ AnyType: TypeAlias = "Format | Record | pa.Schema | SparkSchema"
 WHOLE = Policy(mismatch_threshold=0.0, same_name=False)
 """What a channel asks of an event: all fields of its type, directly or by the transforms of the event's format."""
 
+SEQUENCES = range(2**62)
+"""The numbers that a producer may give its events."""
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

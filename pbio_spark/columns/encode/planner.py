@@ -11,7 +11,7 @@ becomes:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -129,7 +129,7 @@ class _Planner:
         columns = {name: column for name, (column, _) in filled.items()}
         blank = bytearray(self.lengths[struct.name])
         nodes: list[Node] = []
-        controls = {dim for field in struct.fields for dim in _dims(field.type)}
+        controls = struct.controls
         unseen = null_fields(struct)
         for field in struct.fields:
             here, bit = _Place(self.offsets[struct.name][field.name], struct, columns), field.notes.null_bit
@@ -358,11 +358,3 @@ class _Planner:
 
     def _zeros(self, type_: Type) -> bytes:
         return self.nulls.zeros(type_)
-
-
-def _dims(type_: Type) -> Iterator[str]:
-    """The control fields that a type names."""
-    while isinstance(type_, Array | Pointer):
-        if isinstance(type_, Array):
-            yield from (dim for dim in type_.dims if isinstance(dim, str))
-        type_ = type_.element if isinstance(type_, Array) else type_.target

@@ -20,7 +20,23 @@ from typing import Never
 
 import pyarrow as pa
 
-from ecode.types import CHAR, INT32, INT64, STRING, UINT8, Array, Field, Notes, Pointer, Record, Ref, Struct, Type
+from ecode.types import (
+    CHAR,
+    INT32,
+    INT64,
+    STRING,
+    UINT8,
+    Array,
+    Basic,
+    Field,
+    Kind,
+    Notes,
+    Pointer,
+    Record,
+    Ref,
+    Struct,
+    Type,
+)
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow.schema import BINARY, ITEM, MAP, MAX_NESTING, TABLE
 from pbio_spark.formats.body.opt_info import NULL_BITS, Nulls
@@ -143,6 +159,8 @@ def _basic(arrow: pa.DataType, path: str) -> tuple[Type, str | None]:
     if pa.types.is_decimal128(arrow) and 0 <= arrow.scale <= arrow.precision:
         type_ = INT64 if arrow.precision <= 18 else Array(CHAR, (16,))
         return type_, f"decimal({arrow.precision},{arrow.scale})"
+    if pa.types.is_unsigned_integer(arrow):
+        return Basic(Kind.UNSIGNED, arrow.bit_width // 8), None
     row = _WRITTEN.get(arrow)
     if row is None:
         _unsupported(arrow, path)

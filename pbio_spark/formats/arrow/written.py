@@ -33,7 +33,7 @@ def columns_to_record(schema: pa.Schema, name: str, nulls: Nulls = "none") -> Re
 
     Raises PBIO_BAD_NAME, and what `arrow_to_record` raises.
     """
-    record = arrow_to_record(schema, name, nulls)
+    record = arrow_to_record(plain_schema(schema), name, nulls)
     structs = [
         replace(
             struct,
@@ -43,6 +43,42 @@ def columns_to_record(schema: pa.Schema, name: str, nulls: Nulls = "none") -> Re
         for struct in record.structs
     ]
     return writable(Record(tuple(structs)))
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with one Arrow type for each kind of value: what pandas, Polars and others have besides is cast to it.
+
+    >>> plain_schema(pa.schema([("a", pa.dictionary(pa.int8(), pa.large_string())), ("t", pa.timestamp("ns"))]))
+    a: string
+    t: timestamp[us]
+    """
+    return pa.schema([field.with_type(_plain_type(field.type)) for field in schema], schema.metadata)
+
+
+def _plain_type(type_: pa.DataType) -> pa.DataType:
+    is_ = pa.types
+    if is_.is_dictionary(type_) or is_.is_run_end_encoded(type_):
+        return _plain_type(type_.value_type)
+    if is_.is_large_string(type_) or is_.is_string_view(type_):
+        return pa.string()
+    if is_.is_large_binary(type_) or is_.is_binary_view(type_) or is_.is_fixed_size_binary(type_):
+        return pa.binary()
+    if is_.is_float16(type_):
+        return pa.float32()
+    if is_.is_date64(type_):
+        return pa.date32()
+    if is_.is_timestamp(type_):
+        return pa.timestamp("us", type_.tz)
+    if is_.is_decimal(type_) and type_.precision <= 38:
+        return pa.decimal128(type_.precision, type_.scale)
+    if is_.is_struct(type_):
+        return pa.struct([field.with_type(_plain_type(field.type)) for field in type_])
+    if is_.is_map(type_):
+        key, item = (field.with_type(_plain_type(field.type)) for field in (type_.key_field, type_.item_field))
+        return pa.map_(key, item)
+    if is_.is_list(type_) or is_.is_large_list(type_) or is_.is_fixed_size_list(type_):
+        return pa.list_(type_.value_field.with_type(_plain_type(type_.value_type)))
+    return type_
 
 
 def writable(record: Record) -> Record:

@@ -1,0 +1,126 @@
+"""Rows and columns as a program has them become batches that the encoder takes, or errors that say which and why."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import pbio_spark as pbio
+from ecode.types import FLOAT32, FLOAT64, INT32, INT64, STRING, UINT32, Array, Field, Ref, Struct, record
+from pbio_spark.channels import Channel, ChannelSpace
+from pbio_spark.columns import rows_to_batch
+from pbio_spark.errors import PbioError
+
+READING = record(
+    "reading",
+    [
+        Field("x", INT64),
+        Field("n", INT32),
+        Field("v", Array(FLOAT64, ("n",))),
+        Field("parts", Array(Ref("part"), (2,))),
+    ],
+    [Struct("part", (Field("k", UINT32), Field("w", Array(FLOAT32, ("k",))), Field("unit", STRING)))],
+)
+PARTS = [{"w": [1.0], "unit": "m"}, {"w": []}]
+ROW: dict[str, Any] = {"x": 1, "v": [1.0, 2.0], "parts": PARTS}
+
+
+@pytest.fixture
+def channel(tmp_path: Path) -> Channel:
+    return ChannelSpace.create(str(tmp_path / "space")).create_channel("readings", READING)
+
+
+def seen(channel: Channel) -> list[dict[str, Any]]:
+    with channel.subscribe(start="earliest") as subscription:
+        return [event.values for event in subscription.events()]
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason", "field"),
+    [
+        ({"x": 10**30}, r"row 1: 1000000000000000000000000000000 does not fit int64$", "$.x"),
+        ({"x": 1.5}, "row 1: 1.5 is not whole, as int64 is$", "$.x"),
+        ({"x": "a"}, "row 1: 'a' does not fit int64: Could not convert", "$.x"),
+        ({"v": [1.0, "k"]}, r"row 1: \[1.0, 'k'\] does not fit list<.*'k'", "$.v"),
+        ({"v": [10.0] * 100 + [None, "x"]}, r"row 1: \[10.0, .*\.\.\. does not fit", "$.v"),
+        ({"X": 1}, "row 1: unknown field 'X'", None),
+        ({"parts": [{"w": [], "Unit": "m"}, PARTS[1]]}, "row 1: unknown field 'Unit'", "$.parts[]"),
+        ({"parts": [5, 6]}, "row 1: expected a mapping of fields to values, not '5'", "$.parts[]"),
+    ],
+)
+def test_errors_name_row_field_and_value(changed: dict[str, Any], reason: str, field: str | None) -> None:
+    with pytest.raises(PbioError) as caught:
+        rows_to_batch([ROW, {**ROW, **changed}, {**ROW, "x": "later"}], pbio.Format.of(READING))
+    caught.match(reason.removesuffix("$") if "$" not in reason else reason.removesuffix("$") + r"\n")
+    assert caught.value.field == field
+
+
+def test_arrays_say_their_counts(channel: Channel) -> None:
+    """In rows, in structures, and in columns; a count that is given is checked."""
+    channel.submit(ROW)
+    channel.submit({**ROW, "n": 2})
+    columns = pa.table({"x": [1], "v": [[1.0, 2.0]], "parts": [PARTS]})
+    channel.submit(columns.set_column(2, "parts", pa.array([PARTS])))
+    parts = [{"k": 1, "w": [1.0], "unit": "m"}, {"k": 0, "w": [], "unit": None}]
+    assert seen(channel) == [{"x": 1, "n": 2, "v": [1.0, 2.0], "parts": parts}] * 3
+    with pytest.raises(PbioError, match=r"PBIO_BAD_VALUE.*2 elements are not as many"):
+        channel.submit({**ROW, "n": 3})
+    with pytest.raises(PbioError, match=r"PBIO_CANNOT_BE_NULL.*row 0 has no 'n'"):
+        channel.submit([ROW, {**ROW, "n": 2}])
+
+
+TIMES = [datetime(2026, 1, 1), None]
+FOREIGN = {
+    "large_string": (pa.array(["a", None], pa.large_string()), ["a", None]),
+    "string_view": (pa.array(["a", None], pa.string_view()), ["a", None]),
+    "categories": (pa.array(["a", None]).dictionary_encode(), ["a", None]),
+    "large_list": (pa.array([[1], None], pa.large_list(pa.int64())), [[1], None]),
+    "fixed_size_list": (pa.array([[1, 2], [3, 4]], pa.list_(pa.int64(), 2)), [[1, 2], [3, 4]]),
+    "half": (pa.array(np.array([1.5, -2], np.float16)), [1.5, -2.0]),
+    "date64": (pa.array(TIMES, pa.date64()), [datetime(2026, 1, 1).date(), None]),
+    "seconds": (pa.array(TIMES, pa.timestamp("s")), TIMES),
+    "nanoseconds": (pa.array(TIMES, pa.timestamp("ns")), TIMES),
+    "large_binary": (pa.array([b"a", None], pa.large_binary()), [b"a", None]),
+    "fixed_size_binary": (pa.array([b"ab", None], pa.binary(2)), [b"ab", None]),
+    "decimal256": (pa.array([1, None], pa.int64()).cast(pa.decimal256(38, 2)), [1, None]),
+    "uint8": (pa.array([255, None], pa.uint8()), [255, None]),
+    "uint32": (pa.array([2**32 - 1, None], pa.uint32()), [2**32 - 1, None]),
+    "uint64": (pa.array([2**64 - 1, None], pa.uint64()), [2**64 - 1, None]),
+    "nested": (
+        pa.array([[{"a": "x"}], []], pa.large_list(pa.struct([("a", pa.large_string())]))),
+        [[{"a": "x"}], []],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_columns_of_pandas_polars_and_others(tmp_path: Path, kind: str) -> None:
+    column, expected = FOREIGN[kind]
+    space = ChannelSpace.create(str(tmp_path / "space"))
+    channel = space.create_channel("c", pa.schema([("x", column.type)]))
+    channel.submit(pa.table({"x": column}))
+    assert [row["x"] for row in seen(channel)] == expected
+
+
+def test_nanoseconds_are_not_cut_off(tmp_path: Path) -> None:
+    channel = ChannelSpace.create(str(tmp_path / "space")).create_channel("c", pa.schema([("t", pa.timestamp("ns"))]))
+    with pytest.raises(PbioError, match=r"PBIO_BAD_VALUE.*lose data(.|\n)*round the times"):
+        channel.submit(pa.table({"t": pa.array([1], pa.timestamp("ns"))}))
+
+
+@pytest.mark.parametrize("sequence", [True, -1, 2**62, "1", 1.0])
+def test_what_is_no_sequence_number(channel: Channel, sequence: Any) -> None:
+    with pytest.raises(PbioError, match=r"PBIO_BAD_OPTION.*not a sequence number: "):
+        channel.submit(ROW, producer="p", sequence=sequence)
+
+
+def test_the_last_sequence_number(channel: Channel) -> None:
+    with pytest.raises(PbioError, match=r"PBIO_BAD_VALUE.*pass the last one, 4611686018427387903"):
+        channel.submit([ROW, ROW], producer="p", sequence=2**62 - 1)
+    assert channel.submit(ROW, producer="p", sequence=2**62 - 1).events == 1
+    assert channel.submit(ROW, producer="p", sequence=2**62 - 1).known == 1

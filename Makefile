@@ -1,6 +1,6 @@
 # `make demo` and `make test` need nothing but Python 3.11 to 3.13 and make; the rest they set up by themselves.
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak lint bench docs notebooks clean
+.PHONY: help demo test soak lint bench profile docs notebooks clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -33,6 +33,9 @@ lint: $(READY)  ## ruff and mypy --strict
 
 bench: $(READY)  ## Benchmarks, two things side by side; ONLY="decode encode" picks some
 	@$(SPARK) $(BIN)/python -m benchmarks $(ONLY)
+
+profile: $(READY)  ## Where the time of tasks goes; WHAT=write (or read, write-channel, stream-in, stream-out), KIND=list picks rows
+	@$(SPARK) $(BIN)/python -m benchmarks.stages $(or $(WHAT),write) $(KIND)
 
 docs: $(READY)  ## Write the pages of docs/ that are generated from code
 	@$(BIN)/python docs/generate.py

@@ -33,10 +33,12 @@ from pbio_spark.columns.encode.plan import (
     Text,
 )
 from pbio_spark.columns.encode.text import HEADER, HELPERS, At, Reason, Writer, entry
+from pbio_spark.columns.encode.wide import WIDE, write_calls
 from pbio_spark.wire.header import header_to_bytes
 from pbio_spark.wire.images import align
 
 GROUP = 8
+"""How many nodes one function writes: the compiler takes more than twice as long for one of twice as many."""
 
 _BIG = "_swapped" if sys.byteorder == "little" else ""
 
@@ -106,13 +108,11 @@ class _Generator(Writer):
     def structure(self, nodes: Sequence[Node]) -> list[str]:
         """The names of new functions that write a structure's nodes, in the order of their calls."""
         outer, names = (self.body, self.arguments, self.serial), []
-        for i in range(0, len(nodes), GROUP):
-            calls = [self.shape(node) for node in nodes[i : i + GROUP]]
+        step = GROUP if len(nodes) <= WIDE else len(nodes)
+        for i in range(0, len(nodes), step):
+            calls = [self.shape(node) for node in nodes[i : i + step]]
             self.start()
-            for name, arguments in calls:
-                self.body.line(f"end = {name}(table, start, image, index, end{_listed(arguments)})")
-                with self.body.block("if end < 0:"):
-                    self.body.line("return end")
+            write_calls(self, calls, in_a_loop=step > GROUP)
             names.append(f"fill_{self.function_count}")
             self.function_count += 1
             self.define(f"{names[-1]}(table, start, image, index, end)")

@@ -148,3 +148,47 @@ def test_the_real_library_writes_the_same_bytes() -> None:
     ]
     batch = pa.RecordBatch.from_pylist(rows, record_to_arrow(form.record))
     assert encode_rows(form, batch, checked=False) == [context.encode(registered, row) for row in rows]
+
+
+WIDE = "pbio_spark.columns.encode.generate.WIDE"
+LESS = settings(MANY, max_examples=MANY.max_examples // 4)
+
+
+@LESS
+@given(st.data())
+def test_kernels_in_a_loop_agree_with_the_oracle(data: st.DataObject) -> None:
+    with patch(WIDE, data.draw(st.integers(0, 2))):
+        agree_on_formats(data, checked=True)
+
+
+@settings(FEW, max_examples=FEW.max_examples // 2)
+@given(st.data())
+def test_compiled_kernels_in_a_loop_agree_with_the_oracle(data: st.DataObject) -> None:
+    with patch(WIDE, 1):
+        agree_on_formats(data, checked=False)
+
+
+@LESS
+@given(st.data())
+def test_rows_come_back_from_kernels_in_a_loop(data: st.DataObject) -> None:
+    with patch(WIDE, data.draw(st.integers(0, 2))):
+        agree_on_rows(data, checked=True)
+
+
+def test_a_thousand_fields_are_written_in_a_loop_as_without_it() -> None:
+    kinds = [
+        (pa.int32(), lambda i: i - 500),
+        (pa.string(), lambda i: None if i % 3 else "x" * (i % 20)),
+        (pa.list_(pa.float64()), lambda i: None if i % 5 else [i / 2] * (i % 4)),
+        (pa.bool_(), lambda i: None if i % 7 else bool(i % 2)),
+        (pa.struct([("n", pa.int16()), ("t", pa.string())]), lambda i: {"n": i, "t": str(i)}),
+    ]
+    # A format has at most a hundred structures.
+    chosen = [(f"f{i}", *kinds[i * i % 11 % 4 if i % 16 else 4]) for i in range(1000)]
+    schema = pa.schema([(name, type_) for name, type_, _ in chosen])
+    form = record_to_format(arrow_to_record(schema, "row", nulls="mask"), "be32")
+    rows = [{name: make(i + shift) for i, (name, _, make) in enumerate(chosen)} for shift in range(3)]
+    records = encode_rows(form, pa.RecordBatch.from_pylist(rows, schema), checked=True)
+    assert [encode(form, decode(form, record)) for record in records] == records
+    with patch(WIDE, 10_000):
+        assert encode_rows(form, pa.RecordBatch.from_pylist(rows, schema), checked=True) == records

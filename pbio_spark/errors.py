@@ -76,6 +76,11 @@ CODES: dict[str, str] = {
     "PBIO_OUTCOME_UNKNOWN": "A write fails and may or may not have happened; the hint says how to repeat it.",
     "PBIO_NO_SPACE": "The folder is not a channel space.",
     "PBIO_UNKNOWN_CHANNEL": "The channel does not exist or has been dropped.",
+    # gateways
+    "PBIO_BAD_STREAM": "What a peer sends to a gateway is not a thin stream, or one that contradicts itself.",
+    "PBIO_LIMIT": "A peer of a gateway passes one of its limits; the hint names it.",
+    "PBIO_NOT_LISTENING": "A gateway cannot listen at an address, or nobody does where one is to send to.",
+    "PBIO_UNKNOWN_STONE": "A thin stream is for a stone that the gateway does not have.",
     # source
     "PBIO_BAD_OFFSET": "A position or a stream's offset belongs to another source or space, or is after the end.",
     "PBIO_BAD_PATH": "A path is empty, a root, a home or the working directory, or cannot be a path at all.",

@@ -29,6 +29,7 @@ LAYERS = (
     "pbio_spark.channels",
     "pbio_spark.source",
     "pbio_spark.tables",
+    "pbio_spark.gateways",
     "pbio_spark.functions",
     "pbio_spark.explore",
     "pbio_spark.testing",

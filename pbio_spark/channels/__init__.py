@@ -44,8 +44,9 @@ if TYPE_CHECKING:
     from pbio_spark.channels.presence.subscribers import Subscriber
     from pbio_spark.channels.publish.delivery import NotDeliveredError, seconds_to_wait, wait_for_subscribers
     from pbio_spark.channels.publish.packed import Packed, contents_of_all, pack
-    from pbio_spark.channels.publish.prepare import Preparer
+    from pbio_spark.channels.publish.prepare import Prepared, Preparer
     from pbio_spark.channels.publish.publisher import Published, Publisher
+    from pbio_spark.channels.publish.records import RecordPreparer, Records
     from pbio_spark.channels.publish.submission import Columns, Submission, channel_format, stored_format, to_datetime
     from pbio_spark.channels.space import ChannelSpace
     from pbio_spark.channels.subscribe.data_files import DataFiles
@@ -86,8 +87,11 @@ __all__ = [
     "Packed",
     "contents_of_all",
     "pack",
+    "Prepared",
     "Preparer",
     "Publisher",
+    "RecordPreparer",
+    "Records",
     "channel_format",
     "stored_format",
     "to_datetime",
@@ -116,8 +120,9 @@ _HOMES = {
     "derive.reports": ("DerivationReport", "derivations_to_arrow"),
     "derive.source": ("SERVICES", "Source"),
     "publish.packed": ("Packed", "contents_of_all", "pack"),
-    "publish.prepare": ("Preparer",),
+    "publish.prepare": ("Prepared", "Preparer"),
     "publish.publisher": ("Published", "Publisher"),
+    "publish.records": ("RecordPreparer", "Records"),
     "publish.submission": ("Columns", "Submission", "channel_format", "stored_format", "to_datetime"),
     "space": ("ChannelSpace",),
     "subscribe.data_files": ("DataFiles",),

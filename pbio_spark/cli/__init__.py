@@ -12,6 +12,7 @@ matching   `pbio diff`, `pbio match`, `pbio lineage`: which format reaches which
 hexdump    `pbio hexdump`: one place, byte by byte
 bp5        `pbio bp5`: ADIOS2's BP5 folders
 space      `pbio space`: channel spaces and the events in them; `derive`: derived channels
+gateway    `pbio gateway`: events to and from other programs, over the network
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import typer
 
 from ecode.pipe import ends_with_its_reader
 from morph import MorphError
-from pbio_spark.cli import bp5, cat, console, convert, formats, hexdump, index, matching, space, verify
+from pbio_spark.cli import bp5, cat, console, convert, formats, gateway, hexdump, index, matching, space, verify
 from pbio_spark.errors import PbioError
 
 app = typer.Typer(
@@ -50,6 +51,7 @@ for verb in (
 ):
     app.command()(verb)
 app.add_typer(space.app, name="space")
+app.add_typer(gateway.app, name="gateway")
 app.add_typer(bp5.app, name="bp5")
 
 

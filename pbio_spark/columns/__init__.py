@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Selection,
     )
     from pbio_spark.columns.files.read import read_batches
+    from pbio_spark.columns.files.walk import Stop, Walked, Walker
     from pbio_spark.columns.lossless import exactly, text_to_number
     from pbio_spark.columns.numbers import Conversion, field_to_conversion
     from pbio_spark.columns.programs.converter import (
@@ -85,6 +86,9 @@ __all__ = [
     "Chunker",
     "Resumption",
     "UNKNOWN_FORMAT",
+    "Stop",
+    "Walked",
+    "Walker",
     "AnyDecoder",
     "BatchMaker",
     "renamed",
@@ -138,6 +142,7 @@ _HOMES = {
     "files.names": ("renamed",),
     "files.plan": ("BatchLimits", "CORRUPT_TYPE", "ErrorPolicy", "METADATA_TYPE", "Part", "ReadPlan", "Selection"),
     "files.read": ("read_batches",),
+    "files.walk": ("Stop", "Walked", "Walker"),
     "lossless": ("exactly", "text_to_number"),
     "numbers": ("Conversion", "field_to_conversion"),
     "decode.converter": ("Decoded",),

@@ -3,6 +3,7 @@
 submission   a producer's events, as it hands them over
 concentrate  rows of any channels and producers -> their groups
 prepare      submissions -> encoded events
+records      records as they came from elsewhere -> events
 derivation   events of one channel -> those of channels derived from it
 packed       encoded events -> data files that wait for their commit
 publisher    data files -> one commit, exactly once

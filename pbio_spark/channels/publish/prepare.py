@@ -228,12 +228,7 @@ class Preparer:
             request = Request(((own.name, own.record),), policy=WHOLE)
             route = find_route(form, request, (own,), self._formats)
             if isinstance(route, Rejection):
-                raise PbioError(
-                    "PBIO_REJECTED",
-                    f"{_lacking(form, own, channel)}\n{replace(route, hint='').explain()}",
-                    format=f"{form.name} ({form.id.hex()})",
-                    hint="add the missing fields, or a transform to the channel's format (pbio_spark.formats.evolve)",
-                )
+                raise unreached_to_error(route, form, own, channel)
             schema = record_to_arrow(own.record)
             self._plans[key] = format_to_plan(form, schema, self._formats, request, others=(own,))
         for _ in read_encoded(self._plans[key], encoded.buffer, "the events"):
@@ -245,6 +240,16 @@ def read_encoded(plan: ReadPlan, items: pa.Buffer, name: str) -> Iterator[pa.Rec
     # A part never begins at offset 0, where a file has its magic.
     data = b"".join((b"\0", items))
     yield from read_batches(plan, Part(name, 1, len(data)), io.BytesIO(data))
+
+
+def unreached_to_error(route: Rejection, form: Format, own: Format, channel: str) -> PbioError:
+    """PBIO_REJECTED, for events of a format that do not reach a channel's own."""
+    return PbioError(
+        "PBIO_REJECTED",
+        f"{_lacking(form, own, channel)}\n{replace(route, hint='').explain()}",
+        format=f"{form.name} ({form.id.hex()})",
+        hint="add the missing fields, or a transform to the channel's format (pbio_spark.formats.evolve)",
+    )
 
 
 def _lacking(form: Format, own: Format, channel: str) -> str:

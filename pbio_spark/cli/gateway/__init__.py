@@ -1,0 +1,155 @@
+"""`pbio gateway`: programs without a line of this project take part in channels, over the network."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pbio_spark.cli.console import printable
+from pbio_spark.cli.space.derive import Name, Root, open_space
+
+if TYPE_CHECKING:
+    from pbio_spark.gateways.config import Config
+    from pbio_spark.gateways.server import Server
+
+app = typer.Typer(help="Let other programs send and receive events, over the network.", no_args_is_help=True)
+
+Address = Annotated[
+    str | None,
+    typer.Option("--evpath", metavar="HOST:PORT", help="Listen here for thin streams of EVPath and FFS programs."),
+]
+
+
+@app.command()
+def serve(
+    root: Root,
+    evpath: Address = None,
+    config: Annotated[
+        str | None,
+        typer.Option("--config", metavar="FILE", help="What peers may do, and which stone is which channel."),
+    ] = None,
+    create: Annotated[
+        bool, typer.Option("--create", help="Make channels for stones that have none, of the first format sent there.")
+    ] = False,
+    linger: Annotated[
+        float | None, typer.Option("--linger", metavar="SECONDS", help="How long an event may wait for its commit.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option("--for", metavar="SECONDS", help="Stop after so long, instead of at SIGTERM.")
+    ] = None,
+) -> None:
+    """Publish what other programs send, until SIGINT or SIGTERM. HOST is this machine alone, unless it is given.
+
+    \b
+    Example:
+      pbio gateway serve space --evpath 127.0.0.1:0 --create --for 0.1
+    """
+    import asyncio
+
+    from pbio_spark.gateways.config import Config, read_config
+
+    if evpath is None:
+        raise typer.BadParameter("say where to listen: --evpath HOST:PORT")
+    if linger is not None and not 0 <= linger < float("inf"):
+        raise typer.BadParameter("--linger is a time in seconds, such as 0.5")
+    made = Config() if config is None else read_config(config)
+    settings = replace(
+        made.evpath,
+        create=made.evpath.create or create,
+        linger=made.evpath.linger if linger is None else linger,
+    )
+    with _log_to_stderr():
+        asyncio.run(_serve(root, evpath, replace(made, evpath=settings), seconds))
+
+
+async def _serve(root: str, evpath: str, config: Config, seconds: float | None) -> None:
+    from pbio_spark.gateways.evpath import ThinGateway
+    from pbio_spark.gateways.server import Listener, Server
+    from pbio_spark.gateways.text import to_address
+
+    space = open_space(root)
+    half = ThinGateway(space, config.evpath, config.limits)
+    server = Server(
+        [Listener(half, *to_address(evpath))], config.limits, None if config.tls is None else config.tls.context()
+    )
+    await server.run(seconds, lambda: _announce(server))
+
+
+def _announce(server: Server) -> None:
+    for name, (host, port) in server.addresses.items():
+        print(f"{name}: {host}:{port}", flush=True)
+
+
+@app.command()
+def send(
+    root: Root,
+    name: Name,
+    evpath: Annotated[str, typer.Option("--evpath", metavar="HOST:PORT", help="Where an EVPath program listens.")],
+    stone: Annotated[int, typer.Option("--stone", metavar="N", help="The stone there that the events are for.")],
+    subscriber: Annotated[
+        str | None,
+        typer.Option(
+            "--name", metavar="NAME", help="Of the subscriber, that resumes where it was; by default HOST:PORT."
+        ),
+    ] = None,
+    start: Annotated[
+        str, typer.Option(metavar="WHERE", help="A new subscriber's: earliest, latest, or a position such as 12.0.7.")
+    ] = "earliest",
+    filter_: Annotated[
+        str | None, typer.Option("--filter", metavar="E-CODE", help="The events to send; it sees them as `input`.")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with later events, and over new connections.")
+    ] = False,
+) -> None:
+    """Send a channel's events to a thin listener, as a named subscriber.
+
+    \b
+    Example:
+      pbio gateway send space readings --evpath 127.0.0.1:26300 --stone 3
+    """
+    from pbio_spark.gateways.evpath import ThinSender
+    from pbio_spark.gateways.text import to_address
+
+    with _log_to_stderr(), _set_by_signals() as stop:
+        channel = open_space(root).channel(name)
+        sender = ThinSender(channel, to_address(evpath), stone, name=subscriber, start=start, filter=filter_)
+        sender.run(follow=follow, stop=stop)
+    print(f"{printable(name)}: events sent: {sender.sent}, as {printable(sender.name)!r}")
+
+
+@contextmanager
+def _log_to_stderr() -> Iterator[None]:
+    """A line on standard error for what happens."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log = logging.getLogger("pbio_spark")
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)
+
+
+@contextmanager
+def _set_by_signals() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set."""
+    stop = threading.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda *_: stop.set()) for number in numbers]
+    try:
+        yield stop
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

@@ -1,0 +1,88 @@
+"""`gateway.toml` -> what a gateway is told, each word checked.
+
+>>> text_to_config("[limits]\\nconnections = 10\\n[evpath.stones]\\n3 = 'readings'").limits.connections
+10
+"""
+
+from __future__ import annotations
+
+import ssl
+import tomllib
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from pbio_spark.errors import PbioError
+from pbio_spark.gateways.evpath.settings import ThinSettings, table_to_thin_settings
+from pbio_spark.gateways.limits import Limits
+from pbio_spark.gateways.tables import check_keys, table_to_settings
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """How connections are encrypted; the section `[tls]`.
+
+    Attributes:
+        certificate, key: the paths of PEM files: the gateway's certificate with those that vouch for it, and its key.
+        clients: the path of a PEM file of the authorities whose certificates clients must have; empty: they need none.
+    """
+
+    certificate: str
+    key: str
+    clients: str = ""
+
+    def context(self) -> ssl.SSLContext:
+        """What the standard library needs. Raises PBIO_BAD_OPTION for a file that is missing or another one."""
+        made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            made.load_cert_chain(self.certificate, self.key)
+            if self.clients:
+                made.load_verify_locations(self.clients)
+                made.verify_mode = ssl.CERT_REQUIRED
+        except (OSError, ValueError) as error:  # an SSLError is an OSError
+            named = f"{self.certificate}, {self.key}" + (f", {self.clients}" if self.clients else "")
+            raise PbioError("PBIO_BAD_OPTION", f"[tls] of the gateway's configuration: {error} ({named})") from None
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All that a gateway is told.
+
+    Attributes:
+        tls: None if connections are not encrypted.
+    """
+
+    limits: Limits = Limits()  # noqa: RUF009 - it never changes
+    tls: Tls | None = None
+    evpath: ThinSettings = ThinSettings()  # noqa: RUF009 - nor does this
+
+
+def read_config(path: str) -> Config:
+    """The configuration in a file. Raises PBIO_PATH_NOT_FOUND, and what `text_to_config` raises."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise PbioError("PBIO_PATH_NOT_FOUND", "the gateway's configuration does not exist", file=path) from None
+    except UnicodeDecodeError:
+        raise PbioError("PBIO_BAD_OPTION", "the gateway's configuration is not text in UTF-8", file=path) from None
+    try:
+        return text_to_config(text)
+    except PbioError as error:
+        raise error.at(file=path) from None
+
+
+def text_to_config(text: str) -> Config:
+    """The configuration that TOML says.
+
+    Raises PBIO_BAD_OPTION for what is not TOML and for values that cannot be, and PBIO_UNKNOWN_OPTION.
+    """
+    try:
+        said = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PbioError("PBIO_BAD_OPTION", f"the gateway's configuration is not TOML: {error}") from None
+    check_keys(said, [own.name for own in fields(Config)], "the configuration")
+    return Config(
+        table_to_settings(Limits, said.get("limits", {}), "limits"),
+        table_to_settings(Tls, said["tls"], "tls") if "tls" in said else None,
+        table_to_thin_settings(said.get("evpath", {})),
+    )

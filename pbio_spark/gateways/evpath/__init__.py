@@ -1,0 +1,17 @@
+"""EVPath thin streams: programs that open a TCP connection and write an FFS file into it (evpath-thin).
+
+settings    what a gateway is told of them
+stream      bytes -> stone, formats, records
+entries     records of several connections -> one commit
+committer   when that is done
+room        how much memory connections hold together
+inward      `ThinGateway`: connections -> events of channels
+outward     `ThinSender`: events of a channel -> a connection
+"""
+
+from pbio_spark.gateways.evpath.inward import ThinGateway
+from pbio_spark.gateways.evpath.outward import ThinSender
+from pbio_spark.gateways.evpath.settings import Stone, ThinSettings
+from pbio_spark.gateways.evpath.stream import ThinStream
+
+__all__ = ["ThinGateway", "ThinSender", "ThinSettings", "Stone", "ThinStream"]

@@ -1,0 +1,162 @@
+"""Records of several connections -> one commit; waits where the space's file system fails for a time.
+
+What is wrong with one connection's records does not keep those of others from being published. A commit has a number,
+as a batch of a query has, so that one whose outcome was unknown can be made again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pbio_spark.channels import (
+    ChannelSpace,
+    Deriver,
+    Prepared,
+    Published,
+    Publisher,
+    RecordPreparer,
+    Records,
+)
+from pbio_spark.errors import PbioError
+from pbio_spark.gateways.text import one_line
+
+log = logging.getLogger("pbio_spark.gateways")
+
+PASSING = frozenset({"PBIO_FILE_SYSTEM", "PBIO_NO_PERMISSION", "PBIO_NO_ROOM", "PBIO_OUTCOME_UNKNOWN"})
+"""What may be better later: the events wait, and so do their senders."""
+_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True)
+class Entry:
+    """A connection's part of a commit.
+
+    Attributes:
+        records: that are to be published.
+        first: the ordinal of the first of them in their stream.
+        published: how many of them are, when this is over: all, or those before the first that is wrong.
+        error: what is wrong with the first one that is not.
+    """
+
+    records: Records
+    first: int = 0
+    published: int = 0
+    error: PbioError | None = None
+
+
+class EntryPublisher:
+    """Publishes what connections have sent. One thread at a time may use it."""
+
+    def __init__(self, space: ChannelSpace, application: str, ending: threading.Event) -> None:
+        """
+        Args:
+            application: a name that no other program gives its commits.
+            ending: set when what fails now is not to be tried again for long.
+        """
+        self._space = space
+        self._application = application
+        self._ending = ending
+        self._preparer = RecordPreparer(space.formats)
+        self._publisher = Publisher(space.folder, space.history, space.formats, Deriver(space.formats, space.source))
+        self._number: int | None = None
+
+    def publish(self, entries: Sequence[Entry]) -> None:
+        """Publish all in one commit, if nothing keeps them from it; each entry is told what became of it."""
+        ready = []
+        try:
+            self._patiently(self._space.history.catch_up)
+            for entry in entries:
+                prepared = self._prepare(entry)
+                if prepared:
+                    ready.append((entry, prepared))
+            if self._commit(ready) is not None:
+                for one in ready:
+                    error = self._commit([one])
+                    one[0].error = error or one[0].error
+        except PbioError as error:
+            for entry in entries:
+                if entry.error is None and not entry.published:
+                    entry.error = error
+
+    def _prepare(self, entry: Entry) -> list[Prepared]:
+        """The events of an entry that are good, which are those before the first that is not."""
+        try:
+            return self._patiently(lambda: self._preparer.prepare(entry.records, self._space.find))
+        except PbioError as error:
+            if error.code in PASSING:
+                raise
+            entry.error = error
+        good, bad = 0, len(entry.records)
+        if isinstance(entry.error.record, int):
+            good = bad = entry.error.record
+        made: list[Prepared] = []
+        while bad - good > 1 or (good and not made):
+            count = (good + bad) // 2
+            try:
+                made, good = self._preparer.prepare(entry.records.first(count), self._space.find), count
+            except PbioError:
+                made, good, bad = ([], 0, 1) if good == bad else (made, good, count)
+        entry.records = entry.records.first(good)
+        _place(entry.error, entry.first + good)
+        return made
+
+    def _commit(self, ready: Sequence[tuple[Entry, list[Prepared]]]) -> PbioError | None:
+        """Publish some entries in one commit; the reason if that cannot be. Raises what may be better later."""
+        if not ready:
+            return None
+        prepared = [one for _, own in ready for one in own]
+        try:
+            published = self._patiently(lambda: self._numbered(prepared))
+        except PbioError as error:
+            if error.code in PASSING:
+                raise
+            return error
+        for entry, _ in ready:
+            entry.published = len(entry.records)
+        events = sum(len(entry.records) for entry, _ in ready)
+        log.debug("evpath: commit %s: %d events of %d connections", published.version, events, len(ready))
+        return None
+
+    def _numbered(self, prepared: Sequence[Prepared]) -> Published:
+        """Publish events as a batch with the next number, which is free again if that fails for good."""
+        for is_last in (False, True):
+            if self._number is None:
+                with self._space.history.lock:
+                    known = self._space.history.catch_up().transactions
+                self._number = known.get(self._application, (-1, 0))[0] + 1
+            try:
+                published = self._publisher.publish([prepared], (self._application, self._number), is_gapless=True)
+            except PbioError as error:
+                if error.code != "PBIO_OTHER_BATCH" or is_last:
+                    raise
+                self._number = None
+            else:
+                self._number += 1
+                return published
+        raise AssertionError
+
+    def _patiently(self, do: Callable[[], Result]) -> Result:
+        """Do something until the file system lets it, or the gateway ends."""
+        pause = _PAUSE
+        while True:
+            is_ending = self._ending.is_set()
+            try:
+                return do()
+            except PbioError as error:
+                if error.code not in PASSING or is_ending:
+                    raise
+                log.warning("evpath: events wait, and are tried again in %g s: %s", pause, one_line(error))
+            self._ending.wait(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _place(error: PbioError, record: int) -> None:
+    """Say which record of its stream an error is about."""
+    error.file = error.offset = None
+    error.record = record

@@ -1,0 +1,171 @@
+"""`ThinGateway`: what thin streams send becomes events of channels."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from pbio_spark.channels import Channel, ChannelSpace, RecordPreparer
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.gateways.evpath.committer import Committer, Source, columns_of
+from pbio_spark.gateways.evpath.room import Room
+from pbio_spark.gateways.evpath.settings import Stone, ThinSettings
+from pbio_spark.gateways.evpath.stream import ThinStream
+from pbio_spark.gateways.limits import Limits
+from pbio_spark.gateways.peer import Peer
+
+log = logging.getLogger("pbio_spark.gateways")
+
+_CHUNK = 1 << 18
+_OWN = 1 << 16
+"""How many bytes every connection may hold, whatever others do."""
+
+
+class ThinGateway:
+    """The half of a gateway that takes thin streams."""
+
+    name = "evpath"
+
+    def __init__(self, space: ChannelSpace, settings: ThinSettings | None = None, limits: Limits | None = None) -> None:
+        """`limits`: of which `memory` counts for all connections together; the others are those of each `Peer`."""
+        self._space = space
+        self._settings = settings or ThinSettings()
+        self._room = Room((limits or Limits()).memory)
+        self._committer = Committer(space, self._settings)
+
+    async def start(self, address: str) -> None:
+        """Begin to commit."""
+        self._committer.start(address)
+
+    async def stop(self) -> None:
+        """Commit what has come."""
+        await self._committer.stop()
+
+    async def serve(self, peer: Peer) -> None:
+        """Publish what a connection sends, until it ends, is wrong, or the gateway stops."""
+        stream = ThinStream(str(peer), most_bytes=peer.limits.frame, most_formats=self._settings.formats)
+        connection = _Connection(self, peer, stream)
+        try:
+            await connection.run()
+        finally:
+            await connection.end()
+
+    async def _source(self, stream: ThinStream, peer: Peer) -> Source:
+        """Where the events of a stream go, whose first format is known if it has to be."""
+        assert stream.stone is not None
+        stone = self._settings.stones.get(stream.stone)
+        if stone is None and not self._settings.create:
+            known = ", ".join(map(str, sorted(self._settings.stones)[:10])) or "none"
+            raise PbioError(
+                "PBIO_UNKNOWN_STONE",
+                f"there is no stone {stream.stone}",
+                hint=f"stones of this gateway: {known}; [evpath.stones] in its configuration names their channels",
+            )
+        stone = stone or Stone(f"stone-{stream.stone}")
+        await asyncio.to_thread(self._check, stone, stream.formats)
+        return Source(stone, stone.producer or peer.name, stream.formats)
+
+    def _check(self, stone: Stone, formats: list[Format]) -> None:
+        """Raise what is wrong with the channel of a stone; make it, if that is to be."""
+        channel = self._channel(stone.channel, formats)
+        RecordPreparer(self._space.formats).check_columns(channel.info, columns_of(stone))
+
+    def _channel(self, name: str, formats: list[Format]) -> Channel:
+        try:
+            return self._space.channel(name)
+        except PbioError as error:
+            if error.code != "PBIO_UNKNOWN_CHANNEL" or not self._settings.create:
+                raise
+        try:
+            return self._space.create_channel(name, formats[0].record)
+        except PbioError as error:
+            if error.code != "PBIO_CHANNEL_EXISTS":
+                raise
+            return self._space.channel(name)  # another connection was faster
+
+    def is_ready(self, stream: ThinStream) -> bool:
+        """Whether a stream has said all that is needed to find its channel."""
+        return stream.stone is not None and bool(stream.formats or not self._settings.create)
+
+
+class _Connection:
+    """One thin stream, and what of it is on its way."""
+
+    def __init__(self, gateway: ThinGateway, peer: Peer, stream: ThinStream) -> None:
+        self._gateway = gateway
+        self._peer = peer
+        self._stream = stream
+        self._source: Source | None = None
+        self._held = 0
+
+    async def run(self) -> None:
+        """Take what comes. Raises what is wrong with it."""
+        stopping = asyncio.create_task(self._peer.stopping.wait())
+        try:
+            while data := await self._read(stopping):
+                await self._take(data)
+        finally:
+            stopping.cancel()
+            if self._source is not None:
+                await self._gateway._committer.finish(self._source)
+
+    async def end(self) -> None:
+        """Give back the room, and say how it went."""
+        await self._gateway._room.give(self._held)
+        stream, source = self._stream, self._source
+        said = [] if stream.stone is None else [f"stone {stream.stone}"]
+        if source is not None:
+            said.append(f"{source.published} events are published to {source.stone.channel!r}")
+        if stream.error is None and stream.is_cut:
+            said.append(f"an item was cut off after {stream.waiting} bytes, and does not count")
+        if self._peer.stopping.is_set():
+            said.append("the gateway stops, and takes no more")
+        log.info("evpath: %s: %s", self._peer, "; ".join(said) or "nothing came")
+
+    async def _read(self, stopping: asyncio.Task[bool]) -> bytes:
+        """What comes next; nothing at the end, or when the gateway stops.
+
+        A stream may rest between two items as long as it likes: it cannot tell that a connection has been closed, and
+        would lose its next event.
+        """
+        is_inside = self._stream.stone is None or self._stream.is_cut
+        reading = asyncio.create_task(self._peer.read(_CHUNK, None if is_inside else 0))
+        await asyncio.wait((reading, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if not reading.done():
+            reading.cancel()
+            return b""
+        return reading.result()
+
+    async def _take(self, data: bytes) -> None:
+        stream, gateway = self._stream, self._gateway
+        taken = stream.feed(data)
+        if self._source is None and gateway.is_ready(stream):
+            self._source = await gateway._source(stream, self._peer)
+        if self._source is not None:
+            if self._source.error is not None:
+                raise self._source.error
+            if len(taken):
+                gateway._committer.put(self._source, taken)
+        if stream.error is not None:
+            raise stream.error
+        await self._hold()
+
+    async def _hold(self) -> None:
+        """Have room for what is in memory, and wait while it is too much."""
+        source, room = self._source, self._gateway._room
+        if source is not None:
+            await source.until(2 * self._gateway._settings.batch_bytes)
+        more = self._wanted() - self._held
+        if more > 0 and not room.take_now(more):
+            if source is not None:
+                await self._gateway._committer.finish(source)
+            more = self._wanted() - self._held
+            if more > 0:
+                await room.take(more, self._peer.limits.slow)
+        if more < 0:
+            await room.give(-more)
+        self._held += more
+
+    def _wanted(self) -> int:
+        return max(0, self._stream.waiting + (0 if self._source is None else self._source.bytes) - _OWN)

@@ -1,0 +1,66 @@
+"""What a gateway is told of thin streams; the section `[evpath]` of its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pbio_spark.errors import PbioError
+from pbio_spark.gateways.tables import table_to_settings
+
+
+@dataclass(frozen=True, slots=True)
+class Stone:
+    """Where the events for a stone go.
+
+    Attributes:
+        channel: its name.
+        producer: the name of the events' producer; empty: that of the peer.
+        producer_field: of the channel's type, that has the name of each event's producer; empty: none.
+        sequence: of the channel's type, a field with the numbers of each producer's events; an event whose number was
+            published before is not published again. Empty: none.
+        event_time: of the channel's type, a field with the time of each event; empty: none.
+    """
+
+    channel: str
+    producer: str = ""
+    producer_field: str = ""
+    sequence: str = ""
+    event_time: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ThinSettings:
+    """The section `[evpath]`.
+
+    Attributes:
+        create: whether a stone that is not configured gets a channel `stone-N`, of the type of the first format that is
+            sent to it, and a configured channel that does not exist is made so.
+        linger: how many seconds an event may wait for others to be committed with.
+        batch_events, batch_bytes: events are committed earlier if there are so many, or so many bytes of them.
+        formats: the most that one stream may describe.
+        stones: by number. In TOML, `3 = "channel"`, or a table [evpath.stones.3] with the attributes of a `Stone`.
+    """
+
+    create: bool = False
+    linger: float = 0.2
+    batch_events: int = 50_000
+    batch_bytes: int = 8 << 20
+    formats: int = 1000
+    stones: Mapping[int, Stone] = field(default_factory=dict)
+
+
+def table_to_thin_settings(table: Any) -> ThinSettings:
+    """What the section says. Raises PBIO_BAD_OPTION and PBIO_UNKNOWN_OPTION."""
+    said = dict(table) if isinstance(table, dict) else table
+    stones = said.pop("stones", {}) if isinstance(said, dict) else {}
+    if not isinstance(stones, dict):
+        raise PbioError("PBIO_BAD_OPTION", "[evpath.stones] is not a table", hint='an entry is 3 = "channel"')
+    made = {}
+    for number, stone in stones.items():
+        if not number.isascii() or not number.isdecimal() or len(number) > 9:
+            raise PbioError("PBIO_BAD_OPTION", f"[evpath.stones]: {number[:80]!r} is not the number of a stone")
+        where = f"evpath.stones.{number}"
+        made[int(number)] = table_to_settings(Stone, {"channel": stone} if isinstance(stone, str) else stone, where)
+    return table_to_settings(ThinSettings, said, "evpath", stones=made)

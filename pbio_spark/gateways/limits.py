@@ -1,0 +1,30 @@
+"""What a gateway lets its peers do, whatever they speak."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of a gateway; the section `[limits]` of its configuration.
+
+    Attributes:
+        connections: the most that are open at once, of all peers.
+        per_peer: the most from one host.
+        frame: the most bytes of one message, or of one item of a thin stream.
+        memory: the most bytes of unfinished and unpublished events, of all thin streams together.
+        unread: the most bytes that wait until a peer reads them.
+        idle: after so many seconds without a byte, where more must come, a connection ends.
+        slow: after so many seconds in which a peer reads nothing although something waits, its connection ends.
+        grace: the most seconds that connections have to end when the gateway stops.
+    """
+
+    connections: int = 1000
+    per_peer: int = 100
+    frame: int = 16 << 20
+    memory: int = 256 << 20
+    unread: int = 4 << 20
+    idle: float = 300.0
+    slow: float = 30.0
+    grace: float = 10.0

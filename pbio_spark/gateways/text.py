@@ -1,0 +1,39 @@
+"""Addresses, and errors in one line."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+from pbio_spark.errors import PbioError
+
+LOOPBACK = "127.0.0.1"
+
+
+def one_line(error: PbioError) -> str:
+    """An error in one line, for a log."""
+    said = " ".join(line.strip() for line in str(error).splitlines())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in said)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def to_address(text: str) -> tuple[str, int]:
+    """The host and the port of `HOST:PORT`, `:PORT` or `PORT`; without a host it is the loopback one.
+
+    Raises PBIO_BAD_OPTION.
+
+    >>> to_address("0.0.0.0:26100"), to_address(":0"), to_address("[::1]:5")
+    (('0.0.0.0', 26100), ('127.0.0.1', 0), ('::1', 5))
+    """
+    host, _, port = text.rpartition(":")
+    bare = host.removeprefix("[").removesuffix("]")
+    is_host = bare == host or (host.startswith("[") and host.endswith("]"))
+    if not (port.isascii() and port.isdecimal() and int(port) < 1 << 16 and is_host) or (":" in host and bare == host):
+        raise PbioError("PBIO_BAD_OPTION", f"not an address: {text[:80]!r}", hint="an example is 127.0.0.1:26100")
+    return bare or LOOPBACK, int(port)

@@ -103,9 +103,6 @@ def send(
     start: Annotated[
         str, typer.Option(metavar="WHERE", help="A new subscriber's: earliest, latest, or a position such as 12.0.7.")
     ] = "earliest",
-    filter_: Annotated[
-        str | None, typer.Option("--filter", metavar="E-CODE", help="The events to send; it sees them as `input`.")
-    ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on with later events, and over new connections.")
     ] = False,
@@ -121,7 +118,7 @@ def send(
 
     with _log_to_stderr(), _set_by_signals() as stop:
         channel = open_space(root).channel(name)
-        sender = ThinSender(channel, to_address(evpath), stone, name=subscriber, start=start, filter=filter_)
+        sender = ThinSender(channel, to_address(evpath), stone, name=subscriber, start=start)
         sender.run(follow=follow, stop=stop)
     print(f"{printable(name)}: events sent: {sender.sent}, as {printable(sender.name)!r}")
 

@@ -52,6 +52,8 @@ CODES: dict[str, str] = {
     "PBIO_RECORD_TOO_LARGE": "A record has more bytes than can be read at once.",
     "PBIO_TRUNCATED": "The file ends inside an item, or in an index block that is still being written.",
     "PBIO_UNKNOWN_FORMAT": "A record or an option names a format that nothing describes, by its ID or its name.",
+    # Kafka
+    "PBIO_KAFKA": "The brokers of Kafka cannot be reached, or refuse something; the error quotes them.",
     # BP5
     "PBIO_ARRAY_TOO_LARGE": "An array of a BP5 step is larger than a row or a batch can hold.",
     "PBIO_BAD_BP5": "A BP5 folder is damaged; the error names the file, and the step, writer and variable if known.",

@@ -24,13 +24,13 @@ from pbio_spark.columns import ValueReader, format_to_encoder, structs_to_values
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_spark_json
-from pbio_spark.formats.store import FolderStore
 from pbio_spark.source.arrow import spark_to_arrow
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.options.parse import parse_options
 from pbio_spark.source.options.scopes import Scope
 from pbio_spark.source.query.plan import Coming, QueryPlanner
 from pbio_spark.source.query.schema import check_names, infer_schema, is_wanted, several_formats
+from pbio_spark.source.query.store import store_of
 from pbio_spark.source.reason_first import reason_first
 from pbio_spark.source.write.write_format import formats_to_write
 
@@ -101,8 +101,8 @@ def to_pbio(data: Column | str, schema: StructType | str, options: Mapping[str, 
     form, *_ = formats_to_write(parsed, arrow, None)
     is_given = parsed.write_format is not None
     encoder = format_to_encoder(form, arrow, null_value=parsed.null_value, is_complete=is_given).checked()
-    if parsed.format_store is not None:
-        FolderStore(parsed.format_store).put(form)
+    if (store := store_of(parsed)) is not None:
+        store.put(form)
 
     def encode(structs: pa.Array) -> pa.Array:
         with reason_first():
@@ -138,8 +138,7 @@ def _struct(schema: StructType | str) -> StructType:
 
 def _known(formats: Iterable[Format], options: Options) -> tuple[Format, ...]:
     """The formats given and those in the store."""
-    stored = () if options.format_store is None else FolderStore(options.format_store)
-    return tuple(dict.fromkeys((*formats, *stored)))
+    return tuple(dict.fromkeys((*formats, *(store_of(options) or ()))))
 
 
 def _selected(known: Iterable[Format], options: Options) -> list[Format]:

@@ -42,6 +42,7 @@ from pbio_spark.source.options.options import Options
 from pbio_spark.source.options.parse import parse_options
 from pbio_spark.source.options.scopes import Scope, option_name
 from pbio_spark.source.query.request import is_request
+from pbio_spark.source.query.store import store_of
 from pbio_spark.source.write.write_format import formats_to_write
 from pbio_spark.wire import FileWriter
 
@@ -53,7 +54,7 @@ _PENDING = 1000
 """How many rows wait until they are encoded together: one alone costs as much as hundreds."""
 
 _DECIDED_BY_A_FORMAT = ("machine", "byte_order", "pointer_size", "nulls", "format_name", "transforms", "write_format")
-_OF_ONE_FILE = (*_DECIDED_BY_A_FORMAT, "null_value", "format_store")
+_OF_ONE_FILE = (*_DECIDED_BY_A_FORMAT, "null_value", "format_store", "kafka")
 
 
 def read(paths: Path | Sequence[Path], **options: Any) -> Iterator[dict[str, Any]]:
@@ -158,7 +159,7 @@ def open_writer(
     parsed = parse_options(given, Scope.WRITE)
     allowed = [option_name(name) for name in _OF_ONE_FILE]
     for name in given:
-        if name.lower() not in (one.lower() for one in allowed):
+        if name.lower().partition(".")[0] not in (one.lower() for one in allowed):
             reason = f"option {name!r} does not apply to a single file"
             raise PbioError(
                 "PBIO_BAD_OPTION", reason, file=os.fspath(path), hint=f"options that apply: {', '.join(allowed)}"
@@ -167,8 +168,8 @@ def open_writer(
         form, *priors = formats_to_write(parsed, type, None)
     else:
         form, priors = _format_of(type, parsed, given), []
-    if parsed.format_store is not None:
-        FolderStore(parsed.format_store).put(form)
+    if (store := store_of(parsed)) is not None:
+        store.put(form)
     file = _open(path, append=append, indexed=indexed)
     for one in (form, *priors, *beside):
         file.describe(one)

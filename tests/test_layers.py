@@ -27,6 +27,8 @@ LAYERS = (
     "pbio_spark.columns",
     "pbio_spark.bp5",
     "pbio_spark.channels",
+    "pbio_spark.kafka",
+    "pbio_spark.stores",
     "pbio_spark.source",
     "pbio_spark.tables",
     "pbio_spark.gateways",
@@ -39,7 +41,7 @@ LAYERS = (
 
 WITH_SPARK = ("pbio_spark.source", "pbio_spark.functions")
 WITHOUT_COLUMNS = ("ecode", "morph")
-HEAVY = {"numba", "llvmlite", "pyarrow", "pyspark", "pandas", "rich", "typer", "lark"}
+HEAVY = {"confluent_kafka", "numba", "llvmlite", "pyarrow", "pyspark", "pandas", "rich", "typer", "lark"}
 
 
 def module_name(path: Path) -> str:

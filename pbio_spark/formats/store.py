@@ -29,6 +29,9 @@ class FormatStore(Protocol):
     def get(self, format_id: bytes) -> Format | None:
         """The format of that ID, or None."""
 
+    def find(self, format_ids: Iterable[bytes]) -> list[Format]:
+        """Those of some IDs that the store has; it may wait for others, if it is told to."""
+
     def put(self, format: Format) -> None:  # noqa: A002
         """Store a format. Raises PBIO_FORMAT_CONFLICT if the store has another body with its ID."""
 
@@ -56,6 +59,9 @@ class MemoryStore:
 
     def get(self, format_id: bytes) -> Format | None:
         return self._formats.get(format_id)
+
+    def find(self, format_ids: Iterable[bytes]) -> list[Format]:
+        return [found for format_id in format_ids if (found := self.get(format_id)) is not None]
 
     def put(self, format: Format) -> None:  # noqa: A002
         format.verify_id()
@@ -86,6 +92,9 @@ class FolderStore:
     def get(self, format_id: bytes) -> Format | None:
         known = self._known.get(format_id)
         return known if known is not None else self._load(format_id)
+
+    def find(self, format_ids: Iterable[bytes]) -> list[Format]:
+        return [found for format_id in format_ids if (found := self.get(format_id)) is not None]
 
     def put(self, format: Format) -> None:  # noqa: A002
         format.verify_id()

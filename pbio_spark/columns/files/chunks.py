@@ -242,7 +242,7 @@ class Chunker:
         data = self._data.data
         new = {legible_id(bytes(data[at + 8 : min(at + 20, end)])) for at, end in places} - self._asked - {b""}
         store = self._store
-        found = [form for key in sorted(new) if store is not None and (form := store.get(key)) is not None]
+        found = [] if store is None or not new else store.find(sorted(new))
         if len(self._asked) + len(new) > ASKED:
             self._asked.clear()
         self._asked |= new

@@ -25,10 +25,11 @@ from ecode.native.cache import folder
 from pbio_spark.columns import BatchLimits, Chunker, Resumption
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.store import FolderStore, FormatStore
+from pbio_spark.formats.store import FormatStore
 from pbio_spark.paths import locate, opened
 from pbio_spark.source.files.listing import ListedFile, list_files
 from pbio_spark.source.options.options import Options
+from pbio_spark.source.query.store import store_of
 from pbio_spark.wire import IndexCheck, Kind, Scanner, TruncatedError
 from pbio_spark.wire.hints.sidecar import STEP, Outline, Point, outline_from_json, outline_to_json, read_sidecar
 
@@ -58,7 +59,7 @@ def outline_files(files: Sequence[ListedFile], options: Options, *, all_formats:
     Raises PBIO_NOT_FFS and what else is wrong with a file as far as it is read, unless `mode` or `ignoreCorruptFiles`
     tolerates it; PBIO_PATH_NOT_FOUND unless `ignoreMissingFiles` does.
     """
-    store = None if options.format_store is None else FolderStore(options.format_store)
+    store = store_of(options)
     walked: set[str] = set()
     budget = options.scan_limit
     for file in sorted(files, key=lambda file: file.size):

@@ -11,11 +11,12 @@ from ecode.types import Default, Record
 from pbio_spark.columns import NullValue, null_replacement
 from pbio_spark.formats.machine import MACHINES
 from pbio_spark.source.options import values
+from pbio_spark.source.options.of_formats import FormatOptions
 from pbio_spark.source.options.scopes import DECODES, ENCODES, READS, WRITES, Scope, option
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class Options(FormatOptions):
     """All options, parsed. The name of an option is the attribute's name in camelCase."""
 
     format_name: tuple[str, ...] = option(
@@ -31,15 +32,6 @@ class Options:
     format_id: tuple[bytes, ...] = option(
         values.format_ids, (), *DECODES, doc="The IDs of the formats to read; other records are left out."
     )
-    format_store: str | None = option(
-        values.text,
-        None,
-        *DECODES,
-        Scope.WRITE,
-        Scope.TO,
-        doc="A format store (the folder that holds `_formats`) for records whose formats the files lack; `to_pbio` "
-        "puts its format there.",
-    )
     mode: Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"] = option(
         values.one_of("FAILFAST", "PERMISSIVE", "DROPMALFORMED"),
         "FAILFAST",
@@ -50,10 +42,10 @@ class Options:
     column_name_of_corrupt_record: str = option(
         values.text,
         "_corrupt_record",
-        *READS,
-        doc="The column for bad records under `mode` PERMISSIVE. Its `offset` is the item's, as `pbio hexdump --at` "
-        "takes it; `length` and `bytes` are the record's, without the 8 bytes of the item's head, and of damage all "
-        "that is left out.",
+        *DECODES,
+        doc="The column for bad records under `mode` PERMISSIVE; in `from_pbio` a field of the structure. Its "
+        "`offset` is the item's, as `pbio hexdump --at` takes it; `length` and `bytes` are the record's, without the 8 "
+        "bytes of the item's head, and of damage all that is left out.",
     )
     metadata_column: str | None = option(
         values.text,

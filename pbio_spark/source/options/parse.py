@@ -21,6 +21,8 @@ from typing import Any
 
 from ecode.suggest import did_you_mean
 from pbio_spark.errors import PbioError
+from pbio_spark.kafka.address import is_kafka, parse_address
+from pbio_spark.source.options.of_formats import KAFKA_PREFIX
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.options.scopes import READS, WRITES, Scope, option_name
 from pbio_spark.source.options.values import NotAValue
@@ -37,7 +39,8 @@ OF_CHANNELS = frozenset(
     | {"txn_app_id", "txn_version", "delivery", "sync_timeout", "services"}
 )
 OF_FILES = frozenset(
-    {"format_store", "path_glob_filter", "recursive_file_lookup", "modified_before", "modified_after"}
+    {"format_store", "format_wait", "kafka", "path_glob_filter", "recursive_file_lookup"}
+    | {"modified_before", "modified_after"}
     | {"ignore_missing_files", "ignore_corrupt_files", "resync", "truncated_tail", "scan_limit", "schema_inference"}
     | {"max_files_per_trigger", "max_file_age", "merge_schema"}
     | {"format_name", "max_records_per_file", "partition_columns", "partition_overwrite_mode", "index", "checksums"}
@@ -71,6 +74,7 @@ def parse_options(given: Mapping[str, str], *scopes: Scope) -> Options:
     """
     parsed = parse_table(Options, given, *scopes)
     _check_nulls(parsed)
+    _check_store(parsed)
     if set(scopes) <= {*READS, *WRITES}:
         _check_place(parsed, is_read=set(scopes) <= set(READS))
     return Options(**parsed)  # type: ignore[arg-type]
@@ -84,11 +88,16 @@ def parse_table(table: type[Any], given: Mapping[str, str], *scopes: Scope) -> d
     entries = {option_name(f.name).lower(): f for f in fields(table)}
     parsed: dict[str, object] = {}
     for key, value in given.items():
-        entry = entries.get(key.lower())
+        start, dot, setting = key.partition(".")
+        is_setting = bool(dot and setting) and start.lower() + dot == KAFKA_PREFIX and "kafka" in entries
+        entry = entries.get("kafka" if is_setting else key.lower())
         if key.lower() in TOLERATED or key.lower().startswith(TABLE_PROPERTY_PREFIX):
             continue
         if entry is None or not set(scopes) & set(entry.metadata["scopes"]):
             raise _unknown(table, key, scopes)
+        if is_setting:
+            parsed[entry.name] = {**parsed.get(entry.name, {}), setting.lower(): value}  # type: ignore[dict-item]
+            continue
         try:
             parsed[entry.name] = entry.metadata["parse"](value)
         except (*WRONG, PbioError) as error:
@@ -133,6 +142,19 @@ def _check_place(parsed: Mapping[str, object], *, is_read: bool) -> None:
             )
     if ("txn_app_id" in parsed) != ("txn_version" in parsed):
         raise PbioError("PBIO_BAD_OPTION", "txnAppId and txnVersion need each other", hint="give both, or neither")
+
+
+def _check_store(parsed: Mapping[str, object]) -> None:
+    """Refuse what only a format store can mean."""
+    store = parsed.get("format_store")
+    if "kafka" in parsed and not (isinstance(store, str) and is_kafka(store)):
+        name = f"kafka.{next(iter(parsed['kafka']))}"  # type: ignore[call-overload]
+        reason = f"option {name!r} is for a format store in Kafka, and there is none"
+        raise PbioError("PBIO_BAD_OPTION", reason, hint="formatStore=kafka://host:port/topic names one")
+    if "format_wait" in parsed and store is None:
+        raise PbioError("PBIO_BAD_OPTION", "option 'formatWait' needs formatStore", hint="leave it out")
+    if isinstance(store, str) and is_kafka(store):
+        parse_address(store)
 
 
 def _check_nulls(parsed: Mapping[str, object]) -> None:

@@ -33,6 +33,11 @@ def text(value: str) -> str:
     return value
 
 
+def prefix(value: str) -> str:
+    """the rest of its name: this is only the start of options"""
+    raise NotAValue(f"{value[:80]!r} has no setting's name")
+
+
 def names(value: str) -> tuple[str, ...]:
     """a name, several with commas between, or a JSON list of names"""
     if value.lstrip().startswith("["):

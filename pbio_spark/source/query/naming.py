@@ -22,8 +22,8 @@ from pbio_spark.formats.body.opt_info import null_fields
 from pbio_spark.formats.formats_to_graph import versions
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.record_json import json_to_record
-from pbio_spark.formats.store import FolderStore
 from pbio_spark.source.options.options import Options
+from pbio_spark.source.query.store import store_of
 
 SHOWN = 8
 """Versions that an error lists."""
@@ -31,7 +31,7 @@ SHOWN = 8
 
 def known_formats(options: Options, formats: Iterable[Format], described: Iterable[Format] = ()) -> list[Format]:
     """Formats in the order in which `pbio lineage` meets them: those of the files, then those of the store."""
-    stored: Iterable[Format] = () if options.format_store is None else FolderStore(options.format_store)
+    stored: Iterable[Format] = store_of(options) or ()
     return list(dict.fromkeys((*described, *formats, *stored)))
 
 

@@ -24,10 +24,10 @@ from pbio_spark.columns import (
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_ddl
-from pbio_spark.formats.store import FolderStore
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.query.request import options_to_request
 from pbio_spark.source.query.schema import presentation_of
+from pbio_spark.source.query.store import store_of
 from pbio_spark.source.query.unfilled import Unfilled
 
 WORTH_FUSING = 1 << 30
@@ -131,7 +131,7 @@ def selection_to_plan(selection: Selection, options: Options, formats: Iterable[
     return plan_read(
         selection,
         formats,
-        store=None if options.format_store is None else FolderStore(options.format_store),
+        store=store_of(options),
         errors=ErrorPolicy(
             options.mode,
             "error" if options.truncated_tail in (None, "error") else "ignore",

@@ -14,7 +14,6 @@ from pbio_spark.formats.arrow.written import columns_to_record, writable
 from pbio_spark.formats.chosen import chosen_format, split_choice
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.formats.store import FolderStore
 from pbio_spark.paths import find_entry, locate
 from pbio_spark.source.files.listing import list_files
 from pbio_spark.source.files.outlines import outline_files, paths_to_formats
@@ -23,6 +22,7 @@ from pbio_spark.source.options.options import Options
 from pbio_spark.source.options.scopes import option_name
 from pbio_spark.source.query.naming import find_format
 from pbio_spark.source.query.schema import formats_with_records
+from pbio_spark.source.query.store import store_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,7 +72,9 @@ def names_there(path: str, options: Options, without: Collection[str] = ()) -> l
     found.sort(key=lambda file: file.modified)
     chosen = found if len(found) <= LOOKED_AT else [*found[:: -(-len(found) // (LOOKED_AT - 1))], found[-1]]
     # Existing damage stays, but does not prevent writing new files beside it.
-    bearing = Options(format_store=options.format_store, ignore_corrupt_files=True, ignore_missing_files=True)
+    bearing = Options(
+        format_store=options.format_store, kafka=options.kafka, ignore_corrupt_files=True, ignore_missing_files=True
+    )
     outlines = outline_files(chosen, bearing, all_formats=False)
     return sorted({form.name for form in formats_with_records(outlines)})
 
@@ -121,7 +123,7 @@ def _given(options: Options, said: str | Record, target: str | None) -> tuple[Fo
 def _find(options: Options, said: str, target: str | None) -> tuple[Format, tuple[Format, ...]]:
     """The format that is meant, and all that are known where it was found."""
     if _ID.fullmatch(said):
-        stored = tuple(FolderStore(options.format_store)) if options.format_store is not None else ()
+        stored = tuple(store_of(options) or ())
         there = paths_to_formats((target,)) if target is not None and _is_there(target) else ()
         known = tuple(dict.fromkeys((*stored, *there)))
         return find_format(said, options, known), known

@@ -78,7 +78,7 @@ def test_bad_values(name: str, value: str, hint: str) -> None:
 def test_unknown_options_suggest_a_near_one() -> None:
     with pytest.raises(PbioError, match=r"^\[PBIO_UNKNOWN_OPTION\].*'formatnames'.*\n.*did you mean 'formatName'"):
         parse_options({"formatnames": "a"}, Scope.READ)
-    with pytest.raises(PbioError, match="the options are formatName, "):
+    with pytest.raises(PbioError, match="the options are formatStore, "):
         parse_options({"xyzzy": "a"}, Scope.READ)
 
 

@@ -1,0 +1,137 @@
+"""`LogReader`: the records of a topic in order, up to what there is when it is asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pbio_spark.kafka.client import READ_ONLY, Client
+
+Take = Callable[[Any], None]
+"""Gets a message of the client library."""
+
+
+class LogReader:
+    """Reads all partitions of a topic, each message once, however often it is asked; whole transactions only.
+
+    A topic that is shorter than what was read of it was made anew, and is read from its start.
+    """
+
+    def __init__(self, client: Client, topic: str) -> None:
+        self._client = client
+        self._topic = topic
+        self._consumer: Any = None
+        self._ends: dict[int, int] = {}
+
+    def read(self, take: Take) -> bool:
+        """Hand over what there is beyond what was read; whether the topic exists. Raises PBIO_KAFKA."""
+        if self._consumer is None and not self._open():
+            return False
+        wanted = self._wanted()
+        if wanted is None:
+            self.close()
+            return False
+        anew = [number for number, end in wanted.items() if end < self._ends[number]]
+        for number in anew:
+            with self._client.trouble(f"read topic {self._topic!r}"):
+                self._consumer.seek(self._place(number, 0))
+            self._ends[number] = 0
+        self._read_to(wanted, take)
+        return True
+
+    def one(self, partition: int, offset: int) -> Any:
+        """The message at an offset, or None if it is no longer there. Raises PBIO_KAFKA."""
+        consumer = self._client.consumer()
+        try:
+            with self._client.trouble(f"read topic {self._topic!r}"):
+                consumer.assign([self._place(partition, offset)])
+                deadline = time.monotonic() + self._client.timeout
+                while time.monotonic() < deadline:
+                    message = consumer.poll(0.2)
+                    if message is None:
+                        continue
+                    if message.error() is None:
+                        return message if message.offset() == offset else None
+                    if message.error().code() == self._client.kafka.KafkaError._PARTITION_EOF:
+                        return None
+            raise self._client.failed(f"read topic {self._topic!r}", "no answer in time")
+        finally:
+            consumer.close()
+
+    def close(self) -> None:
+        """Leave the brokers; the next `read` begins at the start."""
+        if self._consumer is not None:
+            self._consumer.close()
+        self._consumer, self._ends = None, {}
+
+    def _open(self) -> bool:
+        consumer = self._client.consumer({**READ_ONLY, "isolation.level": "read_committed"})
+        try:
+            numbers = self._client.partitions(consumer, self._topic)
+            if not numbers:
+                return False
+            with self._client.trouble(f"read topic {self._topic!r}"):
+                consumer.assign([self._place(number, 0) for number in numbers])
+            self._ends = dict.fromkeys(numbers, 0)
+            self._consumer, consumer = consumer, None
+        finally:
+            if consumer is not None:
+                consumer.close()
+        return True
+
+    def _wanted(self) -> dict[int, int] | None:
+        """Where the partitions end now, open transactions included; None if the topic is gone.
+
+        A transaction that began before may hide what was committed since, so it is waited for.
+        """
+        admin = self._client.admin()
+        specs = {self._place(number, 0): self._latest() for number in self._ends}
+        deadline = time.monotonic() + self._client.timeout
+        while True:
+            asked = admin.list_offsets(specs, request_timeout=self._client.timeout)
+            try:
+                return {place.partition: future.result().offset for place, future in asked.items()}
+            except self._client.kafka.KafkaException as exception:
+                error = exception.args[0]
+                if not self._client.partitions(admin, self._topic):
+                    return None
+                if time.monotonic() > deadline:
+                    raise self._client.failed(f"read topic {self._topic!r}", error) from None
+                time.sleep(0.1)
+
+    @property
+    def _gone(self) -> tuple[int, ...]:
+        errors = self._client.kafka.KafkaError
+        return errors.UNKNOWN_TOPIC_OR_PART, errors._UNKNOWN_TOPIC, errors._UNKNOWN_PARTITION
+
+    def _latest(self) -> Any:
+        from confluent_kafka.admin import OffsetSpec
+
+        return OffsetSpec.latest()
+
+    def _read_to(self, wanted: dict[int, int], take: Take) -> None:
+        eof = self._client.kafka.KafkaError._PARTITION_EOF
+        deadline = time.monotonic() + self._client.timeout
+        while any(self._ends[number] < end for number, end in wanted.items()):
+            with self._client.trouble(f"read topic {self._topic!r}"):
+                message = self._consumer.poll(0.2)
+            if message is None:
+                if time.monotonic() > deadline:
+                    raise self._client.failed(f"read topic {self._topic!r}", "no answer in time")
+                continue
+            error = message.error()
+            if error is not None and error.code() == eof:
+                # The last messages may be marks of transactions, which nobody sees.
+                self._ends[message.partition()] = message.offset()
+            elif error is None:
+                self._ends[message.partition()] = message.offset() + 1
+                take(message)
+                deadline = time.monotonic() + self._client.timeout
+            elif error.code() in self._gone:
+                return
+            elif not error.retriable():
+                raise self._client.failed(f"read topic {self._topic!r}", error)
+
+    def _place(self, partition: int, offset: int) -> Any:
+        return self._client.kafka.TopicPartition(self._topic, partition, offset)

@@ -1,0 +1,96 @@
+"""Kafka's settings, as Java's clients and therefore Spark name them -> as librdkafka does.
+
+>>> to_client({"security.protocol": "SASL_SSL", "ssl.truststore.location": "ca.pem", "ssl.truststore.type": "PEM"})
+{'security.protocol': 'SASL_SSL', 'ssl.ca.location': 'ca.pem'}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from pbio_spark.errors import PbioError
+
+_JAAS = re.compile(r"\s*[\w.]*\.(?:Plain|Scram)LoginModule\s+required\b(.*?);?\s*", re.DOTALL)
+_JAAS_PART = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
+
+_RENAMED = {
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "max.request.size": "message.max.bytes",
+}
+TIMEOUT = "default.api.timeout.ms"
+"""How long all that a call asks of the brokers may take; not a setting of librdkafka, but of Java's clients."""
+
+_PREFIX = "kafka."
+
+
+def to_client(settings: Mapping[str, str]) -> dict[str, str]:
+    """librdkafka's settings. What has the same name there is left as it is.
+
+    Args:
+        settings: without `kafka.` before their names.
+
+    Raises PBIO_BAD_OPTION for what only Java's clients can do.
+    """
+    given = {name.lower(): value for name, value in settings.items() if name.lower() != TIMEOUT}
+    client: dict[str, str] = {}
+    for name, value in given.items():
+        if name == "bootstrap.servers":
+            raise _refused(name, "the address of the topic names the brokers: kafka://host:port/topic")
+        if name == "sasl.jaas.config":
+            client |= _login(value)
+        elif name == "ssl.endpoint.identification.algorithm":
+            client[name] = value.lower() or "none"
+        elif name.startswith(("ssl.truststore.", "ssl.keystore.")) and name not in _RENAMED:
+            client |= _store(name, value, given)
+        elif name.endswith((".class", ".classes")):
+            raise _refused(name, "it names a Java class, and the client is not Java's")
+        else:
+            client[_RENAMED.get(name, name)] = value
+    return client
+
+
+def timeout_of(settings: Mapping[str, str], default: float) -> float:
+    """How long a call may take, in seconds. Raises PBIO_BAD_OPTION."""
+    said = next((value for name, value in settings.items() if name.lower() == TIMEOUT), None)
+    if said is None:
+        return default
+    if not said.isdecimal() or not int(said):
+        raise _refused(TIMEOUT, "it is a number of milliseconds")
+    return int(said) / 1000
+
+
+def _login(text: str) -> dict[str, str]:
+    login = _JAAS.fullmatch(text)
+    parts = dict(_JAAS_PART.findall(login[1])) if login else {}
+    if not {"username", "password"} <= parts.keys():
+        raise _refused(
+            "sasl.jaas.config",
+            'what can be understood is ...PlainLoginModule required username="..." password="...", and '
+            "ScramLoginModule; for others use the client's own kafka.sasl.username, kafka.sasl.oauthbearer.config ...",
+        )
+    plain = {name: re.sub(r"\\(.)", r"\1", parts[name]) for name in ("username", "password")}
+    return {f"sasl.{name}": value for name, value in plain.items()}
+
+
+def _store(name: str, value: str, given: Mapping[str, str]) -> dict[str, str]:
+    kind, what = name.split(".")[1:3]
+    type_ = given.get(f"ssl.{kind}.type", "JKS").upper()
+    if what == "type":
+        return {}
+    if type_ == "PEM" and what == "location":
+        names = ("ssl.ca.location",) if kind == "truststore" else ("ssl.certificate.location", "ssl.key.location")
+        return dict.fromkeys(names, value)
+    if type_ == "PEM" and what == "password":
+        return {}
+    if type_ == "PKCS12" and kind == "keystore" and what in ("location", "password"):
+        return {name: value}
+    kinds = "PEM" if kind == "truststore" else "PEM or PKCS12"
+    hint = f"the client reads no {type_} files here: set kafka.ssl.{kind}.type and .location to a {kinds} file"
+    raise _refused(name, hint + ", which keytool and openssl make of it")
+
+
+def _refused(name: str, hint: str) -> PbioError:
+    return PbioError("PBIO_BAD_OPTION", f"option '{_PREFIX}{name}' cannot be used", hint=hint)

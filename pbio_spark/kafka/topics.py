@@ -1,0 +1,53 @@
+"""Compacted topics: made if they are missing, and checked for being compacted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pbio_spark.errors import PbioError
+from pbio_spark.extras import require
+from pbio_spark.kafka.client import Client, log
+
+
+def make_compacted(client: Client, topic: str, config: Mapping[str, str]) -> None:
+    """A compacted topic of one partition, unless there is a topic of that name. Raises PBIO_KAFKA."""
+    admin = client.admin()
+    if not client.partitions(admin, topic):
+        new = require("confluent_kafka.admin", "kafka").NewTopic
+        made = admin.create_topics(
+            [new(topic, 1, -1, config={"cleanup.policy": "compact", **config})], request_timeout=client.timeout
+        )
+        try:
+            made[topic].result()
+        except client.kafka.KafkaException as exception:
+            if exception.args[0].code() != client.kafka.KafkaError.TOPIC_ALREADY_EXISTS:
+                with client.trouble(f"create topic {topic!r}"):
+                    raise
+        client.partitions(admin, topic)
+
+
+def loses(client: Client, topic: str) -> str | None:
+    """Why a topic loses what was put there last under a key; None if it does not, or the brokers do not say."""
+    kinds = require("confluent_kafka.admin", "kafka")
+    resource = kinds.ConfigResource(kinds.ResourceType.TOPIC, topic)
+    asked = client.admin().describe_configs([resource], request_timeout=client.timeout)
+    try:
+        config: Mapping[str, Any] = asked[resource].result()
+    except client.kafka.KafkaException as exception:
+        log.warning("topic %s: cannot see whether it is compacted: %s", topic, exception.args[0].str())
+        return None
+    said = {name: config[name].value for name in ("cleanup.policy", "retention.ms", "retention.bytes")}
+    if "delete" not in said["cleanup.policy"] or said["retention.ms"] == said["retention.bytes"] == "-1":
+        return None
+    return ", ".join(f"{name}={value}" for name, value in said.items())
+
+
+def refuse_loss(client: Client, topic: str, why: str) -> PbioError:
+    """The error of a topic that loses what is put there."""
+    return PbioError(
+        "PBIO_BAD_OPTION",
+        f"the topic {topic!r} is not kept: {why}",
+        file=f"kafka://{client.brokers}/{topic}",
+        hint=f"kafka-configs --alter --entity-type topics --entity-name {topic} --add-config cleanup.policy=compact",
+    )

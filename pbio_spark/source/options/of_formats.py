@@ -1,0 +1,43 @@
+"""The options that say where formats are kept, apart from records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pbio_spark.source.options import values
+from pbio_spark.source.options.scopes import DECODES, Scope, option
+
+KAFKA_PREFIX = "kafka."
+"""What the settings of Kafka's clients begin with, each an option of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormatOptions:
+    """Where formats are found by ID, and put."""
+
+    format_store: str | None = option(
+        values.text,
+        None,
+        *DECODES,
+        Scope.WRITE,
+        Scope.TO,
+        doc="A format store (the folder that holds `_formats`, or a topic, `kafka://host:port/topic`) for records "
+        "whose formats the files lack; `to_pbio` puts its format there.",
+    )
+    format_wait: float = option(
+        values.seconds,
+        0.0,
+        *DECODES,
+        doc="How long a record whose format `formatStore` lacks waits for it, once for an ID in each process: for "
+        "stores that are mirrored after the records.",
+    )
+    kafka: Mapping[str, str] = option(
+        values.prefix,
+        dict,
+        *DECODES,
+        Scope.WRITE,
+        Scope.TO,
+        doc="Not an option but the start of many: `kafka.security.protocol`, `kafka.sasl.jaas.config` and all other "
+        "settings of Kafka's clients, for a `formatStore` in a topic, as Spark's own Kafka source takes them.",
+    )

@@ -1,0 +1,74 @@
+"""`open_store`: the format store of an address, a folder or a topic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+
+from pbio_spark.formats.format import Format
+from pbio_spark.formats.store import FolderStore, FormatStore
+from pbio_spark.kafka.address import is_kafka
+
+MOST_IN_VAIN = 10_000
+"""How many IDs are remembered that were waited for in vain."""
+
+_PAUSE = 0.2
+
+NO_SETTINGS: Mapping[str, str] = {}
+
+
+def open_store(address: str, settings: Mapping[str, str] = NO_SETTINGS, wait: float = 0.0) -> FormatStore:
+    """The store that an option `formatStore` names.
+
+    Args:
+        address: the root of a folder store, or `kafka://host:port/topic`.
+        settings: for Kafka, see `KafkaStore`.
+        wait: seconds that `find` waits for formats that the store lacks.
+
+    Raises PBIO_BAD_OPTION, PBIO_BAD_PATH, and PBIO_MISSING_EXTRA for Kafka without its client.
+    """
+    store: FormatStore
+    if is_kafka(address):
+        # Imported here: only who names a topic needs the client.
+        from pbio_spark.kafka.store import shared_store
+
+        store = shared_store(address, settings)
+    else:
+        store = FolderStore(address)
+    return PatientStore(store, wait) if wait else store
+
+
+class PatientStore:
+    """A store whose `find` waits for what is missing: once for each ID, and once for all that are asked for together.
+
+    It pickles as what it is made of.
+    """
+
+    def __init__(self, store: FormatStore, wait: float) -> None:
+        self._store = store
+        self._wait = wait
+        self._in_vain: set[bytes] = set()
+
+    def get(self, format_id: bytes) -> Format | None:
+        return self._store.get(format_id)
+
+    def find(self, format_ids: Iterable[bytes]) -> list[Format]:
+        wanted = list(format_ids)
+        deadline = time.monotonic() + self._wait
+        while True:
+            found = self._store.find(wanted)
+            missing = set(wanted) - {form.id for form in found} - self._in_vain
+            left = deadline - time.monotonic()
+            if not missing or left <= 0:
+                break
+            time.sleep(min(_PAUSE, left))
+        if len(self._in_vain) + len(missing) > MOST_IN_VAIN:
+            self._in_vain.clear()
+        self._in_vain |= missing
+        return found
+
+    def put(self, format: Format) -> None:  # noqa: A002
+        self._store.put(format)
+
+    def __iter__(self) -> Iterator[Format]:
+        return iter(self._store)

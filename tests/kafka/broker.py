@@ -1,0 +1,125 @@
+"""A Kafka broker in a process of its own, which ends with whoever started it.
+
+`python -m tests.kafka.broker FOLDER` starts one, prints its address, and ends it when its standard input ends.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.conftest import ROOT
+from tests.kafka.maven import BROKER, jars, java
+
+FEW_THREADS = ("-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+"""For tests, which are over before a better compiler pays."""
+
+SETTINGS = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{other}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{other}
+controller.listener.names=CONTROLLER
+log.dirs={folder}/logs
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+num.partitions=1
+num.network.threads=2
+num.io.threads=4
+message.max.bytes=20000000
+replica.fetch.max.bytes=20000000
+log.cleaner.dedupe.buffer.size=4194304
+log.cleaner.backoff.ms=100
+"""
+
+
+class Broker:
+    """A broker that can be stopped and started again on the same port and data."""
+
+    def __init__(self, folder: Path, options: tuple[str, ...] = FEW_THREADS) -> None:
+        self._port, other = _free_ports()
+        self.address = f"127.0.0.1:{self._port}"
+        self._config = folder / "server.properties"
+        self._log = folder / "broker.log"
+        self._config.write_text(SETTINGS.format(port=self._port, other=other, folder=folder), "utf-8")
+        self._java = [java(), *options, "-cp", os.pathsep.join(jars(BROKER, transitive=True))]
+        name = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self._run_once("kafka.tools.StorageTool", "format", "-t", name, "-c", str(self._config))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def _run_once(self, *command: str) -> None:
+        subprocess.run([*self._java, *command], check=True, capture_output=True)
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen([*self._java, "kafka.Kafka", str(self._config)], stdout=log, stderr=log)
+        while True:
+            if self._process.poll() is not None:
+                raise RuntimeError(f"the broker has ended: {self._log.read_text('utf-8')[-1000:]}")
+            with socket.socket() as client:
+                if client.connect_ex(("127.0.0.1", self._port)) == 0:
+                    return
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Kill it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[str]:
+    """The address of a broker in a process that ends it even if this one is killed."""
+    command = [sys.executable, "-m", "tests.kafka.broker", str(folder)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as keeper:
+        assert keeper.stdin is not None
+        assert keeper.stdout is not None
+        address = keeper.stdout.readline().strip()
+        if not address:
+            raise RuntimeError("the broker does not start")
+        try:
+            yield address
+        finally:
+            keeper.stdin.close()
+            keeper.wait()
+
+
+def _free_ports() -> tuple[int, int]:
+    with socket.socket() as one, socket.socket() as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]
+
+
+def main() -> None:
+    options = tuple(sys.argv[2:]) or FEW_THREADS
+    broker = Broker(Path(sys.argv[1]), options)
+    try:
+        broker.start()
+        print(broker.address, flush=True)
+        sys.stdin.read()
+    finally:
+        broker.stop()
+
+
+if __name__ == "__main__":
+    main()

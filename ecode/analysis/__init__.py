@@ -1,6 +1,7 @@
 """What is known about a program before it runs.
 
 analyse     whether it ends, what it costs, which fields it reads and writes
+bounds      what must hold for a filter to let an event pass
 polynomial  costs, in named sizes
 work        what each step costs
 """

@@ -1,0 +1,231 @@
+"""Comparisons that must hold for a filter to let an event pass, by which readers skip what cannot pass.
+
+Only comparisons that come first are found: what stands after something that may trap or have an effect, is not, since a
+reader that skips an event would hide the trap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+
+from ecode.typed import (
+    Arithmetic,
+    Block,
+    Compare,
+    Constant,
+    Convert,
+    Expression,
+    FieldOf,
+    If,
+    Logical,
+    Negate,
+    Not,
+    Parameter,
+    Present,
+    Read,
+    Return,
+    Statement,
+    TypedProgram,
+    walk,
+)
+from ecode.types import Basic, Kind
+
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
+_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "!=": "=="}
+_WHOLE = (Kind.INTEGER, Kind.UNSIGNED)
+Number: TypeAlias = "int | float | np.number"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """`path op value` holds for every event that passes.
+
+    Attributes:
+        param, path: the parameter and the names of the field in it.
+        op: `<`, `<=`, `>`, `>=` or `==`.
+        value: the constant.
+        type: of the field, and that in which the two are compared.
+    """
+
+    param: str
+    path: tuple[str, ...]
+    op: str
+    value: int | float
+    type: Basic
+    common: Basic
+
+    def may_hold(self, least: Number, most: Number) -> bool:
+        """Whether it can hold for a value from `least` to `most`, of the field's type. NaN says nothing of them."""
+        low, high = self._common(least), self._common(most)
+        if math.isnan(low) or math.isnan(high):
+            return True
+        match self.op:
+            case "<":
+                return low < self.value
+            case "<=":
+                return low <= self.value
+            case ">":
+                return high > self.value
+            case ">=":
+                return high >= self.value
+        return low <= self.value <= high
+
+    def _common(self, value: Number) -> int | float:
+        if self.common.kind is Kind.FLOAT:
+            return float(np.float32(value)) if self.common.size == 4 else float(value)
+        return int(value)
+
+
+def program_to_bounds(program: TypedProgram) -> tuple[Bound, ...]:
+    """The comparisons of fields with constants that a filter's events must meet; none for a program with state.
+
+    A result is 0 for every event that does not meet one of them, and the program neither traps nor does anything else.
+
+    >>> import ecode
+    >>> from ecode.types import FLOAT64, INT32, Field, record
+    >>> reading = ecode.Param("input", record("reading", [Field("x", FLOAT64), Field("n", INT32)]))
+    >>> for bound in program_to_bounds(ecode.compile("{ return input.x > 5 && 7 >= input.n; }", [reading]).typed):
+    ...     print(".".join(bound.path), bound.op, bound.value)
+    x > 5.0
+    n <= 7
+    """
+    if program.statics:
+        return ()
+    return tuple(_of_statements(_flat(program.body)))
+
+
+def _flat(statement: Statement) -> list[Statement]:
+    if isinstance(statement, Block):
+        return [one for inner in statement.statements for one in _flat(inner)]
+    return [statement]
+
+
+def _of_statements(statements: list[Statement]) -> Iterator[Bound]:
+    """Of statements that are run one after the other."""
+    for i, statement in enumerate(statements):
+        match statement:
+            case Return(value=value) if value is not None:
+                yield from _of_condition(value)[0]
+            case If(condition=condition, then=then, otherwise=otherwise):
+                rest = [*([] if otherwise is None else _flat(otherwise)), *statements[i + 1 :]]
+                if _returns_zero(_flat(then)):
+                    bounds, is_safe = _of_refusal(condition)
+                    yield from bounds
+                    if is_safe:
+                        yield from _of_statements(rest)
+                elif _returns_zero(rest):
+                    yield from _of_condition(condition)[0]
+        return
+
+
+def _returns_zero(statements: list[Statement]) -> bool:
+    match statements:
+        case [Return(value=Constant(value=value)), *_]:
+            return value == 0
+    return False
+
+
+def _of_condition(node: Expression) -> tuple[list[Bound], bool]:
+    """What must hold for the expression to be true, and whether it neither traps nor does anything."""
+    match node:
+        case Convert(value=inner) if isinstance(inner, Compare | Logical | Not | Convert):
+            return _of_condition(inner)
+        case Logical(op="&&", left=left, right=right):
+            bounds, is_safe = _of_condition(left)
+            if not is_safe:
+                return bounds, False
+            more, is_safe = _of_condition(right)
+            return bounds + more, is_safe
+        case Compare(op=op, left=left, right=right):
+            bound = _bound(op, left, right)
+            return [] if bound is None else [bound], _is_safe(node)
+        case Not(value=inner):
+            return _of_refusal(inner)
+    return [], _is_safe(node)
+
+
+def _of_refusal(node: Expression) -> tuple[list[Bound], bool]:
+    """The same for the expression to be false. Comparisons of floats have no opposite: none with NaN is true."""
+    match node:
+        case Convert(value=inner) if isinstance(inner, Compare | Logical | Not | Convert):
+            return _of_refusal(inner)
+        case Logical(op="||", left=left, right=right):
+            bounds, is_safe = _of_refusal(left)
+            if not is_safe:
+                return bounds, False
+            more, is_safe = _of_refusal(right)
+            return bounds + more, is_safe
+        case Compare(op=op, left=left, right=right) if op in _OPPOSITE and _is_whole(left):
+            bound = _bound(_OPPOSITE[op], left, right)
+            return [] if bound is None else [bound], _is_safe(node)
+        case Not(value=inner):
+            return _of_condition(inner)
+    return [], _is_safe(node)
+
+
+def _is_whole(node: Expression) -> bool:
+    type_ = getattr(node, "type", None)
+    return isinstance(type_, Basic) and type_.kind in _WHOLE
+
+
+def _bound(op: str, left: Expression, right: Expression) -> Bound | None:
+    if isinstance(left, Constant):
+        left, right, op = right, left, _TURNED.get(op, op)
+    if op not in _TURNED or not isinstance(right, Constant) or not isinstance(right.value, int | float):
+        return None
+    common = left.type
+    types = [common]
+    while isinstance(left, Convert):
+        left = left.value
+        types.append(left.type)
+    if not isinstance(left, Read) or not all(isinstance(type_, Basic) for type_ in types):
+        return None
+    path: list[str] = []
+    place = left.place
+    while isinstance(place, FieldOf):
+        path.append(place.name)
+        place = place.record
+    if not isinstance(place, Parameter) or not path:
+        return None
+    basics = [type_ for type_ in reversed(types) if isinstance(type_, Basic)]
+    if not all(_keeps_order(a, b) for a, b in pairwise(basics)) or len(set(basics)) > 2:
+        return None
+    if basics[-1].kind not in (*_WHOLE, Kind.FLOAT) or basics[-1].size > 8:
+        return None
+    return Bound(place.param.name, tuple(reversed(path)), op, right.value, basics[0], basics[-1])
+
+
+def _keeps_order(given: Basic, to: Basic) -> bool:
+    """Whether a conversion never puts a greater value before a smaller one."""
+    if given == to:
+        return given.kind in (*_WHOLE, Kind.FLOAT)
+    if given.kind is Kind.FLOAT:
+        return to.kind is Kind.FLOAT
+    if given.kind not in _WHOLE:
+        return False
+    if to.kind is Kind.FLOAT:
+        return True
+    if to.kind not in _WHOLE:
+        return False
+    return to.size >= given.size if given.kind is to.kind else to.kind is Kind.INTEGER and to.size > given.size
+
+
+def _is_safe(node: Expression) -> bool:
+    """Whether an expression only looks at fields and compares: it cannot trap."""
+    for part in walk(node):
+        match part:
+            case Constant() | Compare() | Logical() | Not() | Negate() | Present() | Parameter() | FieldOf() | Read():
+                continue
+            case Convert(type=type_, value=value):
+                if not isinstance(value.type, Basic) or value.type.kind is not Kind.FLOAT or type_.kind is Kind.FLOAT:
+                    continue
+            case Arithmetic(op=op) if op in ("+", "-", "*"):
+                continue
+        return False
+    return True

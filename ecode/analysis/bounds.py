@@ -6,13 +6,13 @@ reader that skips an event would hide the trap.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ecode.typed import (
     Arithmetic,
@@ -39,7 +39,7 @@ from ecode.types import Basic, Kind
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "!=": "=="}
 _WHOLE = (Kind.INTEGER, Kind.UNSIGNED)
-Number: TypeAlias = "int | float | np.number"
+Numbers: TypeAlias = "npt.NDArray[Any] | int | float"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +60,26 @@ class Bound:
     type: Basic
     common: Basic
 
-    def may_hold(self, least: Number, most: Number) -> bool:
-        """Whether it can hold for a value from `least` to `most`, of the field's type. NaN says nothing of them."""
+    def may_hold(self, least: Numbers, most: Numbers) -> npt.NDArray[np.bool_]:
+        """Of ranges of values of the field's type, whether it can hold for one in them. NaN excludes nothing."""
         low, high = self._common(least), self._common(most)
-        if math.isnan(low) or math.isnan(high):
-            return True
+        known = (low == low) & (high == high)
         match self.op:
             case "<":
-                return low < self.value
+                holds = low < self.value
             case "<=":
-                return low <= self.value
+                holds = low <= self.value
             case ">":
-                return high > self.value
+                holds = high > self.value
             case ">=":
-                return high >= self.value
-        return low <= self.value <= high
+                holds = high >= self.value
+            case _:
+                holds = (low <= self.value) & (high >= self.value)
+        return np.asarray(holds | ~known)
 
-    def _common(self, value: Number) -> int | float:
-        if self.common.kind is Kind.FLOAT:
-            return float(np.float32(value)) if self.common.size == 4 else float(value)
-        return int(value)
+    def _common(self, values: Numbers) -> npt.NDArray[Any]:
+        kind = {Kind.INTEGER: "i", Kind.UNSIGNED: "u", Kind.FLOAT: "f"}[self.common.kind]
+        return np.asarray(values).astype(f"{kind}{self.common.size}")
 
 
 def program_to_bounds(program: TypedProgram) -> tuple[Bound, ...]:

@@ -1,4 +1,4 @@
-"""Arrays cut into boxes of bounded size, whose elements lie together; and the blocks of a box."""
+"""Arrays cut into boxes of bounded size, whose elements lie together; the blocks of a box; boxes narrowed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from itertools import product
 from math import prod
 
 import numpy as np
+import numpy.typing as npt
 
 from pbio_spark.bp5.meta.blocks import Blocks
+
+SMALL = 8192
+"""So many elements are read sooner than a reader starts anew behind them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,27 @@ class Box:
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(high - low for low, high in zip(self.low, self.high, strict=True))
+
+    @property
+    def along(self) -> int:
+        """The dimension along which the box may be cut: those before it have one index."""
+        return next((i for i, n in enumerate(self.shape) if n > 1), len(self.shape) - 1)
+
+    def runs(self, wanted: npt.NDArray[np.bool_]) -> Iterator[Box]:
+        """The parts of the box where `wanted`, of each index in `along`, is true; what is nearly nothing between two
+        of them comes with them."""
+        along = self.along
+        chosen = np.flatnonzero(wanted)
+        if not len(chosen):
+            return
+        gap = max(1, SMALL // max(1, prod(self.shape[along + 1 :])))
+        cuts = np.flatnonzero(np.diff(chosen) > gap)
+        begins = chosen[np.concatenate(([0], cuts + 1))].tolist()
+        ends = (chosen[np.concatenate((cuts, [len(chosen) - 1]))] + 1).tolist()
+        for begin, end in zip(begins, ends, strict=True):
+            low, high = list(self.low), list(self.high)
+            low[along], high[along] = self.low[along] + begin, self.low[along] + end
+            yield Box(tuple(low), tuple(high))
 
 
 def cut(shape: Sequence[int], most: int) -> Iterator[Box]:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from pbio_spark.bp5.data.arrays import EXPANSION, ROOM, Elements, read_arrays
+from ecode.analysis.bounds import Bound
+from pbio_spark.bp5.data.arrays import EXPANSION, ROOM, Elements, Targets, read_arrays
 from pbio_spark.bp5.folder import Folder
 from pbio_spark.bp5.meta.blocks import Blocks
 from pbio_spark.bp5.meta.index import Int64s, Step
@@ -22,7 +24,7 @@ from pbio_spark.bp5.rows.contents import Content, content_to_column, kind_of_sca
 from pbio_spark.bp5.rows.finish import finish
 from pbio_spark.bp5.rows.survey import chunks
 from pbio_spark.bp5.rows.wanted import ColumnOf, Part, Wanted
-from pbio_spark.bp5.rows.where import numbers_to_column, scalars_to_column
+from pbio_spark.bp5.rows.where import Given, numbers_to_column, scalars_to_column
 from pbio_spark.bp5.trouble import bad, placed
 from pbio_spark.errors import PbioError
 
@@ -106,7 +108,35 @@ class _Rows:
             boxes = [(unit, box) for unit in units for box in cut(unit.shape, self._most(unit))]
             share, shares = self.part.share
             for unit, box in boxes[len(boxes) * share // shares : len(boxes) * (share + 1) // shares]:
-                yield from self._box(unit, box)
+                for some in self._narrowed(unit, box):
+                    yield from self._box(unit, some)
+
+    def _narrowed(self, unit: _Unit, box: Box) -> Iterator[Box]:
+        """The parts of a box in which the least and greatest values of blocks allow a row to pass `where`."""
+        where = self.wanted.where
+        if where is None or not where.bounds:
+            yield box
+            return
+        along = box.along
+        may_pass = np.ones(box.shape[along], np.bool_)
+        for given, bound in where.bounds:
+            if given.name in self.wanted.index_names:
+                if self.wanted.index_names.index(given.name) == along:
+                    index = np.arange(box.low[along], box.high[along])
+                    may_pass &= bound.may_hold(index, index)
+                continue
+            variable = self.wanted.variable_of(given.name)
+            blocks = unit.arrays.get(variable)
+            if blocks is not None:
+                if not self._trusts(blocks):
+                    continue
+                whole = self._whole(box, blocks)
+                may_pass &= _blocks_allow(clip(blocks, whole), given, bound, self.part.scales.get(variable), along)
+                continue
+            one = self._given(given.name, given.kind, unit, Box((0,) * len(box.low), (1,) * len(box.low)), {})
+            if not bound.may_hold(one.data, one.data).all():
+                return
+        yield from box.runs(may_pass)
 
     def _units(self, row: int) -> Iterator[_Unit]:
         """The arrays of a step that have elements. Raises PBIO_BAD_BP5 if their shapes differ."""
@@ -180,6 +210,15 @@ class _Rows:
         for begin in range(0, count, self.wanted.records_per_batch):
             yield batch.slice(begin, self.wanted.records_per_batch)
 
+    def _trusts(self, blocks: Blocks) -> bool:
+        """Whether rows may be skipped by the statistics of an array's blocks.
+
+        A NaN makes ADIOS2 begin anew: of 2.5, NaN, 0 it notes 0 as the greatest value.
+        """
+        if self.wanted.trust_statistics == "integers":
+            return self.part.dataset.kind(blocks.variable).kind in "iu"
+        return self.wanted.trust_statistics == "all"
+
     def _columns(self, unit: _Unit, box: Box) -> tuple[dict[str, pa.Array], int] | None:
         """The columns of a box, and how many rows; None if no element is wanted."""
         count = int(np.prod(box.shape))
@@ -228,12 +267,16 @@ class _Rows:
         there = one.present is None or bool(one.present[0])
         return numbers_to_column(np.repeat(one.data, count), kind, np.full(count, there))
 
+    def _whole(self, box: Box, blocks: Blocks) -> Box:
+        """The box in the array itself, which has the columns of a table as well."""
+        return Box((*box.low, 0), (*box.high, int(blocks.shape[0, 1]))) if self.is_table else box
+
     def _elements(self, variable: str, unit: _Unit, box: Box, read: dict[str, Elements]) -> Elements:
         if variable not in read:
             blocks = unit.arrays[variable]
             kind, marks = self.part.dataset.kind(blocks.variable), self.wanted.uncovered == "null"
             order = self.part.dataset.order
-            whole = Box((*box.low, 0), (*box.high, int(blocks.shape[0, 1]))) if self.is_table else box
+            whole = self._whole(box, blocks)
             if blocks.has_operator.any():
                 if variable not in unit.whole:
                     unit.whole[variable] = read_arrays(self.folder, blocks, self.steps, kind, order, marks=marks)
@@ -266,6 +309,30 @@ class _Rows:
             return leaf(scaled(np.ascontiguousarray(values), scale), validity)
         except PbioError as error:
             raise error.at(field=column.variable) from None
+
+
+def _blocks_allow(
+    blocks: Blocks, given: Given, bound: Bound, scale: float | None, along: int
+) -> npt.NDArray[np.bool_] | bool:
+    """By the least and greatest values of an array's blocks, where along a dimension a bound can hold."""
+    if blocks.least is None or blocks.most is None:
+        return True
+    least, most = scaled(blocks.least, scale), scaled(blocks.most, scale)
+    if scale is not None and scale < 0:
+        least, most = most, least
+    if given.kind is None or not np.can_cast(least.dtype, given.kind):
+        return True
+    # Where no block is, a program sees zero.
+    zero = np.zeros(1, given.kind)
+    if bound.may_hold(zero, zero).all():
+        targets = Targets(blocks, blocks.shape, np.zeros(len(blocks), np.int64), is_local=False)
+        if not targets.cover_all(blocks.shape.prod(axis=1)):
+            return True
+    allowed = np.zeros(int(blocks.shape[0, along]), np.bool_)
+    may_hold = bound.may_hold(least.astype(given.kind), most.astype(given.kind))
+    for start, count in zip(blocks.start[may_hold, along], blocks.count[may_hold, along], strict=True):
+        allowed[start : start + count] = True
+    return allowed
 
 
 def _part(elements: Elements, part: int | None, blocks: Blocks) -> tuple[Array, Array | None]:

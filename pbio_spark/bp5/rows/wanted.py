@@ -70,6 +70,7 @@ class Wanted:
         partition_columns: whose values the `Part` gives.
         uncovered: what an element is that no block has.
         where: which steps or elements are wanted.
+        trust_statistics: of which variables it skips blocks by their least and greatest values.
     """
 
     schema: pa.Schema
@@ -89,6 +90,7 @@ class Wanted:
     records_per_batch: int = 32768
     max_batch_bytes: int = 16 << 20
     where: Where | None = None
+    trust_statistics: Literal["none", "integers", "all"] = "integers"
 
     @property
     def is_table(self) -> bool:

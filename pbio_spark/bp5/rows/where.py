@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 import ecode
+from ecode.analysis.bounds import Bound, program_to_bounds
 from ecode.columns import Column
 from ecode.types import INT64, STRING, Basic, Field, Kind, record
 from pbio_spark.bp5.meta.metadata import Array
@@ -51,10 +52,11 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A program, compiled for columns, and what it reads."""
+    """A program, compiled for columns, what it reads, and what must hold of that for a row to pass."""
 
     program: BatchProgram
     reads: tuple[Given, ...]
+    bounds: tuple[tuple[Given, Bound], ...] = ()
 
     def mask(self, columns: Mapping[str, Column], count: int) -> npt.NDArray[np.bool_]:
         """Which rows pass. Raises PBIO_TRAP."""
@@ -83,7 +85,10 @@ def compile_where(source: str, given: Iterable[Given]) -> Where:
         reason = f"where keeps state ({', '.join(program.statics)}), which tasks do not share"
         raise PbioError("PBIO_BAD_PROGRAM", reason)
     words = dict.fromkeys(path[0] for _, path, _ in compiled.sources.values() if path)
-    return Where(compiled, tuple(by_word[word] for word in words))
+    bounds = tuple(
+        (by_word[bound.path[0]], bound) for bound in program_to_bounds(program.typed) if len(bound.path) == 1
+    )
+    return Where(compiled, tuple(by_word[word] for word in words), bounds)
 
 
 def numbers_to_column(values: Array, kind: str | None, present: npt.NDArray[np.bool_] | None = None) -> Column:

@@ -64,6 +64,13 @@ class Bp5Options:
         "scalars of the step, and `step`; for `elements` also the variables and the index. Characters of names that "
         "E-code does not have are `_` there.",
     )
+    trust_statistics: Literal["none", "integers", "all"] = option(
+        values.one_of("none", "integers", "all"),
+        "integers",
+        *READS,
+        doc="Of which variables `where` skips blocks by the least and greatest values that their writer noted. ADIOS2 "
+        "notes wrong ones for floating-point blocks that contain a NaN, so that `all` loses rows of such blocks.",
+    )
     from_step: int = option(values.whole, 0, Scope.READ, doc="The first step to read.")
     to_step: int | None = option(values.whole, None, Scope.READ, doc="The step before which to stop.")
     starting_step: int | Literal["earliest", "latest"] = option(
@@ -143,6 +150,8 @@ def parse_bp5_options(given: Mapping[str, str], *scopes: Scope) -> Bp5Options:
             "rows=elements needs the option variables",
             hint='name arrays of equal shapes, .option("variables", "x,y,id"); rows=variables lists all',
         )
+    if options.trust_statistics != "integers" and (options.rows != "elements" or options.where is None):
+        raise PbioError("PBIO_BAD_OPTION", "option 'trustStatistics' needs rows=elements and the option where")
     if options.where and options.rows not in ("steps", "elements"):
         raise PbioError("PBIO_BAD_OPTION", f"option 'where' does not apply to rows={options.rows}")
     return options

@@ -158,6 +158,7 @@ def _with_elements(wanted: Wanted, scan: Scan, asked: Sequence[str], *, is_strea
         index_columns={name: index[name.lower()] for name in asked if name.lower() in index},
         parts=plan.parts,
         where=scan_to_where(scan, plan.index, plan.parts),
+        trust_statistics=scan.options.trust_statistics,
     )
 
 

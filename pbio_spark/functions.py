@@ -12,7 +12,7 @@ of the data source; docs/options.md has a table for each function.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -47,12 +47,15 @@ def from_pbio(
     schema: StructType | str,
     formats: Iterable[Format] = (),
     options: Mapping[str, str] = NO_OPTIONS,
+    origin: Column | str | Sequence[str] | None = None,
 ) -> Column:
     """Decode a binary column, one whole record with its header in each value, to a structure.
 
-    Fields are found by name; what a record's format does not have is null. A null, or a record of a format that
-    `formatName` or `formatId` leave out, becomes null. A bad record, or one of a format that nobody knows, is an error;
-    with `mode=PERMISSIVE` it becomes null.
+    Fields are found by name; what a record's format does not have is null. A null, a record that `filter` refuses, or
+    one of a format that `formatName` or `formatId` leave out, becomes null. A bad record, or one whose format nobody
+    knows, is an error; with `mode=PERMISSIVE` it becomes null, or, if the structure has the field that
+    `columnNameOfCorruptRecord` names (`_corrupt_record struct<reason: string, bytes: binary>`), a structure of nulls
+    with that field, whose `offset` is null.
 
     Args:
         data: the column.
@@ -60,6 +63,8 @@ def from_pbio(
         formats: known now; for them and those in the store now, everything is compiled here. Others are looked up in
             the store when they come.
         options: of the data source, names in any case.
+        origin: what errors say of where a record comes from: a column of structures, or the names of columns, such as
+            `["topic", "partition", "offset"]`.
 
     Raises PBIO_UNKNOWN_OPTION, PBIO_BAD_OPTION, PBIO_SEVERAL_FORMATS, PBIO_INCOMPATIBLE_TYPE, PBIO_AMBIGUOUS_NAME.
     """
@@ -83,7 +88,15 @@ def from_pbio(
         with reason_first():
             return reader.read(values)
 
-    return arrow_udf(decode, struct)(data)
+    if origin is None:
+        return arrow_udf(decode, struct)(data)
+
+    def decode_from(values: pa.Array, origins: pa.Array) -> pa.Array:
+        with reason_first():
+            return reader.read(values, origins)
+
+    names = [origin] if isinstance(origin, str) else origin
+    return arrow_udf(decode_from, struct)(data, F.struct(*names) if isinstance(names, Sequence) else names)
 
 
 def to_pbio(data: Column | str, schema: StructType | str, options: Mapping[str, str] = NO_OPTIONS) -> Column:

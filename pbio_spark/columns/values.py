@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +23,12 @@ import pyarrow as pa
 
 from pbio_spark.columns.encode.encoder import Encoder
 from pbio_spark.columns.files.batches import BatchMaker
-from pbio_spark.columns.files.chunks import Chunker
+from pbio_spark.columns.files.chunks import Chunk, Chunker
 from pbio_spark.columns.files.plan import Part, ReadPlan
 from pbio_spark.errors import PbioError
 from pbio_spark.wire import MAGIC, Kind
 
+_NAME = "binary values"
 _PLACE, _BAD = "\0place", "\0bad"
 _HEAD = 8
 
@@ -34,19 +36,25 @@ _HEAD = 8
 class ValueReader:
     """Reads values as a plan says; remembers formats and converters from one call to the next.
 
-    What is null, of a format that is not selected, or under PERMISSIVE a bad record, becomes null.
+    What is null or of a format that is not selected becomes null; so does a bad record under PERMISSIVE, unless the
+    plan has a column for bad records.
     """
 
     def __init__(self, plan: ReadPlan) -> None:
-        place, bad = pa.field(_PLACE, pa.struct([("ordinal", pa.int64())])), pa.field(_BAD, pa.binary())
-        schema = plan.schema.append(place).append(bad)
-        selection = replace(plan.selection, schema=schema, metadata_column=_PLACE, corrupt_column=_BAD)
+        self._has_column = plan.selection.corrupt_column is not None
+        schema = plan.schema.append(pa.field(_PLACE, pa.struct([("ordinal", pa.int64())])))
+        bad = plan.selection.corrupt_column or _BAD
+        schema = schema if self._has_column else schema.append(pa.field(_BAD, pa.binary()))
+        selection = replace(plan.selection, schema=schema, metadata_column=_PLACE, corrupt_column=bad)
         self._plan = replace(plan, selection=selection)
         self._type = pa.struct(list(plan.schema))
-        self._maker = BatchMaker(self._plan, Part("binary values"), list(plan.formats))
+        self._maker = _ValueMaker(self._plan, Part(_NAME), list(plan.formats))
 
-    def read(self, values: pa.Array) -> pa.StructArray:
+    def read(self, values: pa.Array, origins: pa.StructArray | None = None) -> pa.StructArray:
         """One structure for each of the binary values.
+
+        Args:
+            origins: what errors say of where each value comes from, such as its topic, partition and offset.
 
         Raises:
             PbioError: under FAILFAST what is wrong with the first bad record.
@@ -54,31 +62,61 @@ class ValueReader:
         rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
         items, starts = _values_to_items(values.drop_null())
         plan, formats = self._plan, self._maker.formats
-        chunker = Chunker(io.BytesIO(items.data), "binary values", formats, plan.store, plan.limits, plan.walk)
+        chunker = Chunker(io.BytesIO(items.data), _NAME, formats, plan.store, plan.limits, plan.walk)
         self._maker.formats = chunker.formats
-        try:
-            chunks = chunker.chunks(0, len(items), 0)
-            batches = [batch for chunk in chunks for batch in self._maker.chunk_to_batches(chunk)]
-        except PbioError as error:
-            if error.offset is not None:
-                value = int(np.searchsorted(starts - _HEAD, error.offset, "right")) - 1
-                error.file = f"binary value {rows[value]} of its batch"
-                error.offset, error.record = max(0, error.offset - int(starts[value])), None
-            raise
+        self._maker.rows, self._maker.starts, self._maker.origins = rows, starts, origins
+        chunks = chunker.chunks(0, len(items), 0)
+        batches = [batch for chunk in chunks for batch in self._maker.chunk_to_batches(chunk)]
         return self._in_place(batches, rows, len(values))
 
     def _in_place(self, batches: list[pa.RecordBatch], rows: npt.NDArray[np.int64], count: int) -> pa.StructArray:
         """The structures where their values were, and nulls between them."""
         table = pa.Table.from_batches(batches, self._plan.schema).combine_chunks()
-        columns = [column.combine_chunks() for column in table.columns]
-        ordinals = columns[-2].field(0).to_numpy(zero_copy_only=False)
-        is_good = columns[-1].is_null().to_numpy(zero_copy_only=False)
-        data = pa.StructArray.from_arrays(columns[:-2], fields=list(self._type))
+        columns = {
+            name: column.combine_chunks() for name, column in zip(table.schema.names, table.columns, strict=True)
+        }
+        ordinals = columns[_PLACE].field(0).to_numpy(zero_copy_only=False)
+        is_good = np.ones(len(ordinals), np.bool_)
+        if not self._has_column:
+            is_good = columns[_BAD].is_null().to_numpy(zero_copy_only=False)
+        data = pa.StructArray.from_arrays([columns[part.name] for part in self._type], fields=list(self._type))
         found = np.full(count, -1, np.int64)
         found[rows[ordinals[is_good]]] = np.flatnonzero(is_good)
         if count == len(data) and (found >= 0).all():
             return data
         return data.take(pa.array(found, mask=found < 0))
+
+
+class _ValueMaker(BatchMaker):
+    """Makes batches of values, and says of bad ones which they are.
+
+    Attributes:
+        rows: where the values lie that are not null.
+        starts: where their bytes begin in what is read as a file.
+        origins: see `ValueReader.read`.
+    """
+
+    rows: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    origins: pa.StructArray | None
+
+    def _error(self, chunk: Chunk, entry: int, bad: Any) -> PbioError:
+        error = super()._error(chunk, entry, bad)
+        value = chunk.ordinal + entry
+        row = int(self.rows[value])
+        inside = None if error.offset is None else max(0, error.offset - int(self.starts[value]))
+        error.file, error.offset, error.record = f"binary value {row} of its batch", inside, None
+        if self.origins is not None:
+            origin = self.origins[row].as_py()
+            said = [f"{name} {value}" for name, value in origin.items()] if isinstance(origin, dict) else [str(origin)]
+            error.file = ", ".join(said)
+            error.offset, error.record = None, None if inside is None else f"byte {inside} of the record"
+        return error
+
+    def _corrupt_value(self, chunk: Chunk, entry: int, type_: pa.DataType, bad: Any) -> Any:
+        found = super()._corrupt_value(chunk, entry, type_, bad)
+        # The place in what is read as a file means nothing to the user: the columns beside it say where it was.
+        return {**found, "offset": None} if isinstance(found, dict) else found
 
 
 def _as_said(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -64,6 +64,65 @@ def test_bad_and_unknown_records_follow_the_mode(spark: SparkSession) -> None:
             decoded(binaries(spark, None, good, bad), SCHEMA, [formatted(MIDDLE)])
 
 
+def test_bad_records_have_a_column_of_ones_choice(spark: SparkSession) -> None:
+    good, options = value(MIDDLE, 7), {"mode": "permissive", "columnNameOfCorruptRecord": "bad"}
+    frame = binaries(spark, good, None, good[:-3], b"", value(OLD, 1))
+    schema = f"{SCHEMA}, bad struct<reason string, bytes binary, offset bigint>"
+    columns = from_pbio("r", schema, [formatted(MIDDLE)], options).alias("v")
+    first, null, short, empty, unknown = (row["v"] for row in frame.select(columns).collect())
+    assert (tuple(first), null) == ((7, "u7", None), None)
+    assert [(row["n"], row["unit"], row["bad"]["offset"]) for row in (short, empty, unknown)] == [
+        (None, None, None)
+    ] * 3
+    assert [row["bad"]["bytes"] for row in (short, empty, unknown)] == [good[:-3], b"", value(OLD, 1)]
+    assert "[PBIO_BAD_RECORD]" in short["bad"]["reason"]
+    assert "binary value 2 of its batch" in short["bad"]["reason"]
+    assert formatted(OLD).id.hex() in unknown["bad"]["reason"]
+    dead = frame.select("r", columns).where("v.bad is not null").select("r").collect()
+    assert [row["r"] for row in dead] == [good[:-3], b"", value(OLD, 1)]
+    bytes_only = from_pbio("r", "n bigint, bad binary", [formatted(MIDDLE)], options)
+    assert [row[0] and row[0]["bad"] for row in frame.select(bytes_only).collect()][2:] == [row["r"] for row in dead]
+    with pytest.raises(PbioError, match=r"\[PBIO_INCOMPATIBLE_TYPE\]"):
+        from_pbio("r", "n bigint, bad int", [formatted(MIDDLE)], options)
+
+
+def test_errors_say_where_a_record_comes_from(spark: SparkSession) -> None:
+    good = value(MIDDLE, 7)
+    rows = [("events", 0, 5, good), ("events", 1, 6, None), ("events", 3, 77, good[:-3])]
+    frame = spark.createDataFrame(rows, "topic string, partition int, offset bigint, value binary").coalesce(1)
+    place = r"at: topic events, partition 3, offset 77, byte 12 of the record"
+    names = ["topic", "partition", "offset"]
+    for origin in (names, F.struct(*names)):
+        with pytest.raises(PySparkException, match=rf"\[PBIO_BAD_RECORD\](.|\n)*{place}"):
+            frame.select(from_pbio("value", SCHEMA, [formatted(MIDDLE)], origin=origin)).collect()
+    with pytest.raises(PySparkException, match=r"at: offset 77, byte 12"):
+        frame.select(from_pbio("value", SCHEMA, [formatted(MIDDLE)], origin="offset")).collect()
+
+
+def test_a_filter_makes_nulls_of_what_it_refuses(spark: SparkSession) -> None:
+    frame = binaries(spark, *(value(MIDDLE, n) for n in (1, 2, 3)), None, b"bad")
+    options = {"filter": "{ return input.n != 2; }", "mode": "permissive"}
+    assert decoded(frame, SCHEMA, [formatted(MIDDLE)], options) == [(1, "u1"), None, (3, "u3"), None, None]
+    bad = decoded(frame, f"{SCHEMA}, _corrupt_record binary", [formatted(MIDDLE)], options)
+    assert bad == [(1, "u1", None), None, (3, "u3", None), None, (None, None, b"bad")]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"\0\0\0\0\x2a\x0cabc", "the frame of Confluent's serialisers, schema ID 42"),
+        (b"\xc3\x01" + bytes(range(8)) + b"x", "an Avro single-object encoding, schema fingerprint 0706050403020100"),
+        (b"Obj\x01rest", "a whole Avro file"),
+        (b'{"n": 1}', "it looks like JSON"),
+        (b"", "it is empty"),
+        (b"\x02", "it would be 02"),
+    ],
+)
+def test_frames_of_others_are_named(spark: SparkSession, data: bytes, said: str) -> None:
+    with pytest.raises(PySparkException, match=rf"\[PBIO_UNKNOWN_FORMAT\].*{said}"):
+        decoded(binaries(spark, data), SCHEMA, [formatted(MIDDLE)])
+
+
 def test_records_of_other_formats_can_be_left_out(spark: SparkSession) -> None:
     frame = binaries(spark, value(OTHER, 1), value(OLD, 2), value(OTHER, 3))
     formats = [formatted(OTHER), formatted(OLD)]

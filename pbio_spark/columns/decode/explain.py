@@ -23,6 +23,7 @@ from pbio_spark.columns.decode.plan import (
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.wire import decode, room_of
+from pbio_spark.wire.foreign import name_frame
 
 _CODECS = {"UTF-8": "utf-8", "ISO-8859-1": "latin-1", "binary": None}
 
@@ -40,13 +41,12 @@ def explain(
         offset: of the record's item in the file.
     """
     if form is None:
-        return PbioError(
-            "PBIO_UNKNOWN_FORMAT",
-            f"no format is known with the ID that the record begins with, {record[:12].hex()}",
-            file=file,
-            offset=offset,
-            hint="if the format was described elsewhere, name its store with the option formatStore",
+        looks, hint = name_frame(record) or (
+            f"it would be {record[:12].hex()}",
+            "if the format was described elsewhere, name its store with the option formatStore",
         )
+        reason = f"no format is known with the ID that the record begins with: {looks}"
+        return PbioError("PBIO_UNKNOWN_FORMAT", reason, file=file, offset=offset, hint=hint)
     try:
         decode(form, record, text=_CODECS[encoding], file=file, offset=offset + 8)
     except PbioError as error:

@@ -20,6 +20,7 @@ GROUPS = {
         "FileWriter",
     ),
     "Spark": ("spark_session", "from_pbio", "to_pbio", "schema_of_pbio", "format_id_of", "dispatch"),
+    "Kafka": ("KafkaStore", "PbioSerializer", "PbioDeserializer"),
     "Event channels": (
         *("ChannelSpace", "Channel", "Submission", "Columns", "Subscription", "Event", "Position"),
         *("Modulator", "EagerSubscription", "Source", "DerivationReport", "derivations_to_arrow"),

@@ -20,6 +20,7 @@ is first used, so that importing this stays light. The packages below, each of w
     columns    record bytes <-> Arrow record batches, by kernels generated per format and schema
     bp5        ADIOS2's BP5 folders: their metadata, arrays and rows
     channels   typed streams of events in a folder, durable, for any number of writers and readers
+    kafka      formats in topics, serialisers, relays between topics and channels
     source     the Spark data sources "pbio" and "bp5"
     tables     files as rows and tables, without Spark
     functions  records in binary columns of a DataFrame
@@ -83,6 +84,8 @@ if TYPE_CHECKING:
     from pbio_spark.formats.record_json import record_to_json
     from pbio_spark.formats.store import FolderStore, MemoryStore
     from pbio_spark.functions import format_id_of, from_pbio, schema_of_pbio, to_pbio
+    from pbio_spark.kafka.serializers import PbioDeserializer, PbioSerializer
+    from pbio_spark.kafka.store import KafkaStore
     from pbio_spark.source.dispatch import dispatch
     from pbio_spark.source.session import spark_session
     from pbio_spark.tables import (
@@ -148,6 +151,10 @@ __all__ = [
     "schema_of_pbio",
     "format_id_of",
     "dispatch",
+    # Kafka
+    "KafkaStore",
+    "PbioSerializer",
+    "PbioDeserializer",
     # event channels
     "ChannelSpace",
     "Channel",
@@ -180,6 +187,8 @@ _HOMES = {
     "pbio_spark.formats.machine": ("Machine", "MACHINES"),
     "pbio_spark.formats.store": ("FolderStore", "MemoryStore"),
     "pbio_spark.formats.formats_to_graph": ("formats_to_graph",),
+    "pbio_spark.kafka.store": ("KafkaStore",),
+    "pbio_spark.kafka.serializers": ("PbioSerializer", "PbioDeserializer"),
     "pbio_spark.wire.encode": ("encode",),
     "pbio_spark.wire.decode": ("decode",),
     "pbio_spark.wire.writer": ("FileWriter",),

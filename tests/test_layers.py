@@ -28,7 +28,6 @@ LAYERS = (
     "pbio_spark.bp5",
     "pbio_spark.channels",
     "pbio_spark.kafka",
-    "pbio_spark.stores",
     "pbio_spark.source",
     "pbio_spark.tables",
     "pbio_spark.gateways",

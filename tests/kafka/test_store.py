@@ -18,7 +18,7 @@ from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.kafka.store import KafkaStore, shared_store
-from pbio_spark.stores import open_store
+from pbio_spark.kafka.stores import open_store
 from tests.kafka.broker import Broker
 
 QUICK = {"default.api.timeout.ms": "3000"}

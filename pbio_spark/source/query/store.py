@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pbio_spark.formats.store import FormatStore
+from pbio_spark.kafka.stores import open_store
 from pbio_spark.source.options.options import Options
-from pbio_spark.stores import open_store
 
 
 def store_of(options: Options) -> FormatStore | None:

@@ -1,0 +1,152 @@
+"""Dicts <-> records for programs that use Kafka's clients: callables as confluent-kafka and kafka-python take them.
+
+>>> from ecode.types import INT32, Field, record
+>>> from pbio_spark.formats.store import MemoryStore
+>>> formats = MemoryStore()
+>>> serialize = PbioSerializer(record("ping", [Field("n", INT32)]), formats)
+>>> deserialize = PbioDeserializer(formats)
+>>> deserialize(serialize({"n": 7}))
+{'n': 7}
+>>> deserialize(None) is serialize(None) is None
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from ecode.types import Record
+from pbio_spark.columns import ErrorPolicy, Request, Selection, ValueReader, plan_read
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.schema import record_to_arrow
+from pbio_spark.formats.arrow.written import writable
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.store import FormatStore
+from pbio_spark.kafka.stores import NO_SETTINGS, open_store
+from pbio_spark.wire import decode, encode
+from pbio_spark.wire.container import legible_id
+from pbio_spark.wire.foreign import name_frame
+
+AnyStore: TypeAlias = "FormatStore | str"
+"""A store, or the address of one: a folder, or `kafka://host:port/topic`."""
+
+MOST_FORMATS = 1000
+"""How many formats a deserialiser is ready for at a time."""
+
+
+class PbioSerializer:
+    """Dicts of one type -> records, for `value.serializer` or `key.serializer` of a `SerializingProducer`.
+
+    The format is in the store when the serialiser is made, so that no record comes before its format.
+
+    Attributes:
+        format: of the records.
+
+    Args:
+        type: the format, or a record type, which gets this machine's layout.
+        store: where readers find the format.
+        beside: more formats for the store, such as old ones that the transforms of `type` lead to.
+        settings: of the client, for a store in Kafka, as Spark names them without `kafka.`.
+
+    Raises PBIO_BAD_TYPE, PBIO_FORMAT_CONFLICT, and what the store raises.
+    """
+
+    def __init__(
+        self,
+        type: Format | Record,  # noqa: A002 - as elsewhere
+        store: AnyStore,
+        *,
+        beside: Iterable[Format] = (),
+        settings: Mapping[str, str] = NO_SETTINGS,
+    ) -> None:
+        self.format = record_to_format(writable(type)) if isinstance(type, Record) else type
+        formats = open_store(store, settings) if isinstance(store, str) else store
+        for form in (*beside, self.format):
+            formats.put(form)
+
+    def __call__(self, value: Mapping[str, Any] | None, context: object = None) -> bytes | None:
+        """The record of a dict; None for None.
+
+        Raises PBIO_BAD_VALUE and what else `encode` raises.
+        """
+        return None if value is None else encode(self.format, dict(value))
+
+
+class PbioDeserializer:
+    """Records of any format that a store has -> dicts, for `value.deserializer` of a `DeserializingConsumer`.
+
+    Without a type, a record becomes what its own format says. With one, each becomes that type, directly or by the
+    transforms that its format carries, as MaxMatch finds; fields that it lacks are None.
+
+    Args:
+        store: where formats are found.
+        type: what every record is to become.
+        settings: of the client, for a store in Kafka.
+        wait: seconds to wait for a format that the store lacks.
+
+    Raises what the store raises.
+    """
+
+    def __init__(
+        self,
+        store: AnyStore,
+        type: Format | Record | None = None,  # noqa: A002
+        *,
+        settings: Mapping[str, str] = NO_SETTINGS,
+        wait: float = 0.0,
+    ) -> None:
+        self._formats = open_store(store, settings, wait) if isinstance(store, str) else store
+        self._type = type.record if isinstance(type, Format) else type
+        self._known: dict[bytes, Format] = {}
+        self._readers: dict[bytes, ValueReader] = {}
+
+    def __call__(self, value: bytes | None, context: Any = None) -> dict[str, Any] | None:
+        """The dict of a record; None for None.
+
+        Args:
+            context: what the client says of the message; its topic is said in errors.
+
+        Raises PBIO_UNKNOWN_FORMAT, PBIO_REJECTED if the record does not reach the type, PBIO_BAD_RECORD and the like.
+        """
+        if value is None:
+            return None
+        try:
+            form = self._format(value)
+            if self._type is None:
+                return decode(form, value)
+            (found,) = self._reader(form, self._type).read(pa.array([value], pa.binary())).to_pylist()
+            return dict(found)
+        except PbioError as error:
+            topic = getattr(context, "topic", None)
+            if topic is not None and error.file in (None, "binary value 0 of its batch"):
+                error.file = f"topic {topic}"
+            raise
+
+    def _format(self, value: bytes) -> Format:
+        format_id = legible_id(value[:12])
+        known = self._known.get(format_id)
+        if known is not None:
+            return known
+        found = self._formats.find([format_id]) if format_id else []
+        if not found:
+            looks, hint = name_frame(value) or (f"it would be {value[:12].hex()}", "see that its producer stores it")
+            reason = f"no format is known with the ID that the record begins with: {looks}"
+            raise PbioError("PBIO_UNKNOWN_FORMAT", reason, hint=hint)
+        if len(self._known) >= MOST_FORMATS:
+            self._known.clear()
+            self._readers.clear()
+        self._known[format_id] = found[0]
+        return found[0]
+
+    def _reader(self, form: Format, type_: Record) -> ValueReader:
+        reader = self._readers.get(form.id)
+        if reader is None:
+            request = Request(((type_.name, type_),))
+            selection = Selection(record_to_arrow(type_), request=request)
+            plan = plan_read(selection, (form,), coming=(form,), store=self._formats, errors=ErrorPolicy())
+            reader = self._readers[form.id] = ValueReader(plan)
+        return reader

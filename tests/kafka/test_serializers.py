@@ -1,0 +1,112 @@
+"""(De)serialisers in the client library's own producers and consumers, over a broker."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pbio_spark as pbio
+from pbio_spark import FolderStore, Format, MemoryStore, PbioDeserializer, PbioError, PbioSerializer, evolve
+from pbio_spark.kafka.store import KafkaStore
+from tests.kafka.test_store import make
+
+OLD = Format.of(pbio.parse_record({"Load": {"host": "string", "load": "float64"}}))
+NEW_TYPE = Format.of(pbio.parse_record({"Load": {"host": "string", "user": "float64", "system": "float64"}}))
+NEW = evolve(OLD, NEW_TYPE, "{ old.host = new.host; old.load = new.user + new.system; }")
+BIG_ENDIAN = Format.of(OLD.record, machine="sparc")
+
+
+def received(broker: str, topic: str, count: int, deserialize: PbioDeserializer) -> list[Any]:
+    from confluent_kafka import DeserializingConsumer
+
+    config = {"bootstrap.servers": broker, "group.id": topic, "auto.offset.reset": "earliest"}
+    consumer = DeserializingConsumer({**config, "key.deserializer": deserialize, "value.deserializer": deserialize})
+    consumer.subscribe([topic])
+    found: list[Any] = []
+    while len(found) < count:
+        message = consumer.poll(30)
+        assert message is not None
+        assert message.error() is None
+        found.append((message.key(), message.value()))
+    consumer.close()
+    return found
+
+
+def test_producers_of_several_generations_and_a_consumer_that_knows_one(broker: str, topic: str) -> None:
+    from confluent_kafka import SerializingProducer
+
+    make(broker, topic)
+    store = f"kafka://{broker}/{topic}-formats"
+    for form, values in (
+        (OLD, {"load": 1.0}),
+        (BIG_ENDIAN, {"load": 2.0}),
+        (NEW, {"user": 1.0, "system": 2.0}),
+    ):
+        serialize = PbioSerializer(form, store)
+        key = PbioSerializer(pbio.parse_record({"key": {"n": "int32"}}), store)
+        producer = SerializingProducer(
+            {"bootstrap.servers": broker, "key.serializer": key, "value.serializer": serialize}
+        )
+        producer.produce(topic, key={"n": 7}, value={"host": "a", **values})
+        producer.flush()
+    producer.produce(topic, key=None, value=None)
+    producer.flush()
+    found = received(broker, topic, 4, PbioDeserializer(store))
+    assert found[0] == ({"n": 7}, {"host": "a", "load": 1.0})
+    assert found[2:] == [({"n": 7}, {"host": "a", "user": 1.0, "system": 2.0}), (None, None)]
+    as_old = PbioDeserializer(KafkaStore(store), OLD)
+    raw = [PbioSerializer(form, store)(values) for form, values in ((BIG_ENDIAN, found[1][1]), (NEW, found[2][1]))]
+    assert [as_old(value) for value in raw] == [{"host": "a", "load": 2.0}, {"host": "a", "load": 3.0}]
+
+
+def test_the_format_is_there_before_the_first_record(tmp_path: Path) -> None:
+    serialize = PbioSerializer(NEW, str(tmp_path), beside=[OLD])
+    assert set(FolderStore(tmp_path)) == {OLD, NEW}
+    assert serialize(None) is None
+    with pytest.raises(PbioError, match=r"\[PBIO_BAD_VALUE\](.|\n)*user"):
+        serialize({"host": "a"})
+
+
+def test_what_a_deserialiser_refuses() -> None:
+    formats = MemoryStore([OLD])
+    deserialize = PbioDeserializer(formats)
+    record = PbioSerializer(OLD, formats)({"host": "a", "load": 1.0})
+    assert record is not None
+    for value, code, said in (
+        (b"", "PBIO_UNKNOWN_FORMAT", "it is empty"),
+        (b"\0\0\0\0\7abc", "PBIO_UNKNOWN_FORMAT", "Confluent's serialisers, schema ID 7"),
+        (PbioSerializer(NEW, MemoryStore())({"host": "a", "user": 1.0, "system": 0.0}), "PBIO_UNKNOWN_FORMAT", "02"),
+        (record[:-1], "PBIO_BAD_RECORD", ""),
+    ):
+        with pytest.raises(PbioError, match=rf"\[{code}\].*{said}"):
+            deserialize(value)
+    other = pbio.parse_record({"Other": {"x": "float64", "y": "float64"}})
+    with pytest.raises(PbioError, match=r"\[PBIO_REJECTED\]"):
+        PbioDeserializer(formats, other)(record)
+
+    class Context:
+        topic = "loads"
+
+    for wanted in (None, OLD):
+        with pytest.raises(PbioError, match=r"at: topic loads"):
+            PbioDeserializer(formats, wanted)(record[:-1], Context())
+
+
+def test_a_deserialiser_waits_for_a_format(tmp_path: Path) -> None:
+    record = PbioSerializer(OLD, MemoryStore())({"host": "a", "load": 1.0})
+    later = threading.Timer(0.3, FolderStore(tmp_path).put, [OLD])
+    later.start()
+    assert PbioDeserializer(str(tmp_path), wait=30)(record) == {"host": "a", "load": 1.0}
+    later.join()
+
+
+def test_no_client_is_needed_without_a_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    serialize = PbioSerializer(OLD, str(tmp_path))
+    assert PbioDeserializer(str(tmp_path))(serialize({"host": "a", "load": 1.0})) == {"host": "a", "load": 1.0}
+    with pytest.raises(PbioError, match=r"\[PBIO_MISSING_EXTRA\]"):
+        PbioSerializer(OLD, "kafka://localhost:1/formats")

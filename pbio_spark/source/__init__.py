@@ -11,5 +11,6 @@ channels      reading and writing channels
 bp5           the data source "bp5", for ADIOS2's BP5 folders
 arrow         Spark's schemas -> Arrow's
 dispatch      rows to the reader that they match best
+settled       no more garbage collection than Spark has without this package
 reason_first  errors whose text begins with the reason, also through Spark
 """

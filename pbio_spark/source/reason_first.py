@@ -22,6 +22,7 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from ecode.errors import EcodeError
 from morph.errors import MorphError
 from pbio_spark.errors import PbioError
+from pbio_spark.source.settled import in_worker, settle
 
 log = logging.getLogger("pbio_spark.source")
 
@@ -38,11 +39,6 @@ CALLED = (
 
 FRAMES = 4
 """How many lines of code an error names, the innermost first."""
-
-
-def in_worker() -> bool:
-    """Whether this is a Python process of Spark, which an error ends."""
-    return os.environ.get("SPARK_PYTHON_RUNTIME") == "PYTHON_WORKER"
 
 
 @contextmanager
@@ -73,16 +69,22 @@ def says_reason_first(cls: C) -> C:
 def _wrapped(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def call(*args: Any, **named: Any) -> Any:
-        with reason_first():
-            result = method(*args, **named)
+        try:
+            with reason_first():
+                result = method(*args, **named)
+        finally:
+            settle()
         return _each(result) if inspect.isgenerator(result) else result
 
     return call
 
 
 def _each(values: Iterator[Any]) -> Iterator[Any]:
-    with reason_first():
-        yield from values
+    try:
+        with reason_first():
+            yield from values
+    finally:
+        settle()
 
 
 def _lines(trace: TracebackType | None) -> str:

@@ -10,7 +10,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pbio_spark.errors import PbioError
 from pbio_spark.source.options.parse import paths_of
 from pbio_spark.source.options.scopes import Scope
-from pbio_spark.source.reason_first import RefusedStream, in_worker, says_reason_first
+from pbio_spark.source.reason_first import RefusedStream, says_reason_first
+from pbio_spark.source.settled import in_worker
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -5,11 +5,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.kafka.broker import running
-from tests.kafka.maven import BROKER, NoMavenError, jars, java
+from tests.kafka.maven import BROKER, CONNECTOR, NoMavenError, jars, java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +34,15 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def topic() -> str:
     """A name that no topic has yet."""
     return f"t-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(scope="session")
+def kafka_spark(spark: SparkSession, broker: str) -> SparkSession:
+    """The session of all tests, with Spark's own source and sink for Kafka."""
+    try:
+        connector = jars(CONNECTOR, transitive=False)
+    except NoMavenError as error:
+        pytest.skip(str(error))
+    for jar in connector:
+        spark.sql(f"ADD JAR '{jar}'")
+    return spark

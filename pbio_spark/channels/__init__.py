@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pbio_spark.channels.derive.source import SERVICES, Source
     from pbio_spark.channels.log.state import ChannelInfo
     from pbio_spark.channels.position import Position
-    from pbio_spark.channels.presence.subscribers import Subscriber
+    from pbio_spark.channels.presence.subscribers import ANONYMOUS, Subscriber
     from pbio_spark.channels.publish.delivery import NotDeliveredError, seconds_to_wait, wait_for_subscribers
     from pbio_spark.channels.publish.packed import Packed, contents_of_all, pack
     from pbio_spark.channels.publish.prepare import Prepared, Preparer
@@ -54,9 +54,11 @@ if TYPE_CHECKING:
     from pbio_spark.channels.subscribe.eager import EagerSubscription
     from pbio_spark.channels.subscribe.follower import LogFollower
     from pbio_spark.channels.subscribe.offset import LogOffset, json_to_offset, offset_to_json
+    from pbio_spark.channels.subscribe.options import Start
     from pbio_spark.channels.subscribe.reading import EVENT_TYPE, Piece, Stretch
-    from pbio_spark.channels.subscribe.stream_subscriber import StreamSubscriber
-    from pbio_spark.channels.subscribe.subscription import Start, Subscription
+    from pbio_spark.channels.subscribe.streams.eager_stream import OF_BATCHES, EagerStream
+    from pbio_spark.channels.subscribe.streams.stream_subscriber import StreamSubscriber
+    from pbio_spark.channels.subscribe.subscription import Subscription
     from pbio_spark.channels.upkeep.check import leftovers, problems
     from pbio_spark.channels.upkeep.expiry import expired
 
@@ -96,6 +98,9 @@ __all__ = [
     "stored_format",
     "to_datetime",
     "DataFiles",
+    "EagerStream",
+    "OF_BATCHES",
+    "ANONYMOUS",
     "LogFollower",
     "LogOffset",
     "json_to_offset",
@@ -128,12 +133,14 @@ _HOMES = {
     "subscribe.data_files": ("DataFiles",),
     "subscribe.delivered": ("Delivery", "Event"),
     "subscribe.eager": ("EagerSubscription",),
+    "subscribe.streams.eager_stream": ("EagerStream", "OF_BATCHES"),
     "subscribe.follower": ("LogFollower",),
     "subscribe.offset": ("LogOffset", "json_to_offset", "offset_to_json"),
     "subscribe.reading": ("EVENT_TYPE", "Piece", "Stretch"),
-    "subscribe.stream_subscriber": ("StreamSubscriber",),
-    "presence.subscribers": ("Subscriber",),
-    "subscribe.subscription": ("Start", "Subscription"),
+    "subscribe.streams.stream_subscriber": ("StreamSubscriber",),
+    "presence.subscribers": ("ANONYMOUS", "Subscriber"),
+    "subscribe.options": ("Start",),
+    "subscribe.subscription": ("Subscription",),
     "upkeep.check": ("leftovers", "problems"),
     "upkeep.expiry": ("expired",),
 }

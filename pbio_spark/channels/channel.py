@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +15,8 @@ from pbio_spark.channels.publish.delivery import SYNC_TIMEOUT
 from pbio_spark.channels.publish.publisher import Published
 from pbio_spark.channels.publish.submission import Columns, Submission, channel_format
 from pbio_spark.channels.subscribe.eager import Demodulator, EagerSubscription
-from pbio_spark.channels.subscribe.subscription import Handlers, Start, Subscription, SubscriptionOptions
+from pbio_spark.channels.subscribe.options import Start, SubscriptionOptions
+from pbio_spark.channels.subscribe.subscription import Handlers, Subscription
 from pbio_spark.columns import Rows
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -144,12 +146,13 @@ class Channel:
             now = space.history.catch_up().channels.get(self.info.id, self.info)
         how, expiry = now.derivation, expire_after if name else PRESENCE
         if modulator is not None:
-            info, presence = space.attach(now, modulator, name, expiry)
-            return EagerSubscription(space, info, handlers, presence, options, demodulator)
+            info, presence, is_new = space.attach(now, modulator, name, expiry)
+            return EagerSubscription(space, info, handlers, presence, replace(options, is_new=is_new), demodulator)
         if how is not None and (how.is_temporary or how.when == "subscribed"):
             presence = name or new_anonymous()
+            is_new = subscribers.read(space.folder, now.id, presence) is None
             if watch(space.history, space.folder, now, presence, expiry):
-                return EagerSubscription(space, now, handlers, presence, options, demodulator)
+                return EagerSubscription(space, now, handlers, presence, replace(options, is_new=is_new), demodulator)
         if demodulator is not None:
             raise PbioError("PBIO_BAD_OPTION", "demodulator= needs modulator=: otherwise the handler sees the events")
         return Subscription(space.folder, space.history, space.formats, now, handlers, name, options)

@@ -253,11 +253,15 @@ class ChannelSpace:
         """
         return self._control.set_parameters(name, values, lazy)
 
+    def derived_format(self, parent: ChannelInfo, modulator: Modulator) -> Format:
+        """The format of what code makes of a channel's events. Raises as `derive_channel` does."""
+        return self._control.derivation(parent, modulator)[0]
+
     def attach(
         self, parent: ChannelInfo, modulator: Modulator, subscriber: str | None, expire_after: timedelta
-    ) -> tuple[ChannelInfo, str]:
-        """The channel that sources derive for a subscriber, and the name under which it is known to be there; see
-        `Channel.subscribe`."""
+    ) -> tuple[ChannelInfo, str, bool]:
+        """The channel that sources derive for a subscriber, the name under which it is known to be there, and whether
+        that is new; see `Channel.subscribe`."""
         return self._control.attach(self.folder, parent, modulator, subscriber, expire_after)
 
     def parameters(self, name: str) -> dict[str, Any]:

@@ -55,10 +55,9 @@ class PbioDataSource(DataSource):
         options = parse_options(self.options, Scope.READ, Scope.STREAM)
         self._is_inferred = True
         if options.reads_channels:
-            from pbio_spark.source.channels.log import ChannelLog
             from pbio_spark.source.channels.plan import channels_to_schema
 
-            columns = channels_to_schema(ChannelLog(space_of(self.options), options), options)
+            columns = channels_to_schema(space_of(self.options), options)
         else:
             self._scan = scan_files(paths_of(self.options), options, all_formats=True)
             columns = scan_to_schema(self._scan)

@@ -21,6 +21,7 @@ from pbio_spark.channels.derive.parameters import changed_block, values_to_block
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.state import ChannelInfo, State
+from pbio_spark.channels.presence import subscribers
 from pbio_spark.channels.presence.subscribers import ANONYMOUS, new_anonymous
 from pbio_spark.channels.presence.watch import watch
 from pbio_spark.channels.publish.submission import channel_format
@@ -154,9 +155,9 @@ class Control:
 
     def attach(
         self, folder: Folder, parent: ChannelInfo, modulator: Modulator, subscriber: str | None, expire_after: timedelta
-    ) -> tuple[ChannelInfo, str]:
-        """A channel derived for one subscriber, or shared by several that want the same; and the name under which it is
-        known that this one is there.
+    ) -> tuple[ChannelInfo, str, bool]:
+        """A channel derived for one subscriber, or shared by several that want the same; the name under which it is
+        known that this one is there; and whether that is new.
 
         Args:
             subscriber: its name; None for one that is gone when it leaves.
@@ -176,8 +177,9 @@ class Control:
             self.history.commit(create)
             with self.history.lock:
                 info = self.history.catch_up().channels.get(self.history.state.names.get(name, 0))
+            is_new = info is not None and subscribers.read(folder, info.id, presence) is None
             if info is not None and watch(self.history, folder, info, presence, expire_after):
-                return info, presence
+                return info, presence, is_new
 
     def _shared(self, name: str) -> tuple[int, Block]:
         with self.history.lock:

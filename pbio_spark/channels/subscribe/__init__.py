@@ -7,8 +7,9 @@ reading       a stretch of a file -> batches of events
 ahead         many small pieces -> batches, in one go
 plan          a format and a request -> a compiled reader
 unfilled      fields of a wanted type that no event can fill
+options       how a subscriber wants its events
 delivered     events as subscribers get them
-stream_subscriber  how far a stream over many channels has come, under one name
 subscription  `Subscription`: follows one channel, hands out its events, acknowledges them
 eager         `EagerSubscription`: the same, with code of its own at the sources
+streams       how far a stream has come, and its own code at the sources
 """

@@ -12,7 +12,8 @@ from pbio_spark.channels.presence import subscribers
 from pbio_spark.channels.presence.watch import PRESENCE, release
 from pbio_spark.channels.publish.submission import channel_format
 from pbio_spark.channels.subscribe.delivered import Event
-from pbio_spark.channels.subscribe.subscription import Handler, Handlers, Subscription, SubscriptionOptions
+from pbio_spark.channels.subscribe.options import SubscriptionOptions
+from pbio_spark.channels.subscribe.subscription import Handler, Handlers, Subscription
 from pbio_spark.columns import records_to_targets
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format

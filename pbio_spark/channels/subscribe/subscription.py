@@ -6,8 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 from typing import Any, Literal, Self, TypeAlias
 
@@ -16,7 +15,6 @@ import numpy as np
 from ecode.errors import valid_text
 from ecode.types import Record
 from morph import Policy, Rejection
-from pbio_spark.channels.commits.checked import check_word
 from pbio_spark.channels.commits.commit import Create
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History, has_events
@@ -29,6 +27,7 @@ from pbio_spark.channels.subscribe.data_files import DataFiles
 from pbio_spark.channels.subscribe.delivered import Delivery, Event
 from pbio_spark.channels.subscribe.follower import LogFollower
 from pbio_spark.channels.subscribe.offset import LogOffset
+from pbio_spark.channels.subscribe.options import Start, SubscriptionOptions
 from pbio_spark.channels.subscribe.plan import PLACES, format_to_plan, split_place
 from pbio_spark.channels.subscribe.reading import Piece, Stretch
 from pbio_spark.channels.subscribe.unfilled import refuse_unfilled
@@ -47,8 +46,6 @@ from pbio_spark.formats.store import FormatStore
 
 log = logging.getLogger("pbio_spark.channels")
 
-Start: TypeAlias = "str | Position | datetime"
-"""`earliest`, `latest`, a position, as itself or such as `12.0.7`, or a time of publication."""
 Handler: TypeAlias = "Callable[[Event], object]"
 Handlers: TypeAlias = "Handler | Mapping[Any, Handler]"
 """A handler, or one for each `Record` or `Format`, and for the rest under None."""
@@ -59,24 +56,6 @@ NEAREST = Policy(same_name=False)
 _PAUSE = 0.001
 _LONGEST_PAUSE = {True: 0.005, False: 0.5}
 """The longest wait of an idle subscriber between two looks for the next commit: on a local disk, and elsewhere."""
-
-
-@dataclass(frozen=True, slots=True)
-class SubscriptionOptions:
-    """How a subscriber wants its events: the keywords of `Channel.subscribe` after `handlers` and `name`."""
-
-    start: Start
-    filter: str | None
-    mode: Literal["FAILFAST", "DROPMALFORMED"]
-    on_reject: Literal["fail", "drop"]
-    on_unfilled: Literal["fail", "warn", "ignore"]
-    fail_on_loss: bool
-    expire_after: timedelta
-
-    def __post_init__(self) -> None:
-        check_word(self.mode, ("FAILFAST", "DROPMALFORMED"), "mode")
-        check_word(self.on_reject, ("fail", "drop"), "on_reject")
-        check_word(self.on_unfilled, ("fail", "warn", "ignore"), "on_unfilled")
 
 
 class Subscription:
@@ -116,7 +95,7 @@ class Subscription:
         self._handlers: dict[str | None, Handler]
         self._set_handlers(handlers)
         self._plans: dict[str, tuple[ReadPlan, str | None] | None] = {}
-        self._known = None if name is None else subscribers.read(folder, info.id, name)
+        self._known = None if name is None or options.is_new else subscribers.read(folder, info.id, name)
         self._is_dropped, now = self._look_up()
         if name is not None and self._known is None:
             self._check_former(name)

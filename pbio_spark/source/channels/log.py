@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Literal
 
 from ecode.suggest import did_you_mean
-from pbio_spark.channels import ChannelInfo, ChannelSpace, LogFollower, LogOffset, Position
+from pbio_spark.channels import (
+    ChannelInfo,
+    ChannelSpace,
+    EagerStream,
+    LogFollower,
+    LogOffset,
+    Modulator,
+    Position,
+    channel_format,
+)
 from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
 from pbio_spark.source.options.options import Options
 
 SHOWN = 10
@@ -20,23 +31,34 @@ class ChannelLog(LogFollower):
 
     Attributes:
         space: whose log it is.
+        eager: with the option `modulator`, the channel that is read in place of the one that is named.
 
-    Raises PBIO_UNKNOWN_CHANNEL for unknown names, and what `ChannelSpace.open` raises.
+    Raises PBIO_UNKNOWN_CHANNEL for unknown names, and what `ChannelSpace.open` and `ChannelSpace.attach` raise.
     """
 
-    def __init__(self, root: str, options: Options) -> None:
+    def __init__(self, root: str, options: Options, reader: str | None = None) -> None:
+        """
+        Args:
+            reader: under which name sources know this one; None for a new one.
+        """
         self.space = ChannelSpace.open(root)
+        self.eager: EagerStream | None = None
         self._options = options
         with self.space.history.lock:
             state = self.space.history.catch_up()
             infos = _chosen(state.channels, options, root)
+        if options.modulator is not None:
+            (parent,), name, fail = infos, options.subscriber or reader, options.fail_on_data_loss
+            self.eager = EagerStream(self.space, parent, options_to_modulator(options), name, fail_on_loss=fail)
+            infos = [self.eager.info]
+        with self.space.history.lock:
             super().__init__(
                 self.space.folder,
                 self.space.history,
                 infos,
                 pattern=options.channel_pattern,
                 fail_on_loss=options.fail_on_data_loss,
-                known=state.version,
+                known=state.version if self.eager is None else self.eager.info.id,
             )
 
     def first(self, default: Literal["earliest", "latest"]) -> LogOffset:
@@ -47,6 +69,25 @@ class ChannelLog(LogFollower):
         if isinstance(said, tuple):
             return self.start(Position(*said))
         return self.start("latest" if (said or default) == "latest" else "earliest")
+
+
+def options_to_modulator(options: Options) -> Modulator:
+    """The code that options give to sources."""
+    assert options.modulator is not None
+    return replace(options.modulator, parameters=options.parameters)
+
+
+def read_formats(root: str, options: Options) -> tuple[ChannelSpace, list[Format]]:
+    """The space, and the types of the channels that options name, or of what their code makes of one.
+
+    Raises PBIO_UNKNOWN_CHANNEL, what `ChannelSpace.open` raises, and for code what `ChannelSpace.attach` raises.
+    """
+    space = ChannelSpace.open(root)
+    with space.history.lock:
+        infos = _chosen(space.history.catch_up().channels, options, root)
+    if options.modulator is not None:
+        return space, [space.derived_format(infos[0], options_to_modulator(options))]
+    return space, [channel_format(info, space.formats) for info in infos]
 
 
 def _chosen(channels: Mapping[int, ChannelInfo], options: Options, root: str) -> list[ChannelInfo]:

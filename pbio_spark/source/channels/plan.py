@@ -13,7 +13,7 @@ from pbio_spark.channels import EVENT_TYPE, ChannelInfo, Piece, Stretch, channel
 from pbio_spark.columns import ReadPlan, Request, find_route, rejection_to_error
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.source.channels.log import ChannelLog, channels_hint
+from pbio_spark.source.channels.log import ChannelLog, channels_hint, read_formats
 from pbio_spark.source.files.planning import OPEN_COST, with_special_columns
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.query.plan import options_to_selection, selection_to_plan, with_formats
@@ -182,21 +182,21 @@ def _with_request(plan: ReadPlan, request: Request | None) -> ReadPlan:
     return replace(plan, selection=replace(plan.selection, request=request))
 
 
-def channels_to_schema(log: ChannelLog, options: Options) -> pa.Schema:
+def channels_to_schema(root: str, options: Options) -> pa.Schema:
     """The columns of the channels' types or of `readerFormat`, and those that options ask for.
 
-    Raises PBIO_NO_SCHEMA without channels, PBIO_CANNOT_MERGE, and what `check_names` raises.
+    Raises PBIO_NO_SCHEMA without channels, PBIO_CANNOT_MERGE, and what `read_formats` and `check_names` raise.
     """
-    if not log.infos and not options.reader_format:
+    space, formats = read_formats(root, options)
+    if not formats and not options.reader_format:
         raise PbioError(
             "PBIO_NO_SCHEMA",
             f"no channel matches {options.channel_pattern!r}",
-            file=log.space.root,
+            file=root,
             hint="give the columns with .schema(...) or readerFormat; "
-            + channels_hint([info.name for info in log.space.channels()]),
+            + channels_hint([info.name for info in space.channels()]),
         )
-    options = replace(options, format_store=log.space.root)
-    formats = [channel_format(info, log.space.formats) for info in log.infos.values()]
+    options = replace(options, format_store=root)
     return with_special_columns(infer_schema(formats, options), options, EVENT_TYPE)
 
 

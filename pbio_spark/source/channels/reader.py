@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from pbio_spark.channels import DataFiles, Position
+from pbio_spark.channels import OF_BATCHES, DataFiles, Position
 from pbio_spark.columns import ReadPlan
 from pbio_spark.source.channels.log import ChannelLog
 from pbio_spark.source.channels.plan import ChannelPlanner, Reading
@@ -40,7 +40,11 @@ class ChannelReader(DataSourceReader):
 
         Raises what `ChannelLog` and `ChannelPlanner` raise.
         """
-        channels = ChannelLog(root, options)
+        channels = ChannelLog(root, options, OF_BATCHES)
+        if channels.eager is not None and channels.eager.is_new:
+            log.warning(
+                "%s: sources run this code for %r from now on, so that there are no events yet", root, options.channel
+            )
         said = options.ending_offsets
         end = channels.end if isinstance(said, str) else Position(*said)
         planner = ChannelPlanner(channels, options, schema, is_projection=is_projection)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,16 +19,22 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from pbio_spark.channels import LogOffset, Position, StreamSubscriber, json_to_offset, offset_to_json
+from pbio_spark.channels import ANONYMOUS, LogOffset, Position, StreamSubscriber, json_to_offset, offset_to_json
 from pbio_spark.columns import ReadPlan
+from pbio_spark.errors import PbioError
 from pbio_spark.source.channels.log import ChannelLog
 from pbio_spark.source.channels.plan import ChannelPlanner, Reading
 from pbio_spark.source.channels.reader import read_stretches
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.reason_first import says_reason_first
+from pbio_spark.source.settled import in_worker
 
 LONGEST_PAUSE = 0.5
 """The longest wait, in seconds, between two looks for the next commit where each takes a request to a server."""
+
+
+READER = "reader"
+"""What an offset calls the name under which sources know a query whose code they run."""
 
 
 class ChannelStreamPartition(InputPartition):
@@ -37,6 +46,13 @@ class ChannelStreamPartition(InputPartition):
         self.plans = plans
         self.reading = reading
         self.fail_on_loss = fail_on_loss
+
+
+def _leave_in_order() -> None:
+    """Let Spark end this process such that `stop` is called: it ends the process of a query with a signal."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if in_worker() and is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
 
 @says_reason_first
@@ -57,24 +73,50 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_projection = is_projection
         self._opened: tuple[ChannelLog, ChannelPlanner, StreamSubscriber | None] | None = None
         self._first: LogOffset | None = None
+        self._is_bounded = False
         self._end: Position | None = None
         self._pause = 0.0
         self._made: dict[str, Any] | None = None
 
-    def _open(self) -> tuple[ChannelLog, ChannelPlanner, StreamSubscriber | None]:
+    def _open(
+        self, said: Mapping[str, Any] | None = None
+    ) -> tuple[ChannelLog, ChannelPlanner, StreamSubscriber | None]:
+        """What is read; `said` is the offset from which the first batch of a run begins, if the query ran before."""
         if self._opened is None:
-            log, name = ChannelLog(self._root, self._options), self._options.subscriber
+            reader = None if said is None else said.get(READER)
+            if reader is not None and not str(reader).startswith(ANONYMOUS):
+                raise PbioError("PBIO_BAD_OFFSET", f"the checkpoint's offset names the reader {str(reader)[:80]!r}")
+            log, name = ChannelLog(self._root, self._options, reader), self._options.subscriber
             planner = ChannelPlanner(log, self._options, self._schema, is_projection=self._is_projection)
             planner.check_types()
             self._opened = log, planner, None if name is None else StreamSubscriber(name, log.space.folder, log)
+            if self._is_bounded:
+                self._end = log.now()
+            if log.eager is not None:
+                _leave_in_order()
         return self._opened
+
+    def _to_json(self, offset: LogOffset) -> dict[str, Any]:
+        """An offset, and under which name sources know the query: with its checkpoint, it is the same one again."""
+        log, *_ = self._open()
+        made = offset_to_json(offset, log.space.id)
+        if log.eager is not None and log.eager.is_anonymous:
+            made[READER] = log.eager.name
+        return made
+
+    def _resumed(self, said: Mapping[str, Any]) -> LogOffset:
+        """An offset that was kept, for the channels that are read now."""
+        log, *_ = self._open(said)
+        offset = json_to_offset(said, log.space.id)
+        return log.resumed(offset if log.eager is None else log.eager.resumed(offset))
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         log, _, subscriber = self._open()
         if self._first is None:  # Spark asks twice, and what is latest changes
             first = log.first("latest")
-            self._first = first if subscriber is None else subscriber.start(first)
-        return offset_to_json(self._first, log.space.id)
+            is_new = subscriber is None or (log.eager is not None and log.eager.is_new)
+            self._first = first if is_new or subscriber is None else subscriber.start(first)
+        return self._to_json(self._first)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         if self._options.max_records_per_trigger is not None:
@@ -84,14 +126,19 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        log, *_ = self._open()
-        self._end = log.now()
+        self._is_bounded = True
+        if self._options.modulator is None:
+            self._open()
+        if self._opened is not None:
+            self._end = self._opened[0].now()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        log, _, subscriber = self._open()
+        log, _, subscriber = self._open(start)
         said = json_to_offset(start, log.space.id)
         log.checked(max((said.position, *said.starts.values())))
-        place = log.resumed(said)
+        place = self._resumed(start)
+        if log.eager is not None:
+            log.eager.stay()
         if subscriber is not None:
             subscriber.finish(place)  # what a batch starts from is what the query has durably finished
         # Spark passes one limit; if both options are set, the other one holds as well.
@@ -104,13 +151,13 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = log.latest(place, self._end, *limits)
         is_idle = latest == place and not log.space.folder.is_local
         self._pause = min(max(2 * self._pause, 0.01), LONGEST_PAUSE) if is_idle else 0.0
-        self._made = offset_to_json(said if latest == place else latest, log.space.id)
+        self._made = self._to_json(said if latest == place else latest)
         return self._made
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        log, planner, _ = self._open()
+        log, planner, _ = self._open(start)
         first, last = (json_to_offset(said, log.space.id) for said in (start, end))
-        pieces = log.pieces(log.resumed(first), last.position)
+        pieces = log.pieces(self._resumed(start), last.position)
         # A batch that failed is planned again without announcing its formats: the user has seen why it failed.
         known = first.formats if end == self._made else None
         return [
@@ -122,6 +169,11 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
             for reading in planner.partitions(pieces, is_stream=True, known=known)
         ]
+
+    def stop(self) -> None:
+        """Spark has ended the query: sources run its code no longer, unless it has a name."""
+        if self._opened is not None and self._opened[0].eager is not None:
+            self._opened[0].eager.leave()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, ChannelStreamPartition):

@@ -36,7 +36,7 @@ TOLERATED = frozenset(
 OF_CHANNELS = frozenset(
     {"starting_offsets", "starting_timestamp", "ending_offsets", "max_records_per_trigger"}
     | {"fail_on_data_loss", "subscriber", "producer", "producer_column", "sequence_column", "event_time_column"}
-    | {"txn_app_id", "txn_version", "delivery", "sync_timeout", "services"}
+    | {"txn_app_id", "txn_version", "delivery", "sync_timeout", "services", "modulator", "parameters"}
 )
 OF_FILES = frozenset(
     {"format_store", "format_wait", "kafka", "path_glob_filter", "recursive_file_lookup"}
@@ -140,6 +140,15 @@ def _check_place(parsed: Mapping[str, object], *, is_read: bool) -> None:
                 f"option {option_name(name)!r} does not apply to " + ("channels" if is_channels else "files"),
                 hint="" if is_channels else hint,
             )
+    if "modulator" in parsed and "channel" not in parsed:
+        reason = f"option 'modulator' does not apply to {' or '.join(map(option_name, ways))}"
+        raise PbioError("PBIO_BAD_OPTION", reason, hint="it makes events of one channel: name it with channel")
+    if "parameters" in parsed and "modulator" not in parsed:
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            "option 'parameters' needs modulator, the code that they are for",
+            hint="parameters of a derived channel are changed with ChannelSpace.set_parameters, or `pbio space set`",
+        )
     if ("txn_app_id" in parsed) != ("txn_version" in parsed):
         raise PbioError("PBIO_BAD_OPTION", "txnAppId and txnVersion need each other", hint="give both, or neither")
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TypeAlias
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ecode.suggest import did_you_mean
 from ecode.types import Default, Record
@@ -19,12 +21,23 @@ from pbio_spark.formats.record_json import json_to_record
 from pbio_spark.globs import compile_glob
 from pbio_spark.paths import find_entry, folder_entries, full_path, locate, opened
 
+if TYPE_CHECKING:
+    from ecode import Function
+    from pbio_spark.channels import Modulator
+
 
 class NotAValue(ValueError):  # noqa: N818 - what it says
     """A string is not a valid value of its option; the message is the reason, if one is known."""
 
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_MODULATOR = {
+    name: re.sub("[A-Z]", lambda found: "_" + found[0].lower(), name)
+    for name in (
+        *("filter", "transform", "type", "state", "dequeue", "period", "every", "services"),
+        *("maxCost", "maxTraps", "frozen"),
+    )
+}
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -48,14 +61,81 @@ def names(value: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in value.split(",") if name.strip())
 
 
-def services(value: str) -> tuple[str, ...]:
-    """names of services with commas between: `clock`, `load`, `process`"""
+def services(value: str) -> tuple[Function | str, ...]:
+    """names of services with commas between: `clock`, `load`, `process`, and as `module:name` those that a module has \
+from `ecode.service`"""
     from pbio_spark.channels import SERVICES
 
-    for name in (found := names(value)):
-        if name not in SERVICES:
+    found: list[Function | str] = []
+    for name in names(value):
+        if name not in SERVICES and ":" not in name:
             raise NotAValue(did_you_mean(name, SERVICES) or f"unknown service {name[:80]!r}")
-    return found
+        found.append(name if name in SERVICES else _own_service(name))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _OfModule:
+    """Calls a service of a module by its name, so that tasks find it whatever its function is."""
+
+    place: str
+    attribute: str
+
+    def __call__(self, *given: Any) -> Any:
+        return getattr(import_module(self.place), self.attribute).call(*given)
+
+
+def _own_service(name: str) -> Function:
+    """The service that a module has, which tasks import too."""
+    from ecode import Function
+
+    place, _, attribute = name.partition(":")
+    if not all(part.isidentifier() for part in place.split(".")):
+        raise NotAValue(f"{place[:80]!r} is not a module")
+    try:
+        module = import_module(place)
+    except ImportError as error:
+        raise NotAValue(f"{error}; install it, or send it to all workers with addPyFile") from None
+    found = getattr(module, attribute, None)
+    if not isinstance(found, Function):
+        own = [known for known, one in vars(module).items() if isinstance(one, Function)]
+        raise NotAValue(did_you_mean(attribute, own) or f"{place} has no service {attribute[:80]!r}")
+    return replace(found, call=_OfModule(place, attribute))
+
+
+def modulator(value: str) -> Modulator:
+    """E-code of a filter, `{ return input.price > 75; }`, or a JSON object of programs and more, `{"transform": \
+program, "type": {"name": {"field": "type"}}}`, with the names `filter`, `transform`, `type`, `state`, `dequeue`, \
+`period`, `every`, `services`, `maxCost`, `maxTraps`, `frozen`"""
+    from pbio_spark.channels import Modulator
+
+    if not re.match(r"\s*\{\s*(\"|\}\s*$)", value):
+        return Modulator(filter=value)
+    said = json.loads(value)
+    if not said:
+        raise NotAValue("it says nothing")
+    for key in said:
+        if key == "parameters":
+            raise NotAValue("their values are an option of their own, parameters")
+        if key not in _MODULATOR:
+            raise NotAValue(did_you_mean(key, _MODULATOR) or f"unknown key {key[:80]!r} of a modulator")
+    made = {_MODULATOR[key]: one for key, one in said.items() if one is not None}
+    if "type" in made:
+        made["type"] = json_to_record(made["type"])
+    if isinstance(made.get("every"), str):
+        made["every"] = seconds(made["every"])
+    if not isinstance(made.get("frozen", False), bool):
+        raise NotAValue("frozen is true or false")
+    if not isinstance(listed := made.get("services", []), list) or not all(isinstance(one, str) for one in listed):
+        raise NotAValue("services is a JSON list of strings")
+    return Modulator(**made)
+
+
+def parameters(value: str) -> Mapping[str, Any] | str:
+    """a JSON object `{"least": 70.0}`, or the name of a block of parameters that the space has"""
+    if not value.strip():
+        raise NotAValue("it is empty")
+    return json.loads(value) if value.lstrip().startswith("{") else value
 
 
 def format_ids(value: str) -> tuple[bytes, ...]:

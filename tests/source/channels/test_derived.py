@@ -7,6 +7,7 @@ import logging
 import pyarrow as pa
 import pytest
 
+import ecode
 from ecode.types import FLOAT64, INT64, Field, record
 from pbio_spark.channels import Channel, ChannelSpace
 from pbio_spark.errors import PbioError
@@ -44,6 +45,39 @@ def test_a_service_is_granted_to_the_tasks_by_name(space: ChannelSpace, stocks: 
     with pytest.raises(PbioError, match="did you mean 'clock'") as caught:
         writer(space, rows("a", 0, 1.0).schema, **ORDER, services="clok")
     assert caught.value.code == "PBIO_BAD_OPTION"
+
+
+ENGINE = ecode.service("double engine(int number)", lambda number: 100.0 + number)
+
+
+def test_a_service_of_ones_own_is_named_by_its_module(space: ChannelSpace, stocks: Channel) -> None:
+    warm = space.derive_channel(
+        "warm",
+        "stocks",
+        transform="{ output.price = input.price + engine(7); return 1; }",
+        type=STAMP,
+        services=["double engine(int number)"],
+    )
+    write(space, rows("a", 0, 1.0), **ORDER, services=f"clock,{__name__}:ENGINE")
+    assert [row["price"] for row in values(warm)] == [108.0]
+
+
+@pytest.mark.parametrize(
+    ("services", "said"),
+    [
+        (f"{__name__}:ENGIN", "did you mean 'ENGINE'"),
+        (f"{__name__}:rows", "has no service 'rows'"),
+        ("no.such.module:f", "addPyFile"),
+        ("os:system", "has no service 'system'"),
+        (":f", "is not a module"),
+    ],
+)
+def test_what_is_no_service_is_said_while_spark_plans(
+    space: ChannelSpace, stocks: Channel, services: str, said: str
+) -> None:
+    with pytest.raises(PbioError) as caught:
+        writer(space, rows("a", 0, 1.0).schema, **ORDER, services=services)
+    assert said in str(caught.value)
 
 
 def test_state_is_that_of_a_replay_whatever_tasks_wrote(space: ChannelSpace, changed: Channel) -> None:

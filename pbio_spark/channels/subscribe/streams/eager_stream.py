@@ -1,0 +1,109 @@
+"""Code at the sources for a stream or a batch: a channel that is derived for it, as long as it is there."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from datetime import timedelta
+
+from pbio_spark.channels.derive.modulator import Modulator
+from pbio_spark.channels.log.history import has_events
+from pbio_spark.channels.log.state import ChannelInfo
+from pbio_spark.channels.position import Position
+from pbio_spark.channels.presence import subscribers
+from pbio_spark.channels.presence.subscribers import ANONYMOUS, EXPIRE_AFTER
+from pbio_spark.channels.presence.watch import release
+from pbio_spark.channels.space import ChannelSpace
+from pbio_spark.channels.subscribe.offset import LogOffset
+from pbio_spark.errors import PbioError
+
+log = logging.getLogger("pbio_spark.channels")
+
+OF_BATCHES = f"{ANONYMOUS}batches"
+"""The name under which it is known that batches read a channel."""
+
+PRESENCE = timedelta(days=1)
+"""How long a query that was killed, or a batch that is not repeated, counts as a subscriber: longer than a micro-batch
+takes, and the time between two of them."""
+
+LOOK_EVERY = 60.0
+"""How often, in seconds, a stream checks whether to record that it is still there."""
+
+
+class EagerStream:
+    """A channel that sources derive for one reader, or for several that want the same.
+
+    Attributes:
+        info: the channel.
+        name: the reader's own, or that under which it is known that it is there.
+        is_new: whether this name was not known before.
+    """
+
+    def __init__(
+        self,
+        space: ChannelSpace,
+        parent: ChannelInfo,
+        modulator: Modulator,
+        name: str | None = None,
+        *,
+        fail_on_loss: bool = True,
+    ) -> None:
+        """
+        Args:
+            name: of a reader that was there before, or that has one of its own; None for a new one without.
+            fail_on_loss: whether events that no source has derived are an error, or are passed over with a warning.
+
+        Raises what `ChannelSpace.attach` raises.
+        """
+        self._space = space
+        self._parent = parent
+        self._fail_on_loss = fail_on_loss
+        self._resumed: tuple[LogOffset, LogOffset] | None = None
+        self._looked = time.monotonic()
+        self._expire_after = PRESENCE if name is None or name.startswith(ANONYMOUS) else EXPIRE_AFTER
+        self.info, self.name, self.is_new = space.attach(parent, modulator, name, self._expire_after)
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether the code goes with the reader."""
+        return self.name.startswith(ANONYMOUS)
+
+    def resumed(self, offset: LogOffset) -> LogOffset:
+        """An offset that was kept, for the channel as it is now.
+
+        Raises PBIO_EVENTS_GONE if sources have published since then without the code, or with other code.
+        """
+        if offset.channels is None or self.info.id in offset.channels:
+            return offset
+        if self._resumed is None or self._resumed[0] != offset:
+            self._resumed = offset, self._anew(offset)
+        return self._resumed[1]
+
+    def _anew(self, offset: LogOffset) -> LogOffset:
+        """Where reading this channel begins, for one who has read another one so far."""
+        if has_events(self._space.history, self._parent.id, Position(offset.position.version), self.info.id):
+            reason = (
+                f"events of {self._parent.name!r} from {offset.position} on were published while no source ran this "
+                "code: the stream was stopped, or had other code or parameters"
+            )
+            if self._fail_on_loss:
+                hint = "under a name, with the option subscriber, the code stays while the stream is stopped; "
+                hint += "failOnDataLoss=false continues without these events"
+                raise PbioError("PBIO_EVENTS_GONE", reason, file=self._space.root, hint=hint)
+            log.warning("%s: %s", self._space.root, reason)
+        start = max(Position(self.info.id), offset.position)
+        return replace(LogOffset.of({self.info.id: start}, start), formats=offset.formats)
+
+    def stay(self) -> None:
+        """Record now and then that a reader without a name of its own is there."""
+        if self.is_anonymous and time.monotonic() - self._looked >= LOOK_EVERY:
+            self._looked = time.monotonic()
+            start = Position(self.info.id)
+            subscribers.acknowledge(self._space.folder, self.info.id, self.name, start, self._expire_after)
+
+    def leave(self) -> None:
+        """Be there no longer: the code goes, if it was the last reader's. Under a name of its own, nothing changes."""
+        if self.is_anonymous:
+            subscribers.forget(self._space.folder, self.info.id, self.name)
+            release(self._space.history, self._space.folder, self.info.id)

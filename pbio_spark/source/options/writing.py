@@ -1,0 +1,75 @@
+"""How records are written: the options of files and records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ecode.types import Record
+from pbio_spark.columns import NullValue, null_replacement
+from pbio_spark.formats.machine import MACHINES
+from pbio_spark.source.options import values
+from pbio_spark.source.options.channel import ChannelOptions
+from pbio_spark.source.options.scopes import ENCODES, Scope, option
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions(ChannelOptions):
+    """And those that say how is written."""
+
+    machine: str = option(
+        values.one_of(*MACHINES),
+        "native",
+        *ENCODES,
+        doc="The machine to lay records out for. On a channel, `native` is the machine of the channel's own format.",
+    )
+    byte_order: str | None = option(values.one_of("little", "big"), None, *ENCODES, doc="Instead of the machine's.")
+    pointer_size: str | None = option(
+        values.one_of("4", "8"), None, *ENCODES, doc="Instead of the machine's, in bytes."
+    )
+    max_records_per_file: int | None = option(values.positive, None, Scope.WRITE, doc="The most records in one file.")
+    partition_columns: tuple[str, ...] = option(
+        values.names, (), Scope.WRITE, doc="Columns that become `k=v` folders instead of fields."
+    )
+    partition_overwrite_mode: Literal["static", "dynamic"] | None = option(
+        values.one_of("static", "dynamic"),
+        None,
+        Scope.WRITE,
+        doc="What an overwrite with `partitionColumns` replaces: the whole folder, or the `k=v` folders that rows "
+        "are written to. Without it, `spark.sql.sources.partitionOverwriteMode` decides.",
+    )
+    index: Literal["sidecar", "ffs", "none"] = option(
+        values.one_of("sidecar", "ffs", "none"),
+        "sidecar",
+        Scope.WRITE,
+        doc="How readers find where to split a large file: by a small file beside it, FFS's index blocks, or not.",
+    )
+    checksums: bool = option(
+        values.boolean,
+        False,
+        Scope.WRITE,
+        doc="Whether the small file beside each file has checksums, which reading a batch and `pbio verify` compare.",
+    )
+    write_format: str | Record | None = option(  # noqa: RUF009 - a field, as the others
+        values.written_format,
+        None,
+        Scope.WRITE,
+        Scope.TO,
+        doc="The format to write in, exactly: that of a file, with its layout and ID, so that the programs which "
+        "read that file read this one. Columns must be its fields; values that a field does not have are errors.",
+    )
+    nulls: Literal["pointer", "mask", "value", "refuse"] | None = option(
+        values.one_of("pointer", "mask", "value", "refuse"),
+        None,
+        *ENCODES,
+        doc="How a column that may be null is written: as a `pointer` to its type, which readers in C understand; "
+        "with a bit in a hidden field, the `mask`, which is smaller and faster; with `nullValue` in place of "
+        "nulls; or not, `refuse`: a null is an error. The default is `refuse`, on a channel what its type does.",
+    )
+    null_value: NullValue | None = option(  # noqa: RUF009 - a field, as the others
+        null_replacement,
+        None,
+        *ENCODES,
+        doc="What replaces nulls that the type cannot represent: numbers take the number, arrays become empty; "
+        "dates, times and truth values need a value of their own. Reading gives no nulls back: see `nulls`.",
+    )

@@ -13,6 +13,6 @@ Only numpy arrays are known here; an Arrow array's buffers become numpy arrays w
 
 from ecode.columns.batch import BatchProgram
 from ecode.columns.column import Column, columns_of, values_of
-from ecode.columns.run import BatchResult, OutputMemory
+from ecode.columns.run import BatchResult, OutputMemory, Run, run_together
 
-__all__ = ["BatchProgram", "BatchResult", "OutputMemory", "Column", "columns_of", "values_of"]
+__all__ = ["BatchProgram", "BatchResult", "OutputMemory", "Run", "run_together", "Column", "columns_of", "values_of"]

@@ -197,8 +197,22 @@ class BatchProgram:
             ParameterError: a column is missing, its buffers contradict each other, or the batch makes more output than
                 a column can hold.
         """
+        run = self.begin(inputs, count, statics, budget, memory, outputs)
+        run.advance(count)
+        return run.result()
+
+    def begin(
+        self,
+        inputs: Mapping[str, Column],
+        count: int,
+        statics: Statics | None = None,
+        budget: int | None = None,
+        memory: Mapping[str, TableEntry] = _NO_MEMORY,
+        outputs: OutputMemory | None = None,
+    ) -> Run:
+        """The same, to be run bit by bit: see `run_together`."""
         state = deepcopy(self.initial) if statics is None else statics
-        return Run(self, inputs, count, state, budget, memory, outputs or OutputMemory()).run()
+        return Run(self, inputs, count, state, budget, memory, outputs or OutputMemory())
 
 
 def _made_by(program: Program) -> str:

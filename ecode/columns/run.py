@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -91,8 +91,23 @@ class Output:
     capacities: tuple[str, ...]
 
 
+def run_together(runs: Sequence[Run], events: int) -> list[BatchResult]:
+    """The results of several programs over the same events, of which each takes so many at a time in turn.
+
+    What the events are in memory then stays in the processor's cache from one program to the next.
+    """
+    for end in range(events, max(run.count for run in runs) + events, events):
+        for run in runs:
+            run.advance(end)
+    return [run.result() for run in runs]
+
+
 class Run:
-    """One batch: the memory of a kernel, which grows until the batch fits."""
+    """One batch: the memory of a kernel, which grows until the batch fits.
+
+    Attributes:
+        done: how many events were run.
+    """
 
     def __init__(
         self,
@@ -132,23 +147,37 @@ class Run:
         }
         self.memory |= memory
         self.memory |= input_buffers(program.sources, inputs, program.types, program.structs, count, program.blocks)
+        self.done = 0
+        self._table: Table | None = None
         self._pack_statics(statics)
         for output in program.outputs:
             for name, buffer in output.buffers.items():
                 self.memory[name] = self._new(buffer)
 
-    def run(self) -> BatchResult:
+    def advance(self, end: int) -> None:
+        """Run the events up to a number; where outputs are full, fewer, and then no more."""
+        while self.done < min(end, self.count):
+            if self._table is None:
+                self._measure()
+                self._table = Table(self.memory[name] for name in self.program.event.entries)
+            status = self.program.kernel(min(end, self.count), self._table)
+            self.done = int(self.memory["progress"][0])
+            if status:
+                self._make_room(status)
+
+    def _make_room(self, status: int) -> None:
+        """Grow what a kernel found too small, or end the batch before the event for which it is."""
+        names = {number: name for name, number in self.program.event.growable.items()}
+        wanted = int(self.memory["wanted"][0])
+        if self._is_full(names[status], wanted):
+            self.count = self.done
+        else:
+            self._grow(names[status], wanted)
+            self._table = None
+
+    def result(self) -> BatchResult:
+        """What came of the events, once all were run."""
         program = self.program
-        names = {number: name for name, number in program.event.growable.items()}
-        while True:
-            self._measure()
-            status = program.kernel(self.count, Table(self.memory[name] for name in program.event.entries))
-            if status == 0:
-                break
-            if self._is_full(names[status], int(self.memory["wanted"][0])):
-                self.count = int(self.memory["progress"][0])
-                break
-            self._grow(names[status], int(self.memory["wanted"][0]))
         self.statics.update(self._unpacked_statics())
         rows = int(self.memory["progress"][1])
         columns = {output.name: self._columns(output, rows) for output in program.outputs}

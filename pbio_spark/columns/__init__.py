@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pbio_spark.columns.numbers import Conversion, field_to_conversion
     from pbio_spark.columns.programs.converter import (
         AnyConverter,
+        FilterConverter,
         FilterDecoder,
         samples_of,
         statics_of,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
         records_to_targets,
         rejection_to_error,
     )
+    from pbio_spark.columns.programs.together import select_together
     from pbio_spark.columns.programs.unfilled import (
         NAMES_SHOWN,
         converter_to_unfilled,
@@ -100,7 +102,9 @@ __all__ = [
     "records_to_targets",
     "rejection_to_error",
     "AnyConverter",
+    "FilterConverter",
     "FilterDecoder",
+    "select_together",
     "Decoded",
     "samples_of",
     "statics_of",
@@ -148,6 +152,7 @@ _HOMES = {
     "decode.converter": ("Decoded",),
     "programs.converter": (
         "AnyConverter",
+        "FilterConverter",
         "FilterDecoder",
         "samples_of",
         "statics_of",
@@ -155,6 +160,7 @@ _HOMES = {
         "with_samples",
         "with_state",
     ),
+    "programs.together": ("select_together",),
     "programs.routes": (
         "PARAMETERS",
         "STATE",

@@ -6,9 +6,10 @@ Channels whose events must be derived in the order of their producers are left t
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from pbio_spark.channels.commits.derivation import NO_BLOCK, Derivation
 from pbio_spark.channels.commits.groups import NO_NUMBER, Groups, Int64s
 from pbio_spark.channels.derive.check import Checked, alters, check_derivation, with_copy
 from pbio_spark.channels.derive.source import Source
-from pbio_spark.channels.derive.step import Lying, Stage, Statics, Step, Tally, compiled
+from pbio_spark.channels.derive.step import Came, Kernel, Lying, Stage, Statics, Step, Tally, compiled, select
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.publish.prepare import Prepared
 from pbio_spark.channels.publish.submission import channel_format
@@ -81,23 +82,66 @@ class Deriver:
             for channel in sorted(parents.intersection(one.groups.rows["channel"].tolist())):
                 parent = state.channels[channel]
                 own = of_channel(one, channel)
-                lying = Lying(own.encoded, own.groups.ordinals)
-                for child in self.children(channel, state):
-                    if child.is_ordered:
-                        continue
-                    key = own.groups.rows[["start", "end"]].tobytes(), _how(child)
-                    try:
-                        if key not in shared:
-                            shared[key] = _Shared(*self.made_of(own, parent, child, lying))
-                    except PbioError as error:
-                        refused[child.id] = str(error)
-                        continue
-                    shared[key].channels.append(child)
-                    ledger.add(child, own, shared[key].made, shared[key].tally)
+                children = [child for child in self.children(channel, state) if not child.is_ordered]
+                for child, alike in self._alike(own, parent, children, shared, refused):
+                    ledger.add(child, own, alike.made, alike.tally)
             found = [events for one in shared.values() for events in one.of_channels()]
             made += found
             waiting += found
         return Derivatives(tuple(made), tuple(refused.items()), ledger.made, ledger.traps)
+
+    def _alike(
+        self,
+        events: Prepared,
+        parent: ChannelInfo,
+        children: Sequence[ChannelInfo],
+        shared: dict[tuple[bytes, str], _Shared],
+        refused: dict[int, str],
+    ) -> list[tuple[ChannelInfo, _Shared]]:
+        """The events of some channels, made of those of their parent, which lie together; equal ones once.
+
+        Args:
+            shared: what was made of these bytes, by what it is made of and how; it grows.
+            refused: the reasons for channels whose events could not be made; it grows.
+        """
+        place = events.groups.rows[["start", "end"]].tobytes()
+        new: list[tuple[_Shared, Step]] = []
+        found: list[tuple[ChannelInfo, _Shared]] = []
+        for child in children:
+            key = place, _how(child)
+            try:
+                if key not in shared:
+                    step = self.step(self.enqueue(parent, child), events.format)
+                    shared[key] = _Shared()
+                    new.append((shared[key], step))
+            except PbioError as error:
+                refused[child.id] = str(error)
+                continue
+            shared[key].channels.append(child)
+            found.append((child, shared[key]))
+        self._run(new, events)
+        failed = {id(one): one.error for one, _ in new if one.error}
+        refused |= {child.id: failed[id(one)] for child, one in found if id(one) in failed}
+        for key in [key for key, one in shared.items() if id(one) in failed]:
+            del shared[key]
+        return [(child, one) for child, one in found if id(one) not in failed]
+
+    def _run(self, new: Sequence[tuple[_Shared, Step]], events: Prepared) -> None:
+        """Make the events of channels, each with the first of those that are derived alike: filters in one pass."""
+        lying = Lying(events.encoded, events.groups.ordinals)
+        filters = [(one, step) for one, step in new if isinstance(step, Kernel) and step.selects]
+        if filters:
+            given = [(step, one.values) for one, step in filters]
+            for (one, _), (came, tally) in zip(filters, select(given, lying), strict=True):
+                one.tally = tally
+                one.made = came_to_events([came], events, one.channels[0], events.format, lying)
+        for one, step in new:
+            if not (isinstance(step, Kernel) and step.selects):
+                child = one.channels[0]
+                try:
+                    one.made = run_step(step, events, child, None, one.tally, self.format_of(child), lying)
+                except PbioError as error:
+                    one.error = str(error)
 
     def children(self, channel: int, state: State) -> list[ChannelInfo]:
         """The channels that this source derives from one."""
@@ -207,11 +251,18 @@ class _NotGrantedError(PbioError):
 
 @dataclass(slots=True)
 class _Shared:
-    """Events of all channels that are derived alike."""
+    """Events of all channels that are derived alike; `error` says why there are none."""
 
-    made: list[Prepared]
-    tally: Tally
     channels: list[ChannelInfo] = field(default_factory=list)
+    made: list[Prepared] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+    error: str = ""
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """Of their parameters."""
+        assert self.channels[0].derivation is not None
+        return self.channels[0].derivation.parameters.values
 
     def of_channels(self) -> list[Prepared]:
         """The same events, with groups for each channel."""
@@ -289,12 +340,19 @@ def run_step(
         lying: where the events lie, if that is known.
     """
     assert child.derivation is not None
+    lying = lying or Lying(events.encoded, events.groups.ordinals)
+    came = step.run(lying, child.derivation.parameters.values, statics, tally)
+    return came_to_events(came, events, child, own, lying)
+
+
+def came_to_events(
+    several: Iterable[Came], events: Prepared, child: ChannelInfo, own: Format, lying: Lying
+) -> list[Prepared]:
+    """What came of events, for a channel; `own` is the format of what a transform makes."""
     made = []
-    for came in step.run(
-        lying or Lying(events.encoded, events.groups.ordinals), child.derivation.parameters.values, statics, tally
-    ):
+    for came in several:
         form = events.format if came.encoded is None else own
-        encoded = events.encoded.take(came.ordinals) if came.encoded is None else came.encoded
+        encoded = lying.take(came.ordinals) if came.encoded is None else came.encoded
         groups = groups_of(events.groups, came.ordinals, encoded, child, form)
         if len(groups):
             made.append(Prepared(form, encoded, groups))

@@ -6,7 +6,7 @@ the interpreter. Both do the same: events come in order, and one on which a prog
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -23,10 +23,10 @@ from pbio_spark.channels.publish.submission import WHOLE
 from pbio_spark.columns import (
     BLANK,
     AnyConverter,
-    AnyDecoder,
     Decoded,
     Encoded,
     Encoder,
+    FilterConverter,
     FilterDecoder,
     RecordRoute,
     Request,
@@ -36,6 +36,7 @@ from pbio_spark.columns import (
     plan_read,
     rejection_to_error,
     samples_of,
+    select_together,
     statics_of,
     with_parameters,
     with_samples,
@@ -123,6 +124,7 @@ class Lying:
     def __init__(self, encoded: Encoded, ordinals: Int64s) -> None:
         self.encoded, self.ordinals = encoded, ordinals
         self._places: dict[int, tuple[Int64s, Int64s]] = {}
+        self._length: int | None = None
 
     def places(self, head: int) -> tuple[Int64s, Int64s]:
         """The addresses of each event's first byte after so many, and of the byte after it."""
@@ -130,6 +132,17 @@ class Lying:
             first, offsets = self.encoded.buffer.address, self.encoded.offsets
             self._places[head] = offsets[self.ordinals] + (first + head), offsets[self.ordinals + 1] + first
         return self._places[head]
+
+    def take(self, ordinals: Int64s) -> Encoded:
+        """Some of the events, copied."""
+        offsets = self.encoded.offsets
+        if self._length is None:
+            lengths = np.diff(offsets)
+            self._length = int(lengths[0]) if len(lengths) and (lengths == lengths[0]).all() else 0
+        if not self._length:
+            return self.encoded.take(ordinals)
+        all_ = np.frombuffer(self.encoded.buffer, f"V{self._length}", len(offsets) - 1, int(offsets[0]))
+        return Encoded(pa.py_buffer(all_[ordinals]), np.arange(len(ordinals) + 1) * self._length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +168,11 @@ class Tally:
     def add(self, count: int, reason: str) -> None:
         self.trapped += count
         self.reason = self.reason or reason
+
+    def add_traps(self, traps: Mapping[int, PbioError | None]) -> None:
+        """The events on which programs trapped, with the reasons; None for one that is damaged."""
+        if traps:
+            self.add(len(traps), next((str(error) for error in traps.values() if error), DAMAGED))
 
 
 class Step(Protocol):
@@ -195,7 +213,7 @@ def compiled(stage: Stage, form: Format, formats: FormatStore) -> Step:
     converter = plan.converters[form.id]
     if isinstance(converter, Rejection):
         raise rejection_to_error(converter)
-    return _Kernel(form, converter, encoder, stage.functions)
+    return Kernel(form, converter, encoder, stage.functions)
 
 
 def _check_cost(route: RecordRoute, most: int) -> None:
@@ -208,7 +226,7 @@ def _check_cost(route: RecordRoute, most: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kernel:
+class Kernel:
     """A step as machine code. Pickles with it."""
 
     format: Format
@@ -220,13 +238,23 @@ class _Kernel:
     def statics(self) -> Statics:
         return statics_of(self.converter)
 
+    @property
+    def selects(self) -> bool:
+        """Whether it is a filter, of which events come as they are."""
+        return self.encoder is None and isinstance(self.converter, FilterConverter)
+
     def run(self, events: Lying, values: Mapping[str, Any], statics: Statics | None, tally: Tally) -> Iterator[Came]:
-        decoder = self._decoder(values, statics)
+        if self.selects and statics is None:
+            ((came, found),) = select([(self, values)], events)
+            tally.add(found.trapped, found.reason)
+            yield came
+            return
+        decoder = self.given(values, statics).decoder()
         if self.encoder is None and isinstance(decoder, FilterDecoder):
             yield self._selected(decoder, events, tally)
             return
         ordinals = events.ordinals
-        starts, ends = events.places(HEAD + self.format.header_size)
+        starts, ends = events.places(self.head)
         at, step = 0, MOST_RECORDS
         while at < len(ordinals):
             try:
@@ -241,19 +269,24 @@ class _Kernel:
             yield self._came(decoded, ordinals[at : at + done], tally)
             at += done
 
+    @property
+    def head(self) -> int:
+        """The bytes of an event before its record."""
+        return HEAD + self.format.header_size
+
     def _selected(self, decoder: FilterDecoder, events: Lying, tally: Tally) -> Came:
-        """The events that a filter keeps."""
+        """The events that a filter keeps which has state."""
         ordinals = events.ordinals
-        starts, ends = events.places(HEAD + self.format.header_size)
+        starts, ends = events.places(self.head)
         kept = []
         for at in range(0, len(ordinals), MOST_SELECTED):
             passed, traps = decoder.select(starts[at : at + MOST_SELECTED], ends[at : at + MOST_SELECTED])
             kept.append(ordinals[at : at + MOST_SELECTED][passed])
-            if traps:
-                tally.add(len(traps), next((str(error) for error in traps.values() if error), DAMAGED))
+            tally.add_traps(traps)
         return Came(np.concatenate([ordinals[:0], *kept]), None)
 
-    def _decoder(self, values: Mapping[str, Any], statics: Statics | None) -> AnyDecoder:
+    def given(self, values: Mapping[str, Any], statics: Statics | None = None) -> AnyConverter:
+        """Its programs with the values of parameters, the state, and what sampled services say now."""
         converter = self.converter
         if values:
             converter = with_parameters(converter, values)
@@ -262,7 +295,7 @@ class _Kernel:
         sampled = samples_of(converter)
         if sampled:
             converter = with_samples(converter, {f.name: f.call() for f in self.functions if f.name in sampled})
-        return converter.decoder()
+        return converter
 
     def _came(self, decoded: Decoded, ordinals: Int64s, tally: Tally) -> Came:
         rows = np.arange(len(ordinals)) if decoded.rows is None else decoded.rows
@@ -277,3 +310,19 @@ class _Kernel:
         if len(taken) != batch.num_rows:
             batch = batch.take(pa.array(taken))
         return Came(ordinals[is_sound], self.encoder.encode(batch))
+
+
+def select(steps: Sequence[tuple[Kernel, Mapping[str, Any]]], events: Lying) -> list[tuple[Came, Tally]]:
+    """What each of some filters keeps of the same events, given the values of its parameters; all of one pass."""
+    converters = [step.given(values) for step, values in steps]
+    filters = [converter for converter in converters if isinstance(converter, FilterConverter)]
+    assert len(filters) == len(steps)
+    starts, ends = events.places(steps[0][0].head)
+    kept: list[list[Int64s]] = [[events.ordinals[:0]] for _ in steps]
+    tallies = [Tally() for _ in steps]
+    for at in range(0, len(starts), MOST_SELECTED):
+        end = at + MOST_SELECTED
+        for number, (passed, traps) in enumerate(select_together(filters, starts[at:end], ends[at:end])):
+            kept[number].append(events.ordinals[at:end][passed])
+            tallies[number].add_traps(traps)
+    return [(Came(np.concatenate(some), None), tally) for some, tally in zip(kept, tallies, strict=True)]

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 import ecode
 from ecode import Mode, Param, TrapKind
-from ecode.columns import BatchProgram, BatchResult, Column, OutputMemory, columns_of
+from ecode.columns import BatchProgram, BatchResult, Column, OutputMemory, Run, columns_of
 from ecode.errors import BatchTooLarge
 from ecode.interpreter.convert import completed
 from ecode.native.table import TableEntry
@@ -199,19 +199,21 @@ class Programs:
 
         Raises OverflowError if that makes more than one batch should hold; `statics` is as it was then.
         """
-        texts = {name: np.frombuffer(text, np.uint8) for name, text in self.texts.items()}
-        samples = self.program.sampled(self.samples)
-        memory: dict[str, TableEntry] = {"starts": starts, "ends": ends, **texts, **samples}
+        outputs = OutputMemory(room, pa.allocate_buffer, most_bytes)
         try:
             return self.program.run(
-                self.blocks,
-                len(starts),
-                statics,
-                memory=memory,
-                outputs=OutputMemory(room, pa.allocate_buffer, most_bytes),
+                self.blocks, len(starts), statics, memory=self._memory(starts, ends), outputs=outputs
             )
         except BatchTooLarge as error:
             raise OverflowError(str(error)) from error
+
+    def begin(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Run:
+        """The same for programs that only select, to be run bit by bit."""
+        return self.program.begin(self.blocks, len(starts), memory=self._memory(starts, ends))
+
+    def _memory(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> dict[str, TableEntry]:
+        texts = {name: np.frombuffer(text, np.uint8) for name, text in self.texts.items()}
+        return {"starts": starts, "ends": ends, **texts, **self.program.sampled(self.samples)}
 
     def traps(self, result: BatchResult) -> dict[int, PbioError | None]:
         """Why events ended; None where the record itself is bad, which the codec explains better."""

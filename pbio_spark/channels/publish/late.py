@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-import numpy as np
-
 from pbio_spark.channels.commits.commit import Data
 from pbio_spark.channels.commits.groups import Groups
 from pbio_spark.channels.derive.deriver import Deriver, Ledger
 from pbio_spark.channels.derive.ordered import Arrived, InOrder, derive_in_order
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.state import State
-from pbio_spark.channels.publish.packed import Packed, pack_derived, unpack
+from pbio_spark.channels.publish.packed import Packed, events_of, pack_derived
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.store import FormatStore
 
@@ -56,11 +54,11 @@ class Late:
         if known is not None and is_same and state.is_current(known.derived.made, now()):
             return False
         self.discard()
+        parents = [one for one in channels if any(child.is_ordered for child in state.made_of(one))]
         arrived = [
             Arrived(events, one.task)
             for one in packed
-            for groups in (one.own, one.derived)
-            for events in unpack(self._folder, self._formats, one, self._needed(groups, state))
+            for events in events_of(self._folder, self._formats, one, parents)
         ]
         self.in_order = derive_in_order(self._deriver, arrived, state, now())
         self._of = of
@@ -79,15 +77,6 @@ class Late:
         return len(of) == len(self._of) and all(
             one is other or (isinstance(one, tuple) and one == other) for one, other in zip(of, self._of, strict=True)
         )
-
-    def _needed(self, groups: Groups, state: State) -> Groups:
-        """Those groups from whose channels something is derived in order; a channel's lie together."""
-        parts = [
-            groups.take(np.flatnonzero(groups.rows["channel"] == channel))
-            for channel in np.unique(groups.rows["channel"]).tolist()
-            if any(child.is_ordered for child in state.made_of(channel))
-        ]
-        return Groups.concat(parts)
 
 
 def packed_to_data(packed: Sequence[Packed], late: Late, state: State, source: str) -> Data:

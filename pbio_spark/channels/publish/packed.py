@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,7 @@ class Packed:
         contents: what was submitted, if the batch has a number.
         made, traps: what there is to report of derived channels; see `Derivatives`.
         task: the number of the task that wrote it; None if nothing else wrote at once.
+        events: what lies in it, own and then derived, while whoever wrote it has that in memory. It does not travel.
     """
 
     file: DataFile
@@ -48,6 +49,7 @@ class Packed:
     made: tuple[Made, ...] = ()
     traps: tuple[tuple[int, str], ...] = ()
     task: int | None = None
+    events: tuple[Prepared, ...] = field(default=(), compare=False, repr=False)
 
 
 def pack(folder: Folder, deriver: Deriver, events: Sequence[Prepared], state: State) -> Packed:
@@ -74,12 +76,35 @@ def pack_derived(folder: Folder, events: Sequence[Prepared], derived: Derivative
     folder.add(path, pieces)
     own, made = (Groups.concat(part) for part in (placed[: len(events)], placed[len(events) :]))
     descendants = state.descendants(own.rows["channel"].tolist())
-    return Packed(DataFile(path, size), own, made, derived.refused, descendants, made=derived.made, traps=derived.traps)
+    return Packed(
+        DataFile(path, size),
+        own,
+        made,
+        derived.refused,
+        descendants,
+        made=derived.made,
+        traps=derived.traps,
+        events=(*events, *derived.events),
+    )
 
 
 def contents_of_all(events: Iterable[Prepared]) -> Contents:
     """What identifies a batch of events when it is tried again."""
     return sum((contents_of(one.encoded, one.groups) for one in events), Contents())
+
+
+def events_of(folder: Folder, formats: FormatStore, packed: Packed, channels: Collection[int]) -> list[Prepared]:
+    """The events of some channels in a data file: as they are in memory, else read back. Raises as `unpack` does."""
+    wanted = sorted(channels)
+    if packed.events:
+        parts = ((one, np.isin(one.groups.rows["channel"], wanted)) for one in packed.events)
+        return [replace(one, groups=one.groups.take(np.flatnonzero(which))) for one, which in parts if which.any()]
+    parts_of = (
+        # A channel's groups lie together.
+        Groups.concat(groups.take(np.flatnonzero(groups.rows["channel"] == channel)) for channel in wanted)
+        for groups in (packed.own, packed.derived)
+    )
+    return [events for groups in parts_of for events in unpack(folder, formats, packed, groups)]
 
 
 def unpack(folder: Folder, formats: FormatStore, packed: Packed, groups: Groups) -> list[Prepared]:

@@ -184,7 +184,7 @@ class _Writer:
             return []
         packed = pack(self._folder, self._tools.deriver, prepared, self._state)
         contents = contents_of_all(prepared) if self._has_number else packed.contents
-        return [replace(packed, contents=contents, task=task)]
+        return [replace(packed, contents=contents, task=task, events=())]
 
     def _publish(self, messages: Sequence[WriterCommitMessage | None], transaction: tuple[str, int] | None) -> None:
         """Publish what tasks wrote, if they wrote anything.

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -52,7 +52,12 @@ def _leave_in_order() -> None:
     """Let Spark end this process such that `stop` is called: it ends the process of a query with a signal."""
     is_main = threading.current_thread() is threading.main_thread()
     if in_worker() and is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        signal.signal(signal.SIGTERM, _end)
+
+
+def _end(number: int, _: object) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)  # it comes twice, and the second one would end `stop`
+    sys.exit(0)
 
 
 @says_reason_first

@@ -17,7 +17,6 @@ import termios
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 import pyarrow as pa
 
@@ -148,8 +147,6 @@ class ThinSender:
                     break
                 _check_open(connection)
             connection.shutdown(socket.SHUT_WR)
-            with suppress(OSError):
-                connection.recv(1)  # a peer that closes now has read all
 
     def _count(self, events: int) -> None:
         self.sent += events
@@ -189,7 +186,7 @@ class _Flight:
             elif time.monotonic() > deadline:
                 raise TimeoutError(f"the peer takes no more bytes since {_SLOW:g} s")
             left = now
-        _check_open(self._connection)
+        _check_sound(self._connection)
         self._subscription.acknowledge()
         self._landed(self._events)
         self._events, self._since = 0, time.monotonic()
@@ -201,10 +198,15 @@ def _unsent(connection: socket.socket) -> int:
     return int(struct.unpack("i", said)[0])
 
 
-def _check_open(connection: socket.socket) -> None:
-    """Raise OSError if the connection broke, or the peer has closed it: it reads nothing more."""
+def _check_sound(connection: socket.socket) -> None:
+    """Raise OSError if the connection broke; a machine whose program ended with bytes unread breaks it, too."""
     failed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     if failed:
         raise OSError(failed, "the connection broke")
+
+
+def _check_open(connection: socket.socket) -> None:
+    """Raise OSError if the connection broke, or the peer has closed it: it reads nothing more."""
+    _check_sound(connection)
     if select.select([connection], [], [], 0)[0] and not connection.recv(1 << 12):
         raise ConnectionResetError("the peer has closed the connection")

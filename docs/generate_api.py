@@ -26,13 +26,14 @@ GROUPS = {
         *("Modulator", "EagerSubscription", "Source", "DerivationReport", "derivations_to_arrow"),
         "NotDeliveredError",
     ),
+    "Gateways": ("GridProducer", "GridConsumer", "GridEvent"),
     "Errors, pictures, tests": ("PbioError", "explore", "testing"),
 }
 """The names in the order of the page; together they are `pbio_spark.__all__`."""
 
 MADE_BY_OTHERS = (
     *(pbio.Format, pbio.ChannelSpace, pbio.Channel, pbio.Subscription, pbio.EagerSubscription, pbio.Event),
-    *(pbio.RecordWriter, pbio.DerivationReport),
+    *(pbio.RecordWriter, pbio.DerivationReport, pbio.GridConsumer, pbio.GridEvent),
 )
 """Classes that no program calls."""
 

@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from pbio_spark.formats.record_json import record_to_json
     from pbio_spark.formats.store import FolderStore, MemoryStore
     from pbio_spark.functions import format_id_of, from_pbio, schema_of_pbio, to_pbio
+    from pbio_spark.gateways.grid import GridConsumer, GridEvent, GridProducer
     from pbio_spark.kafka.serializers import PbioDeserializer, PbioSerializer
     from pbio_spark.kafka.store import KafkaStore
     from pbio_spark.source.dispatch import dispatch
@@ -169,6 +170,10 @@ __all__ = [
     "EagerSubscription",
     "Source",
     "NotDeliveredError",
+    # gateways
+    "GridProducer",
+    "GridConsumer",
+    "GridEvent",
     # errors, pictures, tests
     "PbioError",
     "explore",
@@ -201,6 +206,7 @@ _HOMES = {
         *("Modulator", "EagerSubscription", "Source", "DerivationReport", "derivations_to_arrow"),
         "NotDeliveredError",
     ),
+    "pbio_spark.gateways.grid": ("GridProducer", "GridConsumer", "GridEvent"),
     "pbio_spark.errors": ("PbioError",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

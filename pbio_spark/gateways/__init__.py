@@ -6,4 +6,5 @@ limits     `Limits`: what peers may do
 config     `gateway.toml` -> all that a gateway is told; `tables`: checked tables
 text       addresses, and errors in one line
 evpath     thin streams of EVPath and FFS programs
+grid       Grid events: XML over TCP
 """

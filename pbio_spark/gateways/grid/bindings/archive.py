@@ -1,0 +1,306 @@
+"""Events of producers -> channels, in commits of many (grid-events 7).
+
+Nothing in the protocol answers an event. The answer to an `UnsubscribeRequest` is what a producer can rely on: with
+`Success`, all events that it sent before are durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from pbio_spark.channels import Channel, ChannelSpace, Columns, Submission
+from pbio_spark.errors import PbioError
+from pbio_spark.gateways.grid.bindings.news import News
+from pbio_spark.gateways.grid.peers.events import node_to_event
+from pbio_spark.gateways.grid.peers.subscriptions import Incoming, Item
+from pbio_spark.gateways.grid.protocol.messages import Event
+from pbio_spark.gateways.grid.settings import GridSettings
+from pbio_spark.gateways.grid.values.shapes import Arrived
+
+log = logging.getLogger("pbio_spark.gateways")
+
+_SEQUENCE, _TIME = "\0sequence", "\0time"
+_MOST_WAITING = 16
+"""How many batches may wait before producers are read no further."""
+_TRIES, _PAUSE = 5, 0.2
+
+
+class Row(NamedTuple):
+    """An event on its way into a channel."""
+
+    values: dict[str, Any]
+    time: datetime
+    sequence: int | None
+
+
+@dataclass(eq=False, slots=True)
+class Inflow:
+    """What one subscription hands over.
+
+    Attributes:
+        channel: for its events.
+        producer: the name of their producer.
+        refused: how many events could not be read, and the first reason.
+        dropped: how many elements the channel's type has no field for.
+        known: how many events there were already.
+        last: the last sequence number that came.
+        error: why nothing more is taken.
+        waiting: how many events are not committed yet.
+    """
+
+    channel: Channel
+    producer: str
+    refused: int = 0
+    reason: str = ""
+    dropped: int = 0
+    known: int = 0
+    published: int = 0
+    last: int = -1
+    error: PbioError | None = None
+    waiting: int = 0
+    rows: list[Row] = field(default_factory=list)
+    bytes: int = 0
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def refuse(self, error: PbioError) -> None:
+        """Note an event that cannot be taken."""
+        self.refused += 1
+        where = f" ({error.field})" if error.field else ""
+        self.reason = self.reason or f"{error.reason}{where}"
+        if self.refused & (self.refused - 1) == 0:
+            log.warning(
+                "grid: %s: an event is refused: %s%s (so far: %d)", self.producer, error.reason, where, self.refused
+            )
+
+    def said(self) -> str | None:
+        """What a producer is told at the end, for people."""
+        parts = [f"{self.refused} events were refused, the first because: {self.reason}"] if self.refused else []
+        parts += [f"{self.known} events were known already"] if self.known else []
+        parts += [f"{self.dropped} elements without a field were left out"] if self.dropped else []
+        return "; ".join(parts) or None
+
+
+class Archive:
+    """Commits what inflows have, once an event has waited for `linger` seconds or enough have come."""
+
+    def __init__(self, space: ChannelSpace, settings: GridSettings, news: News) -> None:
+        self._space = space
+        self._settings = settings
+        self._news = news
+        self._waiting: dict[Inflow, None] = {}
+        self._bytes = 0
+        self._came, self._hurry, self._room = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._is_ending = False
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Commit what waits, and end."""
+        self._is_ending = True
+        self._came.set()
+        self._hurry.set()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def take(self, inflow: Inflow, subscription: Incoming, item: Item, size: int) -> None:
+        """An event came. It waits while much is not committed yet."""
+        if inflow.error is not None:
+            return
+        try:
+            row = _to_row(item, subscription)
+            if row.sequence is not None:
+                if row.sequence <= inflow.last:
+                    reason = f"event {row.sequence} comes after event {inflow.last} of the subscription"
+                    raise PbioError("PBIO_OUT_OF_ORDER", reason, field="$.Sequence")
+                inflow.last = row.sequence
+        except PbioError as error:
+            inflow.refuse(error)
+            return
+        inflow.dropped += item.dropped if isinstance(item, Arrived) else 0
+        inflow.rows.append(row)
+        inflow.waiting += 1
+        inflow.bytes += size
+        self._bytes += size
+        self._waiting[inflow] = None
+        self._came.set()
+        if self._bytes >= self._settings.batch:
+            self._hurry.set()
+            while self._bytes >= _MOST_WAITING * self._settings.batch and not self._is_ending:
+                self._room.clear()
+                await self._room.wait()
+
+    async def settle(self, inflow: Inflow) -> str | None:
+        """Commit what the inflow has now; what to tell its producer. Raises PbioError for what is not durable."""
+        while inflow.waiting and inflow.error is None:
+            if self._task is None or self._task.done():
+                raise PbioError("PBIO_DISCONNECTED", "the gateway stops, and the last events are not durable")
+            self._hurry.set()
+            inflow.changed.clear()
+            await inflow.changed.wait()
+        if inflow.error is not None:
+            raise inflow.error
+        return inflow.said()
+
+    async def _run(self) -> None:
+        while True:
+            await self._came.wait()
+            self._came.clear()
+            if not self._waiting:
+                if self._is_ending:
+                    return
+                continue
+            if not self._is_ending:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._settings.linger):
+                        await self._hurry.wait()
+            self._hurry.clear()
+            await self._commit()
+            if self._waiting or self._is_ending:
+                self._came.set()
+
+    async def _commit(self) -> None:
+        taken = [(inflow, inflow.rows) for inflow in self._waiting]
+        size, self._waiting = self._bytes, {}
+        for inflow, _ in taken:
+            inflow.rows, inflow.bytes = [], 0
+        await asyncio.to_thread(self._publish, taken)
+        self._bytes -= size
+        self._room.set()
+        for inflow, rows in taken:
+            inflow.waiting -= len(rows)
+            inflow.changed.set()
+
+    def _publish(self, taken: Sequence[tuple[Inflow, list[Row]]]) -> None:
+        """Publish all in one commit; if that fails, each inflow alone, so that one does not stand in another's way."""
+        made: list[tuple[Inflow, list[Submission], int]] = []
+        for inflow, rows in taken:
+            try:
+                made.append((inflow, rows_to_submissions(inflow, rows), len(rows)))
+            except PbioError as error:
+                self._one_by_one(inflow, rows, error)
+        try:
+            self._try([one for _, submissions, _ in made for one in submissions], made)
+            return
+        except PbioError as error:
+            if len(made) == 1 and error.code not in _OF_EVENTS:
+                made[0][0].error = error
+                log.warning("grid: %s: nothing more is archived: %s", made[0][0].producer, error.reason)
+                return
+        by_inflow = dict(taken)
+        for alone in made:
+            try:
+                self._try(alone[1], [alone])
+            except PbioError as error:
+                if error.code in _OF_EVENTS:
+                    self._one_by_one(alone[0], by_inflow[alone[0]], error)
+                else:
+                    alone[0].error = error
+                    log.warning("grid: %s: nothing more is archived: %s", alone[0].producer, error.reason)
+
+    def _one_by_one(self, inflow: Inflow, rows: Sequence[Row], error: PbioError) -> None:
+        """Publish events of which some do not suit the channel: the others."""
+        if len(rows) == 1:
+            inflow.refuse(error)
+            return
+        middle = len(rows) // 2
+        for half in (rows[:middle], rows[middle:]):
+            try:
+                self._try(rows_to_submissions(inflow, half), [(inflow, [], len(half))])
+            except PbioError as again:
+                if again.code not in _OF_EVENTS:
+                    inflow.error = again
+                    return
+                self._one_by_one(inflow, half, again)
+
+    def _try(self, submissions: list[Submission], made: Sequence[tuple[Inflow, list[Submission], int]]) -> None:
+        """Publish; what may or may not have happened is tried again, where the events have numbers."""
+        for left in reversed(range(_TRIES)):
+            try:
+                published = self._space.publish(submissions) if submissions else None
+                break
+            except PbioError as error:
+                is_numbered = all(one.columns.sequence is not None for one in submissions)
+                if error.code != "PBIO_OUTCOME_UNKNOWN" or not is_numbered or not left:
+                    raise
+        if published is None:
+            return
+        for inflow, _, count in made:
+            inflow.published += count
+            if len(made) == 1:
+                inflow.known += published.known
+        if published.version is not None:
+            self._news_came(published.version)
+
+    def _news_came(self, version: int) -> None:
+        loop = self._loop
+        if loop is not None:
+            loop.call_soon_threadsafe(self._news.tell, version)
+
+    @property
+    def _loop(self) -> asyncio.AbstractEventLoop | None:
+        return None if self._task is None or self._task.done() else self._task.get_loop()
+
+
+_OF_EVENTS = {
+    "PBIO_BAD_VALUE",
+    "PBIO_CANNOT_BE_NULL",
+    "PBIO_VALUE_BEYOND_TYPE",
+    "PBIO_REJECTED",
+    "PBIO_OUT_OF_ORDER",
+    "PBIO_BAD_OPTION",
+    "PBIO_RECORD_TOO_LARGE",
+    "PBIO_BAD_STRING",
+}
+"""What is wrong with events, rather than with the space."""
+
+
+def _to_row(item: Item, subscription: Incoming) -> Row:
+    """What is to be published of an event. Raises PbioError for one that cannot be."""
+    if isinstance(item, PbioError):
+        raise item
+    if isinstance(item, Arrived):
+        return Row(item.values, item.time, item.sequence)
+    assert isinstance(item, Event)
+    if item.event is None:
+        raise PbioError("PBIO_REFUSED", f"the producer reports an error: {item.error} {item.error_detail or ''}")
+    event = node_to_event(item.event)
+    reason = f"the subscription is for {subscription.name.name!r}, and the event is {event.name[:80]!r}"
+    raise PbioError("PBIO_BAD_VALUE", reason)
+
+
+def rows_to_submissions(inflow: Inflow, rows: Sequence[Row]) -> list[Submission]:
+    """Events as submissions: those with numbers, and those without, in the order in which they came.
+
+    Raises PBIO_BAD_VALUE for values that do not fit the channel's type.
+    """
+    import pyarrow as pa
+
+    from pbio_spark.formats.arrow.schema import record_to_arrow
+
+    schema = record_to_arrow(inflow.channel.format.record)
+    made = []
+    for is_numbered, some in groupby(rows, key=lambda row: row.sequence is not None):
+        own = list(some)
+        try:
+            batch = pa.RecordBatch.from_pylist([row.values for row in own], schema=schema)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            raise PbioError("PBIO_BAD_VALUE", f"an event does not fit the channel's type: {error}") from None
+        times = pa.array([row.time for row in own], pa.timestamp("us", "UTC"))
+        arrays, names = [*batch.columns, times], [*schema.names, _TIME]
+        if is_numbered:
+            arrays.append(pa.array([row.sequence for row in own], pa.int64()))
+            names.append(_SEQUENCE)
+        columns = Columns(sequence=_SEQUENCE if is_numbered else None, event_time=_TIME)
+        table = pa.RecordBatch.from_arrays(arrays, names=names)
+        made.append(Submission(inflow.channel.name, table, producer=inflow.producer, columns=columns))
+    return made

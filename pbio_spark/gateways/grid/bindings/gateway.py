@@ -1,0 +1,272 @@
+"""`GridGateway`: the channels of a space, for producers and consumers of Grid events."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from pbio_spark.channels import Channel, ChannelSpace, Position
+from pbio_spark.errors import PbioError
+from pbio_spark.gateways.grid.bindings.archive import Archive, Inflow
+from pbio_spark.gateways.grid.bindings.catalog import Catalog
+from pbio_spark.gateways.grid.bindings.directory import Entry
+from pbio_spark.gateways.grid.bindings.feed import Feed, open_reading
+from pbio_spark.gateways.grid.bindings.made import node_to_record
+from pbio_spark.gateways.grid.bindings.news import News
+from pbio_spark.gateways.grid.bindings.wishes import KNOWN, Wish, node_to_wish, unknown
+from pbio_spark.gateways.grid.peers.session import Session
+from pbio_spark.gateways.grid.peers.subscriptions import Incoming, Item, Outgoing
+from pbio_spark.gateways.grid.protocol.messages import Event, EventName, QueryRequest, SubscribeRequest
+from pbio_spark.gateways.grid.protocol.nodes import Node, parse
+from pbio_spark.gateways.grid.settings import GridSettings
+from pbio_spark.gateways.grid.values.reading import read_event
+from pbio_spark.gateways.grid.values.shapes import Arrived
+
+if TYPE_CHECKING:
+    from pbio_spark.gateways.peer import Peer
+
+log = logging.getLogger("pbio_spark.gateways")
+
+_CONSUMERS = ("After", "Filter", "Fields", "Count", "Period")
+
+
+class GridGateway:
+    """Serves a space to Grid peers; a half of a `Server`.
+
+    A producer and a consumer send the same `SubscribeRequest`. Where the settings let peers hand over events of its
+    name, one that asks for nothing in particular is taken for either, until it sends an event or `wait` is over.
+    """
+
+    name = "grid"
+
+    def __init__(self, space: ChannelSpace, settings: GridSettings | None = None) -> None:
+        self._space = space
+        self._settings = settings or GridSettings()
+        self._catalog = Catalog(space, self._settings)
+        self._news = News(space)
+        self._archive = Archive(space, self._settings, self._news)
+        self._entry: Entry | None = None
+        self._producers: dict[tuple[str, str], Session] = {}
+
+    async def start(self, address: str) -> None:
+        """Begin, and enter the gateway in the directory."""
+        await self._news.start()
+        self._archive.start()
+        if self._settings.entry:
+            self._entry = Entry(self._space, address, self._settings.entry, self._catalog.names)
+            await self._entry.start()
+
+    async def stop(self) -> None:
+        """End: what was acknowledged is durable."""
+        await self._archive.stop()
+        if self._entry is not None:
+            await self._entry.stop()
+        await self._news.stop()
+
+    async def serve(self, peer: Peer) -> None:
+        """Deal with a connection; when the gateway stops, end its subscriptions in order."""
+        session = Session(peer, self)
+        running = asyncio.create_task(session.run())
+        stopping = asyncio.create_task(peer.stopping.wait())
+        try:
+            await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                await self._dismiss(session)
+                running.cancel()
+                await asyncio.wait([running])
+            else:
+                running.result()
+        finally:
+            stopping.cancel()
+            if not running.done():
+                running.cancel()
+                await asyncio.wait([running])
+
+    async def _dismiss(self, session: Session) -> None:
+        """Unsubscribe from both sides; what producers have sent becomes durable."""
+
+        async def end(one: Outgoing | Incoming) -> None:
+            with suppress(PbioError, OSError):
+                await session.unsubscribe(one)
+
+        ending = [asyncio.create_task(end(one)) for one in [*session.subscriptions.values()]]
+        if ending:
+            await asyncio.wait(ending)
+
+    # what peers ask
+
+    async def named(self, session: Session) -> list[EventName]:
+        """Part of `Role`."""
+        return await asyncio.to_thread(self._catalog.names)
+
+    async def queried(self, session: Session, request: QueryRequest) -> Node:
+        """Part of `Role`: the last event of the channel."""
+        return await asyncio.to_thread(self._query, request.parameters)
+
+    def _query(self, parameters: Node) -> Node:
+        offered = self._catalog.find(self._catalog.asked(parameters))
+        channel = offered.channel
+        wish = node_to_wish(parameters, channel)
+        if wish.filter is not None or wish.after is not None or wish.others:
+            raise PbioError(
+                "PBIO_REFUSED", "a query takes no parameters but Fields (and Period and Count, without use)"
+            )
+        writer = self._catalog.writer(offered.name, channel.format.record, wish.fields)
+        info = channel.info
+        last = None
+        if info.last:
+            for event in channel.subscribe(start=Position(info.last), fail_on_loss=False).events():
+                last = event
+        if last is None:
+            raise PbioError("PBIO_REFUSED", f"there has been no event {offered.name.name!r} yet")
+        members = writer.plan.members
+        shown = {name: one for name, one in last.values.items() if name.removesuffix("_accuracy") in members}
+        values = shown if wish.fields else last.values
+        return parse(writer.write(values, last.event_time or last.published).encode())
+
+    async def subscribed(self, session: Session, request: SubscribeRequest, own: str) -> Outgoing | Incoming:
+        """Part of `Role`: a subscriber, or an archive, or either until it is known."""
+        if len(session.subscriptions) >= self._settings.subscriptions:
+            raise PbioError("PBIO_LIMIT", f"a connection may have {self._settings.subscriptions} subscriptions")
+        parameters = request.parameters
+        name = self._catalog.asked(parameters)
+        given = {child.name for child in parameters.children}
+        if self._settings.takes(name) and not given & set(_CONSUMERS):
+            for one in given:
+                raise unknown(one, KNOWN)
+            return await self._either(session, request, name, own)
+        reading = await asyncio.to_thread(self._open, name, parameters)
+        return Outgoing(name, own, context=reading)
+
+    async def begun(self, session: Session, subscription: Outgoing | Incoming) -> None:
+        """Part of `Role`."""
+        if isinstance(subscription, Outgoing):
+            feed = Feed(session, subscription, subscription.context, self._news)
+            subscription.feed = asyncio.create_task(feed.run())
+
+    def _open(self, name: EventName, parameters: Node) -> object:
+        offered = self._catalog.find(name)
+        wish = node_to_wish(parameters, offered.channel)
+        return open_reading(self._catalog, offered, wish, self._settings)
+
+    # producers
+
+    async def _either(self, session: Session, request: SubscribeRequest, name: EventName, own: str) -> Incoming:
+        """A subscription of a peer that may be a producer."""
+        producer = f"{session.link.name}/{request.subscription_id}"
+        channel = await asyncio.to_thread(self._channel, name)
+        plan = None if channel is None else self._catalog.plan(name, channel.format.record)
+        incoming = Incoming(name, own, request.subscription_id, plan)
+        either = _Either(self, session, incoming, producer, channel)
+        either.since = Position(await self._news.latest() + 1)
+        incoming.take, incoming.settle = either.take, either.settle
+        incoming.context = either
+        if channel is not None:
+            either.waiting = asyncio.create_task(either.wait(self._settings.wait))
+        return incoming
+
+    def _channel(self, name: EventName) -> Channel | None:
+        try:
+            return self._catalog.find(name).channel
+        except PbioError as error:
+            if error.code != "PBIO_REFUSED" or not self._settings.create or not self._catalog.channel_name(name):
+                raise
+            return None
+
+    def create(self, name: EventName, event: Node) -> Channel:
+        """The channel of a new event, as its first message has it. It blocks."""
+        channel = self._catalog.channel_name(name)
+        assert channel is not None
+        return self._space.create_channel(channel, node_to_record(event, channel), exist_ok=True)
+
+    @property
+    def archive(self) -> Archive:
+        """What commits the events of producers."""
+        return self._archive
+
+    def claim(self, session: Session, channel: str, producer: str) -> None:
+        """Be the only subscription of a producer to a channel. Raises PBIO_REFUSED if there is another one."""
+        owner = self._producers.setdefault((channel, producer), session)
+        if owner is not session and not owner.is_over:
+            reason = f"another connection hands over events to {channel!r} as {producer!r}"
+            raise PbioError("PBIO_REFUSED", reason, hint="give the subscription an ID of its own")
+        self._producers[channel, producer] = session
+
+    def release(self, session: Session, channel: str, producer: str) -> None:
+        """Be it no longer."""
+        if self._producers.get((channel, producer)) is session:
+            del self._producers[channel, producer]
+
+    async def to_consumer(self, session: Session, incoming: Incoming, since: Position | None) -> None:
+        """A peer that has sent nothing is a consumer: from what came since it asked, it gets events."""
+        offered = await asyncio.to_thread(self._catalog.find, incoming.name)
+        reading = await asyncio.to_thread(open_reading, self._catalog, offered, Wish(), self._settings, since)
+        outgoing = Outgoing(incoming.name, incoming.own, incoming.theirs, context=reading)
+        if session.subscriptions.get(incoming.own) is incoming:
+            session.replace(incoming, outgoing)
+            await self.begun(session, outgoing)
+
+
+class _Either:
+    """A subscription of a peer that has not shown yet whether it is a producer."""
+
+    def __init__(
+        self, gateway: GridGateway, session: Session, incoming: Incoming, producer: str, channel: Channel | None
+    ) -> None:
+        self._gateway = gateway
+        self._session = session
+        self._incoming = incoming
+        self._inflow: Inflow | None = None
+        self._producer = producer
+        self._channel = channel
+        self.waiting: asyncio.Task[None] | None = None
+        self.since: Position | None = None
+
+    async def wait(self, seconds: float) -> None:
+        """Take the peer for a consumer after so many seconds."""
+        await asyncio.sleep(seconds)
+        if self._inflow is None and not self._incoming.is_over:
+            try:
+                await self._gateway.to_consumer(self._session, self._incoming, self.since)
+            except PbioError as error:
+                with suppress(PbioError, OSError):
+                    await self._session.send(Event(self._incoming.theirs, None, error.code, error.reason))
+            except OSError:
+                self._session.link.abort()
+
+    async def take(self, item: Item, size: int) -> None:
+        """An event: it is a producer."""
+        if self.waiting is not None:
+            self.waiting.cancel()
+            self.waiting = None
+        if self._channel is None:
+            if not isinstance(item, Event) or item.event is None:
+                return
+            self._channel = await asyncio.to_thread(self._gateway.create, self._incoming.name, item.event)
+            self._incoming.plan = self._gateway._catalog.plan(self._incoming.name, self._channel.format.record)
+            self._session.add(self._incoming)
+        if self._inflow is None:
+            self._gateway.claim(self._session, self._channel.name, self._producer)
+            self._inflow = Inflow(self._channel, self._producer)
+        if isinstance(item, Event) and item.event is not None and self._incoming.plan is not None:
+            try:
+                read = read_event(self._incoming.plan, item.event)
+            except PbioError as error:
+                self._inflow.refuse(error)
+                return
+            item = Arrived(self._incoming.own, read.values, read.time, read.sequence, read.dropped, read.position, size)
+        await self._gateway.archive.take(self._inflow, self._incoming, item, size)
+
+    async def settle(self) -> str | None:
+        """The subscription ends."""
+        if self.waiting is not None:
+            self.waiting.cancel()
+        if self._inflow is None:
+            return None
+        try:
+            return await self._gateway.archive.settle(self._inflow)
+        finally:
+            assert self._channel is not None
+            self._gateway.release(self._session, self._channel.name, self._producer)

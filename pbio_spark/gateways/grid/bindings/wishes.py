@@ -1,0 +1,128 @@
+"""What a consumer wants of a channel: the parameters that every channel knows, and those of its derivation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import ecode
+from ecode.limits import Limits
+from ecode.suggest import did_you_mean
+from ecode.types import Record
+from pbio_spark.channels import Channel, Position
+from pbio_spark.errors import PbioError
+from pbio_spark.gateways.grid.peers.asking import count_of, seconds_of, single
+from pbio_spark.gateways.grid.protocol.nodes import Node
+from pbio_spark.gateways.grid.settings import GridSettings
+from pbio_spark.gateways.grid.values.times import text_to_microseconds
+
+NOW: Final = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a consumer wants.
+
+    Attributes:
+        period: seconds in which at most one event is sent, the last one; 0 for all.
+        after: where to start; None: with what comes from now on.
+        filter: E-code over `input`.
+        fields: to be sent; empty for all.
+        count: after so many events the subscription ends; None for no end.
+        others: parameters of the derived channel, by name.
+    """
+
+    period: float = 0.0
+    after: str | Position | datetime | None = None
+    filter: str | None = None
+    fields: tuple[str, ...] = ()
+    count: int | None = None
+    others: dict[str, Any] = field(default_factory=dict)
+
+
+KNOWN: Final[dict[str, Callable[[Node], Any]]] = {
+    "Period": seconds_of,
+    "After": lambda node: text_to_start(node.text),
+    "Filter": lambda node: node.text,
+    "Fields": lambda node: tuple(dict.fromkeys(node.text.replace(",", " ").split())),
+    "Count": count_of,
+}
+"""The parameters that every channel knows, and how each is read."""
+
+
+def node_to_wish(parameters: Node, channel: Channel) -> Wish:
+    """The wish that an element of parameters says.
+
+    Raises:
+        PbioError: PBIO_REFUSED for an unknown parameter, with what there is; PBIO_BAD_VALUE for a value or units that
+            cannot be.
+    """
+    given = single(parameters)
+    own = channel.space.parameters(channel.name) if channel.info.derivation is not None else {}
+    made: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    for name, node in given.items():
+        if name in own:
+            others[name] = _parameter(node, own[name])
+        elif name in KNOWN:
+            made[name.lower()] = KNOWN[name](node)
+        else:
+            raise unknown(name, [*KNOWN, *own])
+    return Wish(**made, others=others)
+
+
+def unknown(name: str, known: Iterable[str]) -> PbioError:
+    """PBIO_REFUSED for a parameter that is not known."""
+    names = list(known)
+    near = did_you_mean(name, names)
+    hint = f"{near} " if near else ""
+    return PbioError("PBIO_REFUSED", f"unknown parameter {name[:80]!r}", hint=f"{hint}there are {', '.join(names)}")
+
+
+def _parameter(node: Node, now: Any) -> Any:
+    """The value of a derivation's parameter, of the type that it has now."""
+    if node.get("units"):
+        reason = f"the parameter {node.name} has no units, and {node.get('units')!r} are given"
+        raise PbioError("PBIO_BAD_VALUE", reason)
+    text = node.text.strip()
+    try:
+        if isinstance(now, bool):
+            if text not in ("true", "false", "1", "0"):
+                raise ValueError
+            return text in ("true", "1")
+        if isinstance(now, int | float) and ("_" in text or not text.isascii()):
+            raise ValueError
+        if isinstance(now, int):
+            return int(text)
+        if isinstance(now, float):
+            return float(text)
+    except ValueError:
+        what = {bool: "true or false", int: "a whole number", float: "a number"}[type(now)]
+        raise PbioError("PBIO_BAD_VALUE", f"the parameter {node.name} takes {what}, not {text[:40]!r}") from None
+    if isinstance(now, str):
+        return node.text
+    raise PbioError("PBIO_BAD_VALUE", f"the parameter {node.name} is no single value, and cannot be set from here")
+
+
+def text_to_start(text: str) -> str | Position | datetime:
+    """Where to start: `earliest`, `latest`, a position, or a time of publication. Raises PBIO_BAD_VALUE."""
+    said = text.strip()
+    if said in ("earliest", NOW):
+        return said
+    try:
+        return Position.parse(said).next if "T" not in said else text_to_microseconds(said).astimezone(UTC)
+    except (ValueError, PbioError):
+        hint = "earliest, latest, the position of the last event that came, such as 12.0.7, or a time"
+        raise PbioError("PBIO_BAD_VALUE", f"After cannot be {said[:40]!r}", hint=hint) from None
+
+
+def check_filter(source: str, record: Record, settings: GridSettings) -> None:
+    """Raise PBIO_BAD_PROGRAM for a `Filter` that does not compile, or costs too much."""
+    try:
+        program = ecode.compile(source, [ecode.Param("input", record)], limits=Limits(budget=settings.filter_cost))
+        ecode.check_source({"Filter": program}, settings.filter_cost, raise_by="[grid] filter_cost =")
+    except ecode.EcodeError as error:
+        reason = f"the Filter does not compile: {error.summary}"
+        raise PbioError("PBIO_BAD_PROGRAM", reason, hint=error.hint or None) from None

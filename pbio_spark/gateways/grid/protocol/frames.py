@@ -1,0 +1,62 @@
+"""Framing: 4 bytes, most significant first, that say how many bytes of XML follow (grid-events 3)."""
+
+from __future__ import annotations
+
+import struct
+
+from pbio_spark.errors import PbioError
+
+MOST_BYTES = 16 << 20
+"""The longest frame, unless a gateway's limits say otherwise."""
+
+_LENGTH = struct.Struct(">I")
+
+
+def to_frame(message: bytes) -> bytes:
+    """A message with its length in front.
+
+    >>> to_frame(b"<a/>")
+    b'\\x00\\x00\\x00\\x04<a/>'
+    """
+    return _LENGTH.pack(len(message)) + message
+
+
+class Frames:
+    """Bytes as they come -> messages. It holds less than one frame and what was fed last."""
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self._most = most
+        self._held = bytearray()
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether a frame has begun and is not complete."""
+        return bool(self._held)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The messages that are complete now.
+
+        Raises PBIO_LIMIT for a frame that says that it is too long, before its bytes come; PBIO_BAD_MESSAGE for an
+        empty one. Messages before such a frame are lost with it: the connection is to be ended.
+        """
+        if self._held:
+            self._held += data
+            data = bytes(self._held)
+        found, at, end = [], 0, len(data)
+        while at + 4 <= end:
+            (length,) = _LENGTH.unpack_from(data, at)
+            if length > self._most:
+                raise PbioError(
+                    "PBIO_LIMIT",
+                    f"a frame says that it has {length} bytes, and {self._most} are allowed",
+                    hint="each message has its length in front, as 4 bytes, most significant first",
+                )
+            if not length:
+                raise PbioError("PBIO_BAD_MESSAGE", "a frame is empty")
+            if at + 4 + length > end:
+                break
+            found.append(data[at + 4 : at + 4 + length])
+            at += 4 + length
+        if at < end or self._held:
+            self._held = bytearray(data[at:])
+        return found

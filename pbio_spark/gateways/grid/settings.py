@@ -1,0 +1,73 @@
+"""What the Grid half of a gateway is told: the section `[grid]` of its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ecode.limits import SOURCE_WORK
+from pbio_spark.errors import PbioError
+from pbio_spark.gateways.grid.protocol.messages import EVENTS, EventName
+from pbio_spark.gateways.tables import table_to_settings
+
+
+@dataclass(frozen=True, slots=True)
+class GridSettings:
+    """The section `[grid]`; `names` are its tables `[grid.events."NAME SPACE"]`.
+
+    Attributes:
+        archive: the names of events that producers may hand over, in one text with blanks between; `*` is all.
+        create: whether an event that producers hand over, and that no channel takes, makes one, of texts.
+        subscriptions: the most of one connection.
+        filter_cost: the most units of work that a `Filter` may take for an event.
+        set_parameters: whether consumers may change the parameters of derived channels.
+        linger: seconds that an event waits at most for others to be committed with.
+        batch: events are committed when they have so many bytes.
+        wait: seconds after which a peer that has subscribed to events which it could also hand over, and has sent
+            none, is taken for a consumer.
+        entry: seconds for which the gateway's entry in the directory is good; 0 for no entry.
+        names: by name space of events, the channel of each event's name. In the working group's name space a channel is
+            an event of its own name, unless `only_names` is set.
+        only_names: whether events are those in `names` only.
+    """
+
+    archive: str = ""
+    create: bool = False
+    subscriptions: int = 1000
+    filter_cost: int = SOURCE_WORK
+    set_parameters: bool = True
+    linger: float = 0.05
+    batch: int = 1 << 20
+    wait: float = 1.0
+    entry: float = 60.0
+    only_names: bool = False
+    names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def takes(self, name: EventName) -> bool:
+        """Whether producers may hand over events of a name."""
+        return self.archive.strip() == "*" or name.name in self.archive.split()
+
+
+def table_to_grid_settings(table: Any) -> GridSettings:
+    """The settings that a table says. Raises PBIO_UNKNOWN_OPTION, PBIO_BAD_OPTION."""
+    if not isinstance(table, dict):
+        raise PbioError("PBIO_BAD_OPTION", "[grid] is not a table")
+    names = table.get("events", {})
+    others = {key: value for key, value in table.items() if key != "events"}
+    for namespace, channels in names.items() if isinstance(names, dict) else [("events", None)]:
+        if not isinstance(channels, dict) or not all(isinstance(channel, str) for channel in channels.values()):
+            reason = f"[grid.events.{namespace!r}] is not a table of names of events and of channels"
+            raise PbioError(
+                "PBIO_BAD_OPTION", reason, hint='an example is [grid.events."http://www.example.org/events"]'
+            )
+    return table_to_settings(GridSettings, others, "grid", names=names)
+
+
+def channel_names(settings: GridSettings) -> dict[EventName, str]:
+    """The channels of the events that the settings name."""
+    return {
+        EventName(name, namespace or EVENTS): channel
+        for namespace, channels in settings.names.items()
+        for name, channel in channels.items()
+    }

@@ -1,0 +1,321 @@
+"""Events whose messages differ in their values only -> values, fast.
+
+A producer writes all events of a subscription alike: the same tags, other values. `ShapeReader` has expat read a
+message, and takes the text of its elements. If the message is exactly what a known *shape* makes of these texts, they
+are where the shape says; generated code makes values of them. Whatever is new or odd is read carefully (`reading`), and
+its shape learned from what that found. So this decides nothing: it remembers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+from xml.parsers.expat import ExpatError, ParserCreate
+
+from pbio_spark.errors import PbioError
+from pbio_spark.gateways.grid.protocol.codec import node_to_message
+from pbio_spark.gateways.grid.protocol.messages import Event, Message
+from pbio_spark.gateways.grid.protocol.nodes import Node, parse
+from pbio_spark.gateways.grid.values.compiled import Names, compile_function, constant
+from pbio_spark.gateways.grid.values.plan import SEQUENCE, TIME, Plan
+from pbio_spark.gateways.grid.values.reading import Reading, node_to_value, read_event, text_to_sequence, to_sequence
+from pbio_spark.gateways.grid.values.scalars import NotPlainError, Scalar
+from pbio_spark.gateways.grid.values.times import text_to_microseconds
+
+MOST_SHAPES = 64
+"""How many shapes a connection may teach: a producer whose tags differ each time is read carefully."""
+
+_LONGEST = 1 << 14
+_MOST_TEXTS = 200
+
+
+class Arrived(NamedTuple):
+    """An event as it came.
+
+    Attributes:
+        subscription_id: that it is for.
+        values, time, sequence, dropped, position: as of `Read`.
+        bytes: of its message.
+    """
+
+    subscription_id: str
+    values: dict[str, Any]
+    time: datetime
+    sequence: int | None
+    dropped: int
+    position: str | None
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What generated code knows of messages of one form.
+
+    Attributes:
+        plan: of their events.
+        texts: how many there are in such a message.
+        source: the text of the code.
+        read: takes a message; None if it is of another form, or not as usual.
+    """
+
+    plan: Plan
+    texts: int
+    source: str
+    read: Callable[[bytes], Arrived | None]
+
+
+class ShapeReader:
+    """Reads the messages of one connection.
+
+    Attributes:
+        plans: of the events of subscriptions, by their IDs; events of others stay as they are.
+    """
+
+    def __init__(self, plans: Mapping[str, Plan]) -> None:
+        self.plans = plans
+        self._shapes: dict[int, list[Shape]] = {}
+        self._last: Shape | None = None
+        self._left = MOST_SHAPES
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """Those that are known."""
+        return [shape for shapes in self._shapes.values() for shape in shapes]
+
+    def read(self, message: bytes) -> Message | Arrived:
+        """A message; an event of a subscription with a plan is read at once.
+
+        Raises:
+            PbioError: what `parse` and `node_to_message` raise.
+            EventError: what `read_event` raises.
+        """
+        last = self._last
+        if last is not None:
+            arrived = last.read(message)
+            if arrived is not None and self.plans.get(arrived.subscription_id) is last.plan:
+                return arrived
+        texts = _texts(message)
+        for shape in self._shapes.get(len(texts), ()):
+            arrived = shape.read(message) if shape is not last else None
+            if arrived is not None and self.plans.get(arrived.subscription_id) is shape.plan:
+                self._last = shape
+                return arrived
+        return self._read_carefully(message, texts)
+
+    def learn_anew(self) -> None:
+        """Learn more shapes, as when there are other subscriptions."""
+        self._left = MOST_SHAPES
+        known = [*self.plans.values()]
+        self._shapes = {
+            number: [one for one in shapes if any(one.plan is plan for plan in known)]
+            for number, shapes in self._shapes.items()
+        }
+        self._last = None
+
+    def _read_carefully(self, message: bytes, texts: list[str]) -> Message | Arrived:
+        made = node_to_message(parse(message))
+        if not isinstance(made, Event) or made.event is None:
+            return made
+        plan = self.plans.get(made.subscription_id)
+        if plan is None:
+            return made
+        try:
+            read = read_event(plan, made.event)
+        except PbioError as error:
+            raise EventError(error, made.subscription_id) from None
+        if texts and self._left:
+            self._left -= 1
+            shape = learn(plan, message, texts)
+            if shape is not None:
+                self._shapes.setdefault(len(texts), []).append(shape)
+                self._last = shape
+        return Arrived(
+            made.subscription_id, read.values, read.time, read.sequence, read.dropped, read.position, len(message)
+        )
+
+
+class EventError(PbioError):
+    """An event that cannot be read; the connection is sound.
+
+    Attributes:
+        subscription_id: that it is for.
+    """
+
+    def __init__(self, error: PbioError, subscription_id: str) -> None:
+        super().__init__(error.code, error.reason, field=error.field, hint=error.hint)
+        self.subscription_id = subscription_id
+
+
+def _texts(message: bytes) -> list[str]:
+    """All texts of a message, as expat gives them; none of one that is not to be remembered."""
+    texts: list[str] = []
+    if len(message) > _LONGEST or b"<!" in message:
+        return texts
+    parser = ParserCreate()
+    parser.CharacterDataHandler = texts.append
+    try:
+        parser.Parse(message, True)
+    except (ExpatError, ValueError, LookupError):
+        return []
+    return texts
+
+
+class _Code:
+    """A piece of generated code among values."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def learn(plan: Plan, message: bytes, texts: list[str]) -> Shape | None:
+    """The shape of a message that was read with a plan; None if it is too odd to be remembered."""
+    places = _places(message)
+    if not 0 < len(texts) <= _MOST_TEXTS or len(places) != len(texts):
+        return None
+    pieces: list[str] = []
+    at = 0
+    try:
+        for place, text in zip(places, texts, strict=True):
+            piece, own = message[at:place], text.encode()
+            is_blank = not text.strip() and (not pieces or not texts[len(pieces) - 1].strip())
+            if (not piece and not is_blank) or message[place : place + len(own)] != own or b"<" in own or b"&" in own:
+                return None  # two texts in a row, as at a line break; or a text that is written otherwise
+            pieces.append(piece.decode())
+            at = place + len(own)
+        pieces.append(message[at:].decode())
+    except UnicodeError:
+        return None
+    return _generate(plan, pieces, texts)
+
+
+def _places(message: bytes) -> list[int]:
+    """Where the texts of a message begin."""
+    places: list[int] = []
+    parser = ParserCreate()
+    parser.CharacterDataHandler = lambda _: places.append(parser.CurrentByteIndex)
+    parser.Parse(message, True)
+    return places
+
+
+def _generate(plan: Plan, pieces: list[str], texts: list[str]) -> Shape | None:
+    values = [number for number, one in enumerate(texts) if one.strip()]
+    # The same message with the numbers of its texts in their place says which text is which value.
+    numbered = "".join(
+        piece + (f"t{number}" if number in values else text)
+        for number, (piece, text) in enumerate(zip(pieces, [*texts, ""], strict=True))
+    )
+    made = node_to_message(parse(numbered.encode()))
+    assert isinstance(made, Event)
+    assert made.event is not None
+    names = Names()
+    numbers: list[str] = []
+
+    def convert(scalar: Scalar, node: Node, units: str | None) -> Any:
+        place = node.text
+        if not place.strip():
+            return constant_of(scalar.read(place))
+        given = node.get("units")
+        if scalar.fast_read and (units is None or given is None or units == given):
+            expression = names.expression(scalar.fast_read, scalar.names, place)
+            if not scalar.is_number:
+                return _Code(expression)
+            numbers.append(place)
+            return _Code(f"f{place}")
+        attributes = node.attributes
+        how = names.use("READ", lambda text: node_to_value(scalar, Node(node.name, "", text, attributes), units))
+        return _Code(f"{how}({place})")
+
+    try:
+        read = _read_symbolically(plan, made.event, convert, names)
+    except (PbioError, NotPlainError):
+        return None
+    source = _source(pieces, texts, values, numbers, made.subscription_id, read)
+    return Shape(plan, len(texts), source, compile_function(source, {**names.known, **_GIVEN}, "read"))
+
+
+_UNUSUAL = (PbioError, ValueError, ArithmeticError, LookupError, ExpatError)
+_GIVEN = {"NEW": tuple.__new__, "Arrived": Arrived, "UNUSUAL": _UNUSUAL, "ParserCreate": ParserCreate}
+
+
+def constant_of(value: Any) -> Any:
+    """A value that all events of a shape have; only texts. Raises NotPlainError."""
+    return value if isinstance(value, str | None) else _fail()
+
+
+def _fail() -> Any:
+    raise NotPlainError
+
+
+def _read_symbolically(plan: Plan, event: Node, convert: Any, names: Names) -> tuple[Any, ...]:
+    """What `read_event` makes of an event whose texts are `t0`, `t1` ...: code instead of values."""
+
+    class Symbolic(Reading):
+        def time(self, node: Node) -> Any:
+            (found,) = [one for one in node.children if (one.name, one.namespace) == (TIME, node.namespace)]
+            how = names.use("TIME_OF_EVENT", text_to_microseconds)
+            return _Code(f"{how}({found.text})") if found.text.strip() else _fail()
+
+        def accuracy(self, scalar: Scalar, found: list[Node], steps: Any) -> Any:
+            self.convert = node_to_value  # of an attribute, which is a part of the shape
+            value = super().accuracy(scalar, found, steps)
+            self.convert = convert
+            return constant_of(value)
+
+        def position(self, node: Node) -> Any:
+            said = super().position(node)
+            return None if said is None else _Code(said.strip() or _fail())
+
+        def sequence(self, node: Node, values: Mapping[str, Any]) -> Any:
+            if SEQUENCE in self.plan.members:
+                how = names.use("TO_SEQUENCE", to_sequence)
+                return _Code(f"{how}({values[SEQUENCE]!r})")
+            found = [one for one in node.children if (one.name, one.namespace) == (SEQUENCE, node.namespace)]
+            if not found:
+                return None
+            self.dropped -= 1
+            return _Code(f"{names.use('SEQUENCE_OF', text_to_sequence)}({found[0].text.strip() or _fail()})")
+
+    reader = Symbolic(plan, convert)
+    read = reader.event(event)
+    if TIME in read.values and isinstance(read.values[TIME], _Code) and "TIME_OF(" in read.values[TIME].text:
+        return read.values, _Code("TIMED"), read.sequence, read.dropped, read.position, TIME
+    return read.values, read.time, read.sequence, read.dropped, read.position, None
+
+
+def _source(
+    pieces: list[str], texts: list[str], values: list[int], numbers: list[str], subscription: str, read: tuple[Any, ...]
+) -> str:
+    shaped = "".join(
+        constant(piece) + (f"{{t{number}}}" if number in values else constant(text))
+        for number, (piece, text) in enumerate(zip(pieces, [*texts, ""], strict=True))
+    )
+    all_values, time, sequence, dropped, position, timed = read
+    unpacked = ", ".join(f"t{number}" if number in values else "_" for number in range(len(texts)))
+    lines = ["def read(message):", f"    if len(message) > {_LONGEST} or b'<!' in message:", "        return None"]
+    lines += [
+        "    texts = []",
+        "    parser = ParserCreate()",
+        "    parser.CharacterDataHandler = texts.append",
+        "    try:",
+    ]
+    lines += ["        parser.Parse(message, True)", f"        {unpacked}, = texts"]
+    lines += [f'        if message.decode() != f"{shaped}":', "            return None"]
+    lines += [f"        f{place} = float({place})" for place in numbers]
+    if numbers:
+        joined, total = " + ".join(numbers), " + ".join(f"f{place}" for place in numbers)
+        lines += [f"        n = {joined}", f"        if '_' in n or not n.isascii() or ({total}) * 0.0 != 0.0:"]
+        lines += ["            return None"]
+    if timed is not None:
+        lines.append(f"        TIMED = {all_values[timed]!r}")
+        all_values = {**all_values, timed: _Code("TIMED")}
+    made = f"({subscription}, {all_values!r}, {time!r}, {sequence!r}, {dropped!r}, {position!r}, len(message))"
+    lines += [f"        return NEW(Arrived, {made})", "    except UNUSUAL:", "        return None", ""]
+    return "\n".join(lines)
+
+
+__all__ = ["MOST_SHAPES", "Arrived", "EventError", "Shape", "ShapeReader", "learn"]

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pbio_spark.channels.position import Position
     from pbio_spark.channels.presence.subscribers import ANONYMOUS, Subscriber
     from pbio_spark.channels.publish.delivery import NotDeliveredError, seconds_to_wait, wait_for_subscribers
-    from pbio_spark.channels.publish.packed import Packed, contents_of_all, pack
+    from pbio_spark.channels.publish.packed import Packed, Store, contents_of_all, pack
     from pbio_spark.channels.publish.prepare import Prepared, Preparer
     from pbio_spark.channels.publish.publisher import Published, Publisher
     from pbio_spark.channels.publish.records import RecordPreparer, Records
@@ -89,6 +89,7 @@ __all__ = [
     "Packed",
     "contents_of_all",
     "pack",
+    "Store",
     "Prepared",
     "Preparer",
     "Publisher",
@@ -124,7 +125,7 @@ _HOMES = {
     "derive.modulator": ("Modulator",),
     "derive.reports": ("DerivationReport", "derivations_to_arrow"),
     "derive.source": ("SERVICES", "Source"),
-    "publish.packed": ("Packed", "contents_of_all", "pack"),
+    "publish.packed": ("Packed", "Store", "contents_of_all", "pack"),
     "publish.prepare": ("Prepared", "Preparer"),
     "publish.publisher": ("Published", "Publisher"),
     "publish.records": ("RecordPreparer", "Records"),

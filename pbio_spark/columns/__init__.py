@@ -9,6 +9,7 @@ programs  E-code between records and rows: transforms and filters
 files     files -> batches of one schema, bad records by mode
 rows      rows as a program has them -> Arrow batches
 values    records that travel as binary values, both ways
+checksums  the CRC-32 of each of many records
 
 Other packages use only the names that this module exports, each imported at its first use.
 """
@@ -19,6 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pbio_spark.columns.checksums import checksum_kernel, record_checksums
     from pbio_spark.columns.decode.converter import Decoded
     from pbio_spark.columns.decode.symbols import schema_to_symbols
     from pbio_spark.columns.encode.encoder import Encoded, Encoder, format_to_encoder
@@ -134,9 +136,12 @@ __all__ = [
     "text_to_number",
     "Conversion",
     "field_to_conversion",
+    "checksum_kernel",
+    "record_checksums",
 ]
 
 _HOMES = {
+    "checksums": ("checksum_kernel", "record_checksums"),
     "decode.symbols": ("schema_to_symbols",),
     "encode.encoder": ("Encoded", "Encoder", "format_to_encoder"),
     "encode.null_value": ("BLANK", "NullValue", "null_replacement"),

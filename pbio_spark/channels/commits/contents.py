@@ -9,14 +9,15 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
 from pbio_spark.channels.commits.groups import NO_NUMBER, NO_TIME, Groups, Int64s
+from pbio_spark.columns import record_checksums
 
 if TYPE_CHECKING:
+    from ecode.native import Kernel
     from pbio_spark.columns import Encoded
 
 UInt64s = npt.NDArray[np.uint64]
@@ -43,8 +44,11 @@ class Contents:
         return type(self)(self.events + other.events, (self.digest + other.digest) % DIGESTS)
 
 
-def contents_of(encoded: Encoded, groups: Groups) -> Contents:
+def contents_of(encoded: Encoded, groups: Groups, kernel: Kernel | None = None) -> Contents:
     """The contents of encoded events whose groups lie as if they were a file.
+
+    Args:
+        kernel: for `record_checksums`.
 
     >>> import pyarrow as pa
     >>> from pbio_spark.channels.commits.groups import Group
@@ -58,7 +62,7 @@ def contents_of(encoded: Encoded, groups: Groups) -> Contents:
     if not len(groups):
         return Contents()
     rows = groups.rows
-    records = _records(encoded)
+    records = _records(encoded, kernel)
     counts = rows["count"]
     whose = np.repeat(_owners(groups), counts)
     numbers = _of_events(rows["sequence"], counts, NO_NUMBER, groups.sequences, step=1)
@@ -67,13 +71,10 @@ def contents_of(encoded: Encoded, groups: Groups) -> Contents:
     return Contents(len(said), int(said.sum(dtype=np.uint64)))
 
 
-def _records(encoded: Encoded) -> UInt64s:
-    """A number for the bytes of each record: half a microsecond for one of a hundred bytes."""
-    offsets = encoded.offsets.tolist()
-    data = memoryview(encoded.buffer)
-    sums = map(crc32, map(data.__getitem__, map(slice, offsets, offsets[1:])))
+def _records(encoded: Encoded, kernel: Kernel | None) -> UInt64s:
+    """A number for the bytes of each record."""
     lengths = np.diff(encoded.offsets).astype(np.uint64)
-    records: UInt64s = np.fromiter(sums, np.uint64, len(lengths)) + (lengths << _HALF)
+    records: UInt64s = record_checksums(encoded, kernel) + (lengths << _HALF)
     return records
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,9 @@ from pbio_spark.columns import BatchLimits, Chunker, Encoded
 from pbio_spark.formats.store import FormatStore
 from pbio_spark.wire import MAGIC
 from pbio_spark.wire.writer import format_to_item
+
+if TYPE_CHECKING:
+    from ecode.native import Kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +56,19 @@ class Packed:
     events: tuple[Prepared, ...] = field(default=(), compare=False, repr=False)
 
 
-def pack(folder: Folder, deriver: Deriver, events: Sequence[Prepared], state: State) -> Packed:
+class Store(Protocol):
+    """What takes data files; a `Folder` does."""
+
+    def add(self, name: str, data: bytes | Sequence[Any]) -> None:
+        """Create a file that is not used before another one names it."""
+
+
+def pack(folder: Store, deriver: Deriver, events: Sequence[Prepared], state: State) -> Packed:
     """Write events, and those of the channels that are derived from theirs in any order, to one data file."""
     return pack_derived(folder, events, deriver.derive(events, state), state)
 
 
-def pack_derived(folder: Folder, events: Sequence[Prepared], derived: Derivatives, state: State) -> Packed:
+def pack_derived(folder: Store, events: Sequence[Prepared], derived: Derivatives, state: State) -> Packed:
     """Write events, and what was derived, to one data file."""
     pieces: list[object] = [MAGIC]
     size, ordinal = len(MAGIC), 0
@@ -88,9 +99,9 @@ def pack_derived(folder: Folder, events: Sequence[Prepared], derived: Derivative
     )
 
 
-def contents_of_all(events: Iterable[Prepared]) -> Contents:
-    """What identifies a batch of events when it is tried again."""
-    return sum((contents_of(one.encoded, one.groups) for one in events), Contents())
+def contents_of_all(events: Iterable[Prepared], kernel: Kernel | None = None) -> Contents:
+    """What identifies a batch of events when it is tried again; `kernel` is for `record_checksums`."""
+    return sum((contents_of(one.encoded, one.groups, kernel) for one in events), Contents())
 
 
 def events_of(folder: Folder, formats: FormatStore, packed: Packed, channels: Collection[int]) -> list[Prepared]:

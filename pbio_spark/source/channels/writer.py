@@ -38,9 +38,11 @@ from pbio_spark.channels import (
     stored_format,
     wait_for_subscribers,
 )
+from pbio_spark.columns import checksum_kernel
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.source.arrow import with_schema
+from pbio_spark.source.channels.behind import Behind
 from pbio_spark.source.options.derived import machine_of, nulls_of, options_to_key
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.query.naming import find_format
@@ -114,6 +116,7 @@ class _Writer:
         self._null_value = options.null_value
         self._fail_on_loss = options.fail_on_data_loss
         self._has_number = True
+        self._summing = checksum_kernel()
         self._seconds = seconds_to_wait(options.delivery, options.sync_timeout)
         columns = Columns(
             options.channel_column, options.producer_column, options.sequence_column, options.event_time_column
@@ -160,30 +163,31 @@ class _Writer:
         context = TaskContext.get()
         assert context is not None
         packed: list[Packed] = []
-        first = 0
+        place, end = self.root, 0
         try:
-            for rows in _pieces(iterator, self.schema):
-                end = first + rows.num_rows
-                try:
-                    packed += self._pack(rows, context.partitionId())
-                except PbioError as error:
-                    if error.code == "PBIO_UNKNOWN_CHANNEL" and self._submission.columns.channel is not None:
-                        error.hint = "channels are not made by writing: create it first (ChannelSpace.create_channel)"
+            with Behind(self._folder) as files:
+                for rows in _pieces(iterator, self.schema):
+                    first, end = end, end + rows.num_rows
                     place = f"{self.root}, rows {first} to {end - 1} of partition {context.partitionId()}"
-                    raise error.at(file=place) from None
-                first = end
+                    packed += self._pack(rows, context.partitionId(), files)
+                files.wait()
+        except PbioError as error:
+            self._remove(packed)
+            if error.code == "PBIO_UNKNOWN_CHANNEL" and self._submission.columns.channel is not None:
+                error.hint = "channels are not made by writing: create it first (ChannelSpace.create_channel)"
+            raise error.at(file=place) from None
         except BaseException:
             self._remove(packed)
             raise
         return TaskEvents(self._space, context.getLocalProperty("sql.streaming.queryId"), tuple(packed))
 
-    def _pack(self, rows: pa.RecordBatch, task: int) -> list[Packed]:
+    def _pack(self, rows: pa.RecordBatch, task: int, files: Behind) -> list[Packed]:
         submission = replace(self._submission, events=rows)
         prepared = self._tools.preparer.prepare(submission, self._state.named, self._null_value)
         if not prepared:
             return []
-        packed = pack(self._folder, self._tools.deriver, prepared, self._state)
-        contents = contents_of_all(prepared) if self._has_number else packed.contents
+        packed = pack(files, self._tools.deriver, prepared, self._state)
+        contents = contents_of_all(prepared, self._summing) if self._has_number else packed.contents
         return [replace(packed, contents=contents, task=task, events=())]
 
     def _publish(self, messages: Sequence[WriterCommitMessage | None], transaction: tuple[str, int] | None) -> None:

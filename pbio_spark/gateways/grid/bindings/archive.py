@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -52,6 +52,7 @@ class Inflow:
         known: how many events there were already.
         last: the last sequence number that came.
         error: why nothing more is taken.
+        failed: called once, when that is so.
         waiting: how many events are not committed yet.
     """
 
@@ -64,6 +65,7 @@ class Inflow:
     published: int = 0
     last: int = -1
     error: PbioError | None = None
+    failed: Callable[[], None] | None = None
     waiting: int = 0
     rows: list[Row] = field(default_factory=list)
     bytes: int = 0
@@ -78,6 +80,13 @@ class Inflow:
             log.warning(
                 "grid: %s: an event is refused: %s%s (so far: %d)", self.producer, error.reason, where, self.refused
             )
+
+    def tell(self) -> None:
+        """Have it known if nothing more is taken."""
+        if self.error is not None and self.failed is not None:
+            failed, self.failed = self.failed, None
+            log.warning("grid: %s: nothing more is archived: %s", self.producer, self.error.reason)
+            failed()
 
     def said(self) -> str | None:
         """What a producer is told at the end, for people."""
@@ -179,6 +188,7 @@ class Archive:
         for inflow, rows in taken:
             inflow.waiting -= len(rows)
             inflow.changed.set()
+            inflow.tell()
 
     def _publish(self, taken: Sequence[tuple[Inflow, list[Row]]]) -> None:
         """Publish all in one commit; if that fails, each inflow alone, so that one does not stand in another's way."""
@@ -194,7 +204,6 @@ class Archive:
         except PbioError as error:
             if len(made) == 1 and error.code not in _OF_EVENTS:
                 made[0][0].error = error
-                log.warning("grid: %s: nothing more is archived: %s", made[0][0].producer, error.reason)
                 return
         by_inflow = dict(taken)
         for alone in made:
@@ -205,7 +214,6 @@ class Archive:
                     self._one_by_one(alone[0], by_inflow[alone[0]], error)
                 else:
                     alone[0].error = error
-                    log.warning("grid: %s: nothing more is archived: %s", alone[0].producer, error.reason)
 
     def _one_by_one(self, inflow: Inflow, rows: Sequence[Row], error: PbioError) -> None:
         """Publish events of which some do not suit the channel: the others."""

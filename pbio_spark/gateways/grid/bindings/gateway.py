@@ -248,8 +248,12 @@ class _Either:
             self._incoming.plan = self._gateway._catalog.plan(self._incoming.name, self._channel.format.record)
             self._session.add(self._incoming)
         if self._inflow is None:
-            self._gateway.claim(self._session, self._channel.name, self._producer)
-            self._inflow = Inflow(self._channel, self._producer)
+            self._inflow = Inflow(self._channel, self._producer, failed=self._failed)
+            try:
+                self._gateway.claim(self._session, self._channel.name, self._producer)
+            except PbioError as error:
+                self._inflow.error = error
+                self._inflow.tell()
         if isinstance(item, Event) and item.event is not None and self._incoming.plan is not None:
             try:
                 read = read_event(self._incoming.plan, item.event)
@@ -259,11 +263,20 @@ class _Either:
             item = Arrived(self._incoming.own, read.values, read.time, read.sequence, read.dropped, read.position, size)
         await self._gateway.archive.take(self._inflow, self._incoming, item, size)
 
+    def _failed(self) -> None:
+        """Nothing more is taken: tell the producer."""
+
+        async def tell() -> None:
+            with suppress(PbioError, OSError):
+                await self._session.unsubscribe(self._incoming)
+
+        self.waiting = asyncio.create_task(tell())
+
     async def settle(self) -> str | None:
         """The subscription ends."""
-        if self.waiting is not None:
-            self.waiting.cancel()
         if self._inflow is None:
+            if self.waiting is not None:
+                self.waiting.cancel()
             return None
         try:
             return await self._gateway.archive.settle(self._inflow)

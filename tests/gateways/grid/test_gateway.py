@@ -1,0 +1,411 @@
+"""Channels of a space for Grid peers: subscriptions, archives, queries, names, the directory."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ecode.types import FLOAT64, INT32, INT64, STRING, Field, Notes, record
+from pbio_spark.channels import ChannelSpace
+from pbio_spark.errors import PbioError
+from pbio_spark.gateways.grid import EventName, GridConsumer, GridProducer, gateways
+from tests.gateways.grid.samples import LOAD, NAME, TIME, TYPES, VALUES
+from tests.gateways.grid.spaces import all_of, consumer_of, hand_over, loads_in, new_space, serving, submit, take
+
+
+def test_a_subscription_gets_what_is_published(tmp_path: Path) -> None:
+    space = new_space(tmp_path)
+
+    async def main() -> None:
+        async with consumer_of(space) as consumer, await consumer.subscribe(NAME) as events:
+            await asyncio.to_thread(submit, space, range(3))
+            assert await take(events, 3) == [0, 1, 2]
+            await asyncio.to_thread(submit, space, [3])
+            event = await anext(events)
+            assert (event.values, event.position) == ({**VALUES, "Load1": 3.0}, None)
+            await events.unsubscribe()
+            submit(space, [4])
+            assert await all_of(events) == []
+
+    asyncio.run(main())
+
+
+def test_after_begins_where_the_consumer_was(tmp_path: Path) -> None:
+    space = new_space(tmp_path)
+    submit(space, range(4))
+
+    async def main() -> None:
+        async with consumer_of(space) as consumer:
+            async with await consumer.subscribe(NAME, {"After": "earliest"}) as events:
+                first = [await anext(events) for _ in range(2)]
+            async with await consumer.subscribe(NAME, {"After": first[-1].position}) as events:
+                assert await take(events, 2) == [2, 3]
+            async with await consumer.subscribe(
+                NAME, {"After": datetime(2000, 1, 1, tzinfo=UTC), "Count": 4}
+            ) as events:
+                assert await take(events, 4) == [0, 1, 2, 3]
+                assert await all_of(events) == []
+            async with await consumer.subscribe(NAME, {"After": datetime.now(UTC) + timedelta(days=1)}):
+                pass
+
+    asyncio.run(main())
+
+
+def test_filter_is_a_derived_channel_shared_with_equal_ones(tmp_path: Path) -> None:
+    space = new_space(tmp_path)
+    submit(space, range(4))
+    dear = {"Filter": "{ return input.Load1 >= 2.0; }"}
+
+    async def main() -> None:
+        async with consumer_of(space) as consumer:
+            async with await consumer.subscribe(NAME, dear) as one, await consumer.subscribe(NAME, dear) as other:
+                derived = [info for info in space.channels() if info.derivation is not None]
+                assert len(derived) == 1
+                assert await consumer.names() == [EventName(NAME)]
+                await asyncio.to_thread(submit, space, range(4))
+                assert await take(one, 2) == await take(other, 2) == [2, 3]
+            async with await consumer.subscribe(NAME, {**dear, "After": "earliest"}) as events:
+                assert await take(events, 4) == [2, 3, 2, 3]
+            for _ in range(100):
+                if not [info for info in space.channels() if info.derivation is not None]:
+                    break
+                await asyncio.sleep(0.05)
+            else:
+                raise AssertionError("the derived channel stays")
+
+    asyncio.run(main())
+
+
+def test_fields_count_and_period(tmp_path: Path) -> None:
+    space = new_space(tmp_path)
+    submit(space, range(5))
+
+    async def main() -> None:
+        async with consumer_of(space) as consumer:
+            asked: dict[str, Any] = {"After": "earliest", "Fields": "Load1 HostName", "Count": 2}
+            async with await consumer.subscribe(NAME, asked) as events:
+                found = await all_of(events)
+            assert [event.values["Load1"] for event in found] == [0, 1]
+            assert found[0].values["Load5"] is None
+            assert found[0].time == VALUES["TimeStamp"]
+            async with await consumer.subscribe(NAME, {"Period": (0.2, "sec"), "After": "earliest"}) as events:
+                assert await take(events, 2) == [0, 4]
+            assert (await consumer.query(NAME, {"Fields": "Load1 Load5 Load15 HostName"})).values["Load1"] == 4
+
+    asyncio.run(main())
+
+
+SLOW = "{ int i, s = 0; for (i = 0; i < 900000; i++) s = s * 3 + i; return s; }"
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "reason"),
+    [
+        ("UptimeCPULoda", {}, "did you mean 'UptimeCPULoad'?"),
+        (EventName(NAME, "urn:x"), {}, "no parameters are known in the name space 'urn:x'"),
+        (NAME, {"Filtre": 1}, "unknown parameter 'Filtre'; did you mean 'Filter'? there are Period, After"),
+        (NAME, {"Period": (1, "kg")}, "cannot become 'sec'"),
+        (NAME, {"Period": "x"}, "not a number"),
+        (NAME, {"Fields": "Laod1"}, "no field 'Laod1'; did you mean 'Load1'?"),
+        (NAME, {"After": "yesterday"}, "After cannot be 'yesterday'"),
+        (NAME, {"After": "99.0.0"}, ""),
+        (NAME, {"Count": 1.5}, "Count cannot be '1.5'"),
+        (NAME, {"Filter": "{ return input.Laod1; }"}, "did you mean 'Load1'?"),
+        (NAME, {"Filter": SLOW}, "units of work"),
+        (
+            NAME,
+            {"Filter": "{ int i, s = 0; for (i = 0; i < 900000; i++) s = s + i; return s; }", "After": "earliest"},
+            "",
+        ),
+        ("gateways", {}, "there are no events 'gateways'"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_wish_that_cannot_be_fulfilled_is_a_failure_that_says_why(
+    tmp_path: Path, name: Any, asked: dict[str, Any], reason: str
+) -> None:
+    space = new_space(tmp_path)
+
+    async def main() -> None:
+        async with consumer_of(space, entry=60.0) as consumer:
+            with pytest.raises(PbioError, match="PBIO_REFUSED") as caught:
+                await consumer.subscribe(name, asked)
+            assert reason in caught.value.reason
+            assert await consumer.names() == [EventName(NAME)]
+
+    asyncio.run(main())
+
+
+def test_parameters_of_a_derived_channel_are_set(tmp_path: Path) -> None:
+    space = new_space(tmp_path)
+    space.derive_channel("High", NAME, filter="{ return input.Load1 > param.limit; }", parameters={"limit": 9.0})
+
+    async def main() -> None:
+        async with serving(space) as address, await GridConsumer.connect(address, {"High": LOAD}) as consumer:
+            async with await consumer.subscribe("High", {"limit": 1.5}) as events:
+                await asyncio.to_thread(submit, space, range(4))
+                assert await take(events, 2) == [2, 3]
+            for asked, reason in (
+                ({"limit": "x"}, "takes a number"),
+                ({"limit": (1, "m")}, "no units"),
+                ({"limti": 1}, "limit"),
+            ):
+                with pytest.raises(PbioError, match="PBIO_REFUSED") as caught:
+                    await consumer.subscribe("High", asked)
+                assert reason in caught.value.reason
+        async with consumer_of(space, set_parameters=False) as consumer:
+            with pytest.raises(PbioError, match="cannot be set from here"):
+                await consumer.subscribe("High", {"limit": 1.5})
+
+    asyncio.run(main())
+
+
+def test_queries_and_names(tmp_path: Path) -> None:
+    space = new_space(tmp_path)
+    space.create_channel("not a name", LOAD)
+    space.create_channel("NotXml", record("r", [Field("a b", FLOAT64)]))
+    space.create_channel("weather", record("r", [Field("c", FLOAT64, Notes(units="C"))]))
+
+    async def main() -> None:
+        names = {"http://www.example.org/weather": {"Humidity": "weather", "Gone": "gone", "Odd": "not a name"}}
+        async with consumer_of(space, names=names) as consumer:
+            weather = EventName("Humidity", "http://www.example.org/weather")
+            odd = EventName("Odd", weather.namespace)
+            assert await consumer.names() == [weather, odd, EventName(NAME), EventName("weather")]
+            with pytest.raises(PbioError, match="there has been no event"):
+                await consumer.query(weather)
+            before = datetime.now(UTC)
+            space.channel("weather").submit({"c": 21.5})
+            event = await consumer.query(weather)
+            assert (event.values["c"], event.namespace) == ("21.5", weather.namespace)
+            assert event.time >= before - timedelta(seconds=1)  # that of its publication
+            assert event.node is not None
+            assert event.node.children[0].get("units") == "C"
+            when = datetime(2000, 1, 1, tzinfo=UTC)
+            space.channel("weather").submit([{"c": 1.0}, {"c": 2.0}], event_time=when)
+            assert (await consumer.query(weather, {"Period": (1, "min")})).values["c"] == "2.0"
+            assert (await consumer.query(weather)).time == when
+            with pytest.raises(PbioError, match="a query takes no parameters but Fields"):
+                await consumer.query(weather, {"After": "earliest"})
+            with pytest.raises(PbioError, match=r"cannot be an element in XML \(\$\[\"a b\"\]\)"):
+                await consumer.query("NotXml")
+        async with consumer_of(space, names=names, only_names=True) as consumer:
+            assert await consumer.names() == [weather, odd]
+
+    asyncio.run(main())
+
+
+def test_an_archive_takes_each_numbered_event_once(tmp_path: Path) -> None:
+    space = new_space(tmp_path)
+
+    async def main() -> None:
+        async with serving(space, archive=NAME) as address:
+            assert await hand_over(address, range(5)) is None
+            assert loads_in(space) == [0, 1, 2, 3, 4]
+            assert await hand_over(address, range(8)) == "5 events were known already"
+            assert loads_in(space) == [0, 1, 2, 3, 4, 5, 6, 7]
+            assert space.channel(NAME).last_sequence("127.0.0.1/1") == 7
+            await hand_over(address, [9, 9], first=None)
+            assert loads_in(space)[-2:] == [9, 9]
+            with pytest.raises(PbioError, match="PBIO_REFUSED"):
+                await hand_over(address, [1], name="Other")
+
+    asyncio.run(main())
+    event = next(iter(space.channel(NAME).subscribe(start="earliest").events()))
+    assert (event.producer, event.sequence, event.event_time) == ("127.0.0.1/1", 0, VALUES["TimeStamp"])
+
+
+def test_events_that_do_not_suit_the_channel_are_left_out_and_that_is_said(tmp_path: Path) -> None:
+    space = new_space(tmp_path)
+    other = record(NAME, [Field("Load1", STRING), *LOAD.fields[1:-1], TIME, Field("More", INT32)])
+
+    async def main() -> str | None:
+        producer = GridProducer({NAME: other})
+        async with serving(space, archive="*") as address, await producer.connect(address) as connection:
+            subscription = await connection.subscribe(NAME)
+            for number, load in enumerate(("0", "x", "2", "3")):
+                values = {**VALUES, "Load1": load, "More": 1, "HostName": None if number == 3 else "h"}
+                await producer.publish(NAME, values, sequence=5 if number == 3 else number)
+            await producer.publish(NAME, {**VALUES, "Load1": "9", "More": 1}, sequence=1)
+            return await subscription.unsubscribe()
+
+    said = asyncio.run(main())
+    assert said == (
+        "2 events were refused, the first because: not a number: 'x' ($.Load1); "
+        "3 elements without a field were left out"
+    )
+    assert loads_in(space) == [0, 2, 3]
+
+
+def test_what_only_publishing_finds_is_left_out_too(tmp_path: Path) -> None:
+    space = ChannelSpace.create(str(tmp_path / "space"))
+    space.create_channel(NAME, record(NAME, [*LOAD.fields, Field("Sequence", INT64)]))
+
+    async def main() -> str | None:
+        async with serving(space, archive=NAME, linger=0.5) as address:
+            producer = GridProducer(TYPES)
+            async with await producer.connect(address) as connection:
+                subscription = await connection.subscribe(NAME)
+                for number in (0, 1, 1 << 62, 3):
+                    await producer.publish(NAME, {**VALUES, "Load1": float(number)}, sequence=number)
+                return await subscription.unsubscribe()
+
+    said = asyncio.run(main())
+    assert said is not None
+    assert "events were refused" in said
+    assert loads_in(space)[:2] == [0, 1]
+
+
+def test_a_channel_is_made_from_an_event_that_nothing_describes(tmp_path: Path) -> None:
+    space = ChannelSpace.create(str(tmp_path / "space"))
+    tide = record("Tide", [Field("height", FLOAT64, Notes(units="m")), TIME])
+
+    async def main() -> None:
+        producer = GridProducer({"Tide": tide})
+        async with serving(space, archive="*", create=True) as address, await producer.connect(address) as connection:
+            subscription = await connection.subscribe("Tide")
+            for height in (1.5, 1.6):
+                await producer.publish(
+                    "Tide", {"height": height, "TimeStamp": VALUES["TimeStamp"]}, sequence=int(height * 10)
+                )
+            assert await subscription.unsubscribe() is None
+            async with await GridConsumer.connect(address) as consumer:
+                event = await consumer.query("Tide")
+        assert (event.values["height"], event.node and event.node.children[0].get("units")) == ("1.6", "m")
+
+    asyncio.run(main())
+    channel = space.channel("Tide")
+    assert [event.values["height"] for event in channel.subscribe(start="earliest").events()] == ["1.5", "1.6"]
+    assert channel.last_sequence("127.0.0.1/1") == 16
+
+
+def test_a_peer_that_sends_nothing_is_a_consumer_from_when_it_asked(tmp_path: Path) -> None:
+    space = new_space(tmp_path)
+
+    async def main() -> None:
+        async with consumer_of(space, archive="*", wait=0.2) as consumer, await consumer.subscribe(NAME) as events:
+            await asyncio.to_thread(submit, space, range(3))
+            assert await take(events, 3) == [0, 1, 2]
+
+    asyncio.run(main())
+
+
+def test_many_subscriptions_of_one_connection(tmp_path: Path) -> None:
+    space = new_space(tmp_path)
+
+    async def main() -> None:
+        async with serving(space, archive=NAME) as address, await GridConsumer.connect(address, TYPES) as consumer:
+            events = [await consumer.subscribe(NAME, {"After": "latest"}) for _ in range(20)]
+            await hand_over(address, range(50))
+            for one in events:
+                assert await take(one, 50) == [*range(50)]
+
+    asyncio.run(main())
+
+
+def test_two_connections_cannot_be_one_producer(tmp_path: Path) -> None:
+    space = new_space(tmp_path)
+
+    async def main() -> None:
+        producers = [GridProducer(TYPES), GridProducer(TYPES)]
+        async with serving(space, archive=NAME) as address:
+            connections = [await producer.connect(address) for producer in producers]
+            subscriptions = [await connection.subscribe(NAME) for connection in connections]
+            await producers[0].publish(NAME, VALUES, sequence=0)
+            assert await subscriptions[0].unsubscribe() is None
+            await producers[1].publish(NAME, VALUES, sequence=1)
+            assert await subscriptions[1].unsubscribe() is None
+            subscriptions = [await connection.subscribe(NAME) for connection in connections]
+            for producer in producers:
+                await producer.publish(NAME, VALUES, sequence=2)
+            said = await asyncio.gather(*(one.unsubscribe() for one in subscriptions), return_exceptions=True)
+            assert sorted(isinstance(one, PbioError) for one in said) == [False, True]
+            for connection in connections:
+                await connection.close()
+
+    asyncio.run(main())
+    assert len(loads_in(space)) == 3
+
+
+def test_a_stop_ends_subscriptions_in_order_and_keeps_what_came(tmp_path: Path) -> None:
+    space = new_space(tmp_path)
+
+    async def main() -> None:
+        producer = GridProducer(TYPES)
+        async with serving(space, archive=NAME, linger=5.0) as address:
+            consumer = await GridConsumer.connect(address, TYPES)
+            events = await consumer.subscribe(NAME, {"After": "latest"})
+            connection = await producer.connect(address)
+            subscription = await connection.subscribe(NAME)
+            for number in range(10):
+                await producer.publish(NAME, {**VALUES, "Load1": float(number)}, sequence=number)
+        assert await all_of(events) == []  # it ended, and not by a broken connection
+        assert subscription.is_over
+        with pytest.raises(PbioError, match="PBIO_DISCONNECTED"):
+            await subscription.unsubscribe()
+        await consumer.close()
+        await connection.close()
+
+    asyncio.run(main())
+    assert loads_in(space) == [*range(10)]
+
+
+def test_the_directory_knows_the_gateways_that_are_there(tmp_path: Path) -> None:
+    space = new_space(tmp_path)
+    assert gateways(space) == []
+
+    async def main() -> None:
+        async with serving(space, entry=60.0) as address:
+            (entry,) = await asyncio.to_thread(gateways, space)
+            assert (entry.address, entry.names) == (address, (EventName(NAME),))
+            assert gateways(space, datetime.now(UTC) + timedelta(seconds=61)) == []
+            async with serving(space, entry=60.0):
+                assert len(gateways(space)) == 2
+
+    asyncio.run(main())
+    assert gateways(space) == []
+
+
+def test_a_channel_that_is_dropped_ends_its_subscriptions(tmp_path: Path) -> None:
+    space = new_space(tmp_path)
+
+    async def main() -> None:
+        async with consumer_of(space) as consumer, await consumer.subscribe(NAME) as events:
+            space.drop_channel(NAME)
+            with pytest.raises(PbioError, match="PBIO_UNKNOWN_CHANNEL"):
+                await anext(events)
+            assert await all_of(events) == []
+
+    asyncio.run(main())
+
+
+def test_a_value_that_xml_cannot_hold_is_an_error_of_its_event(tmp_path: Path) -> None:
+    space = new_space(tmp_path)
+
+    async def main() -> None:
+        async with consumer_of(space) as consumer, await consumer.subscribe(NAME) as events:
+            await asyncio.to_thread(space.channel(NAME).submit, {**VALUES, "HostName": "\x01"})
+            await asyncio.to_thread(submit, space, [1])
+            with pytest.raises(PbioError, match=r"XML 1.0 cannot hold the character U\+0001"):
+                await anext(events)
+            assert await take(events, 1) == [1]
+
+    asyncio.run(main())
+
+
+def test_a_connection_has_so_many_subscriptions(tmp_path: Path) -> None:
+    space = new_space(tmp_path)
+
+    async def main() -> None:
+        async with consumer_of(space, subscriptions=2) as consumer:
+            kept = [await consumer.subscribe(NAME) for _ in range(2)]
+            with pytest.raises(PbioError, match="may have 2 subscriptions"):
+                await consumer.subscribe(NAME)
+            await kept[0].unsubscribe()
+            await consumer.subscribe(NAME)
+
+    asyncio.run(main())

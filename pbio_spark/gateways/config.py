@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.evpath.settings import ThinSettings, table_to_thin_settings
+from pbio_spark.gateways.grid import GridSettings, table_to_grid_settings
 from pbio_spark.gateways.limits import Limits
 from pbio_spark.gateways.tables import check_keys, table_to_settings
 
@@ -55,6 +56,7 @@ class Config:
     limits: Limits = Limits()  # noqa: RUF009 - it never changes
     tls: Tls | None = None
     evpath: ThinSettings = ThinSettings()  # noqa: RUF009 - nor does this
+    grid: GridSettings = GridSettings()  # noqa: RUF009 - nor this
 
 
 def read_config(path: str) -> Config:
@@ -85,4 +87,5 @@ def text_to_config(text: str) -> Config:
         table_to_settings(Limits, said.get("limits", {}), "limits"),
         table_to_settings(Tls, said["tls"], "tls") if "tls" in said else None,
         table_to_thin_settings(said.get("evpath", {})),
+        table_to_grid_settings(said.get("grid", {})),
     )

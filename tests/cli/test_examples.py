@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import socket
@@ -17,6 +18,8 @@ import typer
 from pbio_spark import cli
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.gateways.grid import GridGateway, GridSettings
+from pbio_spark.gateways.server import Listener, Server
 from pbio_spark.wire import FileWriter
 from tests.bp5.made import make
 from tests.cli.conftest import NEW, OLD, Ran
@@ -32,6 +35,9 @@ def verbs(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]
 
 VERBS = dict(verbs(typer.main.get_command(cli.app)))
 
+
+TO_GRID = ("gateway names", "gateway query", "gateway subscribe", "gateway publish")
+"""Verbs that speak with a peer."""
 
 LOGGING = ("gateway serve", "gateway send")
 """Verbs that say on standard error what happens."""
@@ -73,12 +79,33 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def grid_gateway(place: Path) -> Iterator[None]:
+    """A gateway to the space, where the examples say."""
+    ready, over = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        gateway = GridGateway(ChannelSpace.open("space"), GridSettings(archive="*"))
+        async with Server([Listener(gateway, "127.0.0.1", 26400)]):
+            ready.set()
+            await asyncio.to_thread(over.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    ready.wait()
+    yield
+    over.set()
+    thread.join()
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_examples_of_a_verb_run(
     pbio: Callable[..., Ran], place: Path, verb: str, request: pytest.FixtureRequest
 ) -> None:
     if verb == "gateway send":
         request.getfixturevalue("listening")
+    if verb in TO_GRID:
+        request.getfixturevalue("grid_gateway")
     lines = [line.strip() for line in VERBS[verb].help.splitlines() if line.startswith("  pbio ")]
     assert lines, "a verb without an example"
     for line in lines:

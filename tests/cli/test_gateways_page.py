@@ -12,6 +12,7 @@ import pytest
 
 from pbio_spark.gateways.config import Tls
 from pbio_spark.gateways.evpath import Stone, ThinSettings
+from pbio_spark.gateways.grid import GridSettings
 from pbio_spark.gateways.limits import Limits
 from tests.cli.conftest import Ran
 from tests.conftest import ROOT
@@ -48,13 +49,15 @@ def rows_of(section: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize(("section", "cls"), [("limits", Limits), ("tls", Tls), ("evpath", ThinSettings)])
+@pytest.mark.parametrize(
+    ("section", "cls"), [("limits", Limits), ("tls", Tls), ("evpath", ThinSettings), ("grid", GridSettings)]
+)
 def test_the_table_of_the_configuration_has_every_key_and_its_default(section: str, cls: type) -> None:
     rows = rows_of(section)
-    own = [field for field in fields(cls) if field.name != "stones"]
+    own = [field for field in fields(cls) if field.name not in ("stones", "names")]
     assert set(rows) == {field.name for field in own}
     for field in own:
-        default = "" if field.default in (MISSING, "") else str(field.default).replace("False", "false")
+        default = "" if field.default in (MISSING, "") else str(field.default).lower()
         assert rows[field.name] == default, field.name
 
 

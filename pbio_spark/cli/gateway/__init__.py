@@ -9,11 +9,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pbio_spark.cli.console import printable
+from pbio_spark.cli.gateway import grid as grid_verbs
 from pbio_spark.cli.space.derive import Name, Root, open_space
 
 if TYPE_CHECKING:
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Let other programs send and receive events, over the network.", no_args_is_help=True)
 
+for verb in (grid_verbs.names, grid_verbs.query, grid_verbs.subscribe, grid_verbs.publish):
+    app.command()(verb)
+
+GridAddress = Annotated[
+    str | None,
+    typer.Option("--grid", metavar="HOST:PORT", help="Listen here for producers and consumers of Grid events."),
+]
 Address = Annotated[
     str | None,
     typer.Option("--evpath", metavar="HOST:PORT", help="Listen here for thin streams of EVPath and FFS programs."),
@@ -32,12 +40,13 @@ Address = Annotated[
 def serve(
     root: Root,
     evpath: Address = None,
+    grid: GridAddress = None,
     config: Annotated[
         str | None,
         typer.Option("--config", metavar="FILE", help="What peers may do, and which stone is which channel."),
     ] = None,
     create: Annotated[
-        bool, typer.Option("--create", help="Make channels for stones that have none, of the first format sent there.")
+        bool, typer.Option("--create", help="Make channels for stones, and for Grid events handed over, without one.")
     ] = False,
     linger: Annotated[
         float | None, typer.Option("--linger", metavar="SECONDS", help="How long an event may wait for its commit.")
@@ -46,40 +55,41 @@ def serve(
         float | None, typer.Option("--for", metavar="SECONDS", help="Stop after so long, instead of at SIGTERM.")
     ] = None,
 ) -> None:
-    """Publish what other programs send, until SIGINT or SIGTERM. HOST is this machine alone, unless it is given.
+    """Publish what other programs send, and let them subscribe, until SIGINT or SIGTERM. HOST is this machine alone,
+    unless it is given.
 
     \b
     Example:
-      pbio gateway serve space --evpath 127.0.0.1:0 --create --for 0.1
+      pbio gateway serve space --evpath 127.0.0.1:0 --grid 127.0.0.1:0 --create --for 0.1
     """
     import asyncio
 
     from pbio_spark.gateways.config import Config, read_config
 
-    if evpath is None:
-        raise typer.BadParameter("say where to listen: --evpath HOST:PORT")
+    if evpath is None and grid is None:
+        raise typer.BadParameter("say where to listen: --evpath HOST:PORT, --grid HOST:PORT, or both")
     if linger is not None and not 0 <= linger < float("inf"):
         raise typer.BadParameter("--linger is a time in seconds, such as 0.5")
     made = Config() if config is None else read_config(config)
-    settings = replace(
-        made.evpath,
-        create=made.evpath.create or create,
-        linger=made.evpath.linger if linger is None else linger,
-    )
+    changed: dict[str, Any] = {"create": True} if create else {}
+    changed |= {} if linger is None else {"linger": linger}
+    made = replace(made, evpath=replace(made.evpath, **changed), grid=replace(made.grid, **changed))
     with _log_to_stderr():
-        asyncio.run(_serve(root, evpath, replace(made, evpath=settings), seconds))
+        asyncio.run(_serve(root, {"evpath": evpath, "grid": grid}, made, seconds))
 
 
-async def _serve(root: str, evpath: str, config: Config, seconds: float | None) -> None:
+async def _serve(root: str, addresses: dict[str, str | None], config: Config, seconds: float | None) -> None:
     from pbio_spark.gateways.evpath import ThinGateway
-    from pbio_spark.gateways.server import Listener, Server
+    from pbio_spark.gateways.grid import GridGateway
+    from pbio_spark.gateways.server import Half, Listener, Server
     from pbio_spark.gateways.text import to_address
 
     space = open_space(root)
-    half = ThinGateway(space, config.evpath, config.limits)
-    server = Server(
-        [Listener(half, *to_address(evpath))], config.limits, None if config.tls is None else config.tls.context()
-    )
+    halves: list[Half] = [ThinGateway(space, config.evpath, config.limits), GridGateway(space, config.grid)]
+    listeners = [
+        Listener(half, *to_address(address)) for half in halves if (address := addresses[half.name]) is not None
+    ]
+    server = Server(listeners, config.limits, None if config.tls is None else config.tls.context())
     await server.run(seconds, lambda: _announce(server))
 
 

@@ -1,0 +1,221 @@
+"""`pbio gateway names`, `query`, `subscribe` and `publish`: Grid events, with any peer that speaks their protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import ssl
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pbio_spark.cli.console import Files, TypeText, printable, said_type, table
+
+if TYPE_CHECKING:
+    from ecode.types import Record
+    from pbio_spark.gateways.grid import EventName, GridEvent
+
+Address = Annotated[str, typer.Argument(metavar="HOST:PORT", help="Where the peer listens.")]
+EventOf = Annotated[str, typer.Argument(metavar="NAME", help="Of the events.")]
+Namespace = Annotated[
+    str | None, typer.Option(metavar="URI", help="The name space of the events; by default the working group's.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help='A parameter, with units if it has some: --set "Period=600 sec".'),
+]
+Authority = Annotated[
+    str | None, typer.Option("--ca", metavar="FILE", help="Use TLS: a PEM file of authorities to trust.")
+]
+
+
+def names(address: Address, ca: Authority = None) -> None:
+    """List the events that a producer has.
+
+    \b
+    Example:
+      pbio gateway names 127.0.0.1:26400
+    """
+    from pbio_spark.gateways.grid import GridConsumer
+
+    async def run() -> list[EventName]:
+        async with await GridConsumer.connect(address, tls=_tls(ca)) as consumer:
+            return await consumer.names()
+
+    found = _run(run())
+    print(table(("event", "name space"), [(printable(one.name), printable(one.namespace)) for one in found]))
+
+
+def query(
+    address: Address,
+    name: EventOf,
+    namespace: Namespace = None,
+    set_: Settings = None,
+    type_: TypeText = None,
+    ca: Authority = None,
+) -> None:
+    """Ask a producer for one event, and show it as a line of JSON. Without --type its values are texts.
+
+    \b
+    Example:
+      pbio gateway query 127.0.0.1:26400 readings
+    """
+    from pbio_spark.gateways.grid import GridConsumer
+
+    async def run() -> GridEvent:
+        wanted = _event_name(name, namespace)
+        async with await GridConsumer.connect(address, _types(wanted, type_), tls=_tls(ca)) as consumer:
+            return await consumer.query(wanted, _parameters(set_))
+
+    print(_event_to_json(_run(run())))
+
+
+def subscribe(
+    address: Address,
+    name: EventOf,
+    namespace: Namespace = None,
+    set_: Settings = None,
+    type_: TypeText = None,
+    seconds: Annotated[
+        float | None, typer.Option("--for", metavar="SECONDS", help="Stop after so long, instead of at SIGINT.")
+    ] = None,
+    ca: Authority = None,
+) -> None:
+    """Show a producer's events as lines of JSON, until it ends the subscription. Without --type their values are texts.
+
+    \b
+    Example:
+      pbio gateway subscribe 127.0.0.1:26400 readings --set After=earliest --set Count=1
+    """
+    from pbio_spark.gateways.grid import GridConsumer
+
+    async def run() -> None:
+        wanted = _event_name(name, namespace)
+        async with await GridConsumer.connect(address, _types(wanted, type_), tls=_tls(ca)) as consumer:
+            async for event in await consumer.subscribe(wanted, _parameters(set_)):
+                print(_event_to_json(event), flush=True)
+
+    async def in_time() -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await run()
+        except TimeoutError:
+            pass
+
+    _run(in_time())
+
+
+def publish(
+    address: Address,
+    name: EventOf,
+    files: Files,
+    namespace: Namespace = None,
+    type_: TypeText = None,
+    first: Annotated[
+        int | None,
+        typer.Option("--sequence", metavar="FIRST", help="Number the events, so that an archive takes each once."),
+    ] = None,
+    ca: Authority = None,
+) -> None:
+    """Have a consumer, such as an archive, take the rows of JSON lines as events. - stands for standard input.
+
+    \b
+    Example:
+      pbio gateway publish 127.0.0.1:26400 readings readings.jsonl
+    """
+    from pbio_spark.gateways.grid import GridProducer
+
+    rows, record = _rows(files, type_)
+    wanted = _event_name(name, namespace)
+    if first is not None and first < 0:
+        raise typer.BadParameter("--sequence is a whole number from 0")
+
+    async def run() -> str | None:
+        producer = GridProducer({wanted: record})
+        async with await producer.connect(address, tls=_tls(ca)) as connection:
+            subscription = await connection.subscribe(wanted)
+            for number, row in enumerate(rows):
+                sequence = None if first is None else first + number
+                await producer.publish(wanted, row, sequence=sequence)
+            return await subscription.unsubscribe()
+
+    said = _run(run())
+    print(f"{printable(name)}: events sent: {len(rows)}" + (f"; the consumer says: {printable(said)}" if said else ""))
+
+
+def _run(work: Awaitable[Any]) -> Any:
+    async def run() -> Any:
+        return await work
+
+    return asyncio.run(run())
+
+
+def _tls(ca: str | None) -> ssl.SSLContext | None:
+    from pbio_spark.errors import PbioError
+
+    if ca is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except (OSError, ValueError) as error:
+        raise PbioError("PBIO_BAD_OPTION", f"--ca: {error}", file=ca) from None
+
+
+def _event_name(name: str, namespace: str | None) -> EventName:
+    from pbio_spark.gateways.grid import EventName
+
+    return EventName(name) if namespace is None else EventName(name, namespace)
+
+
+def _types(name: EventName, type_: str | None) -> dict[str | EventName, Record] | None:
+    return None if type_ is None else {name: said_type(type_)}
+
+
+def _parameters(said: Sequence[str] | None) -> dict[str, Any]:
+    """Parameters as they are given: `NAME=VALUE`, where a number may have units after a blank."""
+    found: dict[str, Any] = {}
+    for one in said or ():
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"--set takes NAME=VALUE, not {one!r}")
+        measured = re.fullmatch(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?) (\S+)", value)
+        found[name] = value if measured is None else (measured[1], measured[2])
+    return found
+
+
+def _rows(files: Sequence[str], type_: str | None) -> tuple[list[dict[str, Any]], Record]:
+    """The rows of files of JSON lines, and their type."""
+    from pbio_spark.cli.from_json import infer, json_to_batch, rows_of
+    from pbio_spark.formats.arrow.schema import record_to_arrow
+    from pbio_spark.formats.arrow.written import columns_to_record
+
+    if type_ is None:
+        if "-" in files:
+            raise typer.BadParameter("say with --type which type the rows of standard input have")
+        schema = infer(files)
+        record = columns_to_record(schema, "event", "mask")
+    else:
+        record = said_type(type_)
+        schema = record_to_arrow(record)
+    rows: list[dict[str, Any]] = []
+    for path in files:
+        rows += json_to_batch(list(rows_of(path)), schema, path, 0).to_pylist()
+    return rows, record
+
+
+def _event_to_json(event: GridEvent) -> str:
+    said = {"sequence": event.sequence, "position": event.position}
+    shown = {
+        "time": event.time.isoformat(),
+        **{name: value for name, value in said.items() if value is not None},
+        "event": event.values,
+    }
+    return json.dumps(shown, default=_plain)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)

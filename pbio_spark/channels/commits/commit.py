@@ -150,6 +150,7 @@ class Made:
         trapped: on how many events a program ended in a trap.
         bytes: of the events that were made.
         parent_bytes: of the events that were looked at.
+        refused: how many events, of the parent or of `period`, came to nothing without a trap.
     """
 
     channel: int
@@ -159,6 +160,15 @@ class Made:
     trapped: int
     bytes: int
     parent_bytes: int
+    refused: int
+
+    def plus(self, other: Made) -> Made:
+        """What both derived for the channel."""
+        added = (
+            getattr(self, name) + getattr(other, name)
+            for name in ("seen", "made", "trapped", "bytes", "parent_bytes", "refused")
+        )
+        return Made(self.channel, min(self.version, other.version), *added)
 
 
 @dataclass(frozen=True, slots=True)

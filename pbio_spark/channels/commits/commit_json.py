@@ -207,7 +207,7 @@ def _data_to_json(data: Data) -> dict[str, Any]:
         made["transaction"] = _transaction_to_json(data.transaction)
     if data.source:
         made["source"] = data.source
-    listed = (("refused", data.refused), ("suspended", data.suspended), ("made", map(astuple, data.made)))
+    listed = (("refused", data.refused), ("suspended", data.suspended), ("made", map(_made_to_json, data.made)))
     made |= {name: said for name, pairs in listed if (said := [list(one) for one in pairs])}
     if data.states and data.states_file is None:
         made["states"] = states_to_json(data.states)
@@ -237,9 +237,23 @@ def _a_state(said: Any) -> str:
     return said  # type: ignore[no-any-return]
 
 
+def _made_to_json(made: Made) -> list[int]:
+    *numbers, refused = astuple(made)
+    return numbers if refused == _without_period(*numbers[2:5]) else [*numbers, refused]
+
+
 def _made(said: Any, version: int) -> Made:
-    channel, since, *numbers = a_list(said, 7)
-    return Made(a_number(channel, most=version), a_number(since, most=version), *map(a_number, numbers))
+    """The last number is there where `period` made events, or trapped: otherwise the others say it."""
+    channel, since, *said_numbers = a_list(said, len(said) if isinstance(said, list) and len(said) == 8 else 7)
+    numbers = [a_number(one) for one in said_numbers]
+    if len(numbers) == 5:
+        numbers.append(_without_period(*numbers[:3]))
+    return Made(a_number(channel, most=version), a_number(since, most=version), *numbers)
+
+
+def _without_period(seen: int, made: int, trapped: int) -> int:
+    """How many events came to nothing, if `period` made none."""
+    return max(0, seen - made - trapped)
 
 
 def _reasons(said: Any, version: int) -> tuple[tuple[int, str], ...]:

@@ -298,7 +298,8 @@ class Ledger:
         """The same of several."""
         seen, came = (sum(one.groups.events for one in some) for some in (events, made))
         before, after = (sum(_bytes(one.groups) for one in some) for some in (events, made))
-        self.plus(Made(child.id, child.version, seen, came, tally.trapped, after, before))
+        refused = seen + tally.emitted - came - (tally.trapped - tally.runs)
+        self.plus(Made(child.id, child.version, seen, came, tally.trapped, after, before, refused))
         if tally.trapped:
             self._traps.setdefault(child.id, tally.reason)
             log.warning(
@@ -310,17 +311,7 @@ class Ledger:
 
     def plus(self, one: Made) -> None:
         known = self._made.get(one.channel)
-        if known is not None:
-            one = Made(
-                one.channel,
-                min(one.version, known.version),
-                one.seen + known.seen,
-                one.made + known.made,
-                one.trapped + known.trapped,
-                one.bytes + known.bytes,
-                one.parent_bytes + known.parent_bytes,
-            )
-        self._made[one.channel] = one
+        self._made[one.channel] = one if known is None else known.plus(one)
 
 
 def run_step(

@@ -206,7 +206,9 @@ class _Ordered:
                 events = run_period(program, self.how.parameters.values, statics)
             except (ecode.EcodeError, PbioError) as error:
                 tally.add(1, f"period: {error}")
+                tally.runs += 1
                 return []
+        tally.emitted += len(events)
         if not events:
             return []
         items = [record_to_item(encode(own, values)) for values in events]

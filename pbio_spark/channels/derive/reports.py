@@ -29,7 +29,7 @@ class DerivationReport:
         version: of the commit since which the channel was derived as it was at the last report; 0 before the first.
         seen: how many events of the parent the programs looked at.
         made: how many events came of them, those of `period` included.
-        refused: how many came to nothing without a trap.
+        refused: how many came to nothing without a trap, also of those that `period` made and `dequeue` dropped.
         trapped: on how many events a program ended in a trap.
         bytes: of the events that were made.
         parent_bytes: of the events that were looked at; what is above `bytes` was saved.
@@ -94,7 +94,7 @@ def _row(state: State, info: ChannelInfo, source: str | None, report: Report) ->
         report.version,
         report.seen,
         report.made,
-        max(0, report.seen - report.made - report.trapped),
+        report.refused,
         report.trapped,
         report.bytes,
         report.parent_bytes,

@@ -160,10 +160,17 @@ class Came:
 
 @dataclass(slots=True)
 class Tally:
-    """How often programs trapped, and why the first time."""
+    """How often programs trapped, and why the first time.
+
+    Attributes:
+        runs: how many of the traps ended a run of `period`, and no event.
+        emitted: how many events `period` made.
+    """
 
     trapped: int = 0
     reason: str = ""
+    runs: int = 0
+    emitted: int = 0
 
     def add(self, count: int, reason: str) -> None:
         self.trapped += count

@@ -44,7 +44,7 @@ class Report:
         reason: of the latter two.
         version: of the commit since which the channel was derived as it was at the last report.
         time: of the last report, in microseconds since 1970 UTC.
-        seen, made, trapped, bytes, parent_bytes: as in `Made`, of all reports.
+        seen, made, trapped, bytes, parent_bytes, refused: as in `Made`, of all reports.
         in_a_row: how many events ended in a trap since the last commit with one that did not.
     """
 
@@ -58,6 +58,7 @@ class Report:
     bytes: int = 0
     parent_bytes: int = 0
     in_a_row: int = 0
+    refused: int = 0
 
     def plus(self, made: Made, time: int) -> Report:
         """The report after another commit."""
@@ -72,6 +73,7 @@ class Report:
             self.bytes + made.bytes,
             self.parent_bytes + made.parent_bytes,
             self.row_after(made),
+            self.refused + made.refused,
         )
 
     def row_after(self, made: Made) -> int:

@@ -128,8 +128,13 @@ def _json_to_derived(made: dict[str, Any], state: State) -> None:
     for channel, producer, held in json_to_states(made.get("states", []), version):
         derived.hold(channel, producer, held)
     for said in a_list(made.get("reports", [])):
-        channel, source, status, reason, since, time, *counts = a_list(said, 12)
-        report = Report(_text(status), _text(reason), a_number(since), a_time(time), *map(a_number, counts))
+        # Those of the first version with reports lack the last number.
+        length = 12 if isinstance(said, list) and len(said) == 12 else 13
+        channel, source, status, reason, since, time, *counts = a_list(said, length)
+        numbers = [a_number(count) for count in counts]
+        if length == 12:
+            numbers.append(max(0, numbers[0] - numbers[1] - numbers[2]))
+        report = Report(_text(status), _text(reason), a_number(since), a_time(time), *numbers)
         derived.add_report(a_number(channel, most=version), _text(source), report)
 
 

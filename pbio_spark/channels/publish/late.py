@@ -109,5 +109,6 @@ def packed_to_data(packed: Sequence[Packed], late: Late, state: State, source: s
         (channel, f"{count} events in a row ended in a trap; the first: {traps.get(channel, '')}")
         for channel, count in state.derived.exhausted(data.made, source, state.channels)
     )
-    is_reported = bool(data.made or data.refused)
+    # Where all of them are suspended, it is this source that derived nothing.
+    is_reported = any(one.descendants for one in packed)
     return replace(data, source=source if is_reported else "", suspended=suspended)

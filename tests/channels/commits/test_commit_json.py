@@ -77,7 +77,7 @@ def data_changes(draw: st.DrawFn) -> Data:
     )
     transaction = draw(st.none() | old | new)
     refused = draw(st.lists(st.tuples(st.integers(0, 1000), TEXT), max_size=2).map(tuple))
-    made = draw(st.lists(st.builds(Made, *[st.integers(0, 1000)] * 7), max_size=2).map(tuple))
+    made = draw(st.lists(st.builds(Made, *[st.integers(0, 1000)] * 8), max_size=2).map(tuple))
     held = st.builds(Held, st.sampled_from(["", '{"state": {"n": 1}}']), st.integers(0, LATEST))
     states = draw(st.lists(st.tuples(st.integers(0, 1000), st.just("") | TEXT, held), max_size=2).map(tuple))
     source = draw(st.just("") | TEXT)

@@ -178,10 +178,10 @@ class Replay:
                 self.data(version, change, time)
 
     def is_suspended(self, number: int, source: str) -> bool:
-        """Whether a source has suspended a channel; a commit that derives nothing does not name its source."""
+        """Whether a source has suspended a channel."""
         since = self.channels[number].since
         return any(
-            channel == number and source in (whose, "") and version >= since
+            channel == number and source == whose and version >= since
             for (channel, whose), version in self.suspended.items()
         )
 
@@ -229,7 +229,7 @@ class Replay:
         known = self.channels[number]
         way = known.ways[made.version]
         found: list[tuple[str, Values]] = []
-        trapped = 0
+        trapped = refused = 0
         for producer in dict.fromkeys(producer for producer, _ in came):
             # Code that took over from other code has the state that both declare.
             kept = known.kept[producer] = way.fresh() | known.kept.get(producer, {})
@@ -237,6 +237,7 @@ class Replay:
             for _, values in (one for one in came if one[0] == producer):
                 event, is_trapped = way.chain(("filter", "transform"), values, kept)
                 trapped += is_trapped
+                refused += event is None and not is_trapped
                 queue += [] if event is None else [event]
             before = known.ran.get(producer, 0)
             ran = known.ran[producer] = after[number, producer].ran if (number, producer) in after else before
@@ -249,12 +250,13 @@ class Replay:
             for values in queue:
                 event, is_trapped = way.chain(("dequeue",), values, kept)
                 trapped += is_trapped
+                refused += event is None and not is_trapped
                 leaving += [] if event is None else [event]
             if leaving:
                 self.events[known.name, version, producer] = [(made.version, values) for values in leaving]
             found += [(producer, values) for values in leaving]
-        counts = len(came), len(found), trapped
-        assert (made.seen, made.made, made.trapped) == counts, (version, known.name, made, counts)
+        counts = len(came), len(found), trapped, refused
+        assert (made.seen, made.made, made.trapped, made.refused) == counts, (version, known.name, made, counts)
         return found
 
     def check_held(self, version: int, known: Known, producer: str, held: Held) -> None:

@@ -66,9 +66,31 @@ def test_each_source_has_a_row_that_counts_what_it_did(stocks: Channel) -> None:
     assert {row.channel for row in space.derivations()} == {"loaded"}
 
 
-def test_events_of_period_do_not_make_the_refused_ones_fewer_than_none(stocks: Channel) -> None:
+def test_events_of_period_do_not_hide_the_refused_ones(stocks: Channel) -> None:
     stocks.space.derive_channel("twice", "stocks", period="{ return emitted < 3 ? 2 : 0; }", every=1e-6)
     for _ in range(2):  # the first begins to wait
         stocks.submit([{"name": "x", "price": 1.0, "volume": 1}])
     [row] = stocks.space.derivations()
     assert (row.seen, row.made, row.refused) == (2, 5, 0)
+    some = "{ output.volume = emitted; return emitted < 3 ? 2 : 0; }"
+    few = stocks.space.derive_channel(
+        "few", "stocks", filter="{ return 0; }", dequeue="{ return input.volume > 0; }", period=some, every=1e-6
+    )
+    for _ in range(2):
+        stocks.submit([{"name": "x", "price": 1.0, "volume": 1}] * 4)
+    again = ChannelSpace.open(stocks.space.root)
+    [row] = [one for one in again.derivations() if one.channel == "few"]
+    assert len(list(few.subscribe(start="earliest").events())) == 2
+    assert (row.seen, row.made, row.refused, row.trapped) == (8, 2, 9, 0)
+
+
+def test_a_source_is_named_where_it_derives_nothing_any_more(space: ChannelSpace, stocks: Channel) -> None:
+    space.derive_channel("bad", "stocks", filter="{ return 1 / (input.volume - input.volume); }", max_traps=1)
+    for _ in range(2):
+        published = stocks.submit([{"name": "x", "price": 1.0, "volume": 1}])
+    assert space.channel("bad").status.startswith("suspended")
+    assert published.version is not None
+    entry = space.history.entry(published.version)
+    assert entry is not None
+    assert entry.change.source == space.source.name
+    assert entry.change.made == ()

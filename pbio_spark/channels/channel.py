@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from pbio_spark.channels.log.state import ChannelInfo, dropped_to_error
 from pbio_spark.channels.presence import subscribers
@@ -15,7 +15,7 @@ from pbio_spark.channels.publish.delivery import SYNC_TIMEOUT
 from pbio_spark.channels.publish.publisher import Published
 from pbio_spark.channels.publish.submission import Columns, Submission, channel_format
 from pbio_spark.channels.subscribe.eager import Demodulator, EagerSubscription
-from pbio_spark.channels.subscribe.options import Start, SubscriptionOptions
+from pbio_spark.channels.subscribe.options import Start, Subscribing, SubscriptionOptions
 from pbio_spark.channels.subscribe.subscription import Handlers, Subscription
 from pbio_spark.columns import Rows
 from pbio_spark.errors import PbioError
@@ -96,6 +96,26 @@ class Channel:
         rows: Rows = [events] if isinstance(events, Mapping) else events
         submission = Submission(self.name, rows, format, producer, sequence, event_time, columns)
         return self.space.publish_to([submission], self._find, delivery=delivery, sync_timeout=sync_timeout)
+
+    @overload
+    def subscribe(
+        self,
+        handlers: Handlers | None = None,
+        *,
+        modulator: Modulator,
+        demodulator: Demodulator | None = None,
+        **options: Unpack[Subscribing],
+    ) -> EagerSubscription: ...
+
+    @overload
+    def subscribe(
+        self,
+        handlers: Handlers | None = None,
+        *,
+        modulator: None = None,
+        demodulator: Demodulator | None = None,
+        **options: Unpack[Subscribing],
+    ) -> Subscription: ...
 
     def subscribe(
         self,

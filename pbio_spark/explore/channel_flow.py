@@ -26,7 +26,7 @@ def channel_flow(space: ChannelSpace, channels: Iterable[str] | None = None, ax:
     """A line for each channel from its creation on, a dot for its events in each commit, larger for more.
 
     The colour tells the events' formats apart. A dashed arrow leads to a derived channel, with how many
-    events its code looked at and how many came of them; a triangle shows how far a
+    events its code looked at, how many came of them, and how many bytes that saves; a triangle shows how far a
     named subscriber has acknowledged.
 
     Args:
@@ -91,10 +91,22 @@ def counts_of(space: ChannelSpace, infos: Iterable[ChannelInfo]) -> dict[int, st
     rows = [row for row in space.derivations() if row.channel in wanted and row.reported is not None]
     seen: Counter[int] = Counter()
     made: Counter[int] = Counter()
+    saved: Counter[int] = Counter()
     for row in rows:
         seen[wanted[row.channel]] += row.seen
         made[wanted[row.channel]] += row.made
-    return {channel: f"{seen[channel]} in, {made[channel]} out" for channel in seen}
+        saved[wanted[row.channel]] += row.parent_bytes - row.bytes
+    return {channel: f"{seen[channel]} in, {made[channel]} out, {_saved(saved[channel])}" for channel in seen}
+
+
+def _saved(size: int) -> str:
+    """
+    >>> _saved(999), _saved(25_300), _saved(-4_000_000)
+    ('999 B saved', '25.3 KB saved', '4.0 MB more')
+    """
+    power = min((len(str(abs(size))) - 1) // 3, 4)
+    number = f"{abs(size) / 1000**power:.1f}" if power else str(abs(size))
+    return f"{number} {'KMGT'[power - 1] if power else ''}B {'more' if size < 0 else 'saved'}"
 
 
 def flows_of(space: ChannelSpace, channels: Iterable[int], first: int, last: int) -> Counter[tuple[int, int, str]]:

@@ -117,7 +117,10 @@ def test_the_flow_has_a_line_for_each_channel_and_a_dot_for_its_events_in_each_c
     dots = sorted(tuple(map(float, place)) for drawn in ax.collections for place in drawn.get_offsets())
     assert dots == [(3, 0), (3, 1), (4, 0), (4, 1)]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["count, le64", "tally, be32"]
-    assert {"watcher", "3 in, 2 out"} <= {text.get_text() for text in ax.texts}
+    [row] = space.derivations()
+    saved = row.parent_bytes - row.bytes
+    assert 0 < saved < row.bytes
+    assert {"watcher", f"3 in, 2 out, {saved} B saved"} <= {text.get_text() for text in ax.texts}
     ax.figure.canvas.draw()
     assert [label.get_text() for label in channel_flow(space, ["odd"]).get_yticklabels()] == ["odd"]
     with pytest.raises(PbioError, match="PBIO_UNKNOWN_CHANNEL"):

@@ -18,6 +18,10 @@ reveal_type(pbio.read_formats(["loads"]))  # list[pbio_spark.formats.format.Form
 reveal_type(pbio.open_writer("a.ffs", record))  # pbio_spark.tables.RecordWriter
 reveal_type(pbio.ChannelSpace.open("space"))  # pbio_spark.channels.space.ChannelSpace
 reveal_type(pbio.ChannelSpace.open("space").channel("loads"))  # pbio_spark.channels.channel.Channel
+plain = pbio.ChannelSpace.open("space").channel("loads").subscribe(print, start="earliest")
+eager = pbio.ChannelSpace.open("space").channel("loads").subscribe(modulator=pbio.Modulator(filter=""))
+reveal_type(plain)  # pbio_spark.channels.subscribe.subscription.Subscription
+reveal_type(eager)  # pbio_spark.channels.subscribe.eager.EagerSubscription
 reveal_type(pbio.ChannelSpace.open("space").derivations())  # list[pbio_spark.channels.derive.reports.DerivationReport]
 reveal_type(pbio.PbioError("PBIO_BAD_VALUE", "x").hint)  # str | None
 reveal_type(pbio.FLOAT64)  # ecode.types.Basic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypedDict
 
 from pbio_spark.channels.commits.checked import check_word
 from pbio_spark.channels.position import Position
@@ -34,3 +34,16 @@ class SubscriptionOptions:
         check_word(self.mode, ("FAILFAST", "DROPMALFORMED"), "mode")
         check_word(self.on_reject, ("fail", "drop"), "on_reject")
         check_word(self.on_unfilled, ("fail", "warn", "ignore"), "on_unfilled")
+
+
+class Subscribing(TypedDict, total=False):
+    """The same, as keyword arguments."""
+
+    start: Start
+    name: str | None
+    filter: str | None
+    mode: Literal["FAILFAST", "DROPMALFORMED"]
+    on_reject: Literal["fail", "drop"]
+    on_unfilled: Literal["fail", "warn", "ignore"]
+    fail_on_loss: bool
+    expire_after: timedelta

@@ -101,7 +101,7 @@ def open_reading(
         channel.space.set_parameters(channel.name, wish.others)
     if wish.filter is not None and wish.after in (None, NOW):
         modulator = Modulator(filter=wish.filter, max_cost=settings.filter_cost)
-        subscription = channel.subscribe(modulator=modulator, mode="DROPMALFORMED")
+        subscription: Subscription = channel.subscribe(modulator=modulator, mode="DROPMALFORMED")
     else:
         start = (since or NOW) if wish.after is None else wish.after
         subscription = channel.subscribe(start=start, filter=wish.filter, mode="DROPMALFORMED")

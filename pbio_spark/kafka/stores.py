@@ -38,6 +38,21 @@ def open_store(address: str, settings: Mapping[str, str] = NO_SETTINGS, wait: fl
     return PatientStore(store, wait) if wait else store
 
 
+def put_with_priors(form: Format, source: FormatStore, target: FormatStore) -> None:
+    """Put a format into a store, after the older ones that its transforms lead to, as far as another store has them.
+
+    Raises what the stores raise.
+    """
+    waiting, met = [form], {form.id}
+    for one in waiting:  # grows while it is walked
+        for transform in one.transforms:
+            prior = None if transform.prior in met else source.get(transform.prior)
+            met.add(transform.prior)
+            waiting += [] if prior is None else [prior]
+    for one in reversed(waiting):
+        target.put(one)
+
+
 class PatientStore:
     """A store whose `find` waits for what is missing: once for each ID, and once for all that are asked for together.
 

@@ -38,6 +38,8 @@ VERBS = dict(verbs(typer.main.get_command(cli.app)))
 
 TO_GRID = ("gateway names", "gateway query", "gateway subscribe", "gateway publish")
 """Verbs that speak with a peer."""
+WITH_A_BROKER = ("space relay", "space archive")
+"""Verbs whose examples run in tests/kafka."""
 
 LOGGING = ("gateway serve", "gateway send")
 """Verbs that say on standard error what happens."""
@@ -98,7 +100,7 @@ def grid_gateway(place: Path) -> Iterator[None]:
     thread.join()
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in WITH_A_BROKER])
 def test_the_examples_of_a_verb_run(
     pbio: Callable[..., Ran], place: Path, verb: str, request: pytest.FixtureRequest
 ) -> None:

@@ -121,6 +121,7 @@ class Publisher:
         *,
         fail_on_loss: bool = True,
         is_gapless: bool = False,
+        after: int | None = None,
     ) -> Published:
         """Publish what is new of some events, and what channels derive from them: all of it or nothing.
 
@@ -130,15 +131,17 @@ class Publisher:
                 batch is taken as published.
             is_gapless: whether it is one, too, if none were, though batches of higher numbers are published. Otherwise
                 that number was passed over, and counts as known.
+            after: the number of the batch that must be the last one before; -1 if there must be none.
 
         Raises:
             PbioError: PBIO_UNKNOWN_CHANNEL if a channel has been dropped in the meantime; PBIO_OUT_OF_ORDER if a
-                producer's events come in another order than their numbers say; PBIO_OTHER_BATCH; PBIO_FILE_SYSTEM and
+                producer's events come in another order than their numbers say; PBIO_OTHER_BATCH, also
+                for another batch than `after`; PBIO_FILE_SYSTEM and
                 the like. PBIO_OUTCOME_UNKNOWN, where the file system failed in a way that leaves open whether the
                 events are published: to publish them again with the same numbers, or the same transaction, is safe.
         """
         parcels = [_Parcel(one, has_number=transaction is not None) for one in events]
-        batch = _Batch(self, parcels, transaction, fail_on_loss, is_gapless)
+        batch = _Batch(self, parcels, transaction, fail_on_loss, is_gapless, after)
         holder, first, lost, longest = uuid.uuid4().hex, time.monotonic(), 0, 0.0
 
         def take_turn(_: State) -> Turn:
@@ -170,6 +173,7 @@ class _Batch:
         transaction: tuple[str, int] | None,
         fail_on_loss: bool,
         is_gapless: bool,
+        after: int | None,
     ) -> None:
         self._publisher = publisher
         self._history = publisher.history
@@ -178,6 +182,7 @@ class _Batch:
         self._transaction = transaction
         self._fail_on_loss = fail_on_loss
         self._is_gapless = is_gapless
+        self._after = after
         self._total = sum(parcel.own.events for parcel in parcels)
         self._packed: list[Packed] = []
         self._data: Data | None = None
@@ -209,6 +214,10 @@ class _Batch:
         """What the commit says of the batch; None if the same batch has been published. Raises PBIO_OTHER_BATCH."""
         contents = sum((parcel.contents for parcel in self._parcels), Contents())
         last, version = state.transactions.get(application, (-1, 0))
+        if number > last and self._after not in (None, last):
+            self._discard()
+            reason = f"the last batch of {application[:80]!r} is {last}, not {self._after}: it has another publisher"
+            raise PbioError("PBIO_OTHER_BATCH", reason, hint="nothing is published; one program at a time may do so")
         if number > last:
             return Transaction(application, number, version, contents)
         # An old checkpoint of the log does not say where the last one is.

@@ -20,6 +20,7 @@ from pbio_spark.channels.log.state import ChannelInfo
 from pbio_spark.channels.subscribe.reading import Stretch, read_stretch
 from pbio_spark.columns import ReadPlan
 from pbio_spark.errors import PbioError
+from pbio_spark.paths import trouble_at
 
 log = logging.getLogger("pbio_spark.channels")
 
@@ -48,6 +49,17 @@ class DataFiles:
             source, name, shift = opened
             with source:
                 yield from read_stretch(plan, stretch, source, self._folder.path(name), shift)
+
+    def read_bytes(self, stretch: Stretch) -> bytes | None:
+        """The items of a stretch as they are; None if they are lost and may be."""
+        opened = self._open(stretch)
+        if opened is None:
+            return None
+        source, name, shift = opened
+        start, end = int(stretch.runs["start"][0]) + shift, int(stretch.runs["end"][-1]) + shift
+        with source, trouble_at(self._folder.path(name)):
+            source.seek(start)
+            return bytes(source.read(end - start))
 
     def _open(self, stretch: Stretch) -> tuple[Any, str, int] | None:
         """A file, its present path, and the shift of the stretch in it; None if it is lost and may be."""

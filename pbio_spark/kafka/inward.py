@@ -1,0 +1,251 @@
+"""`RelayIn`: archives the records of a topic in a channel, each once.
+
+What is published of a partition is one batch of an application that is called as the partition, numbered by the offset
+of its last message: the log of the space itself says where a relay goes on. Two at once do not double anything: the
+batch of one is refused if the other has published since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from pbio_spark.channels import Channel, ChannelInfo, Deriver, Prepared, Publisher, RecordPreparer, Records
+from pbio_spark.errors import PbioError
+from pbio_spark.extras import require
+from pbio_spark.formats import Format
+from pbio_spark.kafka.address import Address
+from pbio_spark.kafka.client import READ_ONLY, Client, log
+from pbio_spark.kafka.outward import FORMATS
+from pbio_spark.kafka.stores import open_store, put_with_priors
+from pbio_spark.wire import Kind
+from pbio_spark.wire.container import legible_id
+from pbio_spark.wire.foreign import name_frame
+
+MOST_MESSAGES = 10_000
+"""What one commit holds of a partition, at most."""
+
+OF_A_MESSAGE = frozenset(
+    {"PBIO_UNKNOWN_FORMAT", "PBIO_REJECTED", "PBIO_TRAP", "PBIO_UNEXPECTED_NULL", "PBIO_VALUE_BEYOND_TYPE"}
+    | {"PBIO_BAD_RECORD", "PBIO_BAD_POINTER", "PBIO_BAD_STRING", "PBIO_BAD_VALUE", "PBIO_BAD_BODY", "PBIO_BAD_ID"}
+    | {"PBIO_RECORD_EXPANDS", "PBIO_RECORD_TOO_LARGE", "PBIO_CANNOT_BE_NULL", "PBIO_INCOMPATIBLE_TYPE"}
+    | {"PBIO_FORMAT_CONFLICT", "PBIO_BAD_OPT_INFO", "PBIO_BAD_LAYOUT", "PBIO_BAD_TYPE_STRING"}
+)
+"""What can be wrong with a message; anything else is no reason to leave one out."""
+
+
+@dataclass(frozen=True, slots=True)
+class InwardOptions:
+    """How a relay works.
+
+    Attributes:
+        formats: the store of the formats; by default the topic `pbio-formats` of the same brokers.
+        settings: of the client, as Spark names them without `kafka.`.
+        wait: seconds to wait for a format that the store lacks.
+        on_bad: whether a message that cannot be an event of the channel is an error, or is left out and logged.
+    """
+
+    formats: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    wait: float = 0.0
+    on_bad: Literal["fail", "skip"] = "fail"
+
+
+@dataclass(slots=True)
+class _Partition:
+    """A partition: how it is called in the space, the last offset published, and whether its end was reached."""
+
+    application: str
+    last: int
+    waiting: list[Any] = field(default_factory=list)
+    is_at_end: bool = False
+
+
+class RelayIn:
+    """Relays a topic to a channel: each message becomes an event whose producer is the message's key.
+
+    Messages without a value are left out, and so is what the topic had removed before it was read.
+    """
+
+    def __init__(self, channel: Channel, source: Address, options: InwardOptions = InwardOptions()) -> None:
+        """Raises PBIO_KAFKA, PBIO_MISSING_EXTRA, PBIO_BAD_OPTION."""
+        self._channel = channel
+        self._source = source
+        self._options = options
+        space = channel.space
+        self._client = Client(source.brokers, options.settings)
+        address = options.formats or f"kafka://{source.brokers}/{FORMATS}"
+        self._store = open_store(address, options.settings, options.wait)
+        self._preparer = RecordPreparer(space.formats)
+        self._publisher = Publisher(space.folder, space.history, space.formats, Deriver(space.formats, space.source))
+        self._formats: dict[bytes, Format] = {}
+        self._parts = self._places()
+        self._consumer = self._client.consumer({**READ_ONLY, "isolation.level": "read_committed"})
+        kafka = self._client.kafka
+        starts = [kafka.TopicPartition(source.topic, number, one.last + 1) for number, one in self._parts.items()]
+        with self._client.trouble(f"read topic {source.topic!r}"):
+            self._consumer.assign(starts)
+
+    def run(self, *, follow: bool = False) -> int:
+        """Relay what there is, and with `follow` what comes; how many events.
+
+        Raises:
+            PbioError: PBIO_KAFKA; with `on_bad=fail` what is wrong with a message, and its place; PBIO_OTHER_BATCH if
+                another relay does the same; what publishing raises.
+        """
+        count = 0
+        while follow or not all(one.is_at_end for one in self._parts.values()):
+            self._fetch()
+            for number, one in self._parts.items():
+                if one.waiting:
+                    count += self._publish(number, one)
+        return count
+
+    def close(self) -> None:
+        """End it."""
+        self._consumer.close()
+
+    def _places(self) -> dict[int, _Partition]:
+        """The partitions, from where the space has them."""
+        admin, topic = self._client.admin(), self._source.topic
+        numbers = self._client.partitions(admin, topic)
+        if not numbers:
+            raise PbioError("PBIO_BAD_OPTION", f"there is no topic {topic!r}", file=str(self._source))
+        collection = self._client.kafka.TopicCollection([topic])
+        require("confluent_kafka.admin", "kafka")
+        with self._client.trouble(f"describe topic {topic!r}"):
+            described = admin.describe_topics(collection, request_timeout=self._client.timeout)[topic].result()
+        with self._channel.space.history.lock:
+            known = self._channel.space.history.catch_up().transactions
+        parts = {}
+        for number in numbers:
+            # A topic that is made anew begins anew; so does the same topic in another channel.
+            application = f"kafka {topic} {described.topic_id}/{number} to {self._channel.info.id}"
+            parts[number] = _Partition(application, known.get(application, (-1, 0))[0])
+        return parts
+
+    def _fetch(self) -> None:
+        kafka = self._client.kafka
+        with self._client.trouble(f"read topic {self._source.topic!r}"):
+            messages = self._consumer.consume(MOST_MESSAGES, 0.2)
+        for message in messages:
+            error = message.error()
+            if error is None:
+                one = self._parts[message.partition()]
+                one.waiting.append(message)
+                one.is_at_end = False
+            elif error.code() == kafka.KafkaError._PARTITION_EOF:
+                self._parts[message.partition()].is_at_end = True
+            elif not error.retriable():
+                raise self._client.failed(f"read topic {self._source.topic!r}", error)
+
+    def _publish(self, number: int, one: _Partition) -> int:
+        """Publish what waits of a partition in one commit; how many events."""
+        messages, one.waiting = one.waiting, []
+        self._channel.space.history.catch_up()
+        prepared = self._prepare([message for message in messages if message.value() is not None])
+        last = messages[-1].offset()
+        if not prepared:
+            return 0  # to be passed over again: the space does not know that it was
+        place = f"{self._source}, partition {number}"
+        try:
+            published = self._publisher.publish([prepared], (one.application, last), after=one.last)
+        except PbioError as error:
+            raise error.at(file=place) from None
+        log.debug("%s: %d events archived, up to offset %d", place, published.events, last)
+        one.last = last
+        return published.events
+
+    def _prepare(self, messages: Sequence[Any]) -> list[Prepared]:
+        """The events of messages; those of bad ones are left out, if they may be."""
+        try:
+            return self._prepared(messages)
+        except PbioError as error:
+            if error.code not in OF_A_MESSAGE:
+                raise
+        made: list[Prepared] = []
+        for message in messages:  # which is it?
+            try:
+                made += self._prepared([message])
+            except PbioError as error:
+                if error.code not in OF_A_MESSAGE:
+                    raise
+                if self._options.on_bad == "fail":
+                    raise _placed(error, message) from None
+                log.warning("a message is left out: %s", _placed(error, message))
+        return made
+
+    def _prepared(self, messages: Sequence[Any]) -> list[Prepared]:
+        return [
+            prepared
+            for producer, run in _runs(messages)
+            for prepared in self._preparer.prepare(self._records(producer, run), self._find)
+        ]
+
+    def _find(self, name: str) -> ChannelInfo:
+        info = self._channel.space.find(name)
+        if info.id != self._channel.info.id:
+            raise PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {name!r} has been dropped, and made anew")
+        return info
+
+    def _records(self, producer: str | None, messages: Sequence[Any]) -> Records:
+        values = [message.value() for message in messages]
+        heads = [(Kind.DATA << 24 | len(v) >> 32).to_bytes(4) + (len(v) & 0xFFFFFFFF).to_bytes(4) for v in values]
+        forms = [self._format(value) for value in values]
+        numbers = {form: number for number, form in enumerate(dict.fromkeys(forms))}
+        return Records(
+            self._channel.name,
+            b"".join(part for pair in zip(heads, values, strict=True) for part in pair),
+            np.cumsum([0, *(8 + len(value) for value in values)], dtype=np.int64),
+            tuple(numbers),
+            np.array([numbers[form] for form in forms], np.int32),
+            producer,
+        )
+
+    def _format(self, value: bytes) -> Format:
+        format_id = legible_id(value[:12])
+        known = self._formats.get(format_id)
+        if known is None:
+            found = self._store.find([format_id]) if format_id else []
+            if not found:
+                looks, hint = name_frame(value) or (
+                    f"it would be {value[:12].hex()}",
+                    "see that its producer stores it",
+                )
+                reason = f"no format is known with the ID that the record begins with: {looks}"
+                raise PbioError("PBIO_UNKNOWN_FORMAT", reason, hint=hint)
+            known = self._formats[format_id] = found[0]
+            put_with_priors(known, self._store, self._channel.space.formats)
+        return known
+
+
+def _runs(messages: Sequence[Any]) -> Iterator[tuple[str | None, list[Any]]]:
+    """Messages that follow each other and have one key, which names the producer if it is text."""
+    run: list[Any] = []
+    for message in messages:
+        if run and run[-1].key() != message.key():
+            yield _producer(run[0].key()), run
+            run = []
+        run.append(message)
+    if run:
+        yield _producer(run[0].key()), run
+
+
+def _producer(key: bytes | None) -> str | None:
+    if not key:
+        return None
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        return key.hex()
+    return text if text.isprintable() and len(text) <= 200 else key.hex()[:200]
+
+
+def _placed(error: PbioError, message: Any) -> PbioError:
+    """An error with the place of its message."""
+    error.file = f"topic {message.topic()}, partition {message.partition()}, offset {message.offset()}"
+    error.offset = error.record = None
+    return error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import linecache
 import re
+import weakref
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from itertools import count
@@ -59,6 +60,7 @@ def compile_function(source: str, names: Mapping[str, Any], name: str) -> Any:
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     room: dict[str, Any] = dict(names)
     exec(compile(source, file, "exec"), room)  # noqa: S102 - the text is ours, with names of elements in it only
+    weakref.finalize(room[name], linecache.cache.pop, file, None)
     return room[name]
 
 

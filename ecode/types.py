@@ -147,6 +147,9 @@ class Notes:
 
 NO_NOTES = Notes()
 
+NULL_BITS = "nulls"
+"""The logical type of the field whose bits say which others of its structure are null (`Notes.null_bit`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Field:
@@ -181,6 +184,11 @@ class Struct:
             return (exact,)
         lower = name.lower()
         return tuple(f for f in self.fields if f.name.lower() == lower and not f.notes.hidden)
+
+    @property
+    def null_bits(self) -> Field | None:
+        """The hidden field of bits that say which others are null, if there is one."""
+        return next((f for f in self.fields if f.notes.logical == NULL_BITS), None)
 
     @property
     def controls(self) -> frozenset[str]:

@@ -10,7 +10,7 @@ from ecode.errors import ParameterError, TrapKind
 from ecode.interpreter.memory import PointerValue, RecordValue, StringValue, Trapped, fresh
 from ecode.semantics.arithmetic import limits, plain, round_single
 from ecode.typed import Structs, ValueType
-from ecode.types import FLOAT32, Array, Basic, Field, Kind, Pointer, Ref
+from ecode.types import FLOAT32, Array, Basic, Field, Kind, Pointer, Ref, Struct
 
 _DEEPEST = 100
 _MOST_ABSENT = 1 << 20
@@ -196,7 +196,7 @@ def to_plain(value: Any, type_: ValueType, structs: Structs, at: int, depth: int
                     plain_record[field.name] = nest(elements, dims)
                 else:
                     plain_record[field.name] = to_plain(item, field.type, structs, at, depth)
-            return plain_record
+            return _with_nulls(plain_record, structs[type_.name])
         case Pointer():
             if value is None:
                 return None
@@ -205,6 +205,17 @@ def to_plain(value: Any, type_: ValueType, structs: Structs, at: int, depth: int
             value.check(at)
             return to_plain(value.cells[value.position], type_.target, structs, at, depth + 1)
     return None
+
+
+def _with_nulls(plain_record: dict[str, Any], struct: Struct) -> dict[str, Any]:
+    """A record in which fields whose bit says so are null."""
+    bits = struct.null_bits
+    if bits is not None and any(mask := plain_record[bits.name]):
+        for field in struct.fields:
+            number = field.notes.null_bit
+            if number is not None and mask[number // 8] >> number % 8 & 1:
+                plain_record[field.name] = None
+    return plain_record
 
 
 def nest(flat: list[Any], dims: list[int]) -> list[Any]:

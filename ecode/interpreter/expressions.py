@@ -49,6 +49,7 @@ from ecode.typed import (
     StringPointer,
     Target,
     TypedProgram,
+    Unset,
     Update,
     value_text,
 )
@@ -136,6 +137,8 @@ class Expressions:
                 return self._character(node)
             case Present():
                 return self._present(node.place)
+            case Unset():
+                raise AssertionError("a pass lowers it")
 
     def truth(self, node: Expression) -> Closure:
         """A closure whose result is true in Python when the value is true in C."""

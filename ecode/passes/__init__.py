@@ -4,6 +4,7 @@ check_returns.py   a program with a value ends in a return
 check_jumps.py     labels, and jumps over initial values
 check_pointers.py  programs write nothing through a pointer to read-only data
 fold_constants.py  operations on constants become their results
+lower_nulls.py     nulls become bits of a hidden field
 lower_gotos.py     jumps become a state machine
 count_loops.py     loops whose number of rounds is known before they begin
 weigh.py           what loops, jumps back and the program cost
@@ -18,11 +19,18 @@ from ecode.passes.check_returns import check_returns
 from ecode.passes.count_loops import count_loops
 from ecode.passes.fold_constants import fold_constants
 from ecode.passes.lower_gotos import lower_gotos
+from ecode.passes.lower_nulls import lower_nulls
 from ecode.passes.weigh import weigh
 from ecode.typed import TypedProgram
 
 CHECKS: tuple[Callable[[TypedProgram], list[Diagnostic]], ...] = (check_returns, check_jumps, check_pointers)
-REWRITES: tuple[Callable[[TypedProgram], TypedProgram], ...] = (fold_constants, lower_gotos, count_loops, weigh)
+REWRITES: tuple[Callable[[TypedProgram], TypedProgram], ...] = (
+    lower_nulls,
+    fold_constants,
+    lower_gotos,
+    count_loops,
+    weigh,
+)
 
 __all__ = [
     "CHECKS",
@@ -33,5 +41,6 @@ __all__ = [
     "count_loops",
     "fold_constants",
     "lower_gotos",
+    "lower_nulls",
     "weigh",
 ]

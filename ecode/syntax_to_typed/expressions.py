@@ -29,9 +29,11 @@ from ecode.typed import (
     Read,
     Sequence,
     Target,
+    Unset,
     Update,
     Variable,
     is_of_input,
+    place_text,
     root,
 )
 from ecode.types import CHAR, FLOAT32, FLOAT64, INT32, INT64, STRING, UINT32, UINT64, Array, Basic, Pointer, Record, Ref
@@ -338,6 +340,21 @@ def _size(context: Context, node: syntax.Expression | syntax.TypeName) -> int:
     return C_LAYOUT.size(type_, context.structs)
 
 
+def _unset(context: Context, node: syntax.Call) -> Unset:
+    if len(node.arguments) != 1:
+        raise context.wrong_type(node.at, "'unset' takes one field")
+    where = place(context, node.arguments[0])
+    base = root(where)
+    if not isinstance(where, FieldOf) or not isinstance(base, Parameter) or base.param.mode is not Mode.OUT:
+        raise context.wrong_type(node.at, "'unset' takes a field of the output")
+    field = context.structs[where.struct].find(where.name)
+    assert field is not None
+    if field.notes.null_bit is None and field.type != STRING and not isinstance(field.type, Pointer):
+        hint = "write the format of the output with nulls=mask or nulls=pointer"
+        raise context.wrong_type(node.at, f"{place_text(where)} cannot be null", hint)
+    return Unset(node.at, None, where)
+
+
 def _call(context: Context, node: syntax.Call) -> Expression:
     if not isinstance(node.function, syntax.Name):
         raise context.wrong_type(node.at, "only a named function can be called")
@@ -349,6 +366,8 @@ def _call(context: Context, node: syntax.Call) -> Expression:
         if not isinstance(where, FieldOf) or not (isinstance(root(where), Parameter) or is_of_input(where)):
             raise context.wrong_type(node.at, "'present' asks about a field of a parameter")
         return Present(node.at, INT32, where)
+    if name == "unset" and not any(name in scope.names for scope in context.scopes):
+        return _unset(context, node)
     meaning = context.find(name, node.at)
     if not isinstance(meaning, Function):
         raise context.wrong_type(node.at, f"{name!r} is not a function")

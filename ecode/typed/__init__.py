@@ -31,6 +31,7 @@ from ecode.typed.expressions import (
     Read,
     Sequence,
     StringPointer,
+    Unset,
     Update,
 )
 from ecode.typed.places import (
@@ -110,6 +111,7 @@ __all__ = [
     "PointerDifference",
     "Character",
     "Present",
+    "Unset",
     "Expression",
     "Evaluate",
     "Declare",

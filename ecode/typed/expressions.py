@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ecode.environment import Function
-from ecode.typed.places import Place, Typed, ValueType
+from ecode.typed.places import FieldOf, Place, Typed, ValueType
 from ecode.types import Basic, Pointer
 
 
@@ -195,6 +195,14 @@ class Present(Typed):
     place: Place
 
 
+@dataclass(frozen=True, slots=True)
+class Unset(Typed):
+    """`unset(place)`: the field becomes null. A pass lowers it; engines never see it."""
+
+    type: None
+    place: FieldOf
+
+
 Expression: TypeAlias = (
     Constant
     | Read
@@ -217,4 +225,5 @@ Expression: TypeAlias = (
     | PointerDifference
     | Character
     | Present
+    | Unset
 )

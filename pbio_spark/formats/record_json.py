@@ -33,6 +33,7 @@ from typing import Any, NoReturn
 from ecode.suggest import did_you_mean
 from ecode.types import CHAR, INT32, STRING, Array, Basic, Field, Kind, Notes, Pointer, Record, Ref, Struct, Type
 from pbio_spark.errors import PbioError
+from pbio_spark.formats.body.opt_info import null_fields
 from pbio_spark.formats.body.type_string import SIZES
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.spark_names import BINARY, SPARK_NAMES, spark_type
@@ -48,16 +49,20 @@ _DEEPEST = 20
 def record_to_json(record: Record) -> str:
     """The JSON of a record type; of notes, it keeps defaults, as `[type, default]`, and what Spark has a type for.
 
+    How a format marks its nulls is left out.
+
     >>> print(record_to_json(json_to_record('{"Order": {"at": "timestamp", "prices": "decimal(20,2)[3]"}}')))
     {"Order": {"at": "timestamp", "prices": "decimal(20,2)[3]"}}
     """
     described: dict[str, dict[str, str | list[Any]]] = {}
     for struct in record.structs:
-        fields = {field.name: _type_to_text(field, struct) for field in struct.fields}
+        marks = null_fields(struct)
+        shown = [field for field in struct.fields if field.name not in marks]
+        fields = {field.name: _type_to_text(field, struct) for field in shown}
         counts = {f"{name}_count" for name, text in fields.items() if text == BINARY}
         described[struct.name] = {
             f.name: fields[f.name] if f.notes.default is None else [fields[f.name], f.notes.default]
-            for f in struct.fields
+            for f in shown
             if f.name not in counts
         }
     return json.dumps(described)

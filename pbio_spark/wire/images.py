@@ -11,9 +11,9 @@ from functools import lru_cache
 from math import prod
 from typing import TypeAlias
 
-from ecode.types import Basic, Kind, Struct, Type
+from ecode.types import NULL_BITS, Basic, Kind, Struct, Type
 from pbio_spark.formats import Format, StructLayout
-from pbio_spark.formats.body.opt_info import NULL_BITS, null_fields
+from pbio_spark.formats.body.opt_info import null_fields
 from pbio_spark.formats.body.slots import slot_size
 
 Value: TypeAlias = "bool | int | float | str | bytes | list[Value] | dict[str, Value] | None"

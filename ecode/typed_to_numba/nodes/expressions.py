@@ -33,6 +33,7 @@ from ecode.typed import (
     Sequence,
     StringPointer,
     Target,
+    Unset,
     Update,
     ValueType,
     value_text,
@@ -112,6 +113,8 @@ def _value(code: Code, node: Expression) -> Parts:
             return moved(code, pointer, offset, node.type, node.at)
         case PointerDifference():
             return (_difference(code, node),)
+        case Unset():
+            raise AssertionError("a pass lowers it")
         case Character():
             return (_character(code, node),)
 

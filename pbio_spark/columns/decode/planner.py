@@ -13,7 +13,7 @@ from math import prod
 
 import pyarrow as pa
 
-from ecode.types import NO_NOTES, Array, Basic, Field, Pointer, Ref, Struct, Type
+from ecode.types import NO_NOTES, NULL_BITS, Array, Basic, Field, Pointer, Ref, Struct, Type
 from pbio_spark.columns.decode.plan import (
     Absent,
     Chars,
@@ -35,7 +35,6 @@ from pbio_spark.columns.numbers import INT128, Conversion, field_to_conversion
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow.mapping import ColumnSpec, Mapped, Rule, map_columns, refuse_type
 from pbio_spark.formats.arrow.schema import BINARY, Presentation
-from pbio_spark.formats.body.opt_info import NULL_BITS
 from pbio_spark.formats.body.slots import slot_size
 from pbio_spark.formats.format import Format
 

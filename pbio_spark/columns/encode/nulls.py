@@ -8,13 +8,13 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from ecode.suggest import did_you_mean
-from ecode.types import CHAR, STRING, Array, Basic, Default, Kind, Notes, Pointer, Ref, Struct, Type
+from ecode.types import CHAR, NULL_BITS, STRING, Array, Basic, Default, Kind, Notes, Pointer, Ref, Struct, Type
 from pbio_spark.columns.encode.null_value import NullValue
 from pbio_spark.columns.encode.plan import BatchColumn
 from pbio_spark.columns.lossless import exactly, text_to_number
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow.schema import decimal_type, is_decimal_in_place
-from pbio_spark.formats.body.opt_info import NULL_BITS, null_fields
+from pbio_spark.formats.body.opt_info import null_fields
 from pbio_spark.formats.body.slots import slot_content, slot_size
 from pbio_spark.formats.format import Format
 from pbio_spark.wire.images import images_of

@@ -24,7 +24,6 @@ from pbio_spark.columns.numbers import INT128, Conversion, field_to_conversion
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow.mapping import ColumnSpec, Mapped, Rule, map_columns, refuse_type
 from pbio_spark.formats.arrow.schema import BINARY
-from pbio_spark.formats.body.opt_info import NULL_BITS
 
 Mask: TypeAlias = npt.NDArray[np.bool_] | None
 Rows: TypeAlias = Callable[[], npt.NDArray[np.int64]]
@@ -115,7 +114,7 @@ class ProgramOutput:
 
     def _unmasked(self, field: Field, place: _Place) -> Mask:
         """Where a bit of the structure does not say that a field is null; None if none can."""
-        bits = next((f for f in place.struct.fields if f.notes.logical == NULL_BITS), None)
+        bits = place.struct.null_bits
         made = None if bits is None else place.made.children.get(bits.name)
         if field.notes.null_bit is None or made is None or made.length == 0:
             return None

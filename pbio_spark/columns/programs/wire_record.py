@@ -11,6 +11,7 @@ from typing import NoReturn
 from ecode.errors import TrapKind
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.types import (
+    NULL_BITS,
     UINT8,
     Basic,
     Default,
@@ -22,7 +23,6 @@ from pbio_spark.columns.decode.plan import order_of
 from pbio_spark.errors import PbioError, path_to_text
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.names import Names, Path
-from pbio_spark.formats.body.opt_info import NULL_BITS
 from pbio_spark.formats.body.slots import slot_size
 
 

@@ -24,6 +24,7 @@ from ecode.types import (
     CHAR,
     INT32,
     INT64,
+    NULL_BITS,
     STRING,
     UINT8,
     Array,
@@ -39,7 +40,7 @@ from ecode.types import (
 )
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow.schema import BINARY, ITEM, MAP, MAX_NESTING, TABLE
-from pbio_spark.formats.body.opt_info import NULL_BITS, Nulls
+from pbio_spark.formats.body.opt_info import Nulls
 from pbio_spark.formats.body.type_string import BASE_TYPES
 
 _WRITTEN = {row.arrow: row for row in TABLE if row.written}

@@ -19,6 +19,7 @@ from typing import Any, Literal, Never, TypeAlias
 from ecode.types import (
     CHAR,
     NO_NOTES,
+    NULL_BITS,
     STRING,
     UINT8,
     Array,
@@ -38,9 +39,6 @@ from pbio_spark.formats.body.struct_layout import OptInfo
 
 NOTES = int.from_bytes(b"NOTE", "big")
 EVOL = int.from_bytes(b"EVOL", "big")
-
-NULL_BITS = "nulls"
-"""The logical type of the field whose bits say which others of its structure are null (`Notes.null_bit`)."""
 
 Nulls: TypeAlias = Literal["pointer", "mask", "none"]
 """How a record type marks a null that its type cannot express: by a pointer, by a bit, or not at all."""

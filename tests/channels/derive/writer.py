@@ -1,22 +1,32 @@
-"""A process that publishes numbered ticks, and may be killed at any time: `python -m tests.channels.derive.writer`."""
+"""A process that publishes numbered ticks until a file is there, and may be killed at any time:
+`python -m tests.channels.derive.writer`."""
 
 from __future__ import annotations
 
 import sys
+import time
+from pathlib import Path
 
 from pbio_spark.channels import ChannelSpace
 
+SIZE = 3
+"""How many ticks a commit has."""
 
-def main(root: str, producer: str, last: int, size: int) -> None:
-    """Publish the ticks up to a number, `size` in each commit; what is known is left out."""
+
+def main(root: str, producer: str, stop: str) -> None:
+    """Go on after the ticks that are known, of which the last ones are submitted once more."""
     ticks = ChannelSpace.open(root).channel("ticks")
-    for start in range(0, last, size):
-        numbers = range(start, min(start + size, last))
-        events = [{"n": n, "x": float(n * 7919 % 101), "name": f"{producer}{n % 5}"} for n in numbers]
+    last = ticks.last_sequence(producer)
+    start = 0 if last is None else max(0, last - SIZE)
+    while not Path(stop).exists():
+        events = [
+            {"n": n, "x": float(n * 7919 % 101), "name": f"{producer}{n % 5}"} for n in range(start, start + SIZE)
+        ]
         ticks.submit(events, producer=producer, sequence=start)
-        print(start + size, flush=True)
+        start += SIZE
+        print(start, flush=True)
+        time.sleep(0.01)
 
 
 if __name__ == "__main__":
-    root, producer, *numbers = sys.argv[1:]
-    main(root, producer, *map(int, numbers))
+    main(*sys.argv[1:])

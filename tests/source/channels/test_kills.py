@@ -1,4 +1,7 @@
-"""Spark streams and plain programs at one channel, killed at any time: every event is there once, and in order."""
+"""Spark streams and plain programs at one channel, killed at any time: every event is there once, and in order.
+
+What is derived of them, while code and parameters change, is what a replay of the log makes.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ import pytest
 from ecode.types import INT64, Field, record
 from pbio_spark.channels import ChannelSpace, Position
 from pbio_spark.channels.upkeep.check import problems
+from tests.channels.derive.replay import check
 from tests.channels.spaces import everything
 from tests.conftest import ROOT
 
@@ -30,6 +34,14 @@ EVENTS = 6_667 if LONG else 40
 PER_FILE = 25 if LONG else 10
 WRITERS = ("spark-0", "spark-1") if LONG else ("spark-0",)
 KILLS = 100 if LONG else 4
+
+SUM = record("sum", [Field("n", INT64), Field("before", INT64)])
+CODES = (
+    "{ if (input.n - state.last < param.by) return 0; state.last = input.n; return 1; }",
+    "{ static int calls = 0; state.last = input.n; return 7 / (++calls % 5) % param.by; }",  # a trap now and then
+)
+SUMMING = "{ output.n = input.n; output.before = state.n; state.n += 1; return input.n % 3; }"
+SUMMARY = "{ output.n = -1; output.before = state.n; return 1; }"
 
 
 class Process:
@@ -63,7 +75,17 @@ class Process:
 def space(tmp_path: Path) -> ChannelSpace:
     space = ChannelSpace.create(str(tmp_path / "space"))
     space.create_channel("events", record("event", [Field("n", INT64)]))
+    space.derive_channel("some", "events", filter=CODES[0], state={"last": 0}, parameters={"by": 2})
+    space.derive_channel("sums", "some", transform=SUMMING, type=SUM, state={"n": 0}, period=SUMMARY, every=0.5)
     return space
+
+
+def change(space: ChannelSpace, chance: random.Random) -> None:
+    """Other parameters, or other code that goes on with the state."""
+    if chance.random() < 0.5:
+        space.set_parameters("some", {"by": chance.randint(1, 5)})
+    else:
+        space.replace_channel("some", filter=chance.choice(CODES), state={"last": 0}, parameters={"by": 3})
 
 
 @pytest.fixture
@@ -103,6 +125,7 @@ def test_every_event_is_there_once_and_in_order(
             while len(files(batches[victim])) < enough and not any(processes[name].is_done for name in WRITERS):
                 time.sleep(0.02)
         time.sleep(chance.random())
+        change(space, chance)
         processes[victim].kill()
         processes[victim].start()
         print(f"kill {number + 1}, of {victim}, at {time.strftime('%X')}")
@@ -123,6 +146,10 @@ def test_every_event_is_there_once_and_in_order(
             assert own == sorted(own)
             assert [n for n, _ in own] == list(range(EVENTS))
     assert not list(problems(ChannelSpace.open(space.root)))
+    replay = check(ChannelSpace.open(space.root))
+    assert {(name, producer) for name, _, producer in replay.events} == {
+        (n, p) for n in ("some", "sums") for p in producers
+    }
 
 
 def files(folder: Path) -> list[Path]:

@@ -108,7 +108,10 @@ class Follower:
         self._missed = {(file.key, file.to.digest) for file in matched.gone}
         self._pause = 0.0 if taken else min(LONGEST_IDLE, IDLE * (time.monotonic() - began))
         pairs = [(origin, sight) for sight in sights if (origin := matched.origins.get(sight.path)) is not None]
-        if not (taken or lost or any(self._is_news(*pair) for pair in pairs)):
+        # A file whose object has other records, or none, has left it: what comes later is not its copy.
+        objects = {sight.id for sight in sights if sight.is_unique}
+        left = any(file.id in objects and file.to.digest for file in matched.gone)
+        if not (taken or lost or left or any(self._is_news(*pair) for pair in pairs)):
             return start
         return self._next(start, sights, matched, taken)
 
@@ -264,7 +267,12 @@ class Follower:
         watermark = max([start.watermark, *(sight.file.modified for sight in sights if sight.path in taken)])
         oldest = watermark - self._options.max_file_age
         files = [file for file in files if file.modified >= oldest]
-        gone = [replace(file, is_gone=True, has_more=False, start=None) for file in matched.gone if file.to.digest]
+        objects = {sight.id for sight in sights if sight.is_unique}
+        gone = [
+            replace(file, is_gone=True, has_more=False, start=None, id="" if file.id in objects else file.id)
+            for file in matched.gone
+            if file.to.digest
+        ]
         gone = sorted((file for file in gone if file.modified >= oldest), key=lambda file: file.modified)
         gone = gone[-max(REMEMBERED, len(files)) :]
         digests = {file.to.digest for file in files[-SHOWN:]} | {found.to.digest for found in taken.values()}

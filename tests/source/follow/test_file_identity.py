@@ -348,3 +348,35 @@ def test_a_file_that_was_renamed_is_known_under_its_new_path(stream: Stream) -> 
     shutil.copy(away, path)
     values(path, 3, append=True)
     assert stream.batch() == [3]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_new_file_is_not_one_whose_object_has_long_come_back_without_records(
+    stream: Stream, restart: bool, is_read: bool
+) -> None:
+    """Whether or not the look at which it came back made a batch."""
+    path = values(stream.folder / "a", 0, 0)
+    assert stream.batch() == [0, 0]
+    away = away_for_a_batch(stream, path)
+    os.truncate(away, 0)
+    away.rename(path)
+    if is_read:
+        values(stream.folder / "c", 5)
+    assert stream.batch() == ([5] if is_read else [])
+    if restart:
+        stream.restart()
+    values(stream.folder / "b", 0, 0)
+    assert stream.batch() == [0, 0]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_new_file_is_not_one_that_was_emptied_long_ago(stream: Stream, restart: bool) -> None:
+    path = values(stream.folder / "a", 0, 0)
+    assert stream.batch() == [0, 0]
+    os.truncate(path, 0)
+    assert stream.batch() == []
+    if restart:
+        stream.restart()
+    values(stream.folder / "b", 0, 0)
+    assert stream.batch() == [0, 0]

@@ -82,7 +82,7 @@ def text_to_config(text: str) -> Config:
         said = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise PbioError("PBIO_BAD_OPTION", f"the gateway's configuration is not TOML: {error}") from None
-    check_keys(said, [own.name for own in fields(Config)], "the configuration")
+    check_keys(said, [own.name for own in fields(Config)], "the top level")
     return Config(
         table_to_settings(Limits, said.get("limits", {}), "limits"),
         table_to_settings(Tls, said["tls"], "tls") if "tls" in said else None,

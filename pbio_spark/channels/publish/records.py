@@ -6,7 +6,8 @@ What a sender adds to a channel's type, its byte order and its transforms stay: 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
@@ -22,8 +23,8 @@ from pbio_spark.channels.log.state import ChannelInfo
 from pbio_spark.channels.publish.concentrate import column_of, concentrate
 from pbio_spark.channels.publish.prepare import Prepared, unreached_to_error
 from pbio_spark.channels.publish.submission import WHOLE, Columns, Submission, channel_format
-from pbio_spark.columns import Encoded, ErrorPolicy, Part, ReadPlan, Request, Selection, find_route, plan_read
-from pbio_spark.columns import read_batches as read_parts
+from pbio_spark.columns import Encoded, Part, ReadPlan, Request, Selection, find_route, plan_read, read_batches
+from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.store import FormatStore
@@ -70,7 +71,7 @@ class RecordPreparer:
 
     def __init__(self, formats: FormatStore) -> None:
         self._formats = formats
-        self._plans: dict[tuple[str, frozenset[Format]], ReadPlan] = {}
+        self._plans: dict[tuple[str, frozenset[Format]], list[ReadPlan]] = {}
         self._stored: set[Format] = set()
 
     def prepare(self, records: Records, find: Callable[[str], ChannelInfo]) -> list[Prepared]:
@@ -90,6 +91,8 @@ class RecordPreparer:
             check_name(records.producer, "producer")
         used = np.unique(records.numbers)
         forms = [records.formats[number] for number in used.tolist()]
+        for form in forms:
+            self._check_id(form)
         table = self._read(info, records, forms)
         for form in forms:
             if form not in self._stored:
@@ -113,30 +116,41 @@ class RecordPreparer:
             column_of(nothing, name)
         concentrate(nothing, np.empty(0, np.int64), (), Submission(info.name, nothing, columns=columns))
 
+    def _check_id(self, form: Format) -> None:
+        """Raise PBIO_BAD_ID or PBIO_FORMAT_CONFLICT for a format with the ID of another one."""
+        if form in self._stored:
+            return
+        form.verify_id()
+        known = self._formats.get(form.id)
+        if known is not None and known != form:
+            reason = "the space has another body with this ID"
+            raise PbioError("PBIO_FORMAT_CONFLICT", reason, format=f"{form.name} ({form.id.hex()})")
+
     def _read(self, info: ChannelInfo, records: Records, forms: Sequence[Format]) -> pa.RecordBatch:
         """The columns of the records that say something of them, and the number of each; all fields have been read."""
         key = info.format, frozenset(forms)
-        plan = self._plans.get(key)
-        if plan is None:
+        plans = self._plans.get(key)
+        if plans is None:
             if len(self._plans) >= _PLANS:
                 self._plans.clear()
-            plan = self._plans[key] = self._plan(info, forms)
+            plans = self._plans[key] = self._plans_of(info, forms)
         wanted = list(records.columns.names)
         found: list[pa.RecordBatch] = []
-        # A part never begins at offset 0, where a file has its magic.
-        source = io.BytesIO(b"".join((b"\0", records.items)))
-        for batch in read_parts(plan, Part("", 1, len(records.items) + 1, 0, records=len(records)), source):
+        for batch in _batches(plans[0], records):
             for name in wanted:
                 column_of(batch, name)
             found.append(batch.select(wanted))
+        for plan in plans[1:]:
+            for _ in _batches(plan, records):
+                pass
         rows = pa.array(np.arange(len(records)))
         if not wanted:
             return pa.RecordBatch.from_arrays([rows], names=[_ROW])
         table = pa.concat_batches(found)
         return pa.RecordBatch.from_arrays([*table.columns, rows], names=[*table.schema.names, _ROW])
 
-    def _plan(self, info: ChannelInfo, forms: Sequence[Format]) -> ReadPlan:
-        """What reads records of some formats as the channel's type, as its subscribers will."""
+    def _plans_of(self, info: ChannelInfo, forms: Sequence[Format]) -> list[ReadPlan]:
+        """What reads records of some formats as the channel's type, as its subscribers will, and whole."""
         own = channel_format(info, self._formats)
         request = Request(((own.name, own.record),), policy=WHOLE)
         for form in forms:
@@ -144,7 +158,19 @@ class RecordPreparer:
             if isinstance(route, Rejection):
                 raise unreached_to_error(route, form, own, info.name)
         selection = Selection(record_to_arrow(own.record), request=request)
-        return plan_read(selection, (*forms, own), coming=forms, store=self._formats, errors=ErrorPolicy())
+        plans = [plan_read(selection, (*forms, own), coming=forms, store=self._formats)]
+        for form in forms:
+            if form.record != own.record:
+                with suppress(PbioError):  # it has no columns, so nobody will read it whole
+                    whole = Selection(record_to_arrow(form.record), ids=(form.id,))
+                    plans.append(plan_read(whole, forms, coming=[form], store=self._formats))
+        return plans
+
+
+def _batches(plan: ReadPlan, records: Records) -> Iterator[pa.RecordBatch]:
+    # A part never begins at offset 0, where a file has its magic.
+    source = io.BytesIO(b"".join((b"\0", records.items)))
+    yield from read_batches(plan, Part("", 1, len(records.items) + 1, 0, records=len(records)), source)
 
 
 def _slice(encoded: Encoded, start: int, stop: int) -> Encoded:

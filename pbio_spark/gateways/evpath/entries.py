@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from ecode.errors import EcodeError
+from morph import MorphError
 from pbio_spark.channels import (
     ChannelSpace,
     Deriver,
@@ -92,6 +94,12 @@ class EntryPublisher:
             if error.code in PASSING:
                 raise
             entry.error = error
+        except Exception as error:  # a sender's format may be of a kind that nobody has thought of
+            if not isinstance(error, MorphError | EcodeError):
+                log.exception("evpath: the gateway has a defect; it shows in what a peer sent")
+            entry.error = PbioError("PBIO_BAD_STREAM", f"the records cannot be read: {error}")
+            entry.records = entry.records.first(0)
+            return []
         good, bad = 0, len(entry.records)
         if isinstance(entry.error.record, int):
             good = bad = entry.error.record

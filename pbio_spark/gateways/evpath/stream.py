@@ -13,6 +13,7 @@ from pbio_spark.columns import Stop, Walker
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.wire import MAGIC, Item, Kind, Scanner, TruncatedError
+from pbio_spark.wire.container import LONGEST_HEAD
 
 STONE = re.compile(rb"\s*[Ss]tone\s+(\d{1,9})\s*")
 _MOST = 1 << 16
@@ -144,20 +145,35 @@ class ThinStream:
         # What lies between records are comments and index blocks, of which the walk does not tell.
         before = np.concatenate([[position], ends[:count]])
         after = np.concatenate([starts[:count], [starts[count] if len(unknown) else walked.next]])
-        gaps = np.flatnonzero(before != after)
-        pieces = []
-        for first, last in zip([0, *gaps.tolist()], [*gaps.tolist(), count], strict=True):
-            if last > first:
-                pieces.append(rest[int(starts[first]) : int(ends[last - 1])])
+        first, pieces = 0, []
+        wrong: PbioError | None = None
+        for gap in np.flatnonzero(before != after).tolist():
+            if gap > first:
+                pieces.append(rest[int(starts[first]) : int(ends[gap - 1])])
+            first = gap
+            wrong = self._between(rest, int(before[gap]), int(after[gap]))
+            if wrong is not None:
+                count = gap
+                break
+        if count > first:
+            pieces.append(rest[int(starts[first]) : int(ends[count - 1])])
         taken.append(Taken(b"".join(pieces), (ends - starts)[:count], walked.formats[:count]))
-        for gap in gaps.tolist():
-            scanner = self._scanner(rest, int(before[gap]))
-            for item in scanner.items(int(after[gap])):
-                self._note(scanner, item)
+        if wrong is not None:
+            raise wrong
         if len(unknown):
             scanner = self._scanner(rest, int(starts[count]))
             scanner.format_of(next(scanner.items()))
         return walked.stop, walked.next
+
+    def _between(self, rest: bytes, start: int, end: int) -> PbioError | None:
+        """What is wrong with the comments between two places, if anything is."""
+        scanner = self._scanner(rest, start)
+        try:
+            for item in scanner.items(end):
+                self._note(scanner, item)
+        except PbioError as error:
+            return error
+        return None
 
     def _single(self, rest: bytes, position: int) -> int:
         """Take an item of any kind; where it ends, or `position` if it is not whole."""
@@ -206,8 +222,10 @@ class ThinStream:
                 size += 8 + int.from_bytes(head[4:8])
             case b"\3":
                 size = 8 + ((size & 0xFFFF) << 32 | int.from_bytes(head[4:8]))
-        self._needed = position + (4 if len(head) < 4 else 8)
-        if len(head) == 8:
+        # The head of a format has its ID, which may be wrong already.
+        least = 4 if len(head) < 4 else LONGEST_HEAD if head[0] == Kind.FORMAT else 8
+        self._needed = position + least
+        if len(rest) >= self._needed and least > 4:
             if size > self._most_bytes:
                 raise PbioError(
                     "PBIO_LIMIT",
@@ -215,7 +233,7 @@ class ThinStream:
                     offset=position,
                     hint="[limits] frame in the gateway's configuration is the limit",
                 )
-            self._needed = position + max(size, 8)
+            self._needed = position + max(size, least)
         if len(rest) >= self._needed:
             self._needed = len(rest) + 1
 

@@ -163,7 +163,7 @@ BAD = {
     "unknown-stone": (thin_stream(COUNT_FORMAT, [{"n": 1}], 4), "PBIO_UNKNOWN_STONE", "stones of this gateway: 3"),
     "another-stone": (numbers(1) + b"\1\0\0\x08Stone 4\0", "PBIO_BAD_STREAM", "is for stone 4 from here on"),
     "long-item": (numbers(1) + b"\3\0\0\0\x7f\0\0\0", "PBIO_LIMIT", "an item claims 2130706440 bytes"),
-    "long-format": (numbers(1) + b"\2\0\0\x0c\xff\0\0\0", "PBIO_LIMIT", "an item claims"),
+    "long-format": (numbers(1) + b"\2\0\0\x0c\xff\0\0\0" + COUNT_FORMAT.id, "PBIO_LIMIT", "an item claims"),
     "zeros": (numbers(1) + bytes(300), "PBIO_BAD_ITEM", "zeros, where an item should begin"),
     "unknown-kind": (numbers(1) + b"\x09\0\0\0\0\0\0\0", "PBIO_BAD_ITEM", "unknown kind of item 0x09"),
     "unknown-format": (

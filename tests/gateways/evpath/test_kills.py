@@ -1,0 +1,165 @@
+"""Gateways and senders that are killed at any moment: numbered events are there once, and a receiver misses none."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ecode.types import INT64, STRING, Field, record
+from pbio_spark.channels import Channel, ChannelSpace
+from pbio_spark.formats import Format
+from pbio_spark.gateways.evpath import ThinStream
+from pbio_spark.wire import decode
+from tests.channels.spaces import again, everything
+from tests.conftest import ROOT
+from tests.gateways.evpath.streams import thin_stream
+
+LONG = bool(os.environ.get("PBIO_LONG"))
+KILLS, EVENTS = (100, 500_000) if LONG else (3, 30_000)
+KIND = record("event", [Field("who", STRING), Field("n", INT64)])
+FORM = Format.of(KIND)
+PRODUCERS = ("p0", "p1")
+COMMAND = [sys.executable, "-c", "from pbio_spark.cli import main; main()", "gateway"]
+
+
+class Gateway:
+    """A gateway that is killed and started again, at another port each time."""
+
+    def __init__(self, root: str, config: Path) -> None:
+        self._command = [*COMMAND, "serve", root, "--evpath", "0", "--config", str(config)]
+        self._lock = threading.Lock()
+        self._start()
+
+    def _start(self) -> None:
+        self._process = subprocess.Popen(
+            self._command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert self._process.stdout is not None
+        host, _, port = self._process.stdout.readline().removeprefix("evpath: ").rpartition(":")
+        self._address = host, int(port)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        with self._lock:
+            return self._address
+
+    def kill(self, *, anew: bool = True) -> None:
+        with self._lock:
+            self._process.kill()
+            self._process.communicate()
+            if anew:
+                self._start()
+
+
+def produce(channel: Channel, gateway: Gateway, producer: str) -> None:
+    """Send numbered events, and after each failure all again that the channel does not have."""
+    chance = random.Random(producer)
+    while True:
+        last = channel.last_sequence(producer)
+        first = 0 if last is None else last + 1
+        if first == EVENTS:
+            return
+        first = max(0, first - chance.randrange(50))  # it need not be sure
+        with suppress(OSError), socket.create_connection(gateway.address) as connection:
+            values = ({"who": producer, "n": n} for n in range(first, EVENTS))
+            data = thin_stream(FORM, values)
+            for at in range(0, len(data), 20_000):
+                connection.sendall(data[at : at + 20_000])
+                time.sleep(0.001)
+            connection.shutdown(socket.SHUT_WR)
+            connection.recv(1)
+
+
+def test_numbered_events_are_there_once_though_the_gateway_is_killed(tmp_path: Path) -> None:
+    space = ChannelSpace.create(str(tmp_path / "space"))
+    channel = space.create_channel("events", KIND)
+    config = tmp_path / "gateway.toml"
+    stone = "channel = 'events'\nproducer_field = 'who'\nsequence = 'n'"
+    config.write_text(f"[evpath]\nlinger = 0.01\nbatch_events = 1000\n[evpath.stones.3]\n{stone}\n")
+    gateway = Gateway(space.root, config)
+    chance = random.Random(3)
+    threads = [
+        threading.Thread(target=produce, args=(again(space).channel("events"), gateway, producer))
+        for producer in PRODUCERS
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in range(KILLS):
+            before = space.history.catch_up().version
+            while space.history.catch_up().version == before and any(thread.is_alive() for thread in threads):
+                time.sleep(0.005)  # it is at work
+            time.sleep(chance.uniform(0, 0.2))
+            gateway.kill()
+        for thread in threads:
+            thread.join()
+    finally:
+        gateway.kill(anew=False)
+    events = everything(channel)
+    for producer in PRODUCERS:
+        own = [(event.sequence, event.values) for event in events if event.producer == producer]
+        assert own == [(n, {"who": producer, "n": n}) for n in range(EVENTS)]
+    assert len(events) == len(PRODUCERS) * EVENTS
+
+
+@contextmanager
+def listening() -> Iterator[tuple[int, list[int]]]:
+    """Somebody who takes thin streams, one connection after the other, and notes the numbers of events."""
+    received: list[int] = []
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def listen() -> None:
+            while not over.is_set():
+                with suppress(OSError), server.accept()[0] as connection:
+                    stream = ThinStream("a test")
+                    while data := connection.recv(1 << 12):
+                        some = stream.feed(data)
+                        at = 0
+                        for length, number in zip(some.lengths.tolist(), some.numbers.tolist(), strict=True):
+                            received.append(decode(stream.formats[number], some.items[at + 8 : at + length])["n"])
+                            at += length
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        try:
+            yield server.getsockname()[1], received
+        finally:
+            over.set()
+            with suppress(OSError):
+                socket.create_connection(server.getsockname()).close()
+            thread.join()
+
+
+def test_a_receiver_misses_nothing_though_the_sender_is_killed(tmp_path: Path) -> None:
+    space = ChannelSpace.create(str(tmp_path / "space"))
+    channel = space.create_channel("events", KIND)
+    chance = random.Random(5)
+    count = 0
+    with listening() as (port, received):
+        command = [*COMMAND, "send", space.root, "events", "--evpath", str(port), "--stone", "0", "--follow"]
+        for _ in range(KILLS):
+            with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as sender:
+                before = len(received)
+                while len(received) == before or chance.random() < 0.5:
+                    channel.submit([{"who": "p", "n": n} for n in range(count, count + 100)])
+                    count += 100
+                sender.kill()
+        done = subprocess.run(command[:-1], cwd=ROOT, check=True, capture_output=True, text=True)
+        assert "events sent: " in done.stdout
+        while not received or received[-1] != count - 1:
+            time.sleep(0.01)
+    # Some may come again, each time from a place before on; none is left out.
+    seen = -1
+    for number in received:
+        assert number <= seen + 1
+        seen = max(seen, number)
+    assert seen == count - 1

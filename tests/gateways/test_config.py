@@ -1,0 +1,77 @@
+"""A gateway's configuration: what it says, and what is refused with a hint."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from pbio_spark.errors import PbioError
+from pbio_spark.gateways.config import Config, read_config, text_to_config
+from pbio_spark.gateways.evpath import Stone, ThinSettings
+from pbio_spark.gateways.limits import Limits
+from pbio_spark.gateways.text import to_address
+
+
+def test_what_is_not_said_has_its_default() -> None:
+    assert text_to_config("") == Config(Limits(), None, ThinSettings())
+
+
+def test_stones_are_names_of_channels_or_tables() -> None:
+    text = "[evpath.stones]\n0 = 'a'\n[evpath.stones.7]\nchannel = 'b'\nsequence = 'n'\n[limits]\nidle = 2"
+    config = text_to_config(text)
+    assert config.evpath.stones == {0: Stone("a"), 7: Stone("b", sequence="n")}
+    assert config.limits == Limits(idle=2)
+
+
+REFUSED = {
+    "limit = 3": ("PBIO_UNKNOWN_OPTION", "the top level of the gateway's configuration has no 'limit'", "limits"),
+    "[limits]\nconections = 3": ("PBIO_UNKNOWN_OPTION", "has no 'conections'", "connections"),
+    "[limits]\nconnections = '3'": ("PBIO_BAD_OPTION", "[limits] connections is '3', and must be a whole number", ""),
+    "[limits]\nconnections = true": ("PBIO_BAD_OPTION", "must be a whole number", ""),
+    "[limits]\nconnections = -1": ("PBIO_BAD_OPTION", "must be a whole number from 0", ""),
+    "[limits]\nidle = nan": ("PBIO_BAD_OPTION", "must be a number from 0", ""),
+    "limits = 3": ("PBIO_BAD_OPTION", "[limits] is not a table", "[limits]"),
+    "[evpath]\nlingr = 3": ("PBIO_UNKNOWN_OPTION", "has no 'lingr'", "linger"),
+    "[evpath]\nstones = 3": ("PBIO_BAD_OPTION", "[evpath.stones] is not a table", "3 ="),
+    "[evpath.stones]\nthree = 'a'": ("PBIO_BAD_OPTION", "'three' is not the number of a stone", ""),
+    "[evpath.stones.3]\nsequence = 'n'": ("PBIO_BAD_OPTION", "[evpath.stones.3] lacks 'channel'", ""),
+    "[evpath.stones.3]\nchanel = 'n'": ("PBIO_UNKNOWN_OPTION", "has no 'chanel'", "channel"),
+    "[tls]\ncertificate = 'a'": ("PBIO_BAD_OPTION", "[tls] lacks 'key'", ""),
+    "[limits": ("PBIO_BAD_OPTION", "is not TOML", ""),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_wrong_is_refused_with_a_hint(text: str, tmp_path: Path) -> None:
+    code, reason, hint = REFUSED[text]
+    path = tmp_path / "gateway.toml"
+    path.write_text(text)
+    with pytest.raises(PbioError) as raised:
+        read_config(str(path))
+    assert (raised.value.code, raised.value.file) == (code, str(path))
+    assert reason in raised.value.reason
+    assert hint in (raised.value.hint or "")
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+
+
+def test_a_file_that_is_missing_or_no_text_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(PbioError, match="PBIO_PATH_NOT_FOUND"):
+        read_config(str(tmp_path / "gateway.toml"))
+    (tmp_path / "gateway.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(PbioError, match="not text in UTF-8"):
+        read_config(str(tmp_path / "gateway.toml"))
+
+
+def test_certificates_that_are_missing_are_an_error() -> None:
+    config = text_to_config("[tls]\ncertificate = 'no.pem'\nkey = 'no.key'")
+    assert config.tls is not None
+    with pytest.raises(PbioError, match=r"PBIO_BAD_OPTION.*no\.pem"):
+        config.tls.context()
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:port", "host:65536", "host:-1", "::1:5", "[::1:5", "host:"])
+def test_what_is_not_an_address_is_refused(text: str) -> None:
+    with pytest.raises(PbioError, match="PBIO_BAD_OPTION"):
+        to_address(text)

@@ -191,6 +191,12 @@ class Struct:
         return next((f for f in self.fields if f.notes.logical == NULL_BITS), None)
 
     @property
+    def null_marks(self) -> frozenset[str]:
+        """The names of the hidden fields that only mark the nulls of others: the bits, and arrays beside arrays."""
+        bits = {f.name for f in self.fields if f.notes.logical == NULL_BITS}
+        return frozenset(bits | {f.notes.null_items for f in self.fields if f.notes.null_items is not None})
+
+    @property
     def controls(self) -> frozenset[str]:
         """The names of the fields that hold extents of its arrays."""
         return frozenset(dim for field in self.fields for dim in _controls(field.type))

@@ -208,13 +208,16 @@ def to_plain(value: Any, type_: ValueType, structs: Structs, at: int, depth: int
 
 
 def _with_nulls(plain_record: dict[str, Any], struct: Struct) -> dict[str, Any]:
-    """A record in which fields whose bit says so are null."""
-    bits = struct.null_bits
-    if bits is not None and any(mask := plain_record[bits.name]):
-        for field in struct.fields:
-            number = field.notes.null_bit
-            if number is not None and mask[number // 8] >> number % 8 & 1:
-                plain_record[field.name] = None
+    """A record in which what hidden fields mark as null is null, without these fields."""
+    marks = {name: plain_record.pop(name) for name in struct.null_marks}
+    bits = () if struct.null_bits is None else marks[struct.null_bits.name]
+    for field in struct.fields:
+        number, items = field.notes.null_bit, field.notes.null_items
+        if number is not None and bits[number // 8] >> number % 8 & 1:
+            plain_record[field.name] = None
+        elif items is not None:
+            values = plain_record[field.name]
+            plain_record[field.name] = [None if mark else v for v, mark in zip(values, marks[items], strict=True)]
     return plain_record
 
 

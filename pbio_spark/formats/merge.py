@@ -23,7 +23,6 @@ from typing import TypeAlias, TypeVar
 from ecode.types import CHAR, INT64, STRING, Array, Basic, Field, Kind, Notes, Pointer, Record, Ref, Struct, Type
 from morph.comparison.convertible import DECIMAL
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.body.opt_info import null_fields
 from pbio_spark.formats.body.type_string import shorten
 
 T = TypeVar("T")
@@ -61,7 +60,7 @@ def _by_pointers(record: Record) -> Record:
         tuple(
             Struct(s.name, tuple(_by_pointer(f) for f in s.fields if f.name not in unseen))
             for s in record.structs
-            for unseen in (null_fields(s),)
+            for unseen in (s.null_marks,)
         )
     )
 

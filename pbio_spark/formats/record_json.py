@@ -33,7 +33,6 @@ from typing import Any, NoReturn
 from ecode.suggest import did_you_mean
 from ecode.types import CHAR, INT32, STRING, Array, Basic, Field, Kind, Notes, Pointer, Record, Ref, Struct, Type
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.body.opt_info import null_fields
 from pbio_spark.formats.body.type_string import SIZES
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.spark_names import BINARY, SPARK_NAMES, spark_type
@@ -56,7 +55,7 @@ def record_to_json(record: Record) -> str:
     """
     described: dict[str, dict[str, str | list[Any]]] = {}
     for struct in record.structs:
-        marks = null_fields(struct)
+        marks = struct.null_marks
         shown = [field for field in struct.fields if field.name not in marks]
         fields = {field.name: _type_to_text(field, struct) for field in shown}
         counts = {f"{name}_count" for name, text in fields.items() if text == BINARY}

@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from ecode.types import NULL_BITS, Basic, Kind, Struct, Type
 from pbio_spark.formats import Format, StructLayout
-from pbio_spark.formats.body.opt_info import null_fields
 from pbio_spark.formats.body.slots import slot_size
 
 Value: TypeAlias = "bool | int | float | str | bytes | list[Value] | dict[str, Value] | None"
@@ -190,7 +189,7 @@ def _struct_image(layout: StructLayout, struct: Struct, shares: bool) -> StructI
         shares,
         {name: (mask + bit // 8, 1 << bit % 8) for name, bit in bits.items()},
         {f.name: f.notes.null_items for f in struct.fields if f.notes.null_items is not None},
-        null_fields(struct),
+        struct.null_marks,
     )
 
 

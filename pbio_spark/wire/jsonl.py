@@ -22,7 +22,6 @@ from typing import TypeAlias
 from ecode.types import Array, Basic, Kind, Pointer, Ref, Type
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format, StructLayout
-from pbio_spark.formats.body.opt_info import null_fields
 from pbio_spark.wire.attributes import Attribute, attributes_from_bytes
 from pbio_spark.wire.container import Item, Scanner
 from pbio_spark.wire.container import Kind as ItemKind
@@ -237,7 +236,7 @@ def _keys(format: Format) -> dict[str, tuple[tuple[str, Type], ...]]:  # noqa: A
             for position, field in enumerate(f for f in struct.fields if f.name not in unseen)
         )
         for struct in format.record.structs
-        for unseen in (null_fields(struct),)
+        for unseen in (struct.null_marks,)
     }
 
 

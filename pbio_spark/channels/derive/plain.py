@@ -82,6 +82,10 @@ class PlainProgram:
         return {} if self.stage.output is None else outcome.output
 
 
+def _is_number(type_: Type) -> bool:
+    return isinstance(type_, Basic) and type_ != STRING
+
+
 def _fitted(value: Any, type_: Type | Record, record: Record | None = None) -> Any:
     """A decoded value as one that a program of a type can take: only its fields, and zero for a null number."""
     match type_:
@@ -90,7 +94,9 @@ def _fitted(value: Any, type_: Type | Record, record: Record | None = None) -> A
         case Ref() if record is not None:
             fields = record.struct(type_.name).fields
             given = value or {}
-            return {f.name: _fitted(given[f.name], f.type, record) for f in fields if f.name in given}
+            # A field that is left out is absent to the program, as a null is to kernels.
+            there = [f for f in fields if given.get(f.name) is not None or (f.name in given and not _is_number(f.type))]
+            return {f.name: _fitted(given[f.name], f.type, record) for f in there}
         case Array():
             inner = Array(type_.element, type_.dims[1:]) if len(type_.dims) > 1 else type_.element
             return [] if value is None else [_fitted(one, inner, record) for one in value]

@@ -14,7 +14,6 @@ from pbio_spark.columns.encode.plan import BatchColumn
 from pbio_spark.columns.lossless import exactly, text_to_number
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow.schema import decimal_type, is_decimal_in_place
-from pbio_spark.formats.body.opt_info import null_fields
 from pbio_spark.formats.body.slots import slot_content, slot_size
 from pbio_spark.formats.format import Format
 from pbio_spark.wire.images import images_of
@@ -95,7 +94,7 @@ class NullImages:
 
     def _struct(self, struct: Struct, path: str) -> bytes | None:
         blank, offsets = bytearray(self._lengths[struct.name]), self._offsets[struct.name]
-        unseen = null_fields(struct)
+        unseen = struct.null_marks
         for field in struct.fields:
             if field.notes.null_bit is not None:
                 at, bit = self.bit_place(struct, field.notes.null_bit)

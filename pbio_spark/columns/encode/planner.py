@@ -42,7 +42,6 @@ from pbio_spark.columns.encode.plan import (
 from pbio_spark.errors import PbioError, step_to_text
 from pbio_spark.formats.arrow.mapping import Mapped, Rule, map_written, refuse_written
 from pbio_spark.formats.arrow.schema import BINARY, shown
-from pbio_spark.formats.body.opt_info import null_fields
 from pbio_spark.formats.body.slots import slot_content
 from pbio_spark.formats.format import Format
 from pbio_spark.wire.images import images_of
@@ -130,7 +129,7 @@ class _Planner:
         blank = bytearray(self.lengths[struct.name])
         nodes: list[Node] = []
         controls = struct.controls
-        unseen = null_fields(struct)
+        unseen = struct.null_marks
         for field in struct.fields:
             here, bit = _Place(self.offsets[struct.name][field.name], struct, columns), field.notes.null_bit
             if field.name in unseen:

@@ -41,7 +41,6 @@ from ecode.types import (
 from pbio_spark.errors import PbioError, step_to_text
 from pbio_spark.formats.arrow.names import Names, Path, ambiguous_name, dims_of
 from pbio_spark.formats.arrow.schema import DEFAULT, ITEM, Presentation, is_decimal_in_place, shown
-from pbio_spark.formats.body.opt_info import null_fields
 
 Symbols: TypeAlias = tuple[tuple[str, int], ...]
 
@@ -305,7 +304,7 @@ class _Reading(_Mapper):
 
 class _Writing(_Mapper):
     def columns(self, struct: Struct, wanted: Iterable[pa.Field], path: Path, where: str) -> tuple[Mapped, ...]:
-        unseen = null_fields(struct)
+        unseen = struct.null_marks
         fields: dict[str, list[Field]] = {}
         for one in struct.fields:
             if one.name not in unseen:

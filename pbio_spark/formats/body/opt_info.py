@@ -30,7 +30,6 @@ from ecode.types import (
     Notes,
     Pointer,
     Record,
-    Struct,
     Type,
 )
 from pbio_spark.errors import PbioError
@@ -171,12 +170,6 @@ def _points_to_number(type_: Type) -> bool:
         is_behind = is_behind or isinstance(type_, Pointer)
         type_ = type_.element if isinstance(type_, Array) else type_.target
     return is_behind and isinstance(type_, Basic)
-
-
-def null_fields(struct: Struct) -> frozenset[str]:
-    """The names of the fields that only mark the nulls of other fields."""
-    bits = {field.name for field in struct.fields if field.notes.logical == NULL_BITS}
-    return frozenset(bits | {field.notes.null_items for field in struct.fields if field.notes.null_items is not None})
 
 
 def _no_constant(text: str) -> Never:

@@ -18,7 +18,6 @@ from morph.in_place import in_place
 from morph.transforms import record_to_meaning
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.body.opt_info import null_fields
 from pbio_spark.formats.formats_to_graph import versions
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.record_json import json_to_record
@@ -152,7 +151,7 @@ def _seen(record: Record) -> Record:
     """What programs see of a record type, with units and logical types: no pointers to numbers, no masks of nulls."""
 
     def seen(struct: Struct) -> Struct:
-        unseen = null_fields(record.struct(struct.name))
+        unseen = record.struct(struct.name).null_marks
         kept = (f for f in struct.fields if f.name not in unseen)
         return Struct(
             struct.name,

@@ -383,4 +383,5 @@ def _how(child: ChannelInfo) -> str:
     """What two channels of one parent share if they have the same events."""
     assert child.derivation is not None
     # Not the parameters themselves: 2 and 2.0 are equal, and not the same to a program.
-    return repr((child.format, replace(child.derivation, parent=0, shared=0, when="always", is_temporary=False)))
+    how = replace(child.derivation, parent=0, shared=0, when="always", is_temporary=False, max_traps=0)
+    return repr((child.format, how))

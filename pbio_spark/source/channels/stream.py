@@ -57,7 +57,12 @@ def _leave_in_order() -> None:
 
 def _end(number: int, _: object) -> NoReturn:
     signal.signal(number, signal.SIG_IGN)  # it comes twice, and the second one would end `stop`
+    _ended.set()
     sys.exit(0)
+
+
+_ended = threading.Event()
+"""Whether Spark has ended this process; if not, but `stop` is called, the driver has died."""
 
 
 @says_reason_first
@@ -176,8 +181,11 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def stop(self) -> None:
-        """Spark has ended the query: sources run its code no longer, unless it has a name."""
-        if self._opened is not None and self._opened[0].eager is not None:
+        """Spark has ended the query: sources run its code no longer, unless it has a name.
+
+        A query whose driver has died may be started again, and finds its code.
+        """
+        if self._opened is not None and self._opened[0].eager is not None and (_ended.is_set() or not in_worker()):
             self._opened[0].eager.leave()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 
 from pbio_spark.channels.commits.commit import Drop, Watch
@@ -17,6 +18,13 @@ PRESENCE = timedelta(hours=1)
 
 def watch(history: History, folder: Folder, info: ChannelInfo, name: str, expire_after: timedelta = PRESENCE) -> bool:
     """Note that a subscriber is there; False if the channel was dropped meanwhile."""
+    known = subscribers.read(folder, info.id, name)
+    if known is not None and not subscribers.is_due(known, time.time_ns() // 1000):
+        # It was noted a short while ago, so that nobody takes it for gone.
+        with history.lock:
+            now = history.catch_up().channels.get(info.id)
+        if now is not None and now.is_watched:
+            return True
     subscribers.acknowledge(folder, info.id, name, Position(info.id), expire_after)
     # Another one that leaves drops the channel only if this commit has not come, and its file is not there.
     history.commit(lambda state: Watch(info.id, True) if info.id in state.channels else None)

@@ -1,0 +1,176 @@
+"""Kafka: from_pbio and to_pbio beside Spark's from_avro and to_avro, on cached binary columns and through a broker.
+
+The same values on both sides; Avro's bytes have no frame, as Spark reads and writes them. Jars are asked of
+Maven by their names. PBIO's bytes have the header that names the format.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pbio_spark as pbio
+from benchmarks import Row
+from pbio_spark import FolderStore, Format, evolve, from_pbio, to_pbio
+from tests.kafka.broker import running
+from tests.kafka.maven import AVRO, CONNECTOR, jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+COUNT = int(os.environ.get("PBIO_BENCH_ROWS", 1_000_000))
+REPEATS = 3
+PARTITIONS = 2
+BATCH = "spark.sql.execution.arrow.maxBytesPerBatch"
+
+KINDS = {
+    "5 numbers": (
+        "struct(id a, cast(id as int) b, id / 7 c, cast(id / 3 as float) d, cast(id % 100 as int) e)",
+        0.9,
+    ),
+    "2 strings": ("struct(concat('host-', id % 1000) a, concat('a message of number ', id) b)", 0.9),
+    "a list of 10 doubles": ("struct(transform(sequence(0, 9), i -> id / (i + 1)) v)", 1.0),
+    "3 structures": ("struct(transform(sequence(0, 2), i -> struct(id + i as n, id / (i + 1) as x)) s)", 1.0),
+}
+"""A value of each kind, and how many times as fast as Avro we want to be."""
+
+
+def rows() -> Iterator[Row]:
+    from pyspark.sql import SparkSession
+
+    jars_of_spark = ",".join(jars((*CONNECTOR, *AVRO), transitive=False))
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--jars {jars_of_spark} pyspark-shell"
+    spark = pbio.spark_session(SparkSession.builder.master("local[2]").config("spark.driver.memory", "3g"))
+    spark.conf.set(BATCH, 2**31 - 1)
+    try:
+        with tempfile.TemporaryDirectory() as folder, running(Path(folder), ("-Xmx1g",)) as broker:
+            for what, (value, goal) in KINDS.items():
+                yield from of_kind(spark, broker, what, value, goal)
+            yield from evolved(spark)
+    finally:
+        spark.stop()
+
+
+def of_kind(spark: SparkSession, broker: str, what: str, value: str, goal: float) -> Iterator[Row]:
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.avro.functions import from_avro, to_avro
+
+    frame = kept(spark.range(0, COUNT, 1, PARTITIONS).selectExpr(f"{value} v"))
+    schema = frame.schema["v"].dataType
+    store = FolderStore(tempfile.mkdtemp())
+    ours_to = to_pbio("v", schema, {"formatStore": store.root, "nulls": "mask"})
+    avro_schema = json.dumps(avro_type(schema))
+    theirs_to = to_avro(F.col("v"), avro_schema)
+    yield row(f"{what}, to", goal, select(frame, ours_to), select(frame, theirs_to))
+    ours, theirs = kept(frame.select(ours_to.alias("value"))), kept(frame.select(theirs_to.alias("value")))
+    ours_from = from_pbio("value", schema, options={"formatStore": store.root})
+    theirs_from = from_avro("value", avro_schema)
+    yield row(f"{what}, from", goal, select(ours, ours_from), select(theirs, theirs_from))
+
+    topics = {"ours": f"{what}-pbio".replace(" ", "-"), "theirs": f"{what}-avro".replace(" ", "-")}
+    for name, data in (("ours", ours), ("theirs", theirs)):
+        make_topic(broker, topics[name])
+        send(data, broker, topics[name])()
+
+    def read(name: str, column: Column) -> Callable[[], object]:
+        given = spark.read.format("kafka").option("kafka.bootstrap.servers", broker).option("subscribe", topics[name])
+        return select(given.load(), column)
+
+    yield row(f"{what}, from a topic", goal, read("ours", ours_from), read("theirs", theirs_from))
+    size = {name: mean_size(data) for name, data in (("ours", ours), ("theirs", theirs))}
+    text = mean_size(frame.select(F.to_json("v").cast("binary").alias("value")))
+    yield Row(f"{what}, bytes of a record", "Avro", size["ours"] / 1e3, size["theirs"] / 1e3)
+    yield Row(f"{what}, bytes of a record", "JSON", size["ours"] / 1e3, text / 1e3)
+    for data in (frame, ours, theirs):
+        data.unpersist()
+
+
+def evolved(spark: SparkSession) -> Iterator[Row]:
+    """Newer records as the older type: a transform beside Avro's reader schema, which leaves out and has defaults."""
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.avro.functions import from_avro, to_avro
+
+    frame = kept(
+        spark.range(0, COUNT, 1, PARTITIONS).selectExpr(
+            "struct(id n, concat('host-', id % 1000) host, id / 3 user, id / 5 system, id / 7 idle) v"
+        )
+    )
+    schema = frame.schema["v"].dataType
+    store = FolderStore(tempfile.mkdtemp())
+    old = Format.of(pbio.parse_record({"Load": {"n": "int64", "host": "string", "user": "float64"}}))
+    summed = Format.of(pbio.parse_record({"Load": {"n": "int64", "host": "string", "load": "float64"}}))
+    new_type = Format.of(
+        pbio.parse_record(
+            {"Load": {"n": "int64", "host": "string", **dict.fromkeys(("user", "system", "idle"), "float64")}}
+        )
+    )
+    new = evolve(summed, new_type, "{ old.n = new.n; old.host = new.host; old.load = new.user + new.system; }")
+    for form in (old, summed, new):
+        store.put(form)
+    said = {"formatStore": store.root, "writeFormat": new.id.hex()}
+    ours = kept(frame.select(to_pbio("v", schema, said).alias("value")))
+    writers = avro_type(schema)
+    theirs = kept(frame.select(to_avro(F.col("v"), json.dumps(writers)).alias("value")))
+    readers = {**writers, "fields": writers["fields"][:3]}
+    theirs_from = from_avro("value", json.dumps(writers), {"avroSchema": json.dumps(readers)})
+    for what, columns in (
+        ("fields left out", "n bigint, host string, user double"),
+        ("a transform (Avro: fields left out)", "n bigint, host string, load double"),
+    ):
+        ours_from = from_pbio("value", columns, options={"formatStore": store.root})
+        yield row(f"newer records, {what}", 1.0, select(ours, ours_from), select(theirs, theirs_from))
+
+
+def row(what: str, goal: float, ours: Callable[[], object], theirs: Callable[[], object]) -> Row:
+    from benchmarks import side_by_side
+
+    ours()
+    theirs()
+    first, second = side_by_side(ours, theirs, REPEATS)
+    return Row(what, "Avro", first, second, COUNT, "records", goal)
+
+
+def select(frame: DataFrame, column: Column) -> Callable[[], object]:
+    """Makes a column of all rows, and throws it away."""
+    return lambda: frame.select(column).write.format("noop").mode("overwrite").save()
+
+
+def kept(frame: DataFrame) -> DataFrame:
+    cached = frame.persist()
+    cached.count()
+    return cached
+
+
+def send(frame: DataFrame, broker: str, topic: str) -> Callable[[], object]:
+    writer = frame.write.format("kafka").option("kafka.bootstrap.servers", broker).option("topic", topic)
+    return lambda: writer.mode("append").save()
+
+
+def make_topic(broker: str, topic: str) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    client = AdminClient({"bootstrap.servers": broker})
+    client.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
+
+
+def mean_size(frame: DataFrame) -> float:
+    found = frame.selectExpr("avg(length(value)) size").first()
+    return float(found["size"])
+
+
+def avro_type(type_: Any, name: str = "r") -> Any:
+    """The Avro schema of a Spark type whose values are never null."""
+    from pyspark.sql.types import ArrayType, StructType
+
+    if isinstance(type_, StructType):
+        fields = [{"name": f.name, "type": avro_type(f.dataType, f"{name}_{f.name}")} for f in type_.fields]
+        return {"type": "record", "name": name, "fields": fields}
+    if isinstance(type_, ArrayType):
+        return {"type": "array", "items": avro_type(type_.elementType, f"{name}_item")}
+    return {"bigint": "long", "int": "int", "double": "double", "float": "float", "string": "string"}[
+        type_.simpleString()
+    ]

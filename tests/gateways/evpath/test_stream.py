@@ -156,7 +156,7 @@ def test_a_length_that_lies_takes_no_memory() -> None:
         stream = ThinStream("a test", most_bytes=MOST)
         stream.feed(head)
         before = tracemalloc.get_traced_memory()[0]
-        stream.feed(lie + bytes(8))
+        stream.feed(lie + OTHER.id)
         assert stream.error is not None
         assert stream.error.code == "PBIO_LIMIT"
         assert tracemalloc.get_traced_memory()[0] - before < 100_000

@@ -241,8 +241,10 @@ class _Rows:
 
     def _index(self, box: Box, dimension: int) -> Int64s:
         before, after = int(np.prod(box.shape[:dimension])), int(np.prod(box.shape[dimension + 1 :]))
-        own = np.arange(box.low[dimension], box.high[dimension])
-        return np.tile(np.repeat(own, after), before)
+        index = np.arange(box.low[dimension], box.high[dimension])
+        if after > 1:
+            index = np.repeat(index, after)
+        return index if before == 1 else np.tile(index, before)
 
     def _given(self, name: str, kind: str | None, unit: _Unit, box: Box, read: dict[str, Elements]) -> Any:
         """What a program asks about, one value for each element."""

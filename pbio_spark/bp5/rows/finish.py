@@ -51,7 +51,7 @@ def finish(
 
 def numbers_of(numbers: Sequence[int], count: int) -> pa.Array:
     """A number for each row; a single one is that of all."""
-    return pa.array(np.broadcast_to(np.array(numbers, np.int64), count) if len(numbers) == 1 else np.array(numbers))
+    return pa.array(np.full(count, numbers[0], np.int64) if len(numbers) == 1 else np.array(numbers, np.int64))
 
 
 def _metadata(steps: Sequence[Step], count: int, part: Part, type_: pa.StructType) -> pa.Array:

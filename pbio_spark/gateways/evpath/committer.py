@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import threading
 import time
 from collections import deque
@@ -111,9 +110,8 @@ class Committer:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, address: str) -> None:
-        """Begin; `address`, where the gateway listens, tells its commits from those of others."""
-        application = f"gateway {socket.gethostname()[:100]} {address[:90]}"
-        self._task = asyncio.create_task(self._run(EntryPublisher(self._space, application, self._ending)))
+        """Begin; `address` is where the gateway listens."""
+        self._task = asyncio.create_task(self._run(EntryPublisher(self._space, f"gateway {address}", self._ending)))
 
     async def stop(self) -> None:
         """Commit all that is waiting, and end. What cannot be committed now is lost, which is logged."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -55,18 +56,18 @@ class Entry:
 class EntryPublisher:
     """Publishes what connections have sent. One thread at a time may use it."""
 
-    def __init__(self, space: ChannelSpace, application: str, ending: threading.Event) -> None:
+    def __init__(self, space: ChannelSpace, name: str, ending: threading.Event) -> None:
         """
         Args:
-            application: a name that no other program gives its commits.
+            name: that the log shows as the beginning of the application's, which is another one in each run.
             ending: set when what fails now is not to be tried again for long.
         """
         self._space = space
-        self._application = application
+        self._application = f"{name[:100]} {uuid.uuid4().hex}"
         self._ending = ending
         self._preparer = RecordPreparer(space.formats)
         self._publisher = Publisher(space.folder, space.history, space.formats, Deriver(space.formats, space.source))
-        self._number: int | None = None
+        self._number = 0
 
     def publish(self, entries: Sequence[Entry]) -> None:
         """Publish all in one commit, if nothing keeps them from it; each entry is told what became of it."""
@@ -123,6 +124,7 @@ class EntryPublisher:
             published = self._patiently(lambda: self._numbered(prepared))
         except PbioError as error:
             if error.code in PASSING:
+                self._number += 1  # which may be taken
                 raise
             return error
         for entry, _ in ready:
@@ -132,22 +134,10 @@ class EntryPublisher:
         return None
 
     def _numbered(self, prepared: Sequence[Prepared]) -> Published:
-        """Publish events as a batch with the next number, which is free again if that fails for good."""
-        for is_last in (False, True):
-            if self._number is None:
-                with self._space.history.lock:
-                    known = self._space.history.catch_up().transactions
-                self._number = known.get(self._application, (-1, 0))[0] + 1
-            try:
-                published = self._publisher.publish([prepared], (self._application, self._number), is_gapless=True)
-            except PbioError as error:
-                if error.code != "PBIO_OTHER_BATCH" or is_last:
-                    raise
-                self._number = None
-            else:
-                self._number += 1
-                return published
-        raise AssertionError
+        """Publish events as the batch of the next number, which is free again if that fails for good."""
+        published = self._publisher.publish([prepared], (self._application, self._number), is_gapless=True)
+        self._number += 1
+        return published
 
     def _patiently(self, do: Callable[[], Result]) -> Result:
         """Do something until the file system lets it, or the gateway ends."""

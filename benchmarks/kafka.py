@@ -47,7 +47,7 @@ def rows() -> Iterator[Row]:
     spark = pbio.spark_session(SparkSession.builder.master("local[2]").config("spark.driver.memory", "3g"))
     spark.conf.set(BATCH, 2**31 - 1)
     try:
-        with tempfile.TemporaryDirectory() as folder, running(Path(folder), ("-Xmx1g",)) as broker:
+        with tempfile.TemporaryDirectory() as folder, running(Path(folder), ("-Xmx1g",)) as (broker, _):
             for what, (value, goal) in KINDS.items():
                 yield from of_kind(spark, broker, what, value, goal)
             yield from evolved(spark)

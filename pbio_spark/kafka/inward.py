@@ -45,7 +45,8 @@ class InwardOptions:
         formats: the store of the formats; by default the topic `pbio-formats` of the same brokers.
         settings: of the client, as Spark names them without `kafka.`.
         wait: seconds to wait for a format that the store lacks.
-        on_bad: whether a message that cannot be an event of the channel is an error, or is left out and logged.
+        on_bad: whether a message that cannot be an event of the channel is an error, or is left out and logged; and
+            so those that the topic has removed before they were archived.
     """
 
     formats: str | None = None
@@ -83,11 +84,10 @@ class RelayIn:
         self._publisher = Publisher(space.folder, space.history, space.formats, Deriver(space.formats, space.source))
         self._formats: dict[bytes, Format] = {}
         self._parts = self._places()
-        self._consumer = self._client.consumer({**READ_ONLY, "isolation.level": "read_committed"})
-        kafka = self._client.kafka
-        starts = [kafka.TopicPartition(source.topic, number, one.last + 1) for number, one in self._parts.items()]
+        config = {**READ_ONLY, "isolation.level": "read_committed", "auto.offset.reset": "error"}
+        self._consumer = self._client.consumer(config)
         with self._client.trouble(f"read topic {source.topic!r}"):
-            self._consumer.assign(starts)
+            self._consumer.assign([self._start(number, one) for number, one in self._parts.items()])
 
     def run(self, *, follow: bool = False) -> int:
         """Relay what there is, and with `follow` what comes; how many events.
@@ -126,6 +126,20 @@ class RelayIn:
             application = f"kafka {topic} {described.topic_id}/{number} to {self._channel.info.id}"
             parts[number] = _Partition(application, known.get(application, (-1, 0))[0])
         return parts
+
+    def _start(self, number: int, one: _Partition) -> Any:
+        """Where a partition is read from. Raises PBIO_EVENTS_GONE if messages after the last one are removed."""
+        place = self._client.kafka.TopicPartition(self._source.topic, number, one.last + 1)
+        first, _ = self._consumer.get_watermark_offsets(place, timeout=self._client.timeout)
+        if first > one.last + 1 and one.last >= 0:
+            reason = f"the topic has removed messages {one.last + 1} to {first - 1}, which were not archived yet"
+            error = PbioError("PBIO_EVENTS_GONE", reason, file=f"{self._source}, partition {number}")
+            if self._options.on_bad == "fail":
+                error.hint = "on_bad='skip', --skip-bad, goes on after them"
+                raise error
+            log.warning("%s", error)
+        place.offset = max(first, one.last + 1)
+        return place
 
     def _fetch(self) -> None:
         kafka = self._client.kafka
@@ -211,6 +225,8 @@ class RelayIn:
         if known is None:
             found = self._store.find([format_id]) if format_id else []
             if not found:
+                if format_id:
+                    self._store.get(format_id)  # which may know why
                 looks, hint = name_frame(value) or (
                     f"it would be {value[:12].hex()}",
                     "see that its producer stores it",

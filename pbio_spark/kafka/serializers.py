@@ -133,6 +133,8 @@ class PbioDeserializer:
             return known
         found = self._formats.find([format_id]) if format_id else []
         if not found:
+            if format_id:
+                self._formats.get(format_id)  # which may know why
             looks, hint = name_frame(value) or (f"it would be {value[:12].hex()}", "see that its producer stores it")
             reason = f"no format is known with the ID that the record begins with: {looks}"
             raise PbioError("PBIO_UNKNOWN_FORMAT", reason, hint=hint)

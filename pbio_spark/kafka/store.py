@@ -88,7 +88,12 @@ class KafkaStore:
             return found
 
     def find(self, format_ids: Iterable[bytes]) -> list[Format]:
-        return [found for format_id in format_ids if (found := self.get(format_id)) is not None]
+        """Those of some IDs that the topic has; an ID of which it has only what is unusable is one that it lacks."""
+        wanted = list(format_ids)
+        with self._own():
+            if not self._known.keys() >= set(wanted):
+                self._catch_up()
+            return [found for format_id in wanted if (found := self._load(format_id)) is not None]
 
     def put(self, format: Format) -> None:  # noqa: A002
         """Raises PBIO_BAD_OPTION if the topic is not compacted, so that formats would be lost."""

@@ -1,6 +1,6 @@
 """A Kafka broker in a process of its own, which ends with whoever started it.
 
-`python -m tests.kafka.broker FOLDER` starts one, prints its address, and ends it when its standard input ends.
+`python -m tests.kafka.broker FOLDER` starts one, prints its addresses, and ends it when its standard input ends.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.conftest import ROOT
@@ -26,8 +26,13 @@ SETTINGS = """
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{other}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{other}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{other},SASL://127.0.0.1:{guarded}
 controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\
+    user_ann="a secret";
 log.dirs={folder}/logs
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
@@ -52,11 +57,12 @@ class Broker:
     """A broker that can be stopped and started again on the same port and data."""
 
     def __init__(self, folder: Path, options: tuple[str, ...] = FEW_THREADS) -> None:
-        self._port, other = _free_ports()
+        self._port, other, guarded = _free_ports(3)
         self.address = f"127.0.0.1:{self._port}"
+        self.guarded = f"127.0.0.1:{guarded}"
         self._config = folder / "server.properties"
         self._log = folder / "broker.log"
-        self._config.write_text(SETTINGS.format(port=self._port, other=other, folder=folder), "utf-8")
+        self._config.write_text(SETTINGS.format(port=self._port, other=other, guarded=guarded, folder=folder), "utf-8")
         self._java = [java(), *options, "-cp", os.pathsep.join(jars(BROKER, transitive=True))]
         name = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self._run_once("kafka.tools.StorageTool", "format", "-t", name, "-c", str(self._config))
@@ -86,28 +92,29 @@ class Broker:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[str]:
-    """The address of a broker in a process that ends it even if this one is killed."""
-    command = [sys.executable, "-m", "tests.kafka.broker", str(folder)]
+def running(folder: Path, options: tuple[str, ...] = FEW_THREADS) -> Iterator[tuple[str, str]]:
+    """The address of a broker in a process that ends it even if this one is killed, and the one that wants a login."""
+    command = [sys.executable, "-m", "tests.kafka.broker", str(folder), *options]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as keeper:
         assert keeper.stdin is not None
         assert keeper.stdout is not None
-        address = keeper.stdout.readline().strip()
+        address, _, guarded = keeper.stdout.readline().strip().partition(" ")
         if not address:
             raise RuntimeError("the broker does not start")
         try:
-            yield address
+            yield address, guarded
         finally:
             keeper.stdin.close()
             keeper.wait()
 
 
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
 
 
 def main() -> None:
@@ -115,7 +122,7 @@ def main() -> None:
     broker = Broker(Path(sys.argv[1]), options)
     try:
         broker.start()
-        print(broker.address, flush=True)
+        print(broker.address, broker.guarded, flush=True)
         sys.stdin.read()
     finally:
         broker.stop()

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a broker, `host:port`."""
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The addresses of a broker, `host:port`, the second with SASL: ann's password is `a secret`."""
     if find_spec("confluent_kafka") is None:
         pytest.skip("confluent-kafka is not installed")
     try:
@@ -26,8 +26,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         jars(BROKER, transitive=True)
     except NoMavenError as error:
         pytest.skip(str(error))
-    with running(tmp_path_factory.mktemp("broker")) as address:
-        yield address
+    with running(tmp_path_factory.mktemp("broker")) as addresses:
+        yield addresses
+
+
+@pytest.fixture(scope="session")
+def broker(brokers: tuple[str, str]) -> str:
+    """The address of a broker that asks for nothing."""
+    return brokers[0]
 
 
 @pytest.fixture

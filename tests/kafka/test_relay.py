@@ -19,7 +19,7 @@ from pbio_spark.kafka.address import Address
 from pbio_spark.kafka.inward import InwardOptions, RelayIn
 from pbio_spark.kafka.outward import OutwardOptions, RelayOut
 from tests.conftest import ROOT
-from tests.kafka.test_store import make, say
+from tests.kafka.test_store import admin, make, say
 
 LONG = bool(os.environ.get("PBIO_LONG"))
 KILLS = int(os.environ.get("PBIO_KILLS", 100 if LONG else 2))
@@ -183,6 +183,27 @@ def test_bad_messages_fail_with_their_place_or_are_left_out(space: ChannelSpace,
         RelayIn(loads, Address(broker, "nowhere"))
     with pytest.raises(PbioError, match=r"\[PBIO_BAD_OPTION\] there is no topic"):
         RelayOut(loads, Address(broker, "nowhere"))
+
+
+def test_messages_that_were_removed_before_they_were_archived(space: ChannelSpace, broker: str, topic: str) -> None:
+    from confluent_kafka import TopicPartition
+
+    make(broker, topic)
+    serialize = PbioSerializer(OLD, f"kafka://{broker}/pbio-formats")
+    loads, source = space.channel("loads"), Address(broker, topic)
+
+    def produce_and_remove(first: int, removed: int) -> None:
+        say(broker, topic, *((b"p", serialize(old(n))) for n in range(first, first + 4)))
+        client = admin(broker)
+        [future.result() for future in client.delete_records([TopicPartition(topic, 0, removed)]).values()]
+
+    produce_and_remove(0, 1)
+    assert RelayIn(loads, source).run() == 3  # what was gone before the archive began is no loss
+    produce_and_remove(4, 6)
+    with pytest.raises(PbioError, match=rf"\[PBIO_EVENTS_GONE\](.|\n)*messages 4 to 5(.|\n)*{topic}, partition 0"):
+        RelayIn(loads, source)
+    assert RelayIn(loads, source, InwardOptions(on_bad="skip")).run() == 2
+    assert archived(space) == [1, 2, 3, 6, 7]
 
 
 def test_large_records_and_a_topic_that_does_not_take_them(space: ChannelSpace, broker: str, topic: str) -> None:

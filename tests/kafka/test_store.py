@@ -6,6 +6,8 @@ import logging
 import os
 import pickle
 import socket
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -19,9 +21,14 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.kafka.store import KafkaStore, shared_store
 from pbio_spark.kafka.stores import open_store
+from pbio_spark.source.options.parse import parse_options
+from pbio_spark.source.options.scopes import Scope
+from pbio_spark.source.query.store import store_of
+from tests.conftest import ROOT
 from tests.kafka.broker import Broker
 
 QUICK = {"default.api.timeout.ms": "3000"}
+QUICK_OPTIONS = {f"kafka.{name}": value for name, value in QUICK.items()}
 
 
 def form(name: str, fields: int = 1) -> Format:
@@ -110,6 +117,7 @@ def test_garbage_is_skipped_and_said_when_it_is_asked_for(
     with caplog.at_level(logging.WARNING):
         assert list(store) == [TWO]
     assert len([one for one in caplog.records if "skipped" in one.message]) == 4
+    assert store.find([ONE.id, TWO.id]) == [TWO]
     with pytest.raises(PbioError, match=rf"\[PBIO_BAD_ID\](.|\n)*{topic}, partition 0, offset 1") as lie:
         store.get(ONE.id)
     assert lie.value.format == ONE.id.hex()
@@ -239,6 +247,42 @@ def test_a_broker_that_goes_away_and_comes_back(broker: str, topic: str, tmp_pat
         assert store.get(TWO.id) == TWO
     finally:
         own.stop()
+
+
+def test_brokers_that_want_a_login(brokers: tuple[str, str], topic: str) -> None:
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="{}";'
+    sasl = {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN", **QUICK_OPTIONS}
+    address = f"kafka://{brokers[1]}/{topic}"
+    options = parse_options(
+        {**sasl, "kafka.sasl.jaas.config": login.format("a secret"), "formatStore": address}, Scope.FROM
+    )
+    store = store_of(options)
+    assert store is not None
+    store.put(ONE)
+    assert list(KafkaStore(f"kafka://{brokers[0]}/{topic}")) == [ONE]
+    assert "secret" not in f"{store!r}"
+    wrong = KafkaStore(address, {**options.kafka, "sasl.jaas.config": login.format("guessed")})
+    with pytest.raises(PbioError, match=r"\[PBIO_KAFKA\](.|\n)*uthentication"):
+        wrong.get(ONE.id)
+    with pytest.raises(PbioError, match=r"\[PBIO_KAFKA\]"):
+        KafkaStore(address, QUICK).get(ONE.id)
+
+
+def test_a_forked_process_reads_with_connections_of_its_own(broker: str, topic: str) -> None:
+    code = f"""
+import os
+from pbio_spark.kafka.stores import open_store
+store = open_store("kafka://{broker}/{topic}")
+store.put(open_store("kafka://{broker}/{topic}-other").get(bytes.fromhex("{ONE.id.hex()}")))
+if not (child := os.fork()):
+    found = store.get(bytes.fromhex("{ONE.id.hex()}"))
+    os._exit(0 if found is not None and found.name == "one" else 1)
+assert os.waitpid(child, 0)[1] == 0
+print(len(list(store)))
+"""
+    KafkaStore(f"kafka://{broker}/{topic}-other").put(ONE)
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (ran.stdout.strip(), ran.returncode) == ("1", 0), ran.stderr
 
 
 @pytest.mark.parametrize(

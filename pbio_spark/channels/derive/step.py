@@ -140,6 +140,8 @@ class Lying:
     def take(self, ordinals: Int64s) -> Encoded:
         """Some of the events, copied."""
         offsets = self.encoded.offsets
+        if self._length is None and 2 * len(self.ordinals) < len(offsets):
+            self._length = 0  # a producer's few events are not worth a look at all
         if self._length is None:
             lengths = np.diff(offsets)
             self._length = int(lengths[0]) if len(lengths) and (lengths == lengths[0]).all() else 0

@@ -174,9 +174,8 @@ class Groups:
         first = 0
         for part in parts:
             own = part.rows.copy()
-            own["format"] = formats.translate(part.formats)[own["format"]]
-            # Index -1 stands for no producer.
-            own["producer"] = np.append(producers.translate(part.producers), NO_NUMBER)[own["producer"]]
+            own["format"] = formats.translate(part.formats, own["format"])
+            own["producer"] = producers.translate(part.producers, own["producer"])
             sequences |= {first + i: known for i, known in part.sequences.items()}
             times |= {first + i: known for i, known in part.event_times.items()}
             rows.append(own)
@@ -277,8 +276,11 @@ class _Numbers:
     def number(self, name: str) -> int:
         return self._numbers.setdefault(name, len(self._numbers))
 
-    def translate(self, names: Sequence[str]) -> Int64s:
-        return np.array([self.number(name) for name in names], np.int64)
+    def translate(self, names: Sequence[str], numbers: Int64s) -> Int64s:
+        """The numbers here of what had other numbers. A part may use a few of very many names."""
+        used, where = np.unique(numbers, return_inverse=True)
+        made = [NO_NUMBER if number == NO_NUMBER else self.number(names[number]) for number in used.tolist()]
+        return np.array(made, np.int64)[where]
 
     @property
     def names(self) -> tuple[str, ...]:

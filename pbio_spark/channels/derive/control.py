@@ -166,7 +166,9 @@ class Control:
         derivation = checked.derivation
         self.formats.put(own)
         presence = subscriber or new_anonymous()
-        name = _own_name(parent, own, derivation, presence, is_shared=modulator.is_shared)
+        # Static variables of its programs are state, too.
+        is_shared = modulator.is_shared and not derivation.is_ordered
+        name = _own_name(parent, own, derivation, presence, is_shared=is_shared)
 
         def create(state: State) -> Create | None:
             if derivation.parent not in state.channels:

@@ -50,6 +50,17 @@ def test_the_code_is_at_the_sources_while_its_subscriber_is_there(stocks: Channe
     assert names(stocks.space) == ["stocks"]
 
 
+def test_code_with_static_variables_is_not_shared(stocks: Channel) -> None:
+    """Its state begins with its subscriber."""
+    second = Modulator(filter="{ static int calls = 0; return ++calls % 2 == 0; }")
+    first = eager(stocks, None, second)
+    stocks.submit(rows(1))
+    other = eager(stocks, None, second)
+    stocks.submit(rows(2, 3))
+    assert [event.values["price"] for event in first.events()] == [2]
+    assert [event.values["price"] for event in other.events()] == [3]
+
+
 def test_equal_code_is_one_channel_until_the_last_subscriber_leaves(stocks: Channel) -> None:
     first, second = (eager(again(stocks.space).channel("stocks"), None, DEAR) for _ in range(2))
     own = eager(stocks, None, BOUND)

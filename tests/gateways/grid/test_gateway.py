@@ -294,6 +294,25 @@ def test_a_peer_that_sends_nothing_is_a_consumer_from_when_it_asked(tmp_path: Pa
     asyncio.run(main())
 
 
+def test_a_producer_that_takes_its_time_is_one_all_the_same(tmp_path: Path) -> None:
+    """It may get events of others meanwhile, which it has not asked for."""
+    space = new_space(tmp_path)
+
+    async def main() -> None:
+        producer = GridProducer(TYPES)
+        async with serving(space, archive="*", wait=0.1) as address, await producer.connect(address) as connection:
+            subscription = await connection.subscribe(NAME)
+            await asyncio.sleep(0.5)
+            await asyncio.to_thread(submit, space, [9])
+            for number in range(3):
+                await producer.publish(NAME, {**VALUES, "Load1": float(number)}, sequence=number)
+                await asyncio.sleep(0.05)
+            assert await subscription.unsubscribe() is None
+
+    asyncio.run(main())
+    assert loads_in(space) == [9, 0, 1, 2]
+
+
 def test_many_subscriptions_of_one_connection(tmp_path: Path) -> None:
     space = new_space(tmp_path)
 

@@ -204,8 +204,16 @@ class GridGateway:
         offered = await asyncio.to_thread(self._catalog.find, incoming.name)
         reading = await asyncio.to_thread(open_reading, self._catalog, offered, Wish(), self._settings, since)
         outgoing = Outgoing(incoming.name, incoming.own, incoming.theirs, context=reading)
+
+        async def turn(item: Item, size: int) -> None:
+            """It sends an event: it is a producer after all."""
+            await outgoing.stop()
+            session.replace(incoming)
+            await incoming.put(item, size)
+
+        outgoing.turn = turn
         if session.subscriptions.get(incoming.own) is incoming:
-            session.replace(incoming, outgoing)
+            session.replace(outgoing)
             await self.begun(session, outgoing)
 
 

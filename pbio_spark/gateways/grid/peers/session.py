@@ -154,10 +154,10 @@ class Session:
             self._plans[subscription.own] = subscription.plan
             self._reader.learn_anew()
 
-    def replace(self, old: Incoming, new: Outgoing) -> None:
-        """Have a subscription of the same IDs in place of one that has shown itself to be another."""
-        self._plans.pop(old.own, None)
-        self.subscriptions[new.own] = new
+    def replace(self, new: Outgoing | Incoming) -> None:
+        """Have a subscription in place of one with the same ID, that has shown itself to be another."""
+        self._plans.pop(new.own, None)
+        self.add(new)
 
     @property
     def is_over(self) -> bool:
@@ -237,6 +237,8 @@ class Session:
         subscription = self.subscriptions.get(own)
         if isinstance(subscription, Incoming):
             await subscription.put(item, size)
+        elif isinstance(subscription, Outgoing) and subscription.turn is not None:
+            await subscription.turn(item, size)
         elif own not in self._ended:
             self._stray(f"an event of subscription {own[:40]!r}, which there is not")
 

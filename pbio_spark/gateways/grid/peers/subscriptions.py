@@ -17,6 +17,9 @@ MOST_WAITING = 1 << 20
 """How many bytes of events wait for their consumer before the connection is read no further."""
 
 
+Item = Arrived | Event | EventError
+
+
 @dataclass(eq=False, slots=True)
 class Outgoing:
     """A subscription of which this side is the producer.
@@ -27,6 +30,7 @@ class Outgoing:
         theirs: the ID that the consumer made, which its events carry.
         feed: what sends the events; ended before the subscription is.
         ended: called once, when it is over.
+        turn: called with an event that the peer sends for it, where it may be the producer after all.
     """
 
     name: EventName
@@ -34,6 +38,7 @@ class Outgoing:
     theirs: str = ""
     feed: asyncio.Task[None] | None = None
     ended: Callable[[], object] | None = None
+    turn: Callable[[Item, int], Awaitable[None]] | None = None
     context: Any = None
 
     async def stop(self) -> str | None:
@@ -46,9 +51,6 @@ class Outgoing:
             feed.cancel()
             await asyncio.wait([feed])
         return None
-
-
-Item = Arrived | Event | EventError
 
 
 @dataclass(eq=False, slots=True)

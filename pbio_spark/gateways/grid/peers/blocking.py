@@ -177,11 +177,16 @@ class BlockingConnection:
         self._connection = connection
 
     def subscribe(
-        self, name: str | EventName, parameters: Asked | None = None, *, namespace: str | None = None
+        self,
+        name: str | EventName,
+        parameters: Asked | None = None,
+        *,
+        namespace: str | None = None,
+        subscription_id: str | None = None,
     ) -> BlockingProducerSubscription:
         """As `ProducerConnection.subscribe`."""
-        made = self._loop.run(self._connection.subscribe(name, parameters, namespace=namespace))
-        return BlockingProducerSubscription(self._loop, made)
+        asking = self._connection.subscribe(name, parameters, namespace=namespace, subscription_id=subscription_id)
+        return BlockingProducerSubscription(self._loop, self._loop.run(asking))
 
     def close(self) -> None:
         """As `ProducerConnection.close`."""

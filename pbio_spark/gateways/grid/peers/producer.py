@@ -34,6 +34,8 @@ log = logging.getLogger("pbio_spark.gateways")
 
 KNOWN = ("Period", "Count")
 
+_TURN = 16
+
 
 @dataclass(slots=True)
 class _Wish:
@@ -75,6 +77,7 @@ class GridProducer:
         self._last: dict[EventName, str] = {}
         self._subscriptions: dict[EventName, list[tuple[Session, Outgoing]]] = {name: [] for name in names}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._published = 0
 
     def listen(
         self, address: str, *, limits: Limits | None = None, tls: ssl.SSLContext | None = None
@@ -145,6 +148,9 @@ class GridProducer:
             time = datetime.now(UTC)
         text = writer.write(values, time, sequence)
         self._last[wanted] = text
+        self._published += 1
+        if not self._published % _TURN:
+            await asyncio.sleep(0)  # peers have a turn, also if nothing else makes this wait
         subscriptions = [*self._subscriptions[wanted]]
         for session, outgoing in subscriptions:
             await self._offer(session, outgoing, text)
@@ -190,7 +196,9 @@ class GridProducer:
             if wish.count == 0:
                 await session.unsubscribe(outgoing)
         except (PbioError, OSError) as error:
-            log.warning("grid: %s: %s", session.link.address, error)
+            log.warning("grid: %s: a subscription ends: %s", session.link.address, error)
+            session.drop(outgoing)
+            await outgoing.stop()
             session.link.abort()
 
     # what consumers ask
@@ -261,16 +269,28 @@ class ProducerConnection:
         self._connection = connection
 
     async def subscribe(
-        self, name: str | EventName, parameters: Asked | None = None, *, namespace: str | None = None
+        self,
+        name: str | EventName,
+        parameters: Asked | None = None,
+        *,
+        namespace: str | None = None,
+        subscription_id: str | None = None,
     ) -> ProducerSubscription:
         """Have the consumer take events from now on: a producer-initiated subscription.
 
-        Args: as for `GridConsumer.subscribe`. Raises PBIO_REFUSED, PBIO_NO_REPLY, PBIO_DISCONNECTED.
+        Args:
+            name, parameters, namespace: as for `GridConsumer.subscribe`.
+            subscription_id: by which an archive knows the producer again; a producer that comes back, and repeats
+                numbered events, gives the same one.
+
+        Raises PBIO_REFUSED, PBIO_NO_REPLY, PBIO_DISCONNECTED; PBIO_BAD_OPTION for an ID that is in use.
         """
         wanted, session = to_name(name, namespace), self._connection.session
         asked = to_parameters(wanted, parameters or {})
         _, wish = self._producer._wish(asked)
-        outgoing = Outgoing(wanted, session.new_id(), context=wish)
+        if subscription_id is not None and (subscription_id in session.subscriptions or not subscription_id.strip()):
+            raise PbioError("PBIO_BAD_OPTION", f"a subscription cannot have the ID {subscription_id!r} now")
+        outgoing = Outgoing(wanted, subscription_id or session.new_id(), context=wish)
         await session.subscribe(outgoing, asked)
         self._producer._begin(session, outgoing)
         return ProducerSubscription(session, outgoing)

@@ -115,7 +115,7 @@ class Session:
 
     def new_id(self) -> str:
         """An ID for a subscription, unlike any other of this side."""
-        return str(next(self._numbers))
+        return next(made for number in self._numbers if (made := str(number)) not in self.subscriptions)
 
     async def subscribe(self, subscription: Outgoing | Incoming, parameters: Node) -> None:
         """Ask the peer for a subscription, or to take one. Raises what `ask` raises."""

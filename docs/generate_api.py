@@ -26,7 +26,7 @@ GROUPS = {
         *("Modulator", "EagerSubscription", "Source", "DerivationReport", "derivations_to_arrow"),
         "NotDeliveredError",
     ),
-    "Gateways": ("GridProducer", "GridConsumer", "GridEvent"),
+    "Gateways": ("GridProducer", "GridConsumer", "GridEvent", "ThinGateway", "ThinSender", "ThinSettings"),
     "Errors, pictures, tests": ("PbioError", "explore", "testing"),
 }
 """The names in the order of the page; together they are `pbio_spark.__all__`."""

@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from pbio_spark.formats.record_json import record_to_json
     from pbio_spark.formats.store import FolderStore, MemoryStore
     from pbio_spark.functions import format_id_of, from_pbio, schema_of_pbio, to_pbio
+    from pbio_spark.gateways.evpath import ThinGateway, ThinSender, ThinSettings
     from pbio_spark.gateways.grid import GridConsumer, GridEvent, GridProducer
     from pbio_spark.kafka.serializers import PbioDeserializer, PbioSerializer
     from pbio_spark.kafka.store import KafkaStore
@@ -174,6 +175,9 @@ __all__ = [
     "GridProducer",
     "GridConsumer",
     "GridEvent",
+    "ThinGateway",
+    "ThinSender",
+    "ThinSettings",
     # errors, pictures, tests
     "PbioError",
     "explore",
@@ -206,6 +210,7 @@ _HOMES = {
         *("Modulator", "EagerSubscription", "Source", "DerivationReport", "derivations_to_arrow"),
         "NotDeliveredError",
     ),
+    "pbio_spark.gateways.evpath": ("ThinGateway", "ThinSender", "ThinSettings"),
     "pbio_spark.gateways.grid": ("GridProducer", "GridConsumer", "GridEvent"),
     "pbio_spark.errors": ("PbioError",),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
 from pbio_spark.channels import Channel, ChannelSpace, RecordPreparer
 from pbio_spark.errors import PbioError
@@ -14,6 +15,7 @@ from pbio_spark.gateways.evpath.settings import Stone, ThinSettings
 from pbio_spark.gateways.evpath.stream import ThinStream
 from pbio_spark.gateways.limits import Limits
 from pbio_spark.gateways.peer import Peer
+from pbio_spark.gateways.text import one_line
 
 log = logging.getLogger("pbio_spark.gateways")
 
@@ -35,8 +37,9 @@ class ThinGateway:
         self._committer = Committer(space, self._settings)
 
     async def start(self, address: str) -> None:
-        """Begin to commit."""
+        """Begin to commit. What is wrong with a stone is logged now; its senders would only be let go."""
         self._committer.start(address)
+        await asyncio.to_thread(self._warn)
 
     async def stop(self) -> None:
         """Commit what has come."""
@@ -66,16 +69,24 @@ class ThinGateway:
         await asyncio.to_thread(self._check, stone, stream.formats)
         return Source(stone, stone.producer or peer.name, stream.formats)
 
-    def _check(self, stone: Stone, formats: list[Format]) -> None:
-        """Raise what is wrong with the channel of a stone; make it, if that is to be."""
+    def _warn(self) -> None:
+        for number, stone in self._settings.stones.items():
+            try:
+                self._check(stone)
+            except PbioError as error:
+                if error.code != "PBIO_UNKNOWN_CHANNEL" or not self._settings.create:
+                    log.warning("evpath: stone %d: %s", number, one_line(error))
+
+    def _check(self, stone: Stone, formats: Sequence[Format] = ()) -> None:
+        """Raise what is wrong with the channel of a stone; make it of the first format, if that is to be."""
         channel = self._channel(stone.channel, formats)
         RecordPreparer(self._space.formats).check_columns(channel.info, columns_of(stone))
 
-    def _channel(self, name: str, formats: list[Format]) -> Channel:
+    def _channel(self, name: str, formats: Sequence[Format]) -> Channel:
         try:
             return self._space.channel(name)
         except PbioError as error:
-            if error.code != "PBIO_UNKNOWN_CHANNEL" or not self._settings.create:
+            if error.code != "PBIO_UNKNOWN_CHANNEL" or not self._settings.create or not formats:
                 raise
         try:
             return self._space.create_channel(name, formats[0].record)

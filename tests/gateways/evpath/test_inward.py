@@ -219,6 +219,29 @@ def test_a_bad_record_is_named_and_those_before_it_stay(space: ChannelSpace, cap
     assert values(channel) == [reading(n) for n in range(70)]
 
 
+def test_what_is_wrong_with_a_stone_is_said_when_the_gateway_starts(
+    space: ChannelSpace, caplog: pytest.LogCaptureFixture
+) -> None:
+    stones = {
+        1: Stone("count"),
+        2: Stone("counts", sequence="m"),
+        3: Stone("counts", event_time="n"),
+        4: Stone("counts"),
+    }
+    with running(space, ThinSettings(stones=stones)):
+        pass
+    warned = [one.getMessage() for one in caplog.records]
+    assert len(warned) == 3
+    assert "stone 1: [PBIO_UNKNOWN_CHANNEL] unknown channel 'count'" in warned[0]
+    assert "counts" in warned[0].partition("hint")[2]
+    assert "stone 2: [PBIO_UNKNOWN_COLUMN] unknown column 'm'" in warned[1]
+    assert "stone 3: [PBIO_INCOMPATIBLE_TYPE]" in warned[2]
+    caplog.clear()
+    with running(space, ThinSettings(stones={1: Stone("later")}, create=True)):
+        pass
+    assert not caplog.records
+
+
 def test_a_silent_peer_is_let_go_but_not_one_that_rests_between_events(
     space: ChannelSpace, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -19,6 +19,10 @@ NOT_ACTIVE = """
 import sys
 from pbio_spark import spark_session
 spark = spark_session()
+limit = "spark.sql.execution.arrow.maxBytesPerBatch"
+assert spark.conf.get(limit) == str(2**31 - 1)
+spark.conf.set(limit, "1048576")
+assert spark_session().conf.get(limit) == "1048576"  # what was said stays
 spark.range(3).write.format("pbio").mode("append").save(sys.argv[1])
 assert spark.read.format("pbio").load(sys.argv[1]).count() == 3
 """
@@ -32,7 +36,9 @@ from pbio_spark.channels import ChannelSpace
 
 os.chdir(sys.argv[1])
 files, space = sys.argv[1] + "/files", sys.argv[1] + "/space"
-spark = spark_session(SparkSession.builder.remote("local[1]"))
+limit = "spark.sql.execution.arrow.maxBytesPerBatch"
+spark = spark_session(SparkSession.builder.remote("local[1]").config(limit, "1048576"))
+assert spark.conf.get(limit) == "1048576"
 spark.range(3).write.format("pbio").mode("append").save(files)
 rows = spark.read.format("pbio").load(files)
 assert sorted(row.id for row in rows.collect()) == [0, 1, 2]

@@ -15,7 +15,6 @@ import numpy as np
 
 from pbio_spark.channels import Channel, ChannelInfo, Deriver, Prepared, Publisher, RecordPreparer, Records
 from pbio_spark.errors import PbioError
-from pbio_spark.extras import require
 from pbio_spark.formats import Format
 from pbio_spark.kafka.address import Address
 from pbio_spark.kafka.client import READ_ONLY, Client, log
@@ -115,7 +114,6 @@ class RelayIn:
         if not numbers:
             raise PbioError("PBIO_BAD_OPTION", f"there is no topic {topic!r}", file=str(self._source))
         collection = self._client.kafka.TopicCollection([topic])
-        require("confluent_kafka.admin", "kafka")
         with self._client.trouble(f"describe topic {topic!r}"):
             described = admin.describe_topics(collection, request_timeout=self._client.timeout)[topic].result()
         with self._channel.space.history.lock:

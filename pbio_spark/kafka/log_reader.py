@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from pbio_spark.extras import require
 from pbio_spark.kafka.client import READ_ONLY, Client
 
 Take = Callable[[Any], None]
@@ -86,7 +87,8 @@ class LogReader:
         A transaction that began before may hide what was committed since, so it is waited for.
         """
         admin = self._client.admin()
-        specs = {self._place(number, 0): self._latest() for number in self._ends}
+        latest = require("confluent_kafka.admin", "kafka").OffsetSpec.latest()
+        specs = {self._place(number, 0): latest for number in self._ends}
         deadline = time.monotonic() + self._client.timeout
         while True:
             asked = admin.list_offsets(specs, request_timeout=self._client.timeout)
@@ -104,11 +106,6 @@ class LogReader:
     def _gone(self) -> tuple[int, ...]:
         errors = self._client.kafka.KafkaError
         return errors.UNKNOWN_TOPIC_OR_PART, errors._UNKNOWN_TOPIC, errors._UNKNOWN_PARTITION
-
-    def _latest(self) -> Any:
-        from confluent_kafka.admin import OffsetSpec
-
-        return OffsetSpec.latest()
 
     def _read_to(self, wanted: dict[int, int], take: Take) -> None:
         eof = self._client.kafka.KafkaError._PARTITION_EOF

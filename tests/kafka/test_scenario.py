@@ -30,6 +30,9 @@ THIRD = evolve(
 )
 RESULT = "host string, n bigint, load double"
 NEWEST = "host string, n bigint, times array<double>, cores int"
+LIE = b"\2" + b"not a hash."
+"""An ID that the store has with a body of another."""
+
 PLACE = ["topic", "partition", "offset"]
 
 
@@ -55,7 +58,8 @@ class Producers:
 
     def others(self) -> None:
         """What does not belong into the topic, and a null, which is nothing."""
-        bad = [b"\0\0\0\0\7avro", b'{"host": "a"}', b"\xc3\x01" + bytes(12)]
+        say(self.broker, f"{self.topic}-formats", (LIE, FIRST.body), (b"garbage", b"garbage"))
+        bad = [b"\0\0\0\0\7avro", b'{"host": "a"}', b"\xc3\x01" + bytes(12), LIE + bytes(20)]
         self.bad += bad
         say(self.broker, self.topic, *((b"k", value) for value in bad), (b"k", None))
 
@@ -108,6 +112,7 @@ def check(spark: SparkSession, producers: Producers) -> None:
         "schema ID 7",
         "it looks like JSON",
         "Avro single-object",
+        LIE.hex(),
         f"topic {producers.topic}, partition 0, offset",
     ):
         assert said in reasons

@@ -89,6 +89,24 @@ def test_a_sender_with_more_fields_than_the_channel_keeps_them(space: ChannelSpa
     assert [event.values for event in events] == [{"n": 7, "who": "me"}]
 
 
+def test_channels_are_derived_from_what_comes_whatever_its_format_is(space: ChannelSpace) -> None:
+    space.derive_channel("odd", "counts", filter="{ return input.n % 2 == 1; }")
+    space.derive_channel(
+        "falls", "counts", filter="{ static int most = 0; int is = input.n < most; most = input.n; return is; }"
+    )
+    more = Format.of(record("count", [Field("who", STRING), Field("n", INT64)]), "be32")
+    with running(space) as gateway, gateway.connect() as connection:
+        connection.sendall(numbers(1, 2, 3))
+        gateway.wait_for(lambda: len(counted(space)) == 3)
+        tail = thin_stream(more, [{"who": "me", "n": n} for n in (1, 5, 4)]).partition(b"Stone 3\0")[2]
+        connection.sendall(tail)
+        connection.shutdown(socket.SHUT_WR)
+        connection.recv(1)
+    assert counted(space) == [1, 2, 3, 1, 5, 4]
+    assert values(space.channel("odd")) == [{"n": n} for n in (1, 3, 1, 5)]
+    assert values(space.channel("falls")) == [{"n": 1}, {"n": 4}]
+
+
 def test_strings_and_arrays_arrive(space: ChannelSpace) -> None:
     channel = space.create_channel("readings", READING)
     sent = [reading(number) for number in range(500)]

@@ -116,6 +116,14 @@ class RecordPreparer:
             column_of(nothing, name)
         concentrate(nothing, np.empty(0, np.int64), (), Submission(info.name, nothing, columns=columns))
 
+    def warm(self, info: ChannelInfo, form: Format) -> None:
+        """Compile what records of a format need on their way to a channel; another preparer then finds it compiled.
+
+        Raises what `prepare` raises for any of them.
+        """
+        self._check_id(form)
+        self._plans_of(info, [form])
+
     def _check_id(self, form: Format) -> None:
         """Raise PBIO_BAD_ID or PBIO_FORMAT_CONFLICT for a format with the ID of another one."""
         if form in self._stored:

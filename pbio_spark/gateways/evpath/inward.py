@@ -20,6 +20,7 @@ from pbio_spark.gateways.text import one_line
 log = logging.getLogger("pbio_spark.gateways")
 
 _CHUNK = 1 << 18
+_MOST_KNOWN = 10_000
 _OWN = 1 << 16
 """How many bytes every connection may hold, whatever others do."""
 
@@ -35,6 +36,8 @@ class ThinGateway:
         self._settings = settings or ThinSettings()
         self._room = Room((limits or Limits()).memory)
         self._committer = Committer(space, self._settings)
+        self._compiling = asyncio.Lock()
+        self._compiled: set[tuple[str, bytes]] = set()
 
     async def start(self, address: str) -> None:
         """Begin to commit. What is wrong with a stone is logged now; its senders would only be let go."""
@@ -68,6 +71,26 @@ class ThinGateway:
         stone = stone or Stone(f"stone-{stream.stone}")
         await asyncio.to_thread(self._check, stone, stream.formats)
         return Source(stone, stone.producer or peer.name, stream.formats)
+
+    async def compile(self, channel: str, form: Format) -> None:
+        """Compile what records of a format need, before they wait for a commit, which would keep others waiting.
+
+        What is wrong with the format is found once more when they are published.
+        """
+        key = channel, form.id + form.body
+        if key in self._compiled:
+            return
+        async with self._compiling:  # each in its turn: one peer may bring a thousand formats
+            await asyncio.to_thread(self._compile, channel, form)
+        if len(self._compiled) >= _MOST_KNOWN:
+            self._compiled.clear()
+        self._compiled.add(key)
+
+    def _compile(self, channel: str, form: Format) -> None:
+        try:
+            RecordPreparer(self._space.formats).warm(self._space.find(channel), form)
+        except Exception as error:
+            log.debug("evpath: the format %s cannot be compiled: %r", form.id.hex(), error)
 
     def _warn(self) -> None:
         for number, stone in self._settings.stones.items():
@@ -109,6 +132,8 @@ class _Connection:
         self._stream = stream
         self._source: Source | None = None
         self._held = 0
+        self._compiled = 0
+        """How many of the stream's formats are compiled."""
 
     async def run(self) -> None:
         """Take what comes. Raises what is wrong with it."""
@@ -156,6 +181,9 @@ class _Connection:
         if self._source is not None:
             if self._source.error is not None:
                 raise self._source.error
+            while self._compiled < len(stream.formats):
+                await gateway.compile(self._source.stone.channel, stream.formats[self._compiled])
+                self._compiled += 1
             if len(taken):
                 gateway._committer.put(self._source, taken)
         if stream.error is not None:

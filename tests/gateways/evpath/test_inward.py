@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import socket
 import struct
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from ecode.types import FLOAT64, INT32, INT64, STRING, Field, record
-from pbio_spark.channels import ChannelSpace
+from pbio_spark.channels import ChannelInfo, ChannelSpace, RecordPreparer
 from pbio_spark.formats import Format
 from pbio_spark.gateways.evpath import Stone, ThinSettings
 from pbio_spark.gateways.limits import Limits
@@ -235,6 +236,32 @@ def test_a_bad_record_is_named_and_those_before_it_stay(space: ChannelSpace, cap
     assert "[PBIO_BAD_POINTER]" in caplog.text
     assert "record 70" in caplog.text
     assert values(channel) == [reading(n) for n in range(70)]
+
+
+def test_a_format_that_takes_long_to_compile_keeps_only_its_sender_waiting(
+    space: ChannelSpace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, over = threading.Event(), threading.Event()
+    warm = RecordPreparer.warm
+
+    def slow(self: RecordPreparer, info: ChannelInfo, form: Format) -> None:
+        if form == more:
+            begun.set()
+            over.wait()
+        warm(self, info, form)
+
+    monkeypatch.setattr(RecordPreparer, "warm", slow)
+    more = Format.of(record("count", [Field("n", INT32), Field("who", STRING)]))
+    with running(space) as gateway, gateway.connect() as connection:
+        gateway.send(numbers(1))
+        connection.sendall(thin_stream(more, [{"n": 7, "who": "me"}]))
+        begun.wait()
+        gateway.send(numbers(2))
+        assert counted(space) == [1, 2]
+        over.set()
+        connection.shutdown(socket.SHUT_WR)
+        connection.recv(1)
+    assert counted(space) == [1, 2, 7]
 
 
 def test_what_is_wrong_with_a_stone_is_said_when_the_gateway_starts(

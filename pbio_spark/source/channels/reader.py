@@ -41,10 +41,18 @@ class ChannelReader(DataSourceReader):
         Raises what `ChannelLog` and `ChannelPlanner` raise.
         """
         channels = ChannelLog(root, options, OF_BATCHES)
+        try:
+            self._plan(channels, root, options, schema, is_projection)
+        except BaseException:
+            if channels.eager is not None and channels.eager.is_new:
+                channels.eager.leave()
+            raise
         if channels.eager is not None and channels.eager.is_new:
             log.warning(
                 "%s: sources run this code for %r from now on, so that there are no events yet", root, options.channel
             )
+
+    def _plan(self, channels: ChannelLog, root: str, options: Options, schema: pa.Schema, is_projection: bool) -> None:
         said = options.ending_offsets
         end = channels.end if isinstance(said, str) else Position(*said)
         planner = ChannelPlanner(channels, options, schema, is_projection=is_projection)

@@ -97,8 +97,13 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if reader is not None and not str(reader).startswith(ANONYMOUS):
                 raise PbioError("PBIO_BAD_OFFSET", f"the checkpoint's offset names the reader {str(reader)[:80]!r}")
             log, name = ChannelLog(self._root, self._options, reader), self._options.subscriber
-            planner = ChannelPlanner(log, self._options, self._schema, is_projection=self._is_projection)
-            planner.check_types()
+            try:
+                planner = ChannelPlanner(log, self._options, self._schema, is_projection=self._is_projection)
+                planner.check_types()
+            except BaseException:
+                if log.eager is not None and log.eager.is_new:
+                    log.eager.leave()
+                raise
             self._opened = log, planner, None if name is None else StreamSubscriber(name, log.space.folder, log)
             if self._is_bounded:
                 self._end = log.now()

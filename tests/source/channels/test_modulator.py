@@ -211,6 +211,16 @@ def test_what_cannot_be_is_said_before_anything_is_derived(
     assert derived(space) == []
 
 
+def test_a_stream_that_cannot_be_planned_leaves_no_code(space: ChannelSpace, stocks: Channel) -> None:
+    given = source(space.root, channel="stocks", modulator="{ return 1; }", filter="{ return input.prise; }")
+    reader = given.streamReader(given.schema())
+    with pytest.raises(PbioError, match="prise"):
+        reader.initialOffset()
+    with pytest.raises(PbioError, match="prise"):
+        load(space.root, channel="stocks", modulator="{ return 1; }", filter="{ return input.prise; }")
+    assert derived(space) == []
+
+
 def test_a_named_subscriber_in_python_reads_a_shared_channel_from_now_on(space: ChannelSpace, stocks: Channel) -> None:
     code = Modulator(filter="{ return input.price > 2; }")
     with stocks.subscribe(modulator=code) as first:

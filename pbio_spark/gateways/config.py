@@ -16,6 +16,7 @@ from pbio_spark.gateways.evpath.settings import ThinSettings, table_to_thin_sett
 from pbio_spark.gateways.grid import GridSettings, table_to_grid_settings
 from pbio_spark.gateways.limits import Limits
 from pbio_spark.gateways.tables import check_keys, table_to_settings
+from pbio_spark.paths import trouble_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +61,10 @@ class Config:
 
 
 def read_config(path: str) -> Config:
-    """The configuration in a file. Raises PBIO_PATH_NOT_FOUND, and what `text_to_config` raises."""
+    """The configuration in a file. Raises what reading the file raises, and what `text_to_config` raises."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        with trouble_at(path):
+            text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise PbioError("PBIO_PATH_NOT_FOUND", "the gateway's configuration does not exist", file=path) from None
     except UnicodeDecodeError:

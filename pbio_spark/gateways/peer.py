@@ -55,10 +55,6 @@ class Peer:
         """
         return await self._in_time(self._reader.read(most), seconds)
 
-    async def read_exactly(self, count: int, seconds: float | None = None) -> bytes:
-        """So many bytes. Raises asyncio.IncompleteReadError if the connection ends before, and what `read` raises."""
-        return await self._in_time(self._reader.readexactly(count), seconds)
-
     async def write(self, data: bytes) -> None:
         """Send bytes; it waits while more than `limits.unread` are not yet sent.
 

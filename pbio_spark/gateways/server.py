@@ -152,7 +152,8 @@ class Server:
         await half.start(f"{bound[0]}:{bound[1]}")
         await server.start_serving()
         log.info("%s: listening on %s:%d", half.name, *bound)
-        if self._tls is None and not is_loopback(bound[0]):
+        is_open = self._tls is None or self._tls.verify_mode is not ssl.CERT_REQUIRED
+        if is_open and not is_loopback(bound[0]):
             log.warning("%s: anyone who reaches %s:%d may connect; [tls] clients says who may", half.name, *bound)
 
     async def _connected(self, half: Half, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -196,7 +197,7 @@ class Server:
             return
         except PbioError as error:
             log.warning("%s: %s: %s", half.name, peer, one_line(error))
-        except (OSError, asyncio.IncompleteReadError) as error:
+        except OSError as error:
             log.info("%s: %s: the connection broke: %s", half.name, peer, error)
         except Exception:
             log.exception("%s: %s: the gateway has a defect; the connection ends", half.name, peer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar, get_type_hints
 
@@ -14,18 +14,21 @@ Settings = TypeVar("Settings")
 _WORDS = {int: "a whole number from 0", float: "a number from 0", str: "text", bool: "true or false"}
 
 
-def table_to_settings(cls: type[Settings], table: Any, where: str, **made: Any) -> Settings:
+def table_to_settings(
+    cls: type[Settings], table: Any, where: str, *, beside: Sequence[str] = (), **made: Any
+) -> Settings:
     """An object of a dataclass, from a table that has some of its attributes.
 
     Args:
         cls: a dataclass whose attributes are int, float, str or bool; numbers are not negative.
         where: the name of the table, such as `limits`.
+        beside: more keys that exist, for the hint; `made` is what they became.
         made: attributes that the table does not have.
 
     Raises PBIO_UNKNOWN_OPTION, and PBIO_BAD_OPTION for a value of another type or an attribute that is missing.
     """
     own = [one for one in fields(cls) if one.name not in made]  # type: ignore[arg-type]
-    check_keys(table, [one.name for one in own], f"[{where}]")
+    check_keys(table, [*(one.name for one in own), *beside], f"[{where}]")
     types = get_type_hints(cls)
     for one in own:
         if one.name in table:

@@ -34,6 +34,8 @@ REFUSED = {
     "[limits]\nidle = nan": ("PBIO_BAD_OPTION", "must be a number from 0", ""),
     "limits = 3": ("PBIO_BAD_OPTION", "[limits] is not a table", "[limits]"),
     "[evpath]\nlingr = 3": ("PBIO_UNKNOWN_OPTION", "has no 'lingr'", "linger"),
+    "[evpath.stone.3]\nchannel = 'n'": ("PBIO_UNKNOWN_OPTION", "[evpath] of the gateway's configuration", "stones"),
+    "[grid.event.x]\na = 'b'": ("PBIO_UNKNOWN_OPTION", "has no 'event'", "events"),
     "[evpath]\nstones = 3": ("PBIO_BAD_OPTION", "[evpath.stones] is not a table", "3 ="),
     "[evpath.stones]\nthree = 'a'": ("PBIO_BAD_OPTION", "'three' is not the number of a stone", ""),
     "[evpath.stones.3]\nsequence = 'n'": ("PBIO_BAD_OPTION", "[evpath.stones.3] lacks 'channel'", ""),
@@ -59,6 +61,8 @@ def test_what_is_wrong_is_refused_with_a_hint(text: str, tmp_path: Path) -> None
 def test_a_file_that_is_missing_or_no_text_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PbioError, match="PBIO_PATH_NOT_FOUND"):
         read_config(str(tmp_path / "gateway.toml"))
+    with pytest.raises(PbioError, match="expected a file, found a folder"):
+        read_config(str(tmp_path))
     (tmp_path / "gateway.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(PbioError, match="not text in UTF-8"):
         read_config(str(tmp_path / "gateway.toml"))

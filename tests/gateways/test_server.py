@@ -218,6 +218,23 @@ def test_only_clients_with_a_certificate_get_in_and_its_name_is_that_of_the_prod
     assert [(event.producer, event.values) for event in everything(channel)] == [("monitor 7", {"n": 1})]
 
 
+def test_a_port_that_anyone_may_use_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    certificate(tmp_path, "gateway", certificate(tmp_path, "authority"))
+    paths = [str(tmp_path / name) for name in ("gateway.pem", "gateway.key", "authority.pem")]
+
+    async def listen(tls: Tls | None) -> None:
+        async with Server([Listener(Half(nothing), "0.0.0.0", 0)], tls=None if tls is None else tls.context()):
+            pass
+
+    async def nothing(peer: Peer) -> None:
+        await peer.close()
+
+    for tls, is_open in ((None, True), (Tls(paths[0], paths[1]), True), (Tls(*paths), False)):
+        caplog.clear()
+        asyncio.run(listen(tls))
+        assert ("anyone who reaches 0.0.0.0" in caplog.text) == is_open
+
+
 def test_a_thousand_idle_connections_keep_nobody_from_sending(tmp_path: Path) -> None:
     """The gateway is a process of its own, as it is for people; it ends in order at SIGTERM."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

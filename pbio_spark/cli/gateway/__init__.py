@@ -46,7 +46,7 @@ def serve(
         typer.Option("--config", metavar="FILE", help="What peers may do, and which stone is which channel."),
     ] = None,
     create: Annotated[
-        bool, typer.Option("--create", help="Make channels for stones, and for Grid events handed over, without one.")
+        bool, typer.Option("--create", help="Make channels for stones, and for events of [grid] archive, without one.")
     ] = False,
     linger: Annotated[
         float | None, typer.Option("--linger", metavar="SECONDS", help="How long an event may wait for its commit.")

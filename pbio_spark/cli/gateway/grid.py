@@ -56,7 +56,7 @@ def query(
     type_: TypeText = None,
     ca: Authority = None,
 ) -> None:
-    """Ask a producer for one event, and show it as a line of JSON. Without --type its values are texts.
+    """Ask a producer for one event, and show it as a line of JSON. Without --type its values are strings.
 
     \b
     Example:
@@ -83,7 +83,9 @@ def subscribe(
     ] = None,
     ca: Authority = None,
 ) -> None:
-    """Show a producer's events as lines of JSON, until it ends the subscription. Without --type their values are texts.
+    """Show a producer's events as lines of JSON, until it ends the subscription.
+
+    Without --type their values are strings.
 
     \b
     Example:

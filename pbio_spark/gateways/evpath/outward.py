@@ -184,7 +184,7 @@ class _Flight:
             if now < left:
                 deadline = time.monotonic() + _SLOW
             elif time.monotonic() > deadline:
-                raise TimeoutError(f"the peer takes no more bytes since {_SLOW:g} s")
+                raise TimeoutError(f"the peer has taken no bytes for {_SLOW:g} s")
             left = now
         _check_sound(self._connection)
         self._subscription.acknowledge()

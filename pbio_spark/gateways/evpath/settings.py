@@ -63,4 +63,4 @@ def table_to_thin_settings(table: Any) -> ThinSettings:
             raise PbioError("PBIO_BAD_OPTION", f"[evpath.stones]: {number[:80]!r} is not the number of a stone")
         where = f"evpath.stones.{number}"
         made[int(number)] = table_to_settings(Stone, {"channel": stone} if isinstance(stone, str) else stone, where)
-    return table_to_settings(ThinSettings, said, "evpath", stones=made)
+    return table_to_settings(ThinSettings, said, "evpath", beside=["stones"], stones=made)

@@ -17,8 +17,8 @@ class GridSettings:
     """The section `[grid]`; `names` are its tables `[grid.events."NAME SPACE"]`.
 
     Attributes:
-        archive: the names of events that producers may hand over, in one text with blanks between; `*` is all.
-        create: whether an event that producers hand over, and that no channel takes, makes one, of texts.
+        archive: the names of events that producers may hand over, in one string with blanks between; `*` is all.
+        create: whether an event that producers may hand over, and that no channel takes, makes one, of strings.
         subscriptions: the most of one connection.
         filter_cost: the most units of work that a `Filter` may take for an event.
         set_parameters: whether consumers may change the parameters of derived channels.
@@ -61,7 +61,7 @@ def table_to_grid_settings(table: Any) -> GridSettings:
             raise PbioError(
                 "PBIO_BAD_OPTION", reason, hint='an example is [grid.events."http://www.example.org/events"]'
             )
-    return table_to_settings(GridSettings, others, "grid", names=names)
+    return table_to_settings(GridSettings, others, "grid", beside=["events"], names=names)
 
 
 def channel_names(settings: GridSettings) -> dict[EventName, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -240,6 +241,7 @@ class Archive:
                 is_numbered = all(one.columns.sequence is not None for one in submissions)
                 if error.code != "PBIO_OUTCOME_UNKNOWN" or not is_numbered or not left:
                     raise
+                time.sleep(_PAUSE)
         if published is None:
             return
         for inflow, _, count in made:

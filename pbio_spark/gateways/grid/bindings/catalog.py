@@ -15,7 +15,7 @@ from pbio_spark.gateways.grid.values.compiled import EventWriter
 from pbio_spark.gateways.grid.values.plan import TIME, Plan, record_to_plan
 
 DIRECTORY = "gateways"
-"""The channel in which gateways enter themselves; it is no event."""
+"""The channel in which gateways enter themselves; it is not offered as an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,24 +121,10 @@ def _projected(record: Record, fields: tuple[str, ...]) -> Record:
             hint = did_you_mean(name, shown) or f"there are {', '.join(shown)}"
             raise PbioError("PBIO_REFUSED", f"Fields: the events have no field {name[:80]!r}", hint=hint)
     kept = tuple(one for one in record.fields if one.notes.hidden or one.name in fields or one.name == TIME)
-    counts = {dim for one in kept for dim in _dims(one.type)}
-    more = {one.name for one in kept} | counts
+    more = {one.name for one in kept} | Struct(record.name, kept).controls
     own = tuple(
         one if one.name in {k.name for k in kept} else replace(one, notes=replace(one.notes, hidden=True))
         for one in record.fields
         if one.name in more
     )
     return Record((Struct(record.name, own), *record.structs[1:])).subrecord(record.name)
-
-
-def _dims(type_: object) -> list[str]:
-    from ecode.types import Array, Pointer
-
-    found: list[str] = []
-    while isinstance(type_, Array | Pointer):
-        if isinstance(type_, Array):
-            found += [dim for dim in type_.dims if isinstance(dim, str)]
-            type_ = type_.element
-        else:
-            type_ = type_.target
-    return found

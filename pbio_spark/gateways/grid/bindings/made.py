@@ -9,7 +9,7 @@ from pbio_spark.gateways.grid.values.plan import TIME
 
 
 def node_to_record(event: Node, name: str) -> Record:
-    """The type of an event: texts, with the units that it has, and its time.
+    """The type of an event: strings, with the units that it has, and its time.
 
     Raises PBIO_UNSUPPORTED_TYPE for one with elements in elements, or with an element several times.
 
@@ -22,7 +22,7 @@ def node_to_record(event: Node, name: str) -> Record:
     fields: list[Field] = []
     for child in event.children:
         if child.children or any(field.name == child.name for field in fields):
-            reason = f"no type can be made for the element {child.name[:80]!r}, which is no single value"
+            reason = f"no type can be made for the element {child.name[:80]!r}, which holds more than one value"
             raise PbioError("PBIO_UNSUPPORTED_TYPE", reason, hint="create the channel before")
         if child.name == TIME:
             fields.append(Field(TIME, INT64, Notes(logical="timestamp")))

@@ -1,4 +1,4 @@
-"""Who waits for events of a channel is told when there is a new commit: one look for all subscriptions."""
+"""New commits, announced to all who wait for events of a channel: one look for all subscriptions."""
 
 from __future__ import annotations
 

@@ -103,7 +103,9 @@ def _parameter(node: Node, now: Any) -> Any:
         raise PbioError("PBIO_BAD_VALUE", f"the parameter {node.name} takes {what}, not {text[:40]!r}") from None
     if isinstance(now, str):
         return node.text
-    raise PbioError("PBIO_BAD_VALUE", f"the parameter {node.name} is no single value, and cannot be set from here")
+    raise PbioError(
+        "PBIO_BAD_VALUE", f"the parameter {node.name} holds more than one value, and cannot be set from here"
+    )
 
 
 def text_to_start(text: str) -> str | Position | datetime:

@@ -72,7 +72,7 @@ class Answers:
             await asyncio.wait(self._tasks)
 
     async def refuse(self, error: MessageError) -> bool:
-        """Answer a request that is not as it should be; False if it is no request, or cannot be answered."""
+        """Answer a request that is not as it should be; False if it is not a request, or cannot be answered."""
         reply = None if error.request_id is None else to_failure(CLASSES.get(error.name), error.request_id, said(error))
         if reply is not None:
             await self._spawn(self._session.send(reply))

@@ -19,7 +19,7 @@ CONNECT_TIME = 30.0
 
 
 async def connect(address: str, limits: Limits, tls: ssl.SSLContext | None) -> Peer:
-    """Connect to `HOST:PORT`. Raises PBIO_NOT_LISTENING, PBIO_BAD_OPTION for what is no address."""
+    """Connect to `HOST:PORT`. Raises PBIO_NOT_LISTENING, PBIO_BAD_OPTION for what is not an address."""
     host, port = to_address(address)
     try:
         async with asyncio.timeout(CONNECT_TIME):
@@ -27,7 +27,7 @@ async def connect(address: str, limits: Limits, tls: ssl.SSLContext | None) -> P
     except (OSError, TimeoutError) as error:
         reason = f"cannot connect to {host}:{port}: {error or 'no answer'}"
         raise PbioError("PBIO_NOT_LISTENING", reason, hint="is a peer listening there?") from None
-    return Peer(reader, writer, number=0, limits=limits, stopping=asyncio.Event())
+    return Peer(reader, writer, limits)
 
 
 class Connection:

@@ -106,7 +106,7 @@ class GridConsumer:
 
         Args:
             address: `HOST:PORT`.
-            types: record types of events; without one, the values of an event are texts.
+            types: record types of events; without one, the values of an event are strings.
             reply_time: seconds after which a request without an answer has failed.
 
         Raises PBIO_NOT_LISTENING; PBIO_UNSUPPORTED_TYPE for a type that cannot be written in XML.
@@ -225,6 +225,7 @@ class GridArchive:
         return await self._events.get()
 
     async def put(self, item: Item, incoming: Incoming) -> None:
+        """Take an event that came; this waits while 1,000 others wait to be read."""
         try:
             event = item_to_event(item, incoming)
         except PbioError as error:

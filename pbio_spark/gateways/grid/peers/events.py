@@ -21,7 +21,7 @@ class GridEvent:
 
     Attributes:
         name, namespace: of the event.
-        values: by field. Of an event without a type they are as they came: texts, mappings where there are elements,
+        values: by field. Of an event without a type they are as they came: strings, mappings where there are elements,
             lists where an element is there several times.
         time: its TimeStamp, in UTC.
         sequence: its Sequence, if it has one.

@@ -221,7 +221,7 @@ REPLIES: Final[Mapping[type[Message], type[Message]]] = {
 
 
 def to_failure(request: type[Message] | None, request_id: str, detail: str) -> Reply | None:
-    """The answer that a request of some kind fails; None for what is no request."""
+    """The answer that a request of some kind fails; None for what is not a request."""
     if request is SubscribeRequest:
         return SubscribeReply(request_id, False, detail)
     if request is UnsubscribeRequest:

@@ -91,6 +91,12 @@ def read_position(node: Node) -> str | None:
 
 
 class Reading:
+    """Walks an element and a plan together. A subclass may put something else in place of values (see `shapes`).
+
+    Attributes:
+        dropped: how many elements had no field so far.
+    """
+
     def __init__(self, plan: Plan, convert_with: Convert) -> None:
         self.plan = plan
         self.convert = convert_with
@@ -195,6 +201,7 @@ def text_to_sequence(text: str) -> int:
 
 
 def to_sequence(value: Any) -> int | None:
+    """The sequence number that a field holds, as a number or as text; None for null. Raises PBIO_BAD_VALUE."""
     if value is None:
         return None
     if isinstance(value, str):

@@ -21,7 +21,7 @@ from pbio_spark.gateways.grid.protocol.nodes import Node, parse
 from pbio_spark.gateways.grid.values.compiled import Names, compile_function, constant
 from pbio_spark.gateways.grid.values.plan import SEQUENCE, TIME, Plan
 from pbio_spark.gateways.grid.values.reading import Reading, node_to_value, read_event, text_to_sequence, to_sequence
-from pbio_spark.gateways.grid.values.scalars import NotPlainError, Scalar
+from pbio_spark.gateways.grid.values.scalars import NotPlainError, Scalar, not_plain
 from pbio_spark.gateways.grid.values.times import text_to_microseconds
 
 MOST_SHAPES = 64
@@ -243,12 +243,8 @@ _GIVEN = {"NEW": tuple.__new__, "Arrived": Arrived, "UNUSUAL": _UNUSUAL, "Parser
 
 
 def constant_of(value: Any) -> Any:
-    """A value that all events of a shape have; only texts. Raises NotPlainError."""
-    return value if isinstance(value, str | None) else _fail()
-
-
-def _fail() -> Any:
-    raise NotPlainError
+    """A value that all events of a shape have; only a string or None. Raises NotPlainError."""
+    return value if isinstance(value, str | None) else not_plain()
 
 
 def _read_symbolically(plan: Plan, event: Node, convert: Any, names: Names) -> tuple[Any, ...]:
@@ -258,7 +254,7 @@ def _read_symbolically(plan: Plan, event: Node, convert: Any, names: Names) -> t
         def time(self, node: Node) -> Any:
             (found,) = [one for one in node.children if (one.name, one.namespace) == (TIME, node.namespace)]
             how = names.use("TIME_OF_EVENT", text_to_microseconds)
-            return _Code(f"{how}({found.text})") if found.text.strip() else _fail()
+            return _Code(f"{how}({found.text})") if found.text.strip() else not_plain()
 
         def accuracy(self, scalar: Scalar, found: list[Node], steps: Any) -> Any:
             self.convert = node_to_value  # of an attribute, which is a part of the shape
@@ -268,7 +264,7 @@ def _read_symbolically(plan: Plan, event: Node, convert: Any, names: Names) -> t
 
         def position(self, node: Node) -> Any:
             said = super().position(node)
-            return None if said is None else _Code(said.strip() or _fail())
+            return None if said is None else _Code(said.strip() or not_plain())
 
         def sequence(self, node: Node, values: Mapping[str, Any]) -> Any:
             if SEQUENCE in self.plan.members:
@@ -278,7 +274,7 @@ def _read_symbolically(plan: Plan, event: Node, convert: Any, names: Names) -> t
             if not found:
                 return None
             self.dropped -= 1
-            return _Code(f"{names.use('SEQUENCE_OF', text_to_sequence)}({found[0].text.strip() or _fail()})")
+            return _Code(f"{names.use('SEQUENCE_OF', text_to_sequence)}({found[0].text.strip() or not_plain()})")
 
     reader = Symbolic(plan, convert)
     read = reader.event(event)

@@ -10,7 +10,7 @@ from ecode.suggest import did_you_mean
 from pbio_spark.errors import PbioError, path_to_text
 from pbio_spark.gateways.grid.protocol.nodes import Node, to_text
 from pbio_spark.gateways.grid.values.plan import ACCURACY, ITEM, SEQUENCE, TIME, Group, Items, Leaf, Member, Part, Plan
-from pbio_spark.gateways.grid.values.times import time_to_text
+from pbio_spark.gateways.grid.values.times import text_to_microseconds, time_to_text
 
 Steps = tuple[str | int, ...]
 
@@ -114,7 +114,7 @@ class _Writing:
                     text = part.scalar.write(value)
                     to_text(text)
                     if name == TIME and len(steps) == 1 and part.scalar.what == "text":
-                        _check_time(text)
+                        text_to_microseconds(text)
                 except (ValueError, TypeError, ArithmeticError, OverflowError) as error:
                     raise _bad(f"{error}: {str(value)[:40]!r}", steps) from None
                 except PbioError as error:
@@ -125,12 +125,6 @@ class _Writing:
             case Group():
                 return self.node(name, "", (), self.group(part, value, steps))
         return self.node(name, "", (), tuple(self.elements(ITEM, part, value, (), steps)))
-
-
-def _check_time(text: str) -> None:
-    from pbio_spark.gateways.grid.values.times import text_to_microseconds
-
-    text_to_microseconds(text)
 
 
 def _bad(reason: str, steps: Steps) -> PbioError:

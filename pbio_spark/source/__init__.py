@@ -10,6 +10,7 @@ write         writing a folder of files
 channels      reading and writing channels
 bp5           the data source "bp5", for ADIOS2's BP5 folders
 arrow         Spark's schemas -> Arrow's
+limits        what one micro-batch may take
 dispatch      rows to the reader that they match best
 settled       no more garbage collection than Spark has without this package
 reason_first  errors whose text begins with the reason, also through Spark

@@ -12,9 +12,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
     ReadLimit,
-    ReadMaxBytes,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
@@ -25,6 +23,7 @@ from pbio_spark.errors import PbioError
 from pbio_spark.source.channels.log import ChannelLog
 from pbio_spark.source.channels.plan import ChannelPlanner, Reading
 from pbio_spark.source.channels.reader import read_stretches
+from pbio_spark.source.limits import TriggerLimits
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.reason_first import says_reason_first
 from pbio_spark.source.settled import in_worker
@@ -79,6 +78,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         self._root = root
         self._options = options
+        self._limits = TriggerLimits(options.max_records_per_trigger, options.max_bytes_per_trigger, ReadMaxRows)
         self._schema = schema
         self._is_projection = is_projection
         self._opened: tuple[ChannelLog, ChannelPlanner, StreamSubscriber | None] | None = None
@@ -134,11 +134,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._to_json(self._first)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        if self._options.max_records_per_trigger is not None:
-            return ReadMaxRows(self._options.max_records_per_trigger)
-        if self._options.max_bytes_per_trigger is not None:
-            return ReadMaxBytes(self._options.max_bytes_per_trigger)
-        return ReadAllAvailable()
+        return self._limits.default()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._is_bounded = True
@@ -156,14 +152,8 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.eager.stay()
         if subscriber is not None:
             subscriber.finish(place)  # what a batch starts from is what the query has durably finished
-        # Spark passes one limit; if both options are set, the other one holds as well.
-        limits = (
-            (None, None)
-            if isinstance(limit, ReadAllAvailable)
-            else (self._options.max_records_per_trigger, self._options.max_bytes_per_trigger)
-        )
         time.sleep(self._pause)
-        latest = log.latest(place, self._end, *limits)
+        latest = log.latest(place, self._end, *self._limits.under(limit))
         is_idle = latest == place and not log.space.folder.is_local
         self._pause = min(max(2 * self._pause, 0.01), LONGEST_PAUSE) if is_idle else 0.0
         self._made = self._to_json(said if latest == place else latest)

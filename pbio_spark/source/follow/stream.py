@@ -10,9 +10,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
     ReadLimit,
-    ReadMaxBytes,
     ReadMaxFiles,
     SupportsTriggerAvailableNow,
 )
@@ -25,6 +23,7 @@ from pbio_spark.source.follow.follower import Follower, refuse_loss
 from pbio_spark.source.follow.matching import Comparer, match
 from pbio_spark.source.follow.progress import FileProgress, Progress, progress_from_json, progress_to_json
 from pbio_spark.source.follow.sight import Sight, look, look_at, open_sight
+from pbio_spark.source.limits import TriggerLimits
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.query.plan import Coming, QueryPlanner
 from pbio_spark.source.query.schema import is_wanted
@@ -69,6 +68,7 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._paths = paths
         self._follower = Follower(paths, options)
+        self._limits = TriggerLimits(options.max_files_per_trigger, options.max_bytes_per_trigger, ReadMaxFiles)
         self._planner = QueryPlanner(options, schema, is_projection=True, is_stream=True, is_open=True)
         self._latest: dict[str, Any] | None = None
         """The offset that this reader planned last."""
@@ -77,24 +77,14 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return progress_to_json(Progress())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        if self._options.max_bytes_per_trigger is not None:
-            return ReadMaxBytes(self._options.max_bytes_per_trigger)
-        if self._options.max_files_per_trigger is not None:
-            return ReadMaxFiles(self._options.max_files_per_trigger)
-        return ReadAllAvailable()
+        return self._limits.default()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._follower.stop_growing()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        # Spark passes one limit; if both options are set, the other one holds as well.
-        limits = (
-            (None, None)
-            if isinstance(limit, ReadAllAvailable)
-            else (self._options.max_files_per_trigger, self._options.max_bytes_per_trigger)
-        )
         before = progress_from_json(start)
-        latest = self._follower.latest(before, *limits)
+        latest = self._follower.latest(before, *self._limits.under(limit))
         if latest is before:
             return start
         self._latest = progress_to_json(latest)

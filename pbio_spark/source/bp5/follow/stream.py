@@ -9,9 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
     ReadLimit,
-    ReadMaxBytes,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
@@ -23,6 +21,7 @@ from pbio_spark.source.bp5.options import Bp5Options
 from pbio_spark.source.bp5.plan import plan_parts, scan_to_wanted
 from pbio_spark.source.bp5.reader import read_parts
 from pbio_spark.source.bp5.scan import Scan
+from pbio_spark.source.limits import TriggerLimits
 from pbio_spark.source.reason_first import says_reason_first
 
 PAUSE = 0.1
@@ -48,6 +47,7 @@ class Bp5StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._follower = Follower(paths, options)
         self._first: dict[str, Place] | None = None
         self._pause = 0.0
+        self._limits = TriggerLimits(options.max_steps_per_trigger, options.max_bytes_per_trigger, ReadMaxRows)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         if self._first is None:  # Spark asks twice, and what is latest changes
@@ -55,25 +55,15 @@ class Bp5StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return progress_to_json(self._first)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        if self._options.max_steps_per_trigger is not None:
-            return ReadMaxRows(self._options.max_steps_per_trigger)
-        if self._options.max_bytes_per_trigger is not None:
-            return ReadMaxBytes(self._options.max_bytes_per_trigger)
-        return ReadAllAvailable()
+        return self._limits.default()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._follower.stop_growing()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        # Spark passes one limit; if both options are set, the other one holds as well.
-        limits = (
-            (None, None)
-            if isinstance(limit, ReadAllAvailable)
-            else (self._options.max_steps_per_trigger, self._options.max_bytes_per_trigger)
-        )
         time.sleep(self._pause)
         before = json_to_progress(start)
-        latest = self._follower.latest(before, *limits)
+        latest = self._follower.latest(before, *self._limits.under(limit))
         self._pause = PAUSE if latest == before else 0.0
         return start if latest == before else progress_to_json(latest)
 

@@ -126,7 +126,10 @@ class Feed:
         try:
             await self._run()
         except PbioError as error:
-            await self._end(error)
+            if error.code == "PBIO_LIMIT":  # the peer does not read, and cannot be told anything
+                self._session.fail(error)
+            else:
+                await self._end(error)
         except OSError:
             self._session.link.abort()
         except asyncio.CancelledError:

@@ -197,8 +197,13 @@ class Session:
             while data := await self.link.read(_CHUNK, self._patience(frames)):
                 for message in frames.feed(data):
                     await self._take(message)
-            if frames.is_inside:
+            if self._failure is None and frames.is_inside:
                 raise PbioError("PBIO_DISCONNECTED", "the connection ended inside of a message")
+            if self._failure is not None:
+                raise self._failure
+        except OSError as raised:
+            error = self._failure or raised
+            raise error from None
         except BaseException as raised:
             error = raised
             raise
@@ -264,8 +269,8 @@ class Session:
 
     async def _end(self, error: BaseException | None) -> None:
         self._is_over = True
-        if isinstance(error, PbioError) and self._failure is None:
-            self._failure = error
+        if isinstance(error, PbioError):
+            self._failure = self._failure or error
         elif error is not None and not isinstance(error, OSError | asyncio.CancelledError):
             log.error("grid: %s: a defect; the connection ends", self.link.address, exc_info=error)
         for _, answer in self._asked.values():

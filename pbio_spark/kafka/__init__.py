@@ -2,7 +2,7 @@
 
 address      `kafka://host:port/topic`
 settings     Kafka's settings as Spark names them -> as the client library does
-client       the client library's consumers, producers and admin, with errors of ours
+client       the client library's consumers, producers and admin; its exceptions become PbioErrors
 store        formats by ID in a topic
 stores       the format store of an address, a folder or a topic
 events       the events of a channel as bytes

@@ -1,4 +1,4 @@
-"""`kafka://host:port,host:port/topic`: brokers, and a topic of theirs."""
+"""`kafka://host:port,host:port/topic`: brokers, and a topic on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumers, producers and admin of the client library for some brokers, with errors of ours."""
+"""Consumers, producers and admin of the client library for some brokers; its exceptions become PbioErrors."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Client:
 
     @contextmanager
     def trouble(self, what: str) -> Iterator[None]:
-        """The client's exceptions as errors of ours: PBIO_KAFKA, or PBIO_BAD_OPTION for a setting."""
+        """Turn the client's exceptions into PBIO_KAFKA, or PBIO_BAD_OPTION for a setting."""
         try:
             yield
         except self.kafka.KafkaException as exception:

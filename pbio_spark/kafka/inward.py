@@ -7,6 +7,7 @@ batch of one is refused if the other has published since.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -22,7 +23,7 @@ from pbio_spark.kafka.outward import FORMATS
 from pbio_spark.kafka.stores import open_store, put_with_priors
 from pbio_spark.wire import Kind
 from pbio_spark.wire.container import legible_id
-from pbio_spark.wire.foreign import name_frame
+from pbio_spark.wire.foreign import unknown_format
 
 MOST_MESSAGES = 10_000
 """What one commit holds of a partition, at most."""
@@ -95,9 +96,13 @@ class RelayIn:
             PbioError: PBIO_KAFKA; with `on_bad=fail` what is wrong with a message, and its place; PBIO_OTHER_BATCH if
                 another relay does the same; what publishing raises.
         """
-        count = 0
+        count, silent = 0, 0.0
         while follow or not all(one.is_at_end for one in self._parts.values()):
-            self._fetch()
+            began = time.monotonic()
+            silent = 0.0 if self._fetch() else silent + time.monotonic() - began
+            if silent > self._client.timeout and not follow:
+                # The client looks for lost brokers for ever, and does not say so here.
+                raise self._client.failed(f"read topic {self._source.topic!r}", "no answer in time")
             for number, one in self._parts.items():
                 if one.waiting:
                     count += self._publish(number, one)
@@ -139,7 +144,8 @@ class RelayIn:
         place.offset = max(first, one.last + 1)
         return place
 
-    def _fetch(self) -> None:
+    def _fetch(self) -> bool:
+        """Get some messages, or the ends of partitions; whether anything came."""
         kafka = self._client.kafka
         with self._client.trouble(f"read topic {self._source.topic!r}"):
             messages = self._consumer.consume(MOST_MESSAGES, 0.2)
@@ -153,6 +159,7 @@ class RelayIn:
                 self._parts[message.partition()].is_at_end = True
             elif not error.retriable():
                 raise self._client.failed(f"read topic {self._source.topic!r}", error)
+        return bool(messages)
 
     def _publish(self, number: int, one: _Partition) -> int:
         """Publish what waits of a partition in one commit; how many events."""
@@ -225,12 +232,7 @@ class RelayIn:
             if not found:
                 if format_id:
                     self._store.get(format_id)  # which may know why
-                looks, hint = name_frame(value) or (
-                    f"it would be {value[:12].hex()}",
-                    "see that its producer stores it",
-                )
-                reason = f"no format is known with the ID that the record begins with: {looks}"
-                raise PbioError("PBIO_UNKNOWN_FORMAT", reason, hint=hint)
+                raise unknown_format(value, "see that its producer stores it")
             known = self._formats[format_id] = found[0]
             put_with_priors(known, self._store, self._channel.space.formats)
         return known

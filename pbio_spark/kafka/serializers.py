@@ -26,10 +26,11 @@ from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.arrow.written import writable
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.store import FormatStore
-from pbio_spark.kafka.stores import NO_SETTINGS, open_store
+from pbio_spark.kafka.settings import NO_SETTINGS
+from pbio_spark.kafka.stores import open_store
 from pbio_spark.wire import decode, encode
 from pbio_spark.wire.container import legible_id
-from pbio_spark.wire.foreign import name_frame
+from pbio_spark.wire.foreign import unknown_format
 
 AnyStore: TypeAlias = "FormatStore | str"
 """A store, or the address of one: a folder, or `kafka://host:port/topic`."""
@@ -135,9 +136,7 @@ class PbioDeserializer:
         if not found:
             if format_id:
                 self._formats.get(format_id)  # which may know why
-            looks, hint = name_frame(value) or (f"it would be {value[:12].hex()}", "see that its producer stores it")
-            reason = f"no format is known with the ID that the record begins with: {looks}"
-            raise PbioError("PBIO_UNKNOWN_FORMAT", reason, hint=hint)
+            raise unknown_format(value, "see that its producer stores it")
         if len(self._known) >= MOST_FORMATS:
             self._known.clear()
             self._readers.clear()

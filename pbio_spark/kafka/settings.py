@@ -20,6 +20,8 @@ _RENAMED = {
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
     "max.request.size": "message.max.bytes",
 }
+NO_SETTINGS: Mapping[str, str] = {}
+
 TIMEOUT = "default.api.timeout.ms"
 """How long all that a call asks of the brokers may take; not a setting of librdkafka, but of Java's clients."""
 

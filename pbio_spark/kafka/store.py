@@ -6,6 +6,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -16,6 +17,7 @@ from pbio_spark.formats.format import Format
 from pbio_spark.kafka.address import parse_address
 from pbio_spark.kafka.client import Client, log
 from pbio_spark.kafka.log_reader import LogReader
+from pbio_spark.kafka.settings import NO_SETTINGS
 from pbio_spark.kafka.topics import loses, make_compacted, refuse_loss
 
 MOST_BYTES = 64 << 20
@@ -26,8 +28,6 @@ MOST_BAD = 1000
 
 ROOM = 1 << 16
 """What a message takes beside a body."""
-
-NO_SETTINGS: Mapping[str, str] = {}
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class KafkaStore:
                 self._catch_up()
             found = self._load(format_id)
             if format_id in self._bad and found is None:
-                raise self._bad[format_id]
+                raise copy(self._bad[format_id])  # callers add places to what they catch
             return found
 
     def find(self, format_ids: Iterable[bytes]) -> list[Format]:
@@ -114,7 +114,8 @@ class KafkaStore:
             # Another writer may have been faster, and an ID that is not a hash may have two bodies.
             known = self._known.get(format.id)
             if known is None:
-                raise self._bad.get(format.id) or self._client.failed(f"keep a format in {topic!r}", "it is not there")
+                bad = copy(self._bad.get(format.id))
+                raise bad or self._client.failed(f"keep a format in {topic!r}", "it is not there")
             if known.digest != _digest(format.body):
                 raise self._conflict(format.id, known)
 

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pbio_spark.formats.format import Format
 from pbio_spark.formats.store import FolderStore, FormatStore
 from pbio_spark.kafka.address import is_kafka
+from pbio_spark.kafka.settings import NO_SETTINGS
 
 MOST_IN_VAIN = 10_000
 """How many IDs are remembered that were waited for in vain."""
 
 _PAUSE = 0.2
-
-NO_SETTINGS: Mapping[str, str] = {}
 
 
 def open_store(address: str, settings: Mapping[str, str] = NO_SETTINGS, wait: float = 0.0) -> FormatStore:
@@ -29,7 +28,7 @@ def open_store(address: str, settings: Mapping[str, str] = NO_SETTINGS, wait: fl
     """
     store: FormatStore
     if is_kafka(address):
-        # Imported here: only who names a topic needs the client.
+        # Imported here: the client is needed only where a topic is named.
         from pbio_spark.kafka.store import shared_store
 
         store = shared_store(address, settings)

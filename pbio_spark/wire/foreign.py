@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pbio_spark.errors import PbioError
 from pbio_spark.wire.container import MAGIC
 
 CONFLUENT_HEAD = 5
@@ -38,6 +39,20 @@ def name_frame(data: bytes) -> tuple[str, str] | None:
     if data.lstrip()[:1] in (b"{", b"[") and _is_text(data):
         return "it looks like JSON", "from_json decodes it"
     return None
+
+
+def unknown_format(data: bytes, hint: str, *, file: str | None = None, offset: int | None = None) -> PbioError:
+    """PBIO_UNKNOWN_FORMAT for what should be a record.
+
+    Args:
+        hint: what to do if it may be one, and only its format is missing.
+
+    >>> unknown_format(b"?" * 16, "store it").reason
+    'no format is known with the ID that the record begins with: it would be 3f3f3f3f3f3f3f3f3f3f3f3f'
+    """
+    looks, hint = name_frame(data) or (f"it would be {data[:12].hex()}", hint)
+    reason = f"no format is known with the ID that the record begins with: {looks}"
+    return PbioError("PBIO_UNKNOWN_FORMAT", reason, file=file, offset=offset, hint=hint)
 
 
 def _is_text(data: bytes) -> bool:

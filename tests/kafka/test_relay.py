@@ -206,6 +206,23 @@ def test_messages_that_were_removed_before_they_were_archived(space: ChannelSpac
     assert archived(space) == [1, 2, 3, 6, 7]
 
 
+def test_brokers_that_are_lost_end_an_archive_that_does_not_follow(
+    space: ChannelSpace, broker: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(broker, topic)
+    options = InwardOptions(settings={"default.api.timeout.ms": "300"})
+    relay = RelayIn(space.channel("loads"), Address(broker, topic), options)
+
+    class Lost:
+        def consume(self, most: int, seconds: float) -> list[Any]:
+            time.sleep(seconds)
+            return []
+
+    monkeypatch.setattr(relay, "_consumer", Lost())
+    with pytest.raises(PbioError, match=r"\[PBIO_KAFKA\](.|\n)*no answer in time"):
+        relay.run()
+
+
 def test_large_records_and_a_topic_that_does_not_take_them(space: ChannelSpace, broker: str, topic: str) -> None:
     make(broker, topic, max_message_bytes="12000000")
     make(broker, f"{topic}-small", max_message_bytes="100000")

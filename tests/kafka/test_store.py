@@ -121,6 +121,9 @@ def test_garbage_is_skipped_and_said_when_it_is_asked_for(
     with pytest.raises(PbioError, match=rf"\[PBIO_BAD_ID\](.|\n)*{topic}, partition 0, offset 1") as lie:
         store.get(ONE.id)
     assert lie.value.format == ONE.id.hex()
+    lie.value.file = "the place of a record that has this format"
+    with pytest.raises(PbioError, match=f"{topic}, partition 0, offset 1"):
+        store.get(ONE.id)
     store.put(ONE)  # a true body heals it
     assert KafkaStore(f"kafka://{broker}/{topic}").get(ONE.id) == ONE
     say(broker, topic, (ONE.id, TWO.body), (TWO.id, b"\0" * 100))  # a lie after the truth changes nothing

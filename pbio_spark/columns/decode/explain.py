@@ -23,7 +23,7 @@ from pbio_spark.columns.decode.plan import (
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.wire import decode, room_of
-from pbio_spark.wire.foreign import name_frame
+from pbio_spark.wire.foreign import unknown_format
 
 _CODECS = {"UTF-8": "utf-8", "ISO-8859-1": "latin-1", "binary": None}
 
@@ -41,12 +41,8 @@ def explain(
         offset: of the record's item in the file.
     """
     if form is None:
-        looks, hint = name_frame(record) or (
-            f"it would be {record[:12].hex()}",
-            "if the format was described elsewhere, name its store with the option formatStore",
-        )
-        reason = f"no format is known with the ID that the record begins with: {looks}"
-        return PbioError("PBIO_UNKNOWN_FORMAT", reason, file=file, offset=offset, hint=hint)
+        hint = "if the format was described elsewhere, name its store with the option formatStore"
+        return unknown_format(record, hint, file=file, offset=offset)
     try:
         decode(form, record, text=_CODECS[encoding], file=file, offset=offset + 8)
     except PbioError as error:

@@ -27,6 +27,8 @@ class Frames:
     def __init__(self, most: int = MOST_BYTES) -> None:
         self._most = most
         self._held = bytearray()
+        self._needed = 0
+        """How many bytes must be held before there is anything to look at, so that a long frame is copied once."""
 
     @property
     def is_inside(self) -> bool:
@@ -41,8 +43,11 @@ class Frames:
         """
         if self._held:
             self._held += data
+            if len(self._held) < self._needed:
+                return []
             data = bytes(self._held)
         found, at, end = [], 0, len(data)
+        self._needed = 4
         while at + 4 <= end:
             (length,) = _LENGTH.unpack_from(data, at)
             if length > self._most:
@@ -54,6 +59,7 @@ class Frames:
             if not length:
                 raise PbioError("PBIO_BAD_MESSAGE", "a frame is empty")
             if at + 4 + length > end:
+                self._needed = 4 + length
                 break
             found.append(data[at + 4 : at + 4 + length])
             at += 4 + length

@@ -109,7 +109,7 @@ def _given_fields(
                 field=None if where == "$" else where,
             )
         given.update(row)
-    for name in given.difference(names):
+    for name in sorted(given.difference(names), key=str):
         hint = did_you_mean(str(name), names)
         if not hint and where == "$":
             hint = "rows may have more fields in a format that has them: give it with format="

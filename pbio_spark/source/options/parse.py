@@ -161,7 +161,8 @@ def _check_store(parsed: Mapping[str, object]) -> None:
         reason = f"option {name!r} is for a format store in Kafka, and there is none"
         raise PbioError("PBIO_BAD_OPTION", reason, hint="formatStore=kafka://host:port/topic names one")
     if "format_wait" in parsed and store is None:
-        raise PbioError("PBIO_BAD_OPTION", "option 'formatWait' needs formatStore", hint="leave it out")
+        hint = "it waits for formats that a store lacks: name the store, or leave it out"
+        raise PbioError("PBIO_BAD_OPTION", "option 'formatWait' needs formatStore", hint=hint)
     if isinstance(store, str) and is_kafka(store):
         parse_address(store)
 

@@ -147,3 +147,19 @@ def test_options_are_a_key_by_their_values() -> None:
     assert one is not same
     assert hash(options_to_key(one)) == hash(options_to_key(same))
     assert options_to_key(one) == options_to_key(same) != options_to_key(other)
+
+
+def test_settings_of_kafkas_clients_belong_to_a_store_in_kafka() -> None:
+    given = {"FormatStore": "kafka://a:9092/formats", "kafka.Security.Protocol": "SSL", "KAFKA.acks": "all"}
+    options = parse_options({**given, "formatWait": "10s"}, Scope.FROM)
+    assert (options.kafka, options.format_wait) == ({"security.protocol": "SSL", "acks": "all"}, 10.0)
+    for refused, reason in (
+        ({"kafka.acks": "all"}, "'kafka.acks' is for a format store in Kafka, and there is none"),
+        ({"kafka.acks": "all", "formatStore": "/formats"}, "'kafka.acks' is for a format store in Kafka"),
+        ({"formatWait": "10s"}, "'formatWait' needs formatStore"),
+        ({"kafka": "all"}, "'all' has no setting's name"),
+        ({"formatStore": "kafka://a/formats"}, "not the address of a topic"),
+    ):
+        with pytest.raises(PbioError, match=r"\[PBIO_BAD_OPTION\]") as caught:
+            parse_options(refused, Scope.FROM)
+        assert reason in str(caught.value)

@@ -139,7 +139,7 @@ if FOLDER in os.environ:
 
 
 class Watched:
-    """Something of ours that Spark calls. It loads this module, and so the clock, wherever it is unpickled."""
+    """Wraps a reader or writer that Spark calls. It loads this module, and so the clock, wherever it is unpickled."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner

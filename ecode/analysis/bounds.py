@@ -1,6 +1,6 @@
 """Comparisons that must hold for a filter to let an event pass, by which readers skip what cannot pass.
 
-Only comparisons that come first are found: what stands after something that may trap or have an effect, is not, since a
+Only comparisons that come first are found: what stands after something that may trap or have an effect is not, since a
 reader that skips an event would hide the trap.
 """
 
@@ -50,7 +50,7 @@ class Bound:
         param, path: the parameter and the names of the field in it.
         op: `<`, `<=`, `>`, `>=` or `==`.
         value: the constant.
-        type: of the field, and that in which the two are compared.
+        type, common: of the field, and that in which the two are compared.
     """
 
     param: str

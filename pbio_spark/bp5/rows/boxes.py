@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pbio_spark.bp5.meta.blocks import Blocks
 
 SMALL = 8192
-"""So many elements are read sooner than a reader starts anew behind them."""
+"""To read so many unwanted elements takes less time than to skip them and start again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Box:
         return next((i for i, n in enumerate(self.shape) if n > 1), len(self.shape) - 1)
 
     def runs(self, wanted: npt.NDArray[np.bool_]) -> Iterator[Box]:
-        """The parts of the box where `wanted`, of each index in `along`, is true; what is nearly nothing between two
-        of them comes with them."""
+        """The parts of the box where `wanted`, of each index in `along`, is true; a gap that is too
+        short to be skipped comes with them."""
         along = self.along
         chosen = np.flatnonzero(wanted)
         if not len(chosen):

@@ -288,7 +288,7 @@ class Kernel:
         return HEAD + self.format.header_size
 
     def _selected(self, decoder: FilterDecoder, events: Lying, tally: Tally) -> Came:
-        """The events that a filter keeps which has state."""
+        """The events that a filter with state keeps."""
         ordinals = events.ordinals
         starts, ends = events.places(self.head)
         kept = []
@@ -326,7 +326,7 @@ class Kernel:
 
 
 def select(steps: Sequence[tuple[Kernel, Mapping[str, Any]]], events: Lying) -> list[tuple[Came, Tally]]:
-    """What each of some filters keeps of the same events, given the values of its parameters; all of one pass."""
+    """What each of some filters keeps of the same events, given the values of its parameters; all in one pass."""
     converters = [step.given(values) for step, values in steps]
     filters = [converter for converter in converters if isinstance(converter, FilterConverter)]
     assert len(filters) == len(steps)

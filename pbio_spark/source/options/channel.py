@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChannelOptions(ReadOptions):
-    """And those of channels."""
+    """Those of `ReadOptions`, and the ones of channels."""
 
     channel: str | None = option(
         values.text, None, *READS, *WRITES, doc="The channel to read or to publish to, if the path is a channel space."

@@ -15,7 +15,7 @@ from pbio_spark.source.options.scopes import DECODES, READS, WRITES, Scope, opti
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions(FormatOptions):
-    """The options that say what is read, and how."""
+    """Those of `FormatOptions`, and the ones that say what is read, and how."""
 
     format_name: tuple[str, ...] = option(
         values.names,

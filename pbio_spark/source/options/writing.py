@@ -15,7 +15,7 @@ from pbio_spark.source.options.scopes import ENCODES, Scope, option
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions(ChannelOptions):
-    """And those that say how is written."""
+    """Those of `ChannelOptions`, and the ones that say how records are written."""
 
     machine: str = option(
         values.one_of(*MACHINES),

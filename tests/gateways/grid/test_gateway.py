@@ -350,6 +350,30 @@ def test_two_connections_cannot_be_one_producer(tmp_path: Path) -> None:
     assert len(loads_in(space)) == 3
 
 
+def test_what_cannot_be_published_is_said_and_the_gateway_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk, and a defect."""
+    space = new_space(tmp_path)
+    publish = type(space).publish
+
+    async def main() -> None:
+        async with serving(space, archive=NAME) as address:
+            for error in (PbioError("PBIO_NO_ROOM", "the disk is full"), ZeroDivisionError("a defect")):
+
+                def fail(*_: object, error: Exception = error) -> None:
+                    raise error
+
+                monkeypatch.setattr(type(space), "publish", fail)
+                with pytest.raises(PbioError, match=r"PBIO_REFUSED|PBIO_DISCONNECTED"):
+                    await hand_over(address, [1])
+                monkeypatch.setattr(type(space), "publish", publish)
+                assert await hand_over(address, [2], first=None) is None
+
+    asyncio.run(main())
+    assert loads_in(space) == [2, 2]
+
+
 def test_a_stop_ends_subscriptions_in_order_and_keeps_what_came(tmp_path: Path) -> None:
     space = new_space(tmp_path)
 

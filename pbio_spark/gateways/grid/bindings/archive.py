@@ -183,7 +183,12 @@ class Archive:
         size, self._waiting = self._bytes, {}
         for inflow, _ in taken:
             inflow.rows, inflow.bytes = [], 0
-        await asyncio.to_thread(self._publish, taken)
+        try:
+            await asyncio.to_thread(self._publish, taken)
+        except Exception as error:
+            log.exception("grid: the gateway has a defect; %d producers are dismissed", len(taken))
+            for inflow, _ in taken:
+                inflow.error = PbioError("PBIO_OUTCOME_UNKNOWN", f"the events could not be published: {error!r}")
         self._bytes -= size
         self._room.set()
         for inflow, rows in taken:

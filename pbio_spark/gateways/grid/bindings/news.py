@@ -79,6 +79,9 @@ class News:
                 log.warning("grid: the log cannot be read: %s", error.reason)
                 self.tell(self.version + 1)
                 await asyncio.sleep(1)
+            except Exception:
+                log.exception("grid: the gateway has a defect; it looks for events again")
+                await asyncio.sleep(1)
             pause = _SHORTEST if self.version > before else min(pause * 2, _LONGEST)
             await asyncio.sleep(pause)
 

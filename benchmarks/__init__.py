@@ -19,8 +19,8 @@ class Row:
     Attributes:
         what: the work, e.g. `100 B, swapped`.
         against: who else does it, e.g. `C FFS`.
-        ours, theirs: seconds for the whole work, or bytes where the unit is `memory`; `theirs` is None where there is
-            nothing to compare with.
+        ours, theirs: seconds for the whole work, or bytes where the unit is `memory` or `bytes`; `theirs` is None where
+            there is nothing to compare with.
         amount, unit: how much work it is, e.g. 100_000 `records`; the table shows rates where there is an amount.
         goal: how many times as fast as the other we want to be.
     """

@@ -59,6 +59,8 @@ def measure(row: Row, measured: float) -> str:
     """A rate where the amount of work is known, else the time; or memory."""
     if row.unit == "memory":
         return f"{measured / 1e6:.0f} MB"
+    if row.unit == "bytes":
+        return f"{measured:.1f} B"
     if row.amount is None:
         return f"{measured:.3g} s" if measured >= 1 else f"{measured * 1e3:.3g} ms"
     rate = row.amount / measured

@@ -83,8 +83,8 @@ def of_kind(spark: SparkSession, broker: str, what: str, value: str, goal: float
     yield row(f"{what}, from a topic", goal, read("ours", ours_from), read("theirs", theirs_from))
     size = {name: mean_size(data) for name, data in (("ours", ours), ("theirs", theirs))}
     text = mean_size(frame.select(F.to_json("v").cast("binary").alias("value")))
-    yield Row(f"{what}, bytes of a record", "Avro", size["ours"] / 1e3, size["theirs"] / 1e3)
-    yield Row(f"{what}, bytes of a record", "JSON", size["ours"] / 1e3, text / 1e3)
+    yield Row(f"{what}, bytes of a record", "Avro", size["ours"], size["theirs"], unit="bytes")
+    yield Row(f"{what}, bytes of a record", "JSON", size["ours"], text, unit="bytes")
     for data in (frame, ours, theirs):
         data.unpersist()
 

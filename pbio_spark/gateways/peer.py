@@ -9,6 +9,7 @@ from typing import Any
 
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.limits import Limits
+from pbio_spark.gateways.text import address_to_text
 
 
 class Peer:
@@ -34,7 +35,7 @@ class Peer:
         place = writer.get_extra_info("peername") or ("?", 0)
         self.number = number
         self.host = str(place[0])
-        self.address = f"[{place[0]}]:{place[1]}" if ":" in self.host else f"{place[0]}:{place[1]}"
+        self.address = address_to_text(self.host, place[1])
         self.name = _common_name(writer.get_extra_info("ssl_object")) or self.host
         self.limits = limits
         self.stopping = stopping or asyncio.Event()

@@ -18,7 +18,7 @@ from typing import Protocol, Self
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.limits import Limits
 from pbio_spark.gateways.peer import Peer
-from pbio_spark.gateways.text import is_loopback, one_line
+from pbio_spark.gateways.text import address_to_text, is_loopback, one_line
 
 log = logging.getLogger("pbio_spark.gateways")
 
@@ -143,18 +143,21 @@ class Server:
             what = os.strerror(error.errno) if error.errno else str(error)
             hint = "another program listens there; port 0 takes a free one" if error.errno == errno.EADDRINUSE else None
             raise PbioError(
-                "PBIO_NOT_LISTENING", f"cannot listen on {host}:{port} for {half.name}: {what}", hint=hint
+                "PBIO_NOT_LISTENING",
+                f"cannot listen on {address_to_text(host, port)} for {half.name}: {what}",
+                hint=hint,
             ) from None
         self._servers.append(server)
         bound = server.sockets[0].getsockname()[:2]
         self.addresses[half.name] = bound[0], bound[1]
         self._started.append(half)
-        await half.start(f"{bound[0]}:{bound[1]}")
+        place = address_to_text(*bound)
+        await half.start(place)
         await server.start_serving()
-        log.info("%s: listening on %s:%d", half.name, *bound)
+        log.info("%s: listening on %s", half.name, place)
         is_open = self._tls is None or self._tls.verify_mode is not ssl.CERT_REQUIRED
         if is_open and not is_loopback(bound[0]):
-            log.warning("%s: anyone who reaches %s:%d may connect; [tls] clients says who may", half.name, *bound)
+            log.warning("%s: anyone who reaches %s may connect; [tls] clients says who may", half.name, place)
 
     async def _connected(self, half: Half, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         number = next(self._numbers)

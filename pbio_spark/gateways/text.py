@@ -23,6 +23,15 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def address_to_text(host: str, port: int) -> str:
+    """`HOST:PORT`, as `to_address` reads it: a host of IPv6 stands in brackets.
+
+    >>> address_to_text("::1", 5), to_address(address_to_text("::1", 5))
+    ('[::1]:5', ('::1', 5))
+    """
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def to_address(text: str) -> tuple[str, int]:
     """The host and the port of `HOST:PORT`, `:PORT` or `PORT`; without a host it is the loopback one.
 

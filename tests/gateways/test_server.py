@@ -30,6 +30,7 @@ from pbio_spark.gateways.evpath import ThinGateway, ThinSettings
 from pbio_spark.gateways.limits import Limits
 from pbio_spark.gateways.peer import Peer
 from pbio_spark.gateways.server import Listener, Server
+from pbio_spark.gateways.text import to_address
 from tests.channels.spaces import COUNT, everything, values
 from tests.conftest import ROOT
 from tests.gateways.evpath.streams import COUNTS, thin_stream
@@ -216,6 +217,37 @@ def test_only_clients_with_a_certificate_get_in_and_its_name_is_that_of_the_prod
 
     asyncio.run(run())
     assert [(event.producer, event.values) for event in everything(channel)] == [("monitor 7", {"n": 1})]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_where_a_half_listens_is_an_address_to_connect_to(host: str) -> None:
+    peers: list[str] = []
+
+    async def note(peer: Peer) -> None:
+        peers.append(peer.address)
+
+    async def run() -> tuple[str, tuple[str, int]]:
+        half = Half(note)
+        async with Server([Listener(half, host, 0)]) as server:
+            reader, writer = await asyncio.open_connection(*to_address(half.address))
+            assert await reader.read() == b""
+            writer.close()
+            return half.address, server.addresses["test"]
+
+    if host == "::1" and not has_ipv6():
+        pytest.skip("this machine has no IPv6")
+    address, bound = asyncio.run(run())
+    assert to_address(address) == bound
+    assert [to_address(one)[0] for one in peers] == [host]
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as one:
+            one.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
 
 
 def test_a_port_that_anyone_may_use_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -94,8 +94,10 @@ async def _serve(root: str, addresses: dict[str, str | None], config: Config, se
 
 
 def _announce(server: Server) -> None:
-    for name, (host, port) in server.addresses.items():
-        print(f"{name}: {host}:{port}", flush=True)
+    from pbio_spark.gateways.text import address_to_text
+
+    for name, place in server.addresses.items():
+        print(f"{name}: {address_to_text(*place)}", flush=True)
 
 
 @app.command()

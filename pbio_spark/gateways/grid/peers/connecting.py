@@ -12,7 +12,7 @@ from pbio_spark.gateways.grid.peers.session import Session
 from pbio_spark.gateways.limits import Limits
 from pbio_spark.gateways.peer import Peer
 from pbio_spark.gateways.server import Listener, Server
-from pbio_spark.gateways.text import to_address
+from pbio_spark.gateways.text import address_to_text, to_address
 
 CONNECT_TIME = 30.0
 """Seconds after which a connection that does not come about has failed."""
@@ -94,5 +94,4 @@ async def listening(
     """Listen on `HOST:PORT`, of which port 0 is any that is free, and say where. Raises PBIO_NOT_LISTENING."""
     host, port = to_address(address)
     async with Server([Listener(SessionHalf("grid", serve), host, port)], limits, tls) as server:
-        bound = server.addresses["grid"]
-        yield f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}"
+        yield address_to_text(*server.addresses["grid"])

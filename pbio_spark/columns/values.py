@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pbio_spark.columns.encode.encoder import Encoder
 from pbio_spark.columns.files.batches import BatchMaker
@@ -62,10 +63,10 @@ class ValueReader:
         rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
         items, starts = _values_to_items(values.drop_null())
         plan, formats = self._plan, self._maker.formats
-        chunker = Chunker(io.BytesIO(items.data), _NAME, formats, plan.store, plan.limits, plan.walk)
+        chunker = Chunker(io.BytesIO(items), _NAME, formats, plan.store, plan.limits, plan.walk)
         self._maker.formats = chunker.formats
         self._maker.rows, self._maker.starts, self._maker.origins = rows, starts, origins
-        chunks = chunker.chunks(0, len(items), 0)
+        chunks = chunker.chunks(0, items.size, 0)
         batches = [batch for chunk in chunks for batch in self._maker.chunk_to_batches(chunk)]
         return self._in_place(batches, rows, len(values))
 
@@ -167,21 +168,23 @@ def structs_to_values(encoder: Encoder, structs: pa.StructArray) -> pa.Array:
     return values.take(pa.array(places, mask=structs.is_null().to_numpy(zero_copy_only=False)))
 
 
-def _values_to_items(values: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+def _values_to_items(values: pa.Array) -> tuple[pa.Buffer, npt.NDArray[np.int64]]:
     """A file's bytes with the values as its records, and where in it each record begins."""
     values = values.cast(pa.large_binary())
-    _, offsets, data = values.buffers()
-    ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
-    lengths = np.diff(ends)
-    starts = len(MAGIC) + ends[:-1] - ends[0] + _HEAD * np.arange(1, len(values) + 1)
-    items = np.empty(len(MAGIC) + int(lengths.sum()) + _HEAD * len(values), np.uint8)
-    is_record = np.ones(len(items), np.bool_)
-    is_record[: len(MAGIC)] = False
-    is_record[(starts[:, None] + np.arange(-_HEAD, 0)).ravel()] = False
-    items[: len(MAGIC)] = np.frombuffer(MAGIC, np.uint8)
-    items[(starts[:, None] + np.arange(-_HEAD, 0)).ravel()] = _heads(lengths)
-    items[is_record] = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]] if data is not None else []
-    return items, starts
+    count = len(values)
+    if not count:
+        return pa.py_buffer(MAGIC), np.empty(0, np.int64)
+    _, offsets, _ = values.buffers()
+    lengths = np.diff(np.frombuffer(offsets, np.int64)[values.offset : values.offset + count + 1])
+    # The magic goes before the first value's head.
+    ends = np.arange(count + 1, dtype=np.int64) * _HEAD
+    ends[1:] += len(MAGIC)
+    heads = pa.Array.from_buffers(
+        pa.large_binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(MAGIC + _heads(lengths).tobytes())]
+    )
+    items = pc.binary_join_element_wise(heads, values, pa.scalar(b"", pa.large_binary()))
+    starts = np.cumsum(lengths) - lengths + ends[1:]
+    return items.buffers()[2], starts
 
 
 def _heads(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:

@@ -22,7 +22,7 @@ from tests.conftest import ROOT
 from tests.kafka.test_store import admin, make, say
 
 LONG = bool(os.environ.get("PBIO_LONG"))
-KILLS = int(os.environ.get("PBIO_KILLS", 100 if LONG else 2))
+KILLS = int(os.environ.get("PBIO_KILLS", 100 if LONG else 1))
 
 OLD = Format.of(pbio.parse_record({"Load": {"n": "int64", "host": "string", "load": "float64"}}), machine="sparc")
 NEW = evolve(
@@ -248,7 +248,7 @@ def run_killed(command: list[str], step: Callable[[int], object], chance: random
     for kill in range(KILLS):
         with subprocess.Popen([*command, "--follow"], cwd=ROOT) as relay:
             step(kill)
-            time.sleep(chance.uniform(0.5, 3))
+            time.sleep(chance.uniform(0.5, 2.5))
             step(kill + KILLS)
             time.sleep(chance.uniform(0, 0.3))
             relay.kill()

@@ -28,6 +28,8 @@ from tests.conftest import ROOT
 from tests.kafka.broker import Broker
 
 QUICK = {"default.api.timeout.ms": "3000"}
+IMPATIENT = {"default.api.timeout.ms": "500"}
+"""For calls that must fail."""
 QUICK_OPTIONS = {f"kafka.{name}": value for name, value in QUICK.items()}
 
 
@@ -198,8 +200,8 @@ def test_formats_put_in_a_transaction_and_one_that_hangs(broker: str, topic: str
     producer.begin_transaction()
     producer.produce(topic, key=TWO.id, value=TWO.body)
     producer.flush()
-    with pytest.raises(PbioError, match=r"\[PBIO_KAFKA\](.|\n)*no answer in time"):
-        store.get(TWO.id)
+    with pytest.raises(PbioError, match=r"\[PBIO_KAFKA\]"):
+        KafkaStore(f"kafka://{broker}/{topic}", IMPATIENT).get(TWO.id)
     producer.commit_transaction()
     assert store.get(TWO.id) == TWO
 
@@ -268,7 +270,7 @@ def test_brokers_that_want_a_login(brokers: tuple[str, str], topic: str) -> None
     with pytest.raises(PbioError, match=r"\[PBIO_KAFKA\](.|\n)*uthentication"):
         wrong.get(ONE.id)
     with pytest.raises(PbioError, match=r"\[PBIO_KAFKA\]"):
-        KafkaStore(address, QUICK).get(ONE.id)
+        KafkaStore(address, IMPATIENT).get(ONE.id)
 
 
 def test_a_forked_process_reads_with_connections_of_its_own(broker: str, topic: str) -> None:

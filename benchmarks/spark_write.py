@@ -62,7 +62,6 @@ def rows() -> Iterator[Row]:
     try:
         spark.dataSource.register(Null)
         spark.dataSource.register(Ready)
-        default = spark.conf.get(LIMIT)
         spark.conf.set(LIMIT, 2**31 - 1)
         for what, columns in KINDS.items():
             place = folder / what.replace(" ", "-")
@@ -70,7 +69,7 @@ def rows() -> Iterator[Row]:
             yield from written(frame, what, others, place)
             yield from read(spark, what, others, place)
             shutil.rmtree(place)
-        yield from limited(spark, str(default), folder)
+        yield from limited(spark, folder)
     finally:
         spark.stop()
         shutil.rmtree(folder)
@@ -127,8 +126,10 @@ def read(spark: SparkSession, what: str, others: Sequence[str], folder: Path) ->
         yield Row(f"{what}, read", against, times["pbio"], times[other], COUNT, "rows", goal)
 
 
-def limited(spark: SparkSession, default: str, folder: Path) -> Iterator[Row]:
+def limited(spark: SparkSession, folder: Path) -> Iterator[Row]:
     """The same writes with and without Spark's limit of bytes."""
+    spark.conf.unset(LIMIT)
+    default = str(spark.conf.get(LIMIT))
     for what, columns in KINDS.items():
         frame = spark.range(0, COUNT, 1, PARTITIONS).selectExpr(*columns)
 

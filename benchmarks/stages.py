@@ -56,7 +56,10 @@ WATCHED = {
         "pbio_spark.source.write.output:OutputFile.__init__",
         "pbio_spark.source.write.output:OutputFile._write",
         "pbio_spark.source.write.output:OutputFile.close",
-        "pbio_spark.channels.log.files:Folder.add",
+    ],
+    "wait for the disk": [
+        "pbio_spark.source.channels.behind:Behind.add",
+        "pbio_spark.source.channels.behind:Behind.wait",
     ],
     "outline": ["pbio_spark.source.write.writer:write_sidecar"],
     "bytes": ["pbio_spark.columns.files.chunks:Chunker.chunks"],

@@ -15,7 +15,7 @@ from pbio_spark.errors import PbioError
 VARIABLE = "PYSPARK_PYTHON"
 
 LIMIT, NO_LIMIT = "spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1)
-"""Spark computes anew for every row how large its batch is, unless this is said: most of the time of a write."""
+"""Spark computes anew for every row how large its batch is, unless this is said: up to half the time of a write."""
 
 
 def spark_session(builder: SparkSession.Builder | None = None) -> SparkSession:
@@ -25,7 +25,7 @@ def spark_session(builder: SparkSession.Builder | None = None) -> SparkSession:
     package only while its environment is active. This sets the variable to the running Python, unless it is set.
 
     Unless the session has `spark.sql.execution.arrow.maxBytesPerBatch`, it is set to its greatest value, which makes
-    writes two to three times as fast (docs/performance.md).
+    writes 1.3 to 2.5 times as fast (docs/performance.md).
 
     Raises PBIO_OTHER_PYTHON if Spark's JVM is already running and starts another Python.
     """

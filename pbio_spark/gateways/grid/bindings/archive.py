@@ -211,8 +211,12 @@ class Archive:
             if len(made) == 1 and error.code not in _OF_EVENTS:
                 made[0][0].error = error
                 return
+            unknown = error if error.code == "PBIO_OUTCOME_UNKNOWN" else None
         by_inflow = dict(taken)
         for alone in made:
+            if unknown is not None and not _are_numbered(alone[1]):
+                alone[0].error = unknown  # published again, they could be there twice
+                continue
             try:
                 self._try(alone[1], [alone])
             except PbioError as error:
@@ -243,8 +247,7 @@ class Archive:
                 published = self._space.publish(submissions) if submissions else None
                 break
             except PbioError as error:
-                is_numbered = all(one.columns.sequence is not None for one in submissions)
-                if error.code != "PBIO_OUTCOME_UNKNOWN" or not is_numbered or not left:
+                if error.code != "PBIO_OUTCOME_UNKNOWN" or not _are_numbered(submissions) or not left:
                     raise
                 time.sleep(_PAUSE)
         if published is None:
@@ -277,6 +280,10 @@ _OF_EVENTS = {
     "PBIO_BAD_STRING",
 }
 """What is wrong with events, rather than with the space."""
+
+
+def _are_numbered(submissions: Sequence[Submission]) -> bool:
+    return all(one.columns.sequence is not None for one in submissions)
 
 
 def _to_row(item: Item, subscription: Incoming) -> Row:

@@ -64,10 +64,7 @@ class Reading:
 
     def to_text(self, event: ChannelEvent) -> str | PbioError:
         """The XML of an event's element, or why there is none."""
-        values = event.values
-        if self.wish.fields:
-            members = self.writer.plan.members
-            values = {name: value for name, value in values.items() if name.removesuffix("_accuracy") in members}
+        values = self.writer.plan.some(event.values) if self.wish.fields else event.values
         try:
             text = self.writer.write(values, event.event_time or event.published)
         except PbioError as error:

@@ -110,9 +110,7 @@ class GridGateway:
         channel = offered.channel
         wish = node_to_wish(parameters, channel)
         if wish.filter is not None or wish.after is not None or wish.others:
-            raise PbioError(
-                "PBIO_REFUSED", "a query takes no parameters but Fields (and Period and Count, without use)"
-            )
+            raise PbioError("PBIO_REFUSED", "a query takes no parameters but Fields; Period and Count are ignored")
         writer = self._catalog.writer(offered.name, channel.format.record, wish.fields)
         info = channel.info
         last = None
@@ -121,9 +119,7 @@ class GridGateway:
                 last = event
         if last is None:
             raise PbioError("PBIO_REFUSED", f"there has been no event {offered.name.name!r} yet")
-        members = writer.plan.members
-        shown = {name: one for name, one in last.values.items() if name.removesuffix("_accuracy") in members}
-        values = shown if wish.fields else last.values
+        values = writer.plan.some(last.values) if wish.fields else last.values
         return parse(writer.write(values, last.event_time or last.published).encode())
 
     async def subscribed(self, session: Session, request: SubscribeRequest, own: str) -> Outgoing | Incoming:

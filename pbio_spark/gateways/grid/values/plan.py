@@ -6,6 +6,7 @@ Structures are nested elements, arrays repeated ones; in an array of arrays, the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -110,7 +111,12 @@ class Plan:
 
     @property
     def members(self) -> dict[str, Member]:
+        """Those of `group`."""
         return self.group.members
+
+    def some(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Of the values of an event, those that this plan has elements for: a plan may be of some fields only."""
+        return {name: value for name, value in values.items() if name.removesuffix(f"_{ACCURACY}") in self.members}
 
     def relaxed(self) -> Plan:
         """The same for events that may lack fields."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import os
 import signal
 import ssl
 from collections import Counter
@@ -18,7 +17,7 @@ from typing import Protocol, Self
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.limits import Limits
 from pbio_spark.gateways.peer import Peer
-from pbio_spark.gateways.text import address_to_text, is_loopback, one_line
+from pbio_spark.gateways.text import address_to_text, is_loopback, one_line, system_reason
 
 log = logging.getLogger("pbio_spark.gateways")
 
@@ -140,11 +139,10 @@ class Server:
         try:
             server = await asyncio.start_server(connected, host, port, ssl=self._tls, start_serving=False)
         except OSError as error:
-            what = os.strerror(error.errno) if error.errno else str(error)
             hint = "another program listens there; port 0 takes a free one" if error.errno == errno.EADDRINUSE else None
             raise PbioError(
                 "PBIO_NOT_LISTENING",
-                f"cannot listen on {address_to_text(host, port)} for {half.name}: {what}",
+                f"cannot listen on {address_to_text(host, port)} for {half.name}: {system_reason(error)}",
                 hint=hint,
             ) from None
         self._servers.append(server)

@@ -1,7 +1,10 @@
-"""Addresses, and errors in one line."""
+"""Addresses, and errors as people read them."""
 
 from __future__ import annotations
 
+import os
+import socket
+import ssl
 from ipaddress import ip_address
 
 from pbio_spark.errors import PbioError
@@ -13,6 +16,18 @@ def one_line(error: PbioError) -> str:
     """An error in one line, for a log."""
     said = " ".join(line.strip() for line in str(error).splitlines())
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in said)
+
+
+def system_reason(error: OSError) -> str:
+    """What is wrong, in the system's words.
+
+    >>> system_reason(OSError(2, "Connect call failed ('127.0.0.1', 1)")), system_reason(OSError("gone"))
+    ('No such file or directory', 'gone')
+    """
+    # asyncio says more than the system does, and names of hosts and TLS have numbers of their own.
+    if error.errno is None or isinstance(error, socket.gaierror | ssl.SSLError):
+        return str(error.strerror or error) or "no answer"
+    return os.strerror(error.errno)
 
 
 def is_loopback(host: str) -> bool:

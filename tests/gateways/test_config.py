@@ -79,3 +79,12 @@ def test_certificates_that_are_missing_are_an_error() -> None:
 def test_what_is_not_an_address_is_refused(text: str) -> None:
     with pytest.raises(PbioError, match="PBIO_BAD_OPTION"):
         to_address(text)
+
+
+def test_a_host_without_an_address_is_named_with_the_reason() -> None:
+    from pbio_spark.gateways.grid import GridConsumer
+
+    with pytest.raises(PbioError, match=r"PBIO_NOT_LISTENING.*no-host\.invalid:1: (?!Unknown error)"):
+        GridConsumer.open("no-host.invalid:1")
+    with pytest.raises(PbioError, match=r"PBIO_NOT_LISTENING.*127\.0\.0\.1:1: Connection refused"):
+        GridConsumer.open("127.0.0.1:1")

@@ -52,7 +52,7 @@ def serve(
         float | None, typer.Option("--linger", metavar="SECONDS", help="How long an event may wait for its commit.")
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option("--for", metavar="SECONDS", help="Stop after so long, instead of at SIGTERM.")
+        float | None, typer.Option("--for", metavar="SECONDS", min=0, help="Stop after so long, instead of at SIGTERM.")
     ] = None,
 ) -> None:
     """Publish what other programs send, and let them subscribe, until SIGINT or SIGTERM. HOST is this machine alone,

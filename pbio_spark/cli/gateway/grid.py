@@ -79,7 +79,7 @@ def subscribe(
     set_: Settings = None,
     type_: TypeText = None,
     seconds: Annotated[
-        float | None, typer.Option("--for", metavar="SECONDS", help="Stop after so long, instead of at SIGINT.")
+        float | None, typer.Option("--for", metavar="SECONDS", min=0, help="Stop after so long, instead of at SIGINT.")
     ] = None,
     ca: Authority = None,
 ) -> None:

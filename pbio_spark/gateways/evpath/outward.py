@@ -23,7 +23,7 @@ import pyarrow as pa
 from pbio_spark.channels import Channel, Delivery, Start, Subscription
 from pbio_spark.columns import Encoder, format_to_encoder
 from pbio_spark.errors import PbioError
-from pbio_spark.gateways.text import one_line
+from pbio_spark.gateways.text import address_to_text, one_line, system_reason
 from pbio_spark.wire import MAGIC, Kind
 from pbio_spark.wire.writer import format_to_item
 
@@ -119,7 +119,8 @@ class ThinSender:
             connection = socket.create_connection(self._address, _CONNECT)
         except OSError as error:
             hint = "`EVthin_socket_listen` tells an EVPath program the port at which it listens"
-            raise PbioError("PBIO_NOT_LISTENING", f"cannot connect to {host}:{port}: {error}", hint=hint) from None
+            reason = f"cannot connect to {address_to_text(host, port)}: {system_reason(error)}"
+            raise PbioError("PBIO_NOT_LISTENING", reason, hint=hint) from None
         connection.settimeout(_SLOW)
         try:
             if self._tls is not None:

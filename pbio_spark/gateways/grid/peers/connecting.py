@@ -12,7 +12,7 @@ from pbio_spark.gateways.grid.peers.session import Session
 from pbio_spark.gateways.limits import Limits
 from pbio_spark.gateways.peer import Peer
 from pbio_spark.gateways.server import Listener, Server
-from pbio_spark.gateways.text import address_to_text, to_address
+from pbio_spark.gateways.text import address_to_text, system_reason, to_address
 
 CONNECT_TIME = 30.0
 """Seconds after which a connection that does not come about has failed."""
@@ -25,7 +25,7 @@ async def connect(address: str, limits: Limits, tls: ssl.SSLContext | None) -> P
         async with asyncio.timeout(CONNECT_TIME):
             reader, writer = await asyncio.open_connection(host, port, ssl=tls)
     except (OSError, TimeoutError) as error:
-        reason = f"cannot connect to {host}:{port}: {error or 'no answer'}"
+        reason = f"cannot connect to {address_to_text(host, port)}: {system_reason(error)}"
         raise PbioError("PBIO_NOT_LISTENING", reason, hint="is a peer listening there?") from None
     return Peer(reader, writer, limits)
 

@@ -92,7 +92,13 @@ def grid_gateway(place: Path) -> Iterator[None]:
             ready.set()
             await asyncio.to_thread(over.wait)
 
-    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    def run() -> None:
+        try:
+            asyncio.run(serve())
+        finally:
+            ready.set()  # if the port is taken, the examples fail, and nobody waits
+
+    thread = threading.Thread(target=run)
     thread.start()
     ready.wait()
     yield

@@ -255,6 +255,15 @@ def _local(text: str) -> str | None:
     return "/" + "/".join(parts)
 
 
+def from_where(path: str) -> str:
+    """For a message about a relative path that leads nowhere: where it starts. Spark's processes may run elsewhere."""
+    text = os.fspath(path)
+    is_relative = not (text.startswith(("/", "~")) or _URL.match(text) or _FILE.match(text))
+    with suppress(OSError, PbioError):
+        return f" from {_working_folder(text)}" if is_relative else ""
+    return ""
+
+
 def _working_folder(given: str) -> str:
     """The folder that a relative path starts from: in Spark's Python processes the one that its JVM runs in.
 

@@ -253,7 +253,8 @@ class RecordWriter:
                     self._encode(rows_to_batch([row], self.format))
                 except PbioError as refused:
                     error = with_row(refused, [row])
-                    error.reason = f"row {number}: {error.reason.removeprefix('row 0: ')}"
+                    own = error.reason.removeprefix("row 0")
+                    error.reason = f"row {number}{own}" if own != error.reason else f"row {number}: {own}"
                     raise error from None
             raise
 

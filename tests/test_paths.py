@@ -12,7 +12,7 @@ import pytest
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.store import FolderStore
-from pbio_spark.paths import find_entry, folder_entries, full_path, locate, opened, trouble
+from pbio_spark.paths import find_entry, folder_entries, from_where, full_path, locate, opened, trouble
 
 
 @pytest.fixture
@@ -220,3 +220,9 @@ def test_what_a_foreign_library_raises() -> None:
         raise ZeroDivisionError
     with pytest.raises(PbioError, match=r"\[PBIO_NO_PERMISSION\]"), trouble(fs, "/a"):
         raise PermissionError("denied")
+
+
+def test_a_message_says_where_a_relative_path_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert from_where("build/space") == f" from {tmp_path}"
+    assert from_where("/build") == from_where("s3://b/x") == from_where("file:///x") == from_where("~/x") == ""

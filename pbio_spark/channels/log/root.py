@@ -10,6 +10,7 @@ from pbio_spark.channels.commits.checked import a_number, a_text, bad, parse
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.layout import FOLDERS, SPACE
 from pbio_spark.errors import PbioError
+from pbio_spark.paths import from_where
 
 
 def make_root(folder: Folder) -> str | None:
@@ -63,7 +64,10 @@ def no_space_to_error(folder: Folder) -> PbioError:
         reason = f"the folder is inside the channel space {above}, and is not one itself"
         hint = "open that one, and name the channel; in Spark with the option channel"
     elif not folder.is_there:
-        reason, hint = "folder not found", "check the path; `pbio space init` makes a new space"
+        reason, hint = (
+            f"folder not found{from_where(folder.root)}",
+            "check the path; `pbio space init` makes a new space",
+        )
     elif _others(folder):
         reason = "the folder holds other files and is not a channel space"
         hint = "check the path; `pbio space init` makes a new space, in an empty folder"

@@ -154,6 +154,8 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             subscriber.finish(place)  # what a batch starts from is what the query has durably finished
         time.sleep(self._pause)
         latest = log.latest(place, self._end, *self._limits.under(limit))
+        if log.eager is not None:
+            log.eager.tell()
         is_idle = latest == place and not log.space.folder.is_local
         self._pause = min(max(2 * self._pause, 0.01), LONGEST_PAUSE) if is_idle else 0.0
         self._made = self._to_json(said if latest == place else latest)

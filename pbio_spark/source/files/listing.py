@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from ecode.suggest import did_you_mean
 from pbio_spark.errors import PbioError
 from pbio_spark.globs import compile_glob, expand, is_glob, is_hidden, is_literal, unescape
-from pbio_spark.paths import PathEntry, find_entry, folder_entries, full_path, locate
+from pbio_spark.paths import PathEntry, find_entry, folder_entries, from_where, full_path, locate
 from pbio_spark.spaces import SPACE, space_above
 from pbio_spark.wire.container import refuse_bp_folder
 from pbio_spark.wire.hints.sidecar import sidecar_path
@@ -156,7 +156,9 @@ class _Lister:
             hint = self._near()
             if "%" in self.path and find_entry(self.fs, unescape_name(self.path)) is not None:
                 hint = f"a % stands for itself in a path; {unescape_name(self.path)} exists"
-            raise PbioError("PBIO_PATH_NOT_FOUND", "file or folder not found", file=self.given, hint=hint)
+            raise PbioError(
+                "PBIO_PATH_NOT_FOUND", f"file or folder not found{from_where(self.given)}", file=self.given, hint=hint
+            )
         try:
             roots = sorted({root for glob in expand(self.path) for root in _walk(self.fs, glob)})
         except ValueError as error:

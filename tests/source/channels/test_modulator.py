@@ -229,3 +229,19 @@ def test_a_named_subscriber_in_python_reads_a_shared_channel_from_now_on(space: 
         submit(stocks, 4)
         assert [event.values["price"] for event in first.events()] == [3, 4]
         assert [event.values["price"] for event in second.events()] == [4]
+
+
+def test_a_source_that_refuses_the_code_is_named_once(
+    space: ChannelSpace, stocks: Channel, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else would say why the stream is empty."""
+    monkeypatch.setattr("pbio_spark.channels.subscribe.streams.eager_stream.ASK_EVERY", 0.0)
+    query = of(
+        space, modulator=json.dumps({"filter": "{ return clock() > 0; }", "services": ["clock"]}), parameters="{}"
+    )
+    for price in (1, 2):
+        submit(stocks, price)
+        assert prices(query) == []
+    (said,) = [record.message for record in caplog.records if "this reader's code" in record.message]
+    assert "has refused this reader's code on stocks" in said
+    assert "clock" in said

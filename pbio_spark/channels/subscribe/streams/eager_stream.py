@@ -30,6 +30,9 @@ takes, and the time between two of them."""
 LOOK_EVERY = 60.0
 """How often, in seconds, a stream checks whether to record that it is still there."""
 
+ASK_EVERY = 2.0
+"""How often, in seconds, a stream looks whether sources refuse its code."""
+
 
 class EagerStream:
     """A channel that sources derive for one reader, or for several that want the same.
@@ -61,6 +64,8 @@ class EagerStream:
         self._fail_on_loss = fail_on_loss
         self._resumed: tuple[LogOffset, LogOffset] | None = None
         self._looked = time.monotonic()
+        self._asked = time.monotonic()
+        self._told: set[tuple[str | None, str, str | None]] = set()
         self._expire_after = PRESENCE if name is None or name.startswith(ANONYMOUS) else EXPIRE_AFTER
         self.info, self.name, self.is_new = space.attach(parent, modulator, name, self._expire_after)
 
@@ -101,6 +106,28 @@ class EagerStream:
             self._looked = time.monotonic()
             start = Position(self.info.id)
             subscribers.acknowledge(self._space.folder, self.info.id, self.name, start, self._expire_after)
+
+    def tell(self) -> None:
+        """Warn, once each, of sources that make nothing for the reader: the stream is empty, or lacks their events."""
+        if time.monotonic() - self._asked < ASK_EVERY:
+            return
+        self._asked = time.monotonic()
+        for report in self._space.derivations():
+            what = report.source, report.status, report.reason
+            if (
+                report.channel == self.info.name
+                and report.status in ("refused", "suspended")
+                and what not in self._told
+            ):
+                self._told.add(what)
+                log.warning(
+                    "%s: the source %s has %s this reader's code on %s, and makes no events for it: %s",
+                    self._space.root,
+                    report.source,
+                    report.status,
+                    report.parent,
+                    report.reason,
+                )
 
     def leave(self) -> None:
         """Be there no longer: the code goes, if it was the last reader's. Under a name of its own, nothing changes."""

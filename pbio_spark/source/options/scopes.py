@@ -27,9 +27,9 @@ ENCODES = (*WRITES, Scope.TO)
 
 def option(parse: Callable[[str], object], default: object, *scopes: Scope, doc: str) -> Any:
     metadata = {"parse": parse, "scopes": scopes, "doc": doc}
-    return (
-        field(default_factory=dict, metadata=metadata) if default is dict else field(default=default, metadata=metadata)
-    )
+    if default is dict:  # of other clients' settings, which may be passwords
+        return field(default_factory=dict, repr=False, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 def option_name(attribute: str) -> str:

@@ -153,6 +153,7 @@ def test_settings_of_kafkas_clients_belong_to_a_store_in_kafka() -> None:
     given = {"FormatStore": "kafka://a:9092/formats", "kafka.Security.Protocol": "SSL", "KAFKA.acks": "all"}
     options = parse_options({**given, "formatWait": "10s"}, Scope.FROM)
     assert (options.kafka, options.format_wait) == ({"security.protocol": "SSL", "acks": "all"}, 10.0)
+    assert "security" not in repr(options), "a setting may be a password"
     for refused, reason in (
         ({"kafka.acks": "all"}, "'kafka.acks' is for a format store in Kafka, and there is none"),
         ({"kafka.acks": "all", "formatStore": "/formats"}, "'kafka.acks' is for a format store in Kafka"),

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from ecode.suggest import did_you_mean
 from pbio_spark.errors import PbioError
 from pbio_spark.extras import require
 from pbio_spark.kafka.settings import timeout_of, to_client
@@ -22,7 +23,6 @@ READ_ONLY = {
     "enable.auto.commit": "false",
     "auto.offset.reset": "earliest",
     "enable.partition.eof": "true",
-    "allow.auto.create.topics": "false",
     "max.poll.interval.ms": "86400000",
 }
 
@@ -65,27 +65,41 @@ class Client:
                 self._admin = admin.AdminClient(self._with({}), logger=log)
         return self._admin
 
-    def partitions(self, client: Any, topic: str) -> list[int]:
-        """The numbers of a topic's partitions; none if there is no such topic. Raises PBIO_KAFKA."""
+    def partitions(self, topic: str) -> list[int]:
+        """The numbers of a topic's partitions; none if there is no such topic, which is not made. Raises PBIO_KAFKA.
+
+        Brokers make the topics that clients ask for by name as readers and writers do, unless they are told not to.
+        """
+        what, errors = f"say what topic {topic!r} is", self.kafka.KafkaError
         deadline = time.monotonic() + self.timeout
         while True:
-            with self.trouble(f"say what topic {topic!r} is"):
-                try:
-                    found = client.list_topics(topic, timeout=self.timeout).topics.get(topic)
-                except self.kafka.KafkaException:
-                    client.poll(0)  # which tells why
-                    raise
-            if found is None or found.error is not None:
-                error = None if found is None else found.error
-                if error is None or error.code() == self.kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
+            left = max(0.001, deadline - time.monotonic())
+            asked = self.admin().describe_topics(self.kafka.TopicCollection([topic]), request_timeout=left)
+            try:
+                found = asked[topic].result().partitions
+            except self.kafka.KafkaException as exception:
+                self.admin().poll(0)  # which tells why
+                error = exception.args[0]
+                if error.code() == errors.UNKNOWN_TOPIC_OR_PART:
                     return []
-                if not error.retriable() and error.code() != self.kafka.KafkaError.LEADER_NOT_AVAILABLE:
-                    raise self.failed(f"say what topic {topic!r} is", error)
-            elif found.partitions and all(one.leader >= 0 for one in found.partitions.values()):
-                return sorted(found.partitions)
+                if not error.retriable() and error.code() != errors.LEADER_NOT_AVAILABLE:
+                    raise self.failed(what, error) from None
+                trouble: object = error
+            else:
+                if found and all(one.leader is not None and one.leader.id >= 0 for one in found):
+                    return sorted(one.id for one in found)
+                trouble = "no leader"
             if time.monotonic() > deadline:
-                raise self.failed(f"lead topic {topic!r}", "no leader")
+                raise self.failed(what, trouble)
             time.sleep(0.05)
+
+    def missing(self, topic: str, hint: str = "") -> PbioError:
+        """The error of a topic that does not exist. Raises PBIO_KAFKA."""
+        with self.trouble("list their topics"):
+            known = self.admin().list_topics(timeout=self.timeout).topics  # of all: none is made by that
+        near = did_you_mean(topic, (name for name in known if not name.startswith("__")))
+        place = f"kafka://{self.brokers}/{topic}"
+        return PbioError("PBIO_BAD_OPTION", f"there is no topic {topic!r}", file=place, hint=near or hint)
 
     def failed(self, what: str, error: object) -> PbioError:
         """The error of brokers that cannot do something."""
@@ -115,8 +129,10 @@ class Client:
             raise self.failed(what, error) from None
 
     def _with(self, config: Mapping[str, str]) -> dict[str, Any]:
-        # What it would log of every attempt to connect, our errors quote once.
-        return {"log_level": "2", **config, **self._config, "bootstrap.servers": self.brokers, "error_cb": self._note}
+        # What it would log of every attempt to connect, our errors quote once. Topics are made by us, or not at all:
+        # those that brokers make of themselves are not compacted, and a misspelled one would be read as empty.
+        ours = {"log_level": "2", "allow.auto.create.topics": "false"}
+        return {**ours, **config, **self._config, "bootstrap.servers": self.brokers, "error_cb": self._note}
 
     def _note(self, error: Any) -> None:
         self.said = error.str()

@@ -115,9 +115,9 @@ class RelayIn:
     def _places(self) -> dict[int, _Partition]:
         """The partitions, from where the space has them."""
         admin, topic = self._client.admin(), self._source.topic
-        numbers = self._client.partitions(admin, topic)
+        numbers = self._client.partitions(topic)
         if not numbers:
-            raise PbioError("PBIO_BAD_OPTION", f"there is no topic {topic!r}", file=str(self._source))
+            raise self._client.missing(topic)
         collection = self._client.kafka.TopicCollection([topic])
         with self._client.trouble(f"describe topic {topic!r}"):
             described = admin.describe_topics(collection, request_timeout=self._client.timeout)[topic].result()

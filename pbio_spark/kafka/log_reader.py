@@ -69,7 +69,7 @@ class LogReader:
     def _open(self) -> bool:
         consumer = self._client.consumer({**READ_ONLY, "isolation.level": "read_committed"})
         try:
-            numbers = self._client.partitions(consumer, self._topic)
+            numbers = self._client.partitions(self._topic)
             if not numbers:
                 return False
             with self._client.trouble(f"read topic {self._topic!r}"):
@@ -96,7 +96,7 @@ class LogReader:
                 return {place.partition: future.result().offset for place, future in asked.items()}
             except self._client.kafka.KafkaException as exception:
                 error = exception.args[0]
-                if not self._client.partitions(admin, self._topic):
+                if not self._client.partitions(self._topic):
                     return None
                 if time.monotonic() > deadline:
                     raise self._client.failed(f"read topic {self._topic!r}", error) from None

@@ -74,9 +74,9 @@ class RelayOut:
         self._progress = options.progress
         name = options.subscriber or f"kafka {to.topic}"
         self._key = json.dumps([channel.space.id, channel.info.id, name, to.topic]).encode()
-        if not self._client.partitions(self._client.admin(), to.topic):
+        if not self._client.partitions(to.topic):
             hint = "create it, with as many partitions as it needs: kafka-topics --create --topic NAME"
-            raise PbioError("PBIO_BAD_OPTION", f"there is no topic {to.topic!r}", file=str(to), hint=hint)
+            raise self._client.missing(to.topic, hint)
         self._subscription: Subscription = channel.subscribe(start=options.start, name=name)
         self._producer = self._begin(name)
         self._subscription.position = max(self._subscription.position, self._reached())

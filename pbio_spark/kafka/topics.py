@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from pbio_spark.kafka.client import Client, log
 def make_compacted(client: Client, topic: str, config: Mapping[str, str]) -> None:
     """A compacted topic of one partition, unless there is a topic of that name. Raises PBIO_KAFKA."""
     admin = client.admin()
-    if not client.partitions(admin, topic):
+    if not client.partitions(topic):
         new = require("confluent_kafka.admin", "kafka").NewTopic
         made = admin.create_topics(
             [new(topic, 1, -1, config={"cleanup.policy": "compact", **config})], request_timeout=client.timeout
@@ -24,7 +25,9 @@ def make_compacted(client: Client, topic: str, config: Mapping[str, str]) -> Non
             if exception.args[0].code() != client.kafka.KafkaError.TOPIC_ALREADY_EXISTS:
                 with client.trouble(f"create topic {topic!r}"):
                     raise
-        client.partitions(admin, topic)
+        deadline = time.monotonic() + client.timeout
+        while not client.partitions(topic) and time.monotonic() < deadline:
+            time.sleep(0.05)  # it is made, and not every broker knows yet
 
 
 def loses(client: Client, topic: str) -> str | None:

@@ -42,7 +42,6 @@ transaction.state.log.num.partitions=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
-auto.create.topics.enable=false
 num.partitions=1
 num.network.threads=2
 num.io.threads=4

@@ -80,7 +80,7 @@ CODES: dict[str, str] = {
     "PBIO_UNKNOWN_CHANNEL": "The channel does not exist or has been dropped.",
     # gateways
     "PBIO_BAD_MESSAGE": "A Grid message is not XML, has what the protocol does not allow, or is not as it has it.",
-    "PBIO_DISCONNECTED": "The connection to a Grid peer has ended, or the peer has ended the subscription.",
+    "PBIO_DISCONNECTED": "The connection to a peer of a gateway has ended, or the peer has ended the subscription.",
     "PBIO_NO_REPLY": "A Grid peer did not answer a request in time.",
     "PBIO_REFUSED": "A Grid peer refused a request, or could not make an event; the error quotes it.",
     "PBIO_BAD_STREAM": "What a peer sends to a gateway is not a thin stream, or one that contradicts itself.",

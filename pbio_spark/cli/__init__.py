@@ -22,7 +22,7 @@ from typing import Annotated
 
 import typer
 
-from ecode.pipe import ends_with_its_reader
+from ecode.pipe import ends_with_its_reader, is_reader_gone
 from morph import MorphError
 from pbio_spark.cli import bp5, cat, console, convert, formats, gateway, hexdump, index, matching, space, verify
 from pbio_spark.errors import PbioError
@@ -86,9 +86,13 @@ def main() -> None:
         try:
             with console.usage_in_one_line():
                 code = app(prog_name="pbio", standalone_mode=False)
-        except (PbioError, MorphError, OSError) as error:
-            if isinstance(error, BrokenPipeError):
+        except (PbioError, MorphError, OSError, SystemExit) as error:
+            # click makes an exit of any broken pipe, also of a connection's.
+            cause = error.__context__ if isinstance(error, SystemExit) else error
+            is_broken = isinstance(cause, BrokenPipeError)
+            if (isinstance(error, SystemExit) and not is_broken) or (is_broken and is_reader_gone()):
                 raise
-            console.report(error)
+            assert isinstance(cause, Exception)
+            console.report(cause)
             sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)

@@ -7,6 +7,7 @@ committer   when that is done
 room        how much memory connections hold together
 inward      `ThinGateway`: connections -> events of channels
 outward     `ThinSender`: events of a channel -> a connection
+link        that connection: what of it has arrived, and whether the peer is still there
 """
 
 from pbio_spark.gateways.evpath.inward import ThinGateway

@@ -7,13 +7,9 @@ once to the peer's machine, and is lost only if the peer's program ends with byt
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import select
 import socket
 import ssl
-import struct
-import termios
 import threading
 import time
 from collections.abc import Callable
@@ -23,18 +19,23 @@ import pyarrow as pa
 from pbio_spark.channels import Channel, Delivery, Start, Subscription
 from pbio_spark.columns import Encoder, format_to_encoder
 from pbio_spark.errors import PbioError
+from pbio_spark.gateways.evpath.link import OutwardLink, StoppedError
 from pbio_spark.gateways.text import address_to_text, one_line, system_reason
 from pbio_spark.wire import MAGIC, Kind
 from pbio_spark.wire.writer import format_to_item
 
 log = logging.getLogger("pbio_spark.gateways")
 
-_CONNECT, _SLOW = 30.0, 60.0
-"""The most seconds for a connection to be made, and without any progress of what is sent."""
+_CONNECT = 30.0
+"""The most seconds for a connection to be made."""
+_WATCH = 0.25
+"""How long, in seconds, the peer may take to close a connection on which it does not want events: before the first one,
+since afterwards nothing tells whether it has read them."""
 _ACKNOWLEDGE_EVERY = 0.5
 _LOOK = 0.2
 """How often an idle sender looks whether its peer is still there, in seconds."""
 _PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_PASSING = ("PBIO_NOT_LISTENING", "PBIO_DISCONNECTED")
 
 
 class ThinSender:
@@ -86,21 +87,25 @@ class ThinSender:
             stop: ends it in order.
 
         Raises:
-            PbioError: PBIO_NOT_LISTENING if nobody listens, with `follow` only at the first connection; what
-                `Subscription.deliveries` raises; PBIO_CANNOT_BE_NULL for an event that the format cannot hold.
-            OSError: the connection broke; without `follow` only.
+            PbioError: PBIO_NOT_LISTENING if nobody listens, and PBIO_DISCONNECTED if the peer closes the connection
+                before the first event, with `follow` only at the first connection; PBIO_DISCONNECTED if it breaks
+                later, without `follow` only; what `Subscription.deliveries` raises; PBIO_CANNOT_BE_NULL for an event
+                that the format cannot hold.
+            OSError: the file system fails; without `follow` only.
         """
         stop = stop or threading.Event()
         pause, is_first = _PAUSE, True
         while not stop.is_set():
             before = self.sent
             try:
-                with self._connect() as connection:
+                with self._connect(stop) as link:
                     is_first = False
-                    self._serve(connection, follow, stop)
+                    self._serve(link, follow, stop)
+                return self.sent
+            except StoppedError:
                 return self.sent
             except (PbioError, OSError) as error:
-                is_passing = isinstance(error, OSError) or error.code == "PBIO_NOT_LISTENING"
+                is_passing = isinstance(error, OSError) or error.code in _PASSING
                 if not follow or is_first or not is_passing:
                     raise
                 pause = _PAUSE if self.sent > before else min(2 * pause, _LONGEST_PAUSE)
@@ -112,42 +117,46 @@ class ThinSender:
     def _subscribe(self) -> Subscription:
         return self._channel.subscribe(name=self.name, start=self._start, filter=self._filter)
 
-    def _connect(self) -> socket.socket:
-        """A connection that has been told the stone and the format. Raises PBIO_NOT_LISTENING."""
+    def _connect(self, stop: threading.Event) -> OutwardLink:
+        """A connection that has been told the stone and the format, and is still there. Raises PBIO_NOT_LISTENING,
+        PBIO_DISCONNECTED."""
         host, port = self._address
+        place = address_to_text(host, port)
         try:
             connection = socket.create_connection(self._address, _CONNECT)
         except OSError as error:
             hint = "`EVthin_socket_listen` tells an EVPath program the port at which it listens"
-            reason = f"cannot connect to {address_to_text(host, port)}: {system_reason(error)}"
+            reason = f"cannot connect to {place}: {system_reason(error)}"
             raise PbioError("PBIO_NOT_LISTENING", reason, hint=hint) from None
-        connection.settimeout(_SLOW)
         try:
             if self._tls is not None:
                 connection = self._tls.wrap_socket(connection, server_hostname=host)
+            hint = f"is it a thin listener, and does it know stone {self._stone}?"
+            link = OutwardLink(connection, place, hint, stop)
             text = f"Stone {self._stone}".encode() + b"\0"
             head = MAGIC + (Kind.COMMENT << 24 | len(text)).to_bytes(4) + text
-            connection.sendall(head + format_to_item(self._format))
+            link.send(head + format_to_item(self._format))
+            link.watch(_WATCH)
         except BaseException:
             connection.close()
             raise
-        return connection
+        return link
 
-    def _serve(self, connection: socket.socket, follow: bool, stop: threading.Event) -> None:
+    def _serve(self, link: OutwardLink, follow: bool, stop: threading.Event) -> None:
         """Send over a connection what there is and, to follow, what comes, until the stop."""
         with self._subscribe() as subscription:
-            flight = _Flight(connection, subscription, self._count)
+            flight = _Flight(link, subscription, self._count)
             while True:
                 for delivery in subscription.deliveries(_LOOK if follow else 0):
-                    connection.sendall(self._encode(delivery))
+                    link.send(self._encode(delivery))
                     flight.add(delivery.batch.num_rows)
                     if stop.is_set():
                         break
                 flight.land()
                 if not follow or stop.is_set():
                     break
-                _check_open(connection)
-            connection.shutdown(socket.SHUT_WR)
+                link.check_open()
+            link.finish()
 
     def _count(self, events: int) -> None:
         self.sent += events
@@ -162,8 +171,8 @@ class ThinSender:
 class _Flight:
     """Events that were sent, and whose bytes may not have reached the peer's machine yet."""
 
-    def __init__(self, connection: socket.socket, subscription: Subscription, landed: Callable[[int], None]) -> None:
-        self._connection = connection
+    def __init__(self, link: OutwardLink, subscription: Subscription, landed: Callable[[int], None]) -> None:
+        self._link = link
         self._subscription = subscription
         self._landed = landed
         self._events = 0
@@ -176,38 +185,8 @@ class _Flight:
             self.land()
 
     def land(self) -> None:
-        """Wait until the peer's machine has all, and acknowledge it. Raises OSError if the connection breaks before."""
-        left, deadline, pause = _unsent(self._connection), time.monotonic() + _SLOW, 0.0005
-        while left:
-            time.sleep(pause)
-            pause = min(2 * pause, 0.05)
-            now = _unsent(self._connection)
-            if now < left:
-                deadline = time.monotonic() + _SLOW
-            elif time.monotonic() > deadline:
-                raise TimeoutError(f"the peer has taken no bytes for {_SLOW:g} s")
-            left = now
-        _check_sound(self._connection)
+        """Wait until the peer's machine has all, and acknowledge it. Raises what `OutwardLink.confirm` raises."""
+        self._link.confirm()
         self._subscription.acknowledge()
         self._landed(self._events)
         self._events, self._since = 0, time.monotonic()
-
-
-def _unsent(connection: socket.socket) -> int:
-    """How many bytes the peer's machine has not confirmed; Linux and macOS tell."""
-    said = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, struct.pack("i", 0))
-    return int(struct.unpack("i", said)[0])
-
-
-def _check_sound(connection: socket.socket) -> None:
-    """Raise OSError if the connection broke; a machine whose program ended with bytes unread breaks it, too."""
-    failed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-    if failed:
-        raise OSError(failed, "the connection broke")
-
-
-def _check_open(connection: socket.socket) -> None:
-    """Raise OSError if the connection broke, or the peer has closed it: it reads nothing more."""
-    _check_sound(connection)
-    if select.select([connection], [], [], 0)[0] and not connection.recv(1 << 12):
-        raise ConnectionResetError("the peer has closed the connection")

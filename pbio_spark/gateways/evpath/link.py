@@ -1,0 +1,149 @@
+"""`OutwardLink`: a connection over which events are sent, and that knows how many of its bytes have arrived."""
+
+from __future__ import annotations
+
+import fcntl
+import select
+import socket
+import ssl
+import struct
+import termios
+import threading
+import time
+
+import pyarrow as pa
+
+from pbio_spark.errors import PbioError
+from pbio_spark.gateways.text import system_reason
+
+_SLOW = 60.0
+"""The most seconds without any progress of what is sent."""
+_LOOK = 0.1
+"""How often it looks whether it is to stop, in seconds."""
+_GRACE = 1.0
+"""How long what is being sent may take once it is to stop, in seconds."""
+_CHUNK = 1 << 20
+_NOT_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class StoppedError(Exception):
+    """It is to stop, and the peer does not take what is on its way."""
+
+
+class OutwardLink:
+    """A connection to a peer that only reads.
+
+    Its methods raise PBIO_DISCONNECTED if the peer has closed the connection, if it breaks, and if the peer takes
+    nothing for a minute; `StoppedError` if they are to stop meanwhile.
+    """
+
+    def __init__(self, connection: socket.socket, place: str, hint: str, stop: threading.Event) -> None:
+        """
+        Args:
+            place: where the peer is, for errors.
+            hint: why it may have closed the connection.
+            stop: set when it is to stop.
+        """
+        connection.setblocking(False)
+        self._connection = connection
+        self._place = place
+        self._hint = hint
+        self._stop = stop
+        self._deadline = 0.0
+
+    def send(self, data: bytes | pa.Buffer) -> None:
+        """Send all of it."""
+        rest = memoryview(data).cast("B")
+        since = time.monotonic()
+        while rest:
+            try:
+                sent = self._connection.send(rest[:_CHUNK])
+            except _NOT_YET:
+                select.select([], [self._connection], [], _LOOK)
+                self._check_patience(since)
+            except OSError as error:
+                raise self._lost(error) from None
+            else:
+                rest, since = rest[sent:], time.monotonic()
+
+    def confirm(self) -> None:
+        """Wait until the peer's machine has all that was sent."""
+        left, since, pause = self._unsent(), time.monotonic(), 0.0005
+        while left:
+            self._check_sound()
+            self._check_patience(since)
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
+            now = self._unsent()
+            if now < left:
+                since = time.monotonic()
+            left = now
+        self._check_sound()
+
+    def watch(self, seconds: float) -> None:
+        """See for some time whether the peer closes the connection."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0 and not self._stop.is_set():
+            select.select([self._connection], [], [], min(left, _LOOK))
+            self.check_open()
+
+    def check_open(self) -> None:
+        """See whether the connection is broken, or the peer has closed it: it reads nothing more then."""
+        self._check_sound()
+        try:
+            said = self._connection.recv(1 << 12)
+        except _NOT_YET:
+            return
+        except OSError as error:
+            raise self._lost(error) from None
+        if not said:
+            raise self._closed()
+
+    def finish(self) -> None:
+        """Tell the peer that nothing more comes."""
+        try:
+            self._connection.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            raise self._lost(error) from None
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
+    def __enter__(self) -> OutwardLink:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _unsent(self) -> int:
+        """How many bytes the peer's machine has not confirmed; Linux and macOS tell."""
+        said = fcntl.ioctl(self._connection.fileno(), termios.TIOCOUTQ, struct.pack("i", 0))
+        return int(struct.unpack("i", said)[0])
+
+    def _check_sound(self) -> None:
+        # A machine whose program ends with bytes unread breaks the connection.
+        failed = self._connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if failed:
+            raise self._lost(OSError(failed, ""))
+
+    def _check_patience(self, since: float) -> None:
+        """Raise if there has been no progress for too long."""
+        now = time.monotonic()
+        if self._stop.is_set():
+            self._deadline = self._deadline or now + _GRACE
+            if now >= self._deadline:
+                raise StoppedError
+        if now - since > _SLOW:
+            reason = f"the peer has taken no bytes for {_SLOW:g} s"
+            hint = "the program there does not read; what it has not got is sent again the next time"
+            raise PbioError("PBIO_DISCONNECTED", reason, file=self._place, hint=hint)
+
+    def _lost(self, error: OSError) -> PbioError:
+        if isinstance(error, ConnectionResetError | BrokenPipeError):
+            return self._closed()
+        reason = f"the connection broke: {system_reason(error)}"
+        return PbioError("PBIO_DISCONNECTED", reason, file=self._place)
+
+    def _closed(self) -> PbioError:
+        return PbioError("PBIO_DISCONNECTED", "the peer closed the connection", file=self._place, hint=self._hint)

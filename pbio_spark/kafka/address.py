@@ -35,15 +35,15 @@ class Address:
 
 
 def is_kafka(address: str) -> bool:
-    """Whether an address, of a format store for instance, is one of Kafka's."""
-    return address[: len(SCHEME)].lower() == SCHEME
+    """Whether an address, of a format store for instance, is one of Kafka's, if only meant so: `kafka:/h:1/x`."""
+    return address.lower().startswith("kafka:")
 
 
 def parse_address(address: str) -> Address:
     """The brokers and the topic. Raises PBIO_BAD_OPTION."""
     brokers, slash, topic = address[len(SCHEME) :].partition("/")
     reason = None
-    if not is_kafka(address):
+    if address[: len(SCHEME)].lower() != SCHEME:
         reason = "it does not begin with kafka://"
     elif not brokers or not all(map(_BROKER.fullmatch, brokers.split(","))):
         reason = f"{brokers[:80]!r} is not host:port, or several with commas"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,12 +12,14 @@ from typing import Any
 from ecode.suggest import did_you_mean
 from pbio_spark.errors import PbioError
 from pbio_spark.extras import require
-from pbio_spark.kafka.settings import timeout_of, to_client
+from pbio_spark.kafka.settings import USUAL, timeout_of, to_client
 
 log = logging.getLogger("pbio_spark.kafka")
 
 TIMEOUT = 30.0
 """Seconds that a call may ask the brokers for, unless `default.api.timeout.ms` says otherwise."""
+
+_UNKNOWN = re.compile(r'No such configuration property: "(.*)"')
 
 READ_ONLY = {
     "group.id": "pbio",  # must be set, and is not used: nothing is committed, nobody joins
@@ -28,7 +31,7 @@ READ_ONLY = {
 
 
 class Client:
-    """How to reach some brokers.
+    """How to reach some brokers. Raises PBIO_BAD_OPTION for settings that the client does not know.
 
     Attributes:
         brokers: `host:port`, several with commas.
@@ -46,6 +49,8 @@ class Client:
         self.said = ""
         self._config = to_client(settings)
         self._admin: Any = None
+        if self._config:
+            self.admin()  # which refuses what it does not know
 
     def consumer(self, config: Mapping[str, str] = READ_ONLY) -> Any:
         """Raises PBIO_BAD_OPTION for settings that the client does not know."""
@@ -121,10 +126,12 @@ class Client:
         except self.kafka.KafkaException as exception:
             error = exception.args[0]
             if isinstance(error, self.kafka.KafkaError) and error.code() == self.kafka.KafkaError._INVALID_ARG:
+                unknown = _UNKNOWN.search(error.str())
                 raise PbioError(
                     "PBIO_BAD_OPTION",
                     f"the Kafka client refuses its settings: {error.str()[:300]}",
-                    hint="kafka.NAME sets what Java's clients call NAME, or librdkafka where it differs",
+                    hint=(unknown and did_you_mean(unknown[1], USUAL))
+                    or "kafka.NAME sets what Java's clients call NAME, or librdkafka where it differs",
                 ) from None
             raise self.failed(what, error) from None
 

@@ -20,10 +20,9 @@ from pbio_spark.formats import Format
 from pbio_spark.kafka.address import Address
 from pbio_spark.kafka.client import READ_ONLY, Client, log
 from pbio_spark.kafka.outward import FORMATS
-from pbio_spark.kafka.stores import open_store, put_with_priors
+from pbio_spark.kafka.stores import format_missing, open_store, put_with_priors
 from pbio_spark.wire import Kind
 from pbio_spark.wire.container import legible_id
-from pbio_spark.wire.foreign import unknown_format
 
 MOST_MESSAGES = 10_000
 """What one commit holds of a partition, at most."""
@@ -232,7 +231,7 @@ class RelayIn:
             if not found:
                 if format_id:
                     self._store.get(format_id)  # which may know why
-                raise unknown_format(value, "see that its producer stores it")
+                raise format_missing(value, self._store)
             known = self._formats[format_id] = found[0]
             put_with_priors(known, self._store, self._channel.space.formats)
         return known

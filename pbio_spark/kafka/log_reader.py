@@ -25,6 +25,11 @@ class LogReader:
         self._consumer: Any = None
         self._ends: dict[int, int] = {}
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the topic existed when it was last read."""
+        return self._consumer is not None
+
     def read(self, take: Take) -> bool:
         """Hand over what there is beyond what was read; whether the topic exists. Raises PBIO_KAFKA."""
         if self._consumer is None and not self._open():

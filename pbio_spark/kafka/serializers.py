@@ -27,10 +27,9 @@ from pbio_spark.formats.arrow.written import writable
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.store import FormatStore
 from pbio_spark.kafka.settings import NO_SETTINGS
-from pbio_spark.kafka.stores import open_store
+from pbio_spark.kafka.stores import format_missing, open_store
 from pbio_spark.wire import decode, encode
 from pbio_spark.wire.container import legible_id
-from pbio_spark.wire.foreign import unknown_format
 
 AnyStore: TypeAlias = "FormatStore | str"
 """A store, or the address of one: a folder, or `kafka://host:port/topic`."""
@@ -64,6 +63,7 @@ class PbioSerializer:
         beside: Iterable[Format] = (),
         settings: Mapping[str, str] = NO_SETTINGS,
     ) -> None:
+        _check(type)
         self.format = record_to_format(writable(type)) if isinstance(type, Record) else type
         formats = open_store(store, settings) if isinstance(store, str) else store
         for form in (*beside, self.format):
@@ -89,7 +89,7 @@ class PbioDeserializer:
         settings: of the client, for a store in Kafka.
         wait: seconds to wait for a format that the store lacks.
 
-    Raises what the store raises.
+    Raises PBIO_BAD_TYPE, and what the store raises.
     """
 
     def __init__(
@@ -100,6 +100,8 @@ class PbioDeserializer:
         settings: Mapping[str, str] = NO_SETTINGS,
         wait: float = 0.0,
     ) -> None:
+        if type is not None:
+            _check(type)
         self._formats = open_store(store, settings, wait) if isinstance(store, str) else store
         self._type = type.record if isinstance(type, Format) else type
         self._known: dict[bytes, Format] = {}
@@ -136,7 +138,7 @@ class PbioDeserializer:
         if not found:
             if format_id:
                 self._formats.get(format_id)  # which may know why
-            raise unknown_format(value, "see that its producer stores it")
+            raise format_missing(value, self._formats)
         if len(self._known) >= MOST_FORMATS:
             self._known.clear()
             self._readers.clear()
@@ -151,3 +153,13 @@ class PbioDeserializer:
             plan = plan_read(selection, (form,), coming=(form,), store=self._formats, errors=ErrorPolicy())
             reader = self._readers[form.id] = ValueReader(plan)
         return reader
+
+
+def _check(type_: object) -> None:
+    if not isinstance(type_, Format | Record):
+        raise PbioError(
+            "PBIO_BAD_TYPE",
+            f"{str(type_)[:80]!r} is not a type of records",
+            hint="give a Format, or a Record, as parse_record({'Load': {'load': 'float64'}}) makes one; "
+            "it is PbioSerializer(type, store), and PbioDeserializer(store, type)",
+        )

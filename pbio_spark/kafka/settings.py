@@ -20,6 +20,24 @@ _RENAMED = {
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
     "max.request.size": "message.max.bytes",
 }
+USUAL = (
+    *_RENAMED,
+    *("security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password", "sasl.jaas.config"),
+    *("sasl.kerberos.service.name", "sasl.oauthbearer.config", "sasl.oauthbearer.token.endpoint.url"),
+    *(
+        "ssl.truststore.location",
+        "ssl.truststore.type",
+        "ssl.truststore.password",
+        "ssl.ca.location",
+        "ssl.key.location",
+    ),
+    *("ssl.keystore.location", "ssl.keystore.type", "ssl.keystore.password", "ssl.key.password"),
+    *("ssl.certificate.location", "ssl.endpoint.identification.algorithm", "enable.ssl.certificate.verification"),
+    *("client.id", "client.rack", "client.dns.lookup", "default.api.timeout.ms", "socket.timeout.ms", "debug"),
+    *("message.max.bytes", "fetch.max.bytes", "max.partition.fetch.bytes", "compression.type", "broker.address.family"),
+)
+"""What a misspelled setting may mean; the client knows more, and does not list them."""
+
 NO_SETTINGS: Mapping[str, str] = {}
 
 TIMEOUT = "default.api.timeout.ms"

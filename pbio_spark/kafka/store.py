@@ -77,6 +77,11 @@ class KafkaStore:
         self._loss: str | None = None
         self._producer: Any = None
 
+    @property
+    def place(self) -> str:
+        """What errors call it."""
+        return str(self.address) if self._reader.is_open else f"{self.address} (there is no such topic)"
+
     def get(self, format_id: bytes) -> Format | None:
         """Raises PBIO_BAD_BODY, PBIO_BAD_ID or PBIO_FORMAT_CONFLICT if all that has the ID is unusable."""
         with self._own():

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
+from pbio_spark.errors import PbioError
 from pbio_spark.formats.format import Format
 from pbio_spark.formats.store import FolderStore, FormatStore
 from pbio_spark.kafka.address import is_kafka
 from pbio_spark.kafka.settings import NO_SETTINGS
+from pbio_spark.wire.foreign import unknown_format
 
 MOST_IN_VAIN = 10_000
 """How many IDs are remembered that were waited for in vain."""
@@ -52,25 +54,37 @@ def put_with_priors(form: Format, source: FormatStore, target: FormatStore) -> N
         target.put(one)
 
 
+def format_missing(record: bytes, store: FormatStore) -> PbioError:
+    """PBIO_UNKNOWN_FORMAT for what should be a record, after a store was asked for its format in vain."""
+    while isinstance(store, PatientStore):
+        store = store.asked
+    place = store.root if isinstance(store, FolderStore) else getattr(store, "place", None)
+    where = "" if place is None else f", which is not in {place}"
+    return unknown_format(record, f"see that its producer stores the format{where}")
+
+
 class PatientStore:
     """A store whose `find` waits for what is missing: once for each ID, and once for all that are asked for together.
 
     It pickles as what it is made of.
+
+    Attributes:
+        asked: the store.
     """
 
     def __init__(self, store: FormatStore, wait: float) -> None:
-        self._store = store
+        self.asked = store
         self._wait = wait
         self._in_vain: set[bytes] = set()
 
     def get(self, format_id: bytes) -> Format | None:
-        return self._store.get(format_id)
+        return self.asked.get(format_id)
 
     def find(self, format_ids: Iterable[bytes]) -> list[Format]:
         wanted = list(format_ids)
         deadline = time.monotonic() + self._wait
         while True:
-            found = self._store.find(wanted)
+            found = self.asked.find(wanted)
             missing = set(wanted) - {form.id for form in found} - self._in_vain
             left = deadline - time.monotonic()
             if not missing or left <= 0:
@@ -82,7 +96,7 @@ class PatientStore:
         return found
 
     def put(self, format: Format) -> None:  # noqa: A002
-        self._store.put(format)
+        self.asked.put(format)
 
     def __iter__(self) -> Iterator[Format]:
-        return iter(self._store)
+        return iter(self.asked)

@@ -96,6 +96,36 @@ def test_what_a_deserialiser_refuses() -> None:
             PbioDeserializer(formats, wanted)(record[:-1], Context())
 
 
+@pytest.mark.parametrize(
+    "wanted", ["Load", {"Load": {"load": "float64"}}, 7, ""], ids=["name", "json", "number", "empty"]
+)
+def test_what_is_no_type_is_refused_when_it_is_given(wanted: Any) -> None:
+    formats = MemoryStore()
+    for make_one in (lambda: PbioDeserializer(formats, wanted), lambda: PbioSerializer(wanted, formats)):
+        with pytest.raises(PbioError, match=r"\[PBIO_BAD_TYPE\](.|\n)*PbioDeserializer\(store, type\)"):
+            make_one()
+    assert list(formats) == []
+
+
+def test_addresses_and_settings_are_refused_when_they_are_given() -> None:
+    pytest.importorskip("confluent_kafka")
+    with pytest.raises(PbioError, match=r"\[PBIO_BAD_OPTION\](.|\n)*kafka://localhost:9092/formats"):
+        PbioDeserializer("kafka:/h:1/formats", OLD)
+    with pytest.raises(PbioError, match=r"\[PBIO_BAD_OPTION\](.|\n)*did you mean 'security.protocol'"):
+        PbioDeserializer("kafka://h:1/formats", OLD, settings={"securty.protocol": "SSL"})
+
+
+def test_the_store_that_lacks_a_format_is_named(broker: str, topic: str, tmp_path: Path) -> None:
+    record, address = PbioSerializer(OLD, MemoryStore())({"host": "a", "load": 1.0}), f"kafka://{broker}/{topic}"
+    for store, said in ((address, f"{address} (there is no such topic)"), (str(tmp_path), str(tmp_path))):
+        with pytest.raises(PbioError, match=r"\[PBIO_UNKNOWN_FORMAT\]") as error:
+            PbioDeserializer(store, wait=0.01)(record)
+        assert f"not in {said}" in (error.value.hint or "")
+    KafkaStore(address).put(NEW)
+    with pytest.raises(PbioError, match=rf"not in {address}$"):
+        PbioDeserializer(address)(record)
+
+
 def test_a_deserialiser_waits_for_a_format(tmp_path: Path) -> None:
     record = PbioSerializer(OLD, MemoryStore())({"host": "a", "load": 1.0})
     later = threading.Timer(0.3, FolderStore(tmp_path).put, [OLD])

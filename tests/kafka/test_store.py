@@ -294,6 +294,7 @@ print(len(list(store)))
     ("settings", "reason"),
     [
         ({"security.protocl": "SSL"}, 'No such configuration property: "security.protocl"'),
+        ({"Securty.protocol": "SSL"}, "did you mean 'security.protocol'?"),
         ({"bootstrap.servers": "a:1"}, "the address of the topic names the brokers"),
         ({"default.api.timeout.ms": "soon"}, "a number of milliseconds"),
         ({"ssl.truststore.location": "a.jks"}, "the client reads no JKS files"),
@@ -304,7 +305,7 @@ print(len(list(store)))
 def test_settings_that_cannot_be_used(settings: dict[str, str], reason: str) -> None:
     pytest.importorskip("confluent_kafka")
     with pytest.raises(PbioError, match=r"\[PBIO_BAD_OPTION\]") as error:
-        KafkaStore("kafka://localhost:1/formats", settings).get(ONE.id)
+        KafkaStore("kafka://localhost:1/formats", settings)
     assert reason in str(error.value)
 
 
@@ -324,7 +325,16 @@ def test_settings_of_java_and_what_they_become() -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["kafka://", "kafka://host/topic", "kafka://host:1", "kafka://host:1/", "kafka://h:1/a b", "kafka://h:1/a/b"],
+    [
+        "kafka://",
+        "kafka:/host:1/topic",
+        "Kafka:host:1/topic",
+        "kafka://host/topic",
+        "kafka://host:1",
+        "kafka://host:1/",
+        "kafka://h:1/a b",
+        "kafka://h:1/a/b",
+    ],
 )
 def test_addresses_that_name_no_topic(address: str) -> None:
     with pytest.raises(PbioError, match=r"\[PBIO_BAD_OPTION\](.|\n)*kafka://localhost:9092/formats"):

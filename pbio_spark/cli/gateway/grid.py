@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import ssl
+import sys
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -119,17 +120,29 @@ def publish(
         int | None,
         typer.Option("--sequence", metavar="FIRST", help="Number the events, so that an archive takes each once."),
     ] = None,
+    producer_id: Annotated[
+        str,
+        typer.Option("--producer", metavar="ID", help="Whose numbers --sequence gives: an archive knows HOST/ID."),
+    ] = "1",
+    now: Annotated[
+        bool, typer.Option("--now", help="Rows without a TimeStamp are of the time at which they are sent.")
+    ] = False,
     ca: Authority = None,
 ) -> None:
     """Have a consumer, such as an archive, take the rows of JSON lines as events. - stands for standard input.
 
+    Each row has a TimeStamp such as 2000-11-09T21:51:45Z, unless --now is given. With --sequence, an archive leaves out
+    the numbers that it has of the same producer: every file, or program of this host, that numbers its own events needs
+    a --producer of its own. Exit code 1 if events were refused.
+
     \b
     Example:
-      pbio gateway publish 127.0.0.1:26400 readings readings.jsonl
+      pbio gateway publish 127.0.0.1:26400 readings readings.jsonl --now
     """
-    from pbio_spark.gateways.grid import GridProducer
+    from pbio_spark.errors import PbioError
+    from pbio_spark.gateways.grid import GridProducer, text_to_handed
 
-    rows, record = _rows(files, type_)
+    rows, record = _rows(files, type_, now)
     wanted = _event_name(name, namespace)
     if first is not None and first < 0:
         raise typer.BadParameter("--sequence is a whole number from 0")
@@ -137,7 +150,7 @@ def publish(
     async def run() -> str | None:
         producer = GridProducer({wanted: record})
         async with await producer.connect(address, tls=_tls(ca)) as connection:
-            subscription = await connection.subscribe(wanted)
+            subscription = await connection.subscribe(wanted, subscription_id=producer_id)
             for number, row in enumerate(rows):
                 sequence = None if first is None else first + number
                 await producer.publish(wanted, row, sequence=sequence)
@@ -145,6 +158,18 @@ def publish(
 
     said = _run(run())
     print(f"{printable(name)}: events sent: {len(rows)}" + (f"; the consumer says: {printable(said)}" if said else ""))
+    handed = text_to_handed(said)
+    if handed.known:
+        which = "1 event was" if handed.known == 1 else f"{handed.known} events were"
+        print(
+            f"warning: {which} not published: the producer {printable(handed.producer)!r} has published events with "
+            "their numbers before. If these are others, give --producer another ID, or --sequence a higher number",
+            file=sys.stderr,
+        )
+    if handed.refused:
+        reason = f"the consumer refused {handed.refused} of {len(rows)} events"
+        why = ": " if handed.refused == 1 else ", the first because: "
+        raise PbioError("PBIO_REFUSED", f"{reason}{why}{handed.reason}")
 
 
 def _run(work: Awaitable[Any]) -> Any:
@@ -187,8 +212,9 @@ def _parameters(said: Sequence[str] | None) -> dict[str, Any]:
     return found
 
 
-def _rows(files: Sequence[str], type_: str | None) -> tuple[list[dict[str, Any]], Record]:
-    """The rows of files of JSON lines, and their type."""
+def _rows(files: Sequence[str], type_: str | None, is_now: bool) -> tuple[list[dict[str, Any]], Record]:
+    """The rows of files of JSON lines, and their type. Raises PBIO_CANNOT_BE_NULL for one without a time, unless it is
+    now."""
     from pbio_spark.cli.from_json import infer, json_to_batch, rows_of
     from pbio_spark.formats.arrow.schema import record_to_arrow
     from pbio_spark.formats.arrow.written import columns_to_record
@@ -203,8 +229,23 @@ def _rows(files: Sequence[str], type_: str | None) -> tuple[list[dict[str, Any]]
         schema = record_to_arrow(record)
     rows: list[dict[str, Any]] = []
     for path in files:
-        rows += json_to_batch(list(rows_of(path)), schema, path, 0).to_pylist()
+        own = json_to_batch(list(rows_of(path)), schema, path, 0).to_pylist()
+        untimed = next((number for number, row in enumerate(own) if row.get("TimeStamp") is None), None)
+        if untimed is not None and not is_now:
+            raise _untimed(untimed, path)
+        rows += own
     return rows, record
+
+
+def _untimed(row: int, path: str) -> Exception:
+    from pbio_spark.errors import PbioError
+
+    return PbioError(
+        "PBIO_CANNOT_BE_NULL",
+        f"row {row} has no TimeStamp, which every event has",
+        file=path,
+        hint='give it, as "TimeStamp": "2000-11-09T21:51:45Z", or use --now: the time at which it is sent',
+    )
 
 
 def _event_to_json(event: GridEvent) -> str:

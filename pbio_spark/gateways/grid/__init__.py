@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pbio_spark.gateways.grid.bindings.gateway import GridGateway
     from pbio_spark.gateways.grid.peers.consumer import GridArchive, GridConsumer, GridSubscription
     from pbio_spark.gateways.grid.peers.events import GridEvent
+    from pbio_spark.gateways.grid.peers.handed import Handed, text_to_handed
     from pbio_spark.gateways.grid.peers.producer import GridProducer
     from pbio_spark.gateways.grid.protocol.messages import EventName
     from pbio_spark.gateways.grid.settings import GridSettings, table_to_grid_settings
@@ -31,8 +32,10 @@ __all__ = [
     "GridProducer",
     "GridSettings",
     "GridSubscription",
+    "Handed",
     "gateways",
     "table_to_grid_settings",
+    "text_to_handed",
 ]
 
 _HOMES = {
@@ -40,6 +43,7 @@ _HOMES = {
     "bindings.gateway": ("GridGateway",),
     "peers.consumer": ("GridArchive", "GridConsumer", "GridSubscription"),
     "peers.events": ("GridEvent",),
+    "peers.handed": ("Handed", "text_to_handed"),
     "peers.producer": ("GridProducer",),
     "protocol.messages": ("EventName",),
     "settings": ("GridSettings", "table_to_grid_settings"),

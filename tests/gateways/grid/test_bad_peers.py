@@ -255,8 +255,8 @@ def test_bad_events_of_a_producer_are_said_at_the_end(tmp_path: Path) -> None:
             assert reply == UnsubscribeReply(
                 "2",
                 True,
-                "4 events were refused, the first because: an event must have one TimeStamp ($.TimeStamp); "
-                "1 elements without a field were left out",
+                "1 element without a field was left out; "
+                "4 events were refused, the first because: an event must have one TimeStamp ($.TimeStamp)",
             )
 
     asyncio.run(main())

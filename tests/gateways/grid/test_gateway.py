@@ -206,7 +206,7 @@ def test_an_archive_takes_each_numbered_event_once(tmp_path: Path) -> None:
         async with serving(space, archive=NAME) as address:
             assert await hand_over(address, range(5)) is None
             assert loads_in(space) == [0, 1, 2, 3, 4]
-            assert await hand_over(address, range(8)) == "5 events were known already"
+            assert await hand_over(address, range(8)) == "5 events of 127.0.0.1/1 were known already"
             assert loads_in(space) == [0, 1, 2, 3, 4, 5, 6, 7]
             assert space.channel(NAME).last_sequence("127.0.0.1/1") == 7
             await hand_over(address, [9, 9], first=None)
@@ -235,8 +235,8 @@ def test_events_that_do_not_suit_the_channel_are_left_out_and_that_is_said(tmp_p
 
     said = asyncio.run(main())
     assert said == (
-        "2 events were refused, the first because: not a number: 'x' ($.Load1); "
-        "3 elements without a field were left out"
+        "3 elements without a field were left out; "
+        "2 events were refused, the first because: not a number: 'x' ($.Load1)"
     )
     assert loads_in(space) == [0, 2, 3]
 

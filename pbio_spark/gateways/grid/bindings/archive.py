@@ -20,6 +20,7 @@ from pbio_spark.channels import Channel, ChannelSpace, Columns, Submission
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.grid.bindings.news import News
 from pbio_spark.gateways.grid.peers.events import node_to_event
+from pbio_spark.gateways.grid.peers.handed import Handed
 from pbio_spark.gateways.grid.peers.subscriptions import Incoming, Item
 from pbio_spark.gateways.grid.protocol.messages import Event
 from pbio_spark.gateways.grid.settings import GridSettings
@@ -91,10 +92,7 @@ class Inflow:
 
     def said(self) -> str | None:
         """What a producer is told at the end, for people."""
-        parts = [f"{self.refused} events were refused, the first because: {self.reason}"] if self.refused else []
-        parts += [f"{self.known} events were known already"] if self.known else []
-        parts += [f"{self.dropped} elements without a field were left out"] if self.dropped else []
-        return "; ".join(parts) or None
+        return Handed(self.refused, self.reason, self.known, self.producer, self.dropped).to_text()
 
 
 class Archive:

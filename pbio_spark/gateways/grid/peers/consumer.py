@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from ecode.suggest import did_you_mean
@@ -14,6 +15,7 @@ from pbio_spark.errors import PbioError
 from pbio_spark.gateways.grid.peers.asking import Asked, to_parameters
 from pbio_spark.gateways.grid.peers.connecting import Connection, connect, listening
 from pbio_spark.gateways.grid.peers.events import GridEvent, item_to_event, node_to_event, to_name
+from pbio_spark.gateways.grid.peers.handed import Handed
 from pbio_spark.gateways.grid.peers.session import REPLY_TIME, Session
 from pbio_spark.gateways.grid.peers.subscriptions import Incoming, Item, Outgoing
 from pbio_spark.gateways.grid.protocol.messages import (
@@ -230,7 +232,8 @@ class GridArchive:
             event = item_to_event(item, incoming)
         except PbioError as error:
             self.refused += 1
-            incoming.context = incoming.context or error
+            first: Handed = incoming.context or Handed(reason=error.reason)
+            incoming.context = replace(first, refused=first.refused + 1)
             return
         await self._events.put(event)
 
@@ -257,8 +260,8 @@ class _Taking:
             await self._archive.put(item, incoming)
 
         async def settle() -> str | None:
-            error: PbioError | None = incoming.context
-            return None if error is None else f"an event could not be read: {error.reason}"
+            handed: Handed | None = incoming.context
+            return None if handed is None else handed.to_text()
 
         incoming.take, incoming.settle = take, settle
         return incoming

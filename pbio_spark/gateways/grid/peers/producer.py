@@ -135,7 +135,7 @@ class GridProducer:
         Args:
             name, namespace: of the event.
             values: by field.
-            time: when it happened, if its values do not say in `TimeStamp`; now, if neither says.
+            time: when it happened, if its values do not say in `TimeStamp`; the time of the call, if neither says.
             sequence: its number among the producer's, for archives to take it once.
 
         Raises:

@@ -1,0 +1,121 @@
+"""`pbio gateway publish`, `subscribe` and `names`: what a newcomer does, and what the command says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pbio_spark.channels import ChannelSpace
+from pbio_spark.gateways.grid import Handed, text_to_handed
+from tests.cli.conftest import Ran
+from tests.gateways.grid.samples import NAME
+from tests.gateways.grid.spaces import loads_in, new_space, serving
+
+ROW = {"Load1": 1.5, "Load5": 2.5, "Load15": 3.5, "HostName": "h", "TimeStamp": "2000-11-09T21:51:45Z"}
+
+
+class Gateway:
+    """A gateway to a space, in a thread."""
+
+    def __init__(self, space: ChannelSpace) -> None:
+        self.space = space
+        self.address = ""
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+        self._thread.start()
+        self._ready.wait()
+
+    async def _serve(self) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            async with serving(self.space, archive=NAME) as self.address:
+                self._ready.set()
+                await self._over.wait()
+        finally:
+            self._ready.set()
+
+    def stop(self) -> None:
+        """End it in order."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._over.set)
+            self._thread.join()
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[Gateway]:
+    made = Gateway(new_space(tmp_path))
+    yield made
+    made.stop()
+
+
+def lines(folder: Path, *rows: dict[str, Any], name: str = "rows.jsonl") -> Path:
+    path = folder / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_events_that_the_consumer_refuses_are_an_error(
+    pbio: Callable[..., Ran], gateway: Gateway, tmp_path: Path, count: int
+) -> None:
+    bad = [{**ROW, "Load1": "x"}] * count
+    good = {**ROW, "Load1": "7"}
+    ran = pbio("gateway", "publish", gateway.address, NAME, lines(tmp_path, good, *bad))
+    which = "2 of 3 events, the first because: not a number" if count == 2 else "1 of 2 events: not a number"
+    assert ran.code == 1
+    assert ran.err.startswith(f"[PBIO_REFUSED] the consumer refused {which}")
+    assert f"events sent: {1 + count}; the consumer says: {count} event" in ran.out
+    assert loads_in(gateway.space) == [7.0]
+
+
+def test_numbers_that_are_known_already_are_a_warning_with_the_producer(
+    pbio: Callable[..., Ran], gateway: Gateway, tmp_path: Path
+) -> None:
+    first, second = lines(tmp_path, ROW), lines(tmp_path, {**ROW, "Load1": 8.0}, name="second.jsonl")
+    begin = ("gateway", "publish", gateway.address, NAME)
+    assert pbio(*begin, first, "--sequence", "0").err == ""
+    ran = pbio(*begin, second, "--sequence", "0")
+    assert ran.code == 0
+    assert ran.err.startswith("warning: 1 event was not published: the producer '127.0.0.1/1' has published events")
+    assert "--producer" in ran.err
+    assert pbio(*begin, second, "--sequence", "0", "--producer", "second") == Ran(0, f"{NAME}: events sent: 1\n", "")
+    assert loads_in(gateway.space) == [1.5, 8.0]
+    assert gateway.space.channel(NAME).last_sequence("127.0.0.1/second") == 0
+
+
+@pytest.mark.parametrize("untimed", [{}, {"TimeStamp": None}])
+def test_a_row_without_a_time_is_refused_unless_it_is_now(
+    pbio: Callable[..., Ran], gateway: Gateway, tmp_path: Path, untimed: dict[str, None]
+) -> None:
+    row = {**{name: value for name, value in ROW.items() if name != "TimeStamp"}, **untimed}
+    path = lines(tmp_path, ROW, row)
+    ran = pbio("gateway", "publish", gateway.address, NAME, path)
+    assert ran.code == 1
+    assert ran.err.startswith("[PBIO_CANNOT_BE_NULL] row 1 has no TimeStamp")
+    assert "--now" in ran.err
+    assert loads_in(gateway.space) == []
+    assert pbio("gateway", "publish", gateway.address, NAME, path, "--now").code == 0
+    assert loads_in(gateway.space) == [1.5, 1.5]
+
+
+@pytest.mark.parametrize(
+    "handed",
+    [
+        Handed(),
+        Handed(refused=1, reason="a; 3 events of x were known already"),
+        Handed(refused=20, reason="b", known=1, producer="h/1"),
+        Handed(known=3, producer="h/a b"),
+    ],
+)
+def test_what_an_archive_says_is_read_as_it_was_meant(handed: Handed) -> None:
+    assert text_to_handed(handed.to_text()) == handed
+
+
+def test_what_another_archive_says_is_nothing_that_is_known() -> None:
+    assert text_to_handed("thanks; come again") == text_to_handed(None) == Handed()

@@ -71,6 +71,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("readings.jsonl").write_text(
         '{"n": 2, "v": [1.5, -2.0], "unit": "kPa"}\n{"n": 1, "v": [0.5], "unit": "bar"}\n'
     )
+    Path("timed.jsonl").write_text('{"n": 1, "v": [0.5], "unit": "bar", "TimeStamp": "now"}\n')
     Path("small.jsonl").write_text('{"n": 7, "at": "2026-01-31T12:00:00"}\n')
     space = ChannelSpace.create("space")
     for name in ("readings", "gone"):

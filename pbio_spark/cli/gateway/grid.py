@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ecode.types import Record
     from pbio_spark.gateways.grid import EventName, GridEvent
 
+_TIME = "TimeStamp"
+
 Address = Annotated[str, typer.Argument(metavar="HOST:PORT", help="Where the peer listens.")]
 EventOf = Annotated[str, typer.Argument(metavar="NAME", help="Of the events.")]
 Namespace = Annotated[
@@ -116,44 +118,38 @@ def publish(
     files: Files,
     namespace: Namespace = None,
     type_: TypeText = None,
-    first: Annotated[
-        int | None,
-        typer.Option("--sequence", metavar="FIRST", help="Number the events, so that an archive takes each once."),
+    sequence: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[PRODUCER:]FIRST", help="Number the events of a producer, so that an archive takes each once."
+        ),
     ] = None,
-    producer_id: Annotated[
-        str,
-        typer.Option("--producer", metavar="ID", help="Whose numbers --sequence gives: an archive knows HOST/ID."),
-    ] = "1",
-    now: Annotated[
-        bool, typer.Option("--now", help="Rows without a TimeStamp are of the time at which they are sent.")
-    ] = False,
     ca: Authority = None,
 ) -> None:
     """Have a consumer, such as an archive, take the rows of JSON lines as events. - stands for standard input.
 
-    Each row has a TimeStamp such as 2000-11-09T21:51:45Z, unless --now is given. With --sequence, an archive leaves out
-    the numbers that it has of the same producer: every file, or program of this host, that numbers its own events needs
-    a --producer of its own. Exit code 1 if events were refused.
+    Each row has a TimeStamp such as 2000-11-09T21:51:45Z, or now. With --sequence an archive leaves out what it has of
+    the same producer, which is HOST/PRODUCER; without PRODUCER it is HOST/1 for all programs of this host. Files that
+    are each numbered from 0 need a PRODUCER each. Exit code 1 if events were refused.
 
     \b
     Example:
-      pbio gateway publish 127.0.0.1:26400 readings readings.jsonl --now
+      pbio gateway publish 127.0.0.1:26400 readings timed.jsonl
+      pbio gateway publish 127.0.0.1:26400 readings timed.jsonl --sequence probe:0
     """
     from pbio_spark.errors import PbioError
     from pbio_spark.gateways.grid import GridProducer, text_to_handed
 
-    rows, record = _rows(files, type_, now)
+    rows, record = _rows(files, type_)
     wanted = _event_name(name, namespace)
-    if first is not None and first < 0:
-        raise typer.BadParameter("--sequence is a whole number from 0")
+    producer_id, first = _numbering(sequence)
 
     async def run() -> str | None:
         producer = GridProducer({wanted: record})
         async with await producer.connect(address, tls=_tls(ca)) as connection:
             subscription = await connection.subscribe(wanted, subscription_id=producer_id)
             for number, row in enumerate(rows):
-                sequence = None if first is None else first + number
-                await producer.publish(wanted, row, sequence=sequence)
+                await producer.publish(wanted, row, sequence=None if first is None else first + number)
             return await subscription.unsubscribe()
 
     said = _run(run())
@@ -163,7 +159,7 @@ def publish(
         which = "1 event was" if handed.known == 1 else f"{handed.known} events were"
         print(
             f"warning: {which} not published: the producer {printable(handed.producer)!r} has published events with "
-            "their numbers before. If these are others, give --producer another ID, or --sequence a higher number",
+            "their numbers before. If these are others, give --sequence another PRODUCER, or a higher number",
             file=sys.stderr,
         )
     if handed.refused:
@@ -212,9 +208,21 @@ def _parameters(said: Sequence[str] | None) -> dict[str, Any]:
     return found
 
 
-def _rows(files: Sequence[str], type_: str | None, is_now: bool) -> tuple[list[dict[str, Any]], Record]:
-    """The rows of files of JSON lines, and their type. Raises PBIO_CANNOT_BE_NULL for one without a time, unless it is
-    now."""
+def _numbering(said: str | None) -> tuple[str | None, int | None]:
+    """The producer and the first number of `[PRODUCER:]FIRST`."""
+    if said is None:
+        return None, None
+    producer, colon, first = said.rpartition(":")
+    if not (first.isascii() and first.isdecimal()) or (colon and not producer.strip()):
+        raise typer.BadParameter(f"--sequence takes a whole number from 0, such as 0 or probe:0, not {said!r}")
+    return producer or None, int(first)
+
+
+def _rows(files: Sequence[str], type_: str | None) -> tuple[list[dict[str, Any]], Record]:
+    """The rows of files of JSON lines, and their type. The time of those that are of now is null.
+
+    Raises PBIO_CANNOT_BE_NULL for a row without a time.
+    """
     from pbio_spark.cli.from_json import infer, json_to_batch, rows_of
     from pbio_spark.formats.arrow.schema import record_to_arrow
     from pbio_spark.formats.arrow.written import columns_to_record
@@ -229,11 +237,14 @@ def _rows(files: Sequence[str], type_: str | None, is_now: bool) -> tuple[list[d
         schema = record_to_arrow(record)
     rows: list[dict[str, Any]] = []
     for path in files:
-        own = json_to_batch(list(rows_of(path)), schema, path, 0).to_pylist()
-        untimed = next((number for number, row in enumerate(own) if row.get("TimeStamp") is None), None)
-        if untimed is not None and not is_now:
-            raise _untimed(untimed, path)
-        rows += own
+        own = list(rows_of(path))
+        for number, row in enumerate(own):
+            match row.get(_TIME):
+                case None:
+                    raise _untimed(number, path)
+                case "now":
+                    del row[_TIME]
+        rows += json_to_batch(own, schema, path, 0).to_pylist()
     return rows, record
 
 
@@ -242,9 +253,9 @@ def _untimed(row: int, path: str) -> Exception:
 
     return PbioError(
         "PBIO_CANNOT_BE_NULL",
-        f"row {row} has no TimeStamp, which every event has",
+        f"row {row} has no {_TIME}, which every event has",
         file=path,
-        hint='give it, as "TimeStamp": "2000-11-09T21:51:45Z", or use --now: the time at which it is sent',
+        hint='give it, as "TimeStamp": "2000-11-09T21:51:45Z", or as "TimeStamp": "now", the time at which it is sent',
     )
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,10 @@ from tests.gateways.grid.samples import NAME
 from tests.gateways.grid.spaces import loads_in, new_space, serving
 
 ROW = {"Load1": 1.5, "Load5": 2.5, "Load15": 3.5, "HostName": "h", "TimeStamp": "2000-11-09T21:51:45Z"}
+
+_FIELDS = {"Load1": "float64", "Load5": "float64", "Load15": "float64", "HostName": "string"}
+UNTIMED = json.dumps({NAME: _FIELDS})
+TYPE = json.dumps({NAME: {**_FIELDS, "TimeStamp": "string"}})
 
 
 class Gateway:
@@ -83,14 +88,14 @@ def test_numbers_that_are_known_already_are_a_warning_with_the_producer(
     ran = pbio(*begin, second, "--sequence", "0")
     assert ran.code == 0
     assert ran.err.startswith("warning: 1 event was not published: the producer '127.0.0.1/1' has published events")
-    assert "--producer" in ran.err
-    assert pbio(*begin, second, "--sequence", "0", "--producer", "second") == Ran(0, f"{NAME}: events sent: 1\n", "")
+    assert "--sequence another PRODUCER" in ran.err
+    assert pbio(*begin, second, "--sequence", "second:0") == Ran(0, f"{NAME}: events sent: 1\n", "")
     assert loads_in(gateway.space) == [1.5, 8.0]
     assert gateway.space.channel(NAME).last_sequence("127.0.0.1/second") == 0
 
 
 @pytest.mark.parametrize("untimed", [{}, {"TimeStamp": None}])
-def test_a_row_without_a_time_is_refused_unless_it_is_now(
+def test_a_row_without_a_time_is_refused(
     pbio: Callable[..., Ran], gateway: Gateway, tmp_path: Path, untimed: dict[str, None]
 ) -> None:
     row = {**{name: value for name, value in ROW.items() if name != "TimeStamp"}, **untimed}
@@ -98,10 +103,26 @@ def test_a_row_without_a_time_is_refused_unless_it_is_now(
     ran = pbio("gateway", "publish", gateway.address, NAME, path)
     assert ran.code == 1
     assert ran.err.startswith("[PBIO_CANNOT_BE_NULL] row 1 has no TimeStamp")
-    assert "--now" in ran.err
+    assert '"TimeStamp": "now"' in ran.err
     assert loads_in(gateway.space) == []
-    assert pbio("gateway", "publish", gateway.address, NAME, path, "--now").code == 0
-    assert loads_in(gateway.space) == [1.5, 1.5]
+
+
+@pytest.mark.parametrize("type_", [(), ("--type", TYPE), ("--type", UNTIMED)])
+def test_a_row_may_be_of_now(
+    pbio: Callable[..., Ran], gateway: Gateway, tmp_path: Path, type_: tuple[str, ...]
+) -> None:
+    before = datetime.now(UTC)
+    path = lines(tmp_path, {**ROW, "TimeStamp": "now"})
+    assert pbio("gateway", "publish", gateway.address, NAME, path, *type_).err == ""
+    (event,) = gateway.space.channel(NAME).subscribe(start="earliest").events()
+    assert event.values["TimeStamp"] == event.event_time >= before
+
+
+@pytest.mark.parametrize("said", ["-1", "probe:", ":0", "one", " :0"])
+def test_what_is_no_numbering_is_wrong_usage(pbio: Callable[..., Ran], tmp_path: Path, said: str) -> None:
+    ran = pbio("gateway", "publish", "127.0.0.1:1", NAME, lines(tmp_path, ROW), f"--sequence={said}")
+    assert ran.code == 2
+    assert "such as 0 or probe:0" in ran.err
 
 
 @pytest.mark.parametrize(

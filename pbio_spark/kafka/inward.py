@@ -67,7 +67,9 @@ class _Partition:
 class RelayIn:
     """Relays a topic to a channel: each message becomes an event whose producer is the message's key.
 
-    Messages without a value are left out, and so is what the topic had removed before it was read.
+    Messages without a value are left out, and so is what the topic had removed before it was read. The space knows the
+    last message that became an event, not those left out after it: they are read again, and if the topic has removed
+    them, are taken for lost.
     """
 
     def __init__(self, channel: Channel, source: Address, options: InwardOptions = InwardOptions()) -> None:

@@ -87,7 +87,7 @@ class PatientStore:
             found = self.asked.find(wanted)
             missing = set(wanted) - {form.id for form in found} - self._in_vain
             left = deadline - time.monotonic()
-            if not missing or left <= 0:
+            if not missing or not left > 0:
                 break
             time.sleep(min(_PAUSE, left))
         if len(self._in_vain) + len(missing) > MOST_IN_VAIN:

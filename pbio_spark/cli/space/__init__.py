@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +16,7 @@ from pbio_spark.cli.space import derive, relay
 from pbio_spark.cli.space.derive import SHOWN, Name, Root, open_space
 
 if TYPE_CHECKING:
-    from pbio_spark.channels import Event, Start
+    from pbio_spark.channels import Event
 
 app = typer.Typer(help="Channel spaces: named, typed streams of events in a folder.", no_args_is_help=True)
 
@@ -184,9 +184,7 @@ def describe(root: Root, name: Name) -> None:
 def tail(
     root: Root,
     name: Name,
-    start: Annotated[
-        str, typer.Option(metavar="WHERE", help="earliest, latest, a position such as 12.0.7, or a time in ISO 8601.")
-    ] = "earliest",
+    start: relay.Start = "earliest",
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Continue with events that are published later.")
     ] = False,
@@ -201,7 +199,7 @@ def tail(
     Example:
       pbio space tail space readings --filter '{ return input.n > 1; }'
     """
-    subscription = open_space(root).channel(name).subscribe(start=_start(start), filter=filter_)
+    subscription = open_space(root).channel(name).subscribe(start=relay.start_of(start), filter=filter_)
     for event in subscription.events(timeout=None if follow else 0):
         print(json.dumps(_event_to_json(event), default=_plain), flush=follow)
 
@@ -265,14 +263,6 @@ def verify(root: Root) -> None:
         print(f"data files that no commit names, of active or dead writers: {len(left)}")
     for path in space.folder.strangers():
         print(f"{printable(path)}: not a file of a channel space")
-
-
-def _start(text: str) -> Start:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return text
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _event_to_json(event: Event) -> dict[str, Any]:

@@ -88,34 +88,40 @@ class Said:
         return Modulator(**{name: value for name, value in said.items() if value is not None})
 
 
-def takes_modulator(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb, whose last parameter is a Modulator, the options of `Said` in its place."""
+def takes(said: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a verb, one parameter of which is a dataclass of options, these options in its place."""
 
-    @wraps(verb)
-    def run(**given: Any) -> None:
-        said = {field.name: given.pop(field.name) for field in fields(Said)}
-        verb(**given, modulator=Said(**said).modulator())
+    def give(verb: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(verb, eval_str=True).parameters.values())
+        taker = next(one for one in own if one.annotation is said)
+        own.remove(taker)
 
-    hints = get_type_hints(Said, include_extras=True)
-    own = list(inspect.signature(verb, eval_str=True, locals={"Modulator": None}).parameters.values())[:-1]
-    added = [
-        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hints[field.name])
-        for field in fields(Said)
-    ]
-    made = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own] + added
-    # Which typer reads, rather than that of the function that was wrapped.
-    vars(run).update(__signature__=inspect.Signature(made))
-    run.__annotations__ = {one.name: one.annotation for one in made}
-    vars(run).pop("__wrapped__")
-    return run
+        @wraps(verb)
+        def run(**given: Any) -> None:
+            options = {field.name: given.pop(field.name) for field in fields(said)}
+            verb(**given, **{taker.name: said(**options)})
+
+        hints, kind = get_type_hints(said, include_extras=True), inspect.Parameter.KEYWORD_ONLY
+        added = [
+            inspect.Parameter(field.name, kind, default=field.default, annotation=hints[field.name])
+            for field in fields(said)
+        ]
+        made = [one.replace(kind=kind) for one in own] + added
+        # Which typer reads, rather than that of the function that was wrapped.
+        vars(run).update(__signature__=inspect.Signature(made))
+        run.__annotations__ = {one.name: one.annotation for one in made}
+        vars(run).pop("__wrapped__")
+        return run
+
+    return give
 
 
-@takes_modulator
+@takes(Said)
 def derive(
     root: Root,
     name: Name,
     parent: Annotated[str, typer.Option("--from", metavar="CHANNEL", help="The channel that it is derived from.")],
-    modulator: Modulator,
+    said: Said,
 ) -> None:
     """Create a channel whose events publishers of another channel derive from theirs.
 
@@ -123,20 +129,20 @@ def derive(
     Example:
       pbio space derive space warm --from readings --filter '{ return input.n > param.least; }' --param least=1
     """
-    channel = open_space(root).derive_channel(name, parent, modulator)
+    channel = open_space(root).derive_channel(name, parent, said.modulator())
     print(f"{printable(name)}: channel {channel.info.id}, made of {printable(parent)}, of")
     print(printable_lines(str(channel.format.record)))
 
 
-@takes_modulator
-def replace(root: Root, name: Name, modulator: Modulator) -> None:
+@takes(Said)
+def replace(root: Root, name: Name, said: Said) -> None:
     """Derive a channel in another way from the next commit on; all of it is said anew.
 
     \b
     Example:
       pbio space replace space most --filter '{ return input.n >= param.least; }' --param least=2
     """
-    version = open_space(root).replace_channel(name, modulator)
+    version = open_space(root).replace_channel(name, said.modulator())
     print(f"{printable(name)}: derived so from commit {version} on")
 
 

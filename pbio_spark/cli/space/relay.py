@@ -3,33 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pbio_spark.cli.console import printable
-from pbio_spark.cli.space.derive import Name, Root, open_space
+from pbio_spark.cli.space.derive import Name, Root, open_space, takes
 from pbio_spark.errors import PbioError
 
-Formats = Annotated[
-    str | None,
-    typer.Option(metavar="ADDRESS", help="The store of the formats; by default kafka://host:port/pbio-formats."),
-]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Continue with what comes later.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--kafka", metavar="NAME=VALUE", help="A setting of the client, such as security.protocol=SSL."),
+if TYPE_CHECKING:
+    from pbio_spark.channels import Start as Where
+
+Start = Annotated[
+    str, typer.Option(metavar="WHERE", help="earliest, latest, a position such as 12.0.7, or a time in ISO 8601.")
 ]
 
 
+@dataclass(frozen=True)
+class Said:
+    """What the options say of both."""
+
+    formats: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="The store of the formats; by default kafka://host:port/pbio-formats."),
+    ] = None
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with what comes later.")] = False
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--kafka", metavar="NAME=VALUE", help="A setting of the client, such as security.protocol=SSL."),
+    ] = None
+
+    def settings(self) -> dict[str, str]:
+        """Raises PBIO_BAD_OPTION."""
+        return _settings(self.setting or ())
+
+
+@takes(Said)
 def relay(
     root: Root,
     name: Name,
     to: Annotated[str, typer.Option(metavar="ADDRESS", help="The topic to write to: kafka://host:port/topic.")],
+    said: Said,
     subscriber: Annotated[str | None, typer.Option(metavar="NAME", help="The name under which it resumes.")] = None,
-    formats: Formats = None,
-    follow: Follow = False,
-    setting: Settings = None,
+    start: Start = "earliest",
 ) -> None:
     """Write each event of a channel into a topic of Kafka, once.
 
@@ -40,25 +58,27 @@ def relay(
     from pbio_spark.kafka.address import parse_address
     from pbio_spark.kafka.outward import OutwardOptions, RelayOut
 
-    settings, topic = _settings(setting or ()), parse_address(to)
-    channel = open_space(root).channel(name)
-    made = RelayOut(channel, topic, OutwardOptions(subscriber, formats=formats, settings=settings))
+    settings, topic = said.settings(), parse_address(to)
+    options = OutwardOptions(subscriber, start_of(start), said.formats, settings)
+    made = RelayOut(open_space(root).channel(name), topic, options)
     try:
-        print(f"{printable(name)}: events relayed: {made.run(follow=follow)}")
+        print(f"{printable(name)}: events relayed: {made.run(follow=said.follow)}")
     finally:
         made.close()
 
 
+@takes(Said)
 def archive(
     root: Root,
     name: Name,
     source: Annotated[
         str, typer.Option("--from", metavar="ADDRESS", help="The topic to read from: kafka://host:port/topic.")
     ],
-    formats: Formats = None,
-    follow: Follow = False,
+    said: Said,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out, and log, what cannot be an event.")] = False,
-    setting: Settings = None,
+    wait: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for a format that the store lacks.")
+    ] = 0,
 ) -> None:
     """Publish each record of a topic of Kafka to a channel, once.
 
@@ -69,14 +89,22 @@ def archive(
     from pbio_spark.kafka.address import parse_address
     from pbio_spark.kafka.inward import InwardOptions, RelayIn
 
-    settings, topic = _settings(setting or ()), parse_address(source)
-    channel = open_space(root).channel(name)
-    options = InwardOptions(formats, settings, on_bad="skip" if skip_bad else "fail")
-    made = RelayIn(channel, topic, options)
+    settings, topic = said.settings(), parse_address(source)
+    options = InwardOptions(said.formats, settings, wait, "skip" if skip_bad else "fail")
+    made = RelayIn(open_space(root).channel(name), topic, options)
     try:
-        print(f"{printable(name)}: events archived: {made.run(follow=follow)}")
+        print(f"{printable(name)}: events archived: {made.run(follow=said.follow)}")
     finally:
         made.close()
+
+
+def start_of(text: str) -> Where:
+    """What `--start` means: a time, else a word or a position."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _settings(said: Iterable[str]) -> dict[str, str]:

@@ -49,14 +49,31 @@ def _bad(path: str, number: int, reason: str) -> PbioError:
 def infer(paths: Sequence[str]) -> pa.Schema:
     """The columns of all rows; whole numbers are 64 bits wide.
 
-    Raises PBIO_CANNOT_MERGE if a field has different types in different rows.
+    Raises PBIO_CANNOT_MERGE if a field has different types in different rows, PBIO_UNSUPPORTED_TYPE if no row has a
+    value of it.
     """
     try:
         rows = [row for path in paths for row in rows_of(path)]
-        return pa.RecordBatch.from_pylist(rows).schema if rows else pa.schema([])
+        schema = pa.RecordBatch.from_pylist(rows).schema if rows else pa.schema([])
     except pa.ArrowException as error:
         reason = f"the rows have no common columns: {str(error)[:200]}"
         raise PbioError("PBIO_CANNOT_MERGE", reason, hint="give the types of the fields with --type") from None
+    for field in schema:
+        if (empty := _without_type(field)) is not None:
+            reason, hint = "no row has a value of this field, so its type is unknown", "give the types with --type"
+            raise PbioError("PBIO_UNSUPPORTED_TYPE", reason, field=f"$.{empty}", hint=hint)
+    return schema
+
+
+def _without_type(field: pa.Field, above: str = "") -> str | None:
+    """The path of a field, or of one in it, of which there are only nulls, or only empty lists; None without one."""
+    path = f"{above}{field.name}"
+    if pa.types.is_null(field.type):
+        return path
+    if pa.types.is_list(field.type):
+        return path if _without_type(field.type.value_field) is not None else None
+    inner = field.type if pa.types.is_struct(field.type) else ()
+    return next((found for one in inner if (found := _without_type(one, f"{path}.")) is not None), None)
 
 
 def write_pbio(paths: Sequence[str], target: str, form: Format, schema: pa.Schema, null_value: NullValue | None) -> int:

@@ -58,6 +58,8 @@ def to_address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     is_host = bare == host or (host.startswith("[") and host.endswith("]"))
+    if port.isascii() and port.isdecimal() and int(port[:10]) >= 1 << 16:
+        raise PbioError("PBIO_BAD_OPTION", f"the port {port[:20]} is too large", hint="ports are 0 to 65535")
     if not (port.isascii() and port.isdecimal() and int(port) < 1 << 16 and is_host) or (":" in host and bare == host):
         raise PbioError("PBIO_BAD_OPTION", f"not an address: {text[:80]!r}", hint="an example is 127.0.0.1:26100")
     return bare or LOOPBACK, int(port)

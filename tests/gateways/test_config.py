@@ -81,6 +81,13 @@ def test_what_is_not_an_address_is_refused(text: str) -> None:
         to_address(text)
 
 
+@pytest.mark.parametrize("text", ["localhost:70010", "65536", "[::1]:99999999999999999999"])
+def test_a_port_that_is_too_large_is_said_to_be(text: str) -> None:
+    with pytest.raises(PbioError, match=r"the port [0-9]+ is too large") as raised:
+        to_address(text)
+    assert raised.value.hint == "ports are 0 to 65535"
+
+
 def test_a_host_without_an_address_is_named_with_the_reason() -> None:
     from pbio_spark.gateways.grid import GridConsumer
 

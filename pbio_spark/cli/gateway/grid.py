@@ -86,7 +86,8 @@ def subscribe(
     ] = None,
     ca: Authority = None,
 ) -> None:
-    """Show a producer's events as lines of JSON, until it ends the subscription.
+    """Show a producer's events as lines of JSON, until it ends the subscription, which is said on standard error unless
+    Count is reached.
 
     Without --type their values are strings.
 
@@ -99,8 +100,13 @@ def subscribe(
     async def run() -> None:
         wanted = _event_name(name, namespace)
         async with await GridConsumer.connect(address, _types(wanted, type_), tls=_tls(ca)) as consumer:
-            async for event in await consumer.subscribe(wanted, _parameters(set_)):
+            parameters, shown = _parameters(set_), 0
+            async for event in await consumer.subscribe(wanted, parameters):
                 print(_event_to_json(event), flush=True)
+                shown += 1
+            if str(shown) != parameters.get("Count"):
+                ended = f"{printable(name)}: the producer has ended the subscription; events shown: {shown}"
+                print(ended, file=sys.stderr)
 
     async def in_time() -> None:
         try:

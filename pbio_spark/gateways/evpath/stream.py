@@ -242,7 +242,10 @@ class ThinStream:
 
     def _unlike(self, rest: bytes) -> PbioError:
         reason = f"this is not a thin stream: it starts with {rest[:4].hex(' ')}"
-        return PbioError("PBIO_BAD_STREAM", reason, offset=0, hint=_HEAD)
+        # Grid events have 4 bytes in front that say how long they are.
+        is_grid = int.from_bytes(rest[:4]) + 4 == len(rest) and rest[4:5] == b"<"
+        hint = "Grid messages go to the port of `pbio gateway serve --grid`" if is_grid else _HEAD
+        return PbioError("PBIO_BAD_STREAM", reason, offset=0, hint=hint)
 
     def _placed(self, error: PbioError) -> PbioError:
         """The error, with the place in the stream."""

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ecode.types import FLOAT64, INT32, INT64, STRING, Field, Ref, Struct, record
+from ecode.types import FLOAT64, INT32, INT64, STRING, Field, Notes, Ref, Struct, record
 from pbio_spark.channels import Channel, ChannelSpace, Submission
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -177,10 +177,49 @@ def test_events_with_less_than_the_channels_type_are_refused_with_what_they_lack
     assert text.startswith("[PBIO_REJECTED] the events lack who int32, which the channel 'tallies' has\n")
     assert "0.50" in text
     assert text.count("hint") == 1
-    with pytest.raises(PbioError, match=r"PBIO_REJECTED.*fields of other types than the channel 'tallies'"):
-        channel.submit(
-            {"who": "p", "n": 1}, format=record_to_format(record("t", [Field("who", STRING), Field("n", INT32)]))
-        )
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith("add the missing fields, or add a transform")
+    assert values(channel) == []
+
+
+AT = Field("at", INT64, Notes(logical="timestamp"))
+INNER = [Struct("point", (Field("x", FLOAT64),))]
+TEXTS = [Struct("point", (Field("x", STRING),))]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "values_", "said", "hint"),
+    [
+        ([Field("who", INT32)], Field("who", STRING), "p", "who is string instead of int32", "give the fields"),
+        ([AT], Field("at", INT64), 5, "at is int64 instead of int64 (timestamp)", "give the fields"),
+        (
+            [Field("p", Ref("point"))],
+            Field("p", Ref("point")),
+            {"x": "a"},
+            "p.x is string instead of float64",
+            "give the fields",
+        ),
+        ([Field("p", Ref("point"))], Field("p", INT32), 1, "p is int32 instead of point", "give the fields"),
+        (
+            [Field("who", INT32), Field("more", INT32)],
+            Field("who", STRING),
+            "p",
+            "lack more int32, which the channel 'tallies' has, and have fields of other types than the channel "
+            "'tallies': who is string instead of int32",
+            "add the missing fields and give the others",
+        ),
+    ],
+)
+def test_events_with_fields_of_other_types_are_refused_with_the_field_and_both_types(
+    space: ChannelSpace, wanted: list[Field], given: Field, values_: Any, said: str, hint: str
+) -> None:
+    channel = space.create_channel("tallies", record("t", [Field("n", INT32), *wanted], INNER if "p" in said else ()))
+    form = record_to_format(record("t", [given, Field("n", INT32)], TEXTS if given.type == Ref("point") else ()))
+    with pytest.raises(PbioError, match="PBIO_REJECTED") as caught:
+        channel.submit({given.name: values_, "n": 1}, format=form)
+    assert said in str(caught.value).splitlines()[0]
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith(hint)
     assert values(channel) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -13,10 +14,14 @@ from typing import Any
 import pytest
 
 from pbio_spark.channels import ChannelSpace
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.gateways.evpath import ThinSettings
 from pbio_spark.gateways.grid import Handed, text_to_handed
+from pbio_spark.gateways.text import to_address
 from tests.cli.conftest import Ran
-from tests.gateways.grid.samples import NAME
-from tests.gateways.grid.spaces import loads_in, new_space, serving
+from tests.gateways.evpath.streams import running, thin_stream
+from tests.gateways.grid.samples import LOAD, NAME
+from tests.gateways.grid.spaces import loads_in, new_space, serving, submit
 
 ROW = {"Load1": 1.5, "Load5": 2.5, "Load15": 3.5, "HostName": "h", "TimeStamp": "2000-11-09T21:51:45Z"}
 
@@ -140,3 +145,56 @@ def test_what_an_archive_says_is_read_as_it_was_meant(handed: Handed) -> None:
 
 def test_what_another_archive_says_is_nothing_that_is_known() -> None:
     assert text_to_handed("thanks; come again") == text_to_handed(None) == Handed()
+
+
+def test_a_subscription_that_the_producer_ends_is_said_to_be_over(
+    pbio: Callable[..., Ran], gateway: Gateway, tmp_path: Path
+) -> None:
+    submit(gateway.space, [1.0, 2.0])
+    begin = ("gateway", "subscribe", gateway.address, NAME, "--set", "After=earliest", "--set")
+    assert pbio(*begin, "Count=2").err == ""
+    stopping = threading.Timer(1.0, gateway.stop)
+    stopping.start()
+    ran = pbio(*begin, "Count=3")
+    stopping.join()
+    assert (ran.code, len(ran.out.splitlines())) == (0, 2)
+    assert ran.err == f"{NAME}: the producer has ended the subscription; events shown: 2\n"
+
+
+def test_a_port_of_thin_streams_is_doubted_to_be_one_of_grid_events(
+    pbio: Callable[..., Ran], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    space = new_space(tmp_path)
+    with running(space, ThinSettings(stones={})) as gateway:
+        ran = pbio("gateway", "names", f"127.0.0.1:{gateway.address[1]}")
+    assert ran.code == 1
+    assert ran.err.startswith("[PBIO_DISCONNECTED] ")
+    assert "is this a Grid port?" in ran.err
+    assert "`pbio gateway serve --grid`" in caplog.text
+
+
+def test_a_thin_stream_at_a_grid_port_is_named(
+    gateway: Gateway, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.create_connection(to_address(gateway.address)) as connection:
+        connection.sendall(thin_stream(record_to_format(LOAD), []))
+        assert connection.recv(1) == b""
+    assert "this is a thin stream, and no Grid message" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"TimeStamp": 973806705000000}, 'it is a string such as "2000-11-09T21:51:45Z"'),
+        ({"HostName": None}, "no row has a value of this field, so its type is unknown\n  at: field $.HostName"),
+        ({"HostName": {"a": [None]}}, "so its type is unknown\n  at: field $.HostName.a"),
+    ],
+)
+def test_what_is_wrong_with_the_type_of_rows_is_said_in_their_words(
+    pbio: Callable[..., Ran], tmp_path: Path, row: dict[str, Any], said: str
+) -> None:
+    ran = pbio("gateway", "publish", "127.0.0.1:1", NAME, lines(tmp_path, {**ROW, **row}))
+    assert ran.code == 1
+    assert said in ran.err
+    assert "names such as HostName" not in ran.err
+    assert "Arrow" not in ran.err

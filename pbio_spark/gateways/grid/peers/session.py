@@ -82,6 +82,7 @@ class Session:
         self._numbers = count(1)
         self._failure: PbioError | None = None
         self._is_over = False
+        self._has_heard = False
 
     # what this side asks
 
@@ -102,7 +103,7 @@ class Session:
                 reply = await answer
         except TimeoutError:
             reason = f"the peer did not answer a {make.__name__} in {self._reply_time:g} s"
-            raise PbioError("PBIO_NO_REPLY", reason, file=self.link.address) from None
+            raise PbioError("PBIO_NO_REPLY", reason, file=self.link.address, hint=self._doubt) from None
         except OSError as error:
             raise self._lost(str(error)) from None
         finally:
@@ -218,6 +219,7 @@ class Session:
     async def _take(self, message: bytes) -> None:
         try:
             made = self._reader.read(message)
+            self._has_heard = True
         except EventError as error:
             await self._event(error.subscription_id, error, len(message))
             return
@@ -265,7 +267,12 @@ class Session:
         if self._failure is not None:
             return self._failure
         reason = f"the connection has ended{f': {why}' if why else ''}"
-        return PbioError("PBIO_DISCONNECTED", reason, file=self.link.address)
+        return PbioError("PBIO_DISCONNECTED", reason, file=self.link.address, hint=self._doubt)
+
+    @property
+    def _doubt(self) -> str | None:
+        """A hint, if the peer has never sent a message: it may speak something else."""
+        return None if self._has_heard else "is this a Grid port? the peer has not sent a message"
 
     async def _end(self, error: BaseException | None) -> None:
         self._is_over = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 from pbio_spark.errors import PbioError
+from pbio_spark.wire import MAGIC
 
 MOST_BYTES = 16 << 20
 """The longest frame, unless a gateway's limits say otherwise."""
@@ -39,7 +40,7 @@ class Frames:
         """The messages that are complete now.
 
         Raises PBIO_LIMIT for a frame that says that it is too long, before its bytes come; PBIO_BAD_MESSAGE for an
-        empty one. Messages before such a frame are lost with it: the connection is to be ended.
+        empty one, and for a thin stream. Messages before such a frame are lost with it: the connection is to be ended.
         """
         if self._held:
             self._held += data
@@ -50,6 +51,12 @@ class Frames:
         self._needed = 4
         while at + 4 <= end:
             (length,) = _LENGTH.unpack_from(data, at)
+            if length > self._most and data[at : at + 4] == MAGIC:
+                raise PbioError(
+                    "PBIO_BAD_MESSAGE",
+                    "this is a thin stream, and no Grid message",
+                    hint="thin streams go to the port of `pbio gateway serve --evpath`",
+                )
             if length > self._most:
                 raise PbioError(
                     "PBIO_LIMIT",

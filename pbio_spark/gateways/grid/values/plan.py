@@ -139,7 +139,9 @@ def record_to_plan(record: Record, name: str, namespace: str) -> Plan:
     group = _group(map_columns(record, ColumnSpec(record_to_arrow(record))))
     time = group.members.get(TIME)
     if time is not None and not (isinstance(time.part, Leaf) and time.part.scalar in (scalars.TIME, scalars.STRING)):
-        raise _unsupported(f"{TIME} must be a timestamp or a string", f"$.{TIME}")
+        hint = 'it is a string such as "2000-11-09T21:51:45Z", or a field of type "timestamp"; a number is of any unit'
+        reason = f"{TIME} must be a timestamp or a string"
+        raise PbioError("PBIO_UNSUPPORTED_TYPE", reason, field=f"$.{TIME}", hint=hint)
     if time is not None and time.is_required:
         group.members[TIME] = replace(time, is_required=False)  # every event has one, whatever its values lack
     return Plan(name, namespace, record, group)

@@ -153,12 +153,21 @@ def _log_to_stderr() -> Iterator[None]:
 
 @contextmanager
 def _set_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set."""
+    """An event that the first SIGINT or SIGTERM sets; the next one does what it does without this."""
     stop = threading.Event()
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda *_: stop.set()) for number in numbers]
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def end(*_: object) -> None:
+        stop.set()
+        restore()
+
+    for number in before:
+        signal.signal(number, end)
     try:
         yield stop
     finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
+        restore()

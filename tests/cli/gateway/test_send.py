@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from pbio_spark.channels import ChannelSpace
+from pbio_spark.cli.gateway import _set_by_signals
 from tests.channels.spaces import READING, reading
 from tests.cli.conftest import Ran
 
@@ -51,6 +52,16 @@ def test_a_signal_ends_a_sender(tmp_path: Path) -> None:
             out, err = sender.communicate()
     assert (sender.returncode, err) == (0, "")
     assert "events sent:" in out
+
+
+def test_a_second_signal_ends_what_the_first_one_cannot() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with _set_by_signals() as stop:
+        signal.raise_signal(signal.SIGTERM)
+        assert stop.is_set()
+        assert signal.getsignal(signal.SIGTERM) == before
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
 
 
 @pytest.mark.parametrize("as_click", [False, True])

@@ -27,10 +27,10 @@ from pbio_spark.source.query.store import store_of
 from tests.conftest import ROOT
 from tests.kafka.broker import Broker
 
-QUICK = {"default.api.timeout.ms": "3000"}
+PATIENT = {"default.api.timeout.ms": "30000"}  # the broker is there, but the machine may be busy
 IMPATIENT = {"default.api.timeout.ms": "500"}
 """For calls that must fail."""
-QUICK_OPTIONS = {f"kafka.{name}": value for name, value in QUICK.items()}
+BRIEF = {"kafka.default.api.timeout.ms": "5000"}
 
 
 def form(name: str, fields: int = 1) -> Format:
@@ -92,8 +92,8 @@ def test_the_topic_is_compacted_and_takes_large_bodies(broker: str, topic: str) 
 
 
 def test_a_store_is_shared_in_a_process_and_pickles_as_its_address(broker: str, topic: str) -> None:
-    store = open_store(f"kafka://{broker}/{topic}", QUICK)
-    assert pickle.loads(pickle.dumps(store)) is store is shared_store(f"kafka://{broker}/{topic}", QUICK)
+    store = open_store(f"kafka://{broker}/{topic}", PATIENT)
+    assert pickle.loads(pickle.dumps(store)) is store is shared_store(f"kafka://{broker}/{topic}", PATIENT)
     assert b"consumer" not in pickle.dumps(store)
 
 
@@ -169,7 +169,7 @@ def test_a_topic_that_is_not_compacted_is_refused_for_writing(
 
 
 def test_a_topic_that_is_deleted_and_made_anew(broker: str, topic: str) -> None:
-    store = KafkaStore(f"kafka://{broker}/{topic}", QUICK)
+    store = KafkaStore(f"kafka://{broker}/{topic}", PATIENT)
     store.put(ONE)
     store.put(TWO)
     client = admin(broker)
@@ -194,7 +194,7 @@ def test_formats_put_in_a_transaction_and_one_that_hangs(broker: str, topic: str
         producer.produce(topic, key=each.id, value=each.body)
         producer.flush()
         ends()
-    store = KafkaStore(f"kafka://{broker}/{topic}", QUICK)
+    store = KafkaStore(f"kafka://{broker}/{topic}", PATIENT)
     assert list(store) == [ONE]
     assert store.get(TWO.id) is None
     producer.begin_transaction()
@@ -208,12 +208,12 @@ def test_formats_put_in_a_transaction_and_one_that_hangs(broker: str, topic: str
 
 def test_waiting_for_a_format(broker: str, topic: str) -> None:
     address = f"kafka://{broker}/{topic}"
-    store = open_store(address, QUICK, wait=20)
+    store = open_store(address, PATIENT, wait=20)
     later = threading.Timer(0.3, KafkaStore(address).put, [ONE])
     later.start()
     assert store.find([ONE.id]) == [ONE]
     later.join()
-    brief = open_store(address, QUICK, wait=0.5)
+    brief = open_store(address, PATIENT, wait=0.5)
     began = time.monotonic()
     assert brief.find([ONE.id, TWO.id]) == [ONE]
     assert time.monotonic() - began >= 0.5
@@ -256,7 +256,7 @@ def test_a_broker_that_goes_away_and_comes_back(broker: str, topic: str, tmp_pat
 
 def test_brokers_that_want_a_login(brokers: tuple[str, str], topic: str) -> None:
     login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="{}";'
-    sasl = {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN", **QUICK_OPTIONS}
+    sasl = {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN", **BRIEF}
     address = f"kafka://{brokers[1]}/{topic}"
     options = parse_options(
         {**sasl, "kafka.sasl.jaas.config": login.format("a secret"), "formatStore": address}, Scope.FROM

@@ -14,7 +14,7 @@ from pbio_spark.kafka.outward import OutwardOptions, RelayOut
 from pbio_spark.kafka.store import KafkaStore
 from pbio_spark.kafka.topics import loses
 from tests.kafka.test_serializers import OLD
-from tests.kafka.test_store import ONE, QUICK, admin, make, say
+from tests.kafka.test_store import ONE, PATIENT, admin, make, say
 
 
 def topics(broker: str) -> set[str]:
@@ -41,7 +41,7 @@ def test_the_first_serialiser_makes_a_topic_that_is_kept(broker: str, topic: str
 
 
 def test_a_topic_that_is_deleted_is_not_made_by_those_who_have_it_open(broker: str, topic: str) -> None:
-    store = KafkaStore(f"kafka://{broker}/{topic}", QUICK)
+    store = KafkaStore(f"kafka://{broker}/{topic}", PATIENT)
     store.put(ONE)
     client = admin(broker)
     client.delete_topics([topic])[topic].result()

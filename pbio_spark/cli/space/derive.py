@@ -129,7 +129,8 @@ def derive(
     Example:
       pbio space derive space warm --from readings --filter '{ return input.n > param.least; }' --param least=1
     """
-    channel = open_space(root).derive_channel(name, parent, said.modulator())
+    modulator = said.modulator()  # wrong usage is said before what is wrong with the space
+    channel = open_space(root).derive_channel(name, parent, modulator)
     print(f"{printable(name)}: channel {channel.info.id}, made of {printable(parent)}, of")
     print(printable_lines(str(channel.format.record)))
 
@@ -142,7 +143,8 @@ def replace(root: Root, name: Name, said: Said) -> None:
     Example:
       pbio space replace space most --filter '{ return input.n >= param.least; }' --param least=2
     """
-    version = open_space(root).replace_channel(name, said.modulator())
+    modulator = said.modulator()
+    version = open_space(root).replace_channel(name, modulator)
     print(f"{printable(name)}: derived so from commit {version} on")
 
 

@@ -111,16 +111,16 @@ def _of_statements(statements: list[Statement]) -> Iterator[Bound]:
     for i, statement in enumerate(statements):
         match statement:
             case Return(value=value) if value is not None:
-                yield from _of_condition(value)[0]
+                yield from _of(value, is_true=True)[0]
             case If(condition=condition, then=then, otherwise=otherwise):
                 rest = [*([] if otherwise is None else _flat(otherwise)), *statements[i + 1 :]]
                 if _returns_zero(_flat(then)):
-                    bounds, is_safe = _of_refusal(condition)
+                    bounds, is_safe = _of(condition, is_true=False)
                     yield from bounds
                     if is_safe:
                         yield from _of_statements(rest)
                 elif _returns_zero(rest):
-                    yield from _of_condition(condition)[0]
+                    yield from _of(condition, is_true=True)[0]
         return
 
 
@@ -131,41 +131,25 @@ def _returns_zero(statements: list[Statement]) -> bool:
     return False
 
 
-def _of_condition(node: Expression) -> tuple[list[Bound], bool]:
-    """What must hold for the expression to be true, and whether it neither traps nor does anything."""
+def _of(node: Expression, *, is_true: bool) -> tuple[list[Bound], bool]:
+    """What must hold for an expression to be true, or false, and whether it neither traps nor does anything.
+
+    Comparisons of floats have no opposite: none with NaN is true.
+    """
     match node:
         case Convert(value=inner) if isinstance(inner, Compare | Logical | Not | Convert):
-            return _of_condition(inner)
-        case Logical(op="&&", left=left, right=right):
-            bounds, is_safe = _of_condition(left)
+            return _of(inner, is_true=is_true)
+        case Not(value=inner):
+            return _of(inner, is_true=not is_true)
+        case Logical(op=op, left=left, right=right) if op == ("&&" if is_true else "||"):
+            bounds, is_safe = _of(left, is_true=is_true)
             if not is_safe:
                 return bounds, False
-            more, is_safe = _of_condition(right)
+            more, is_safe = _of(right, is_true=is_true)
             return bounds + more, is_safe
-        case Compare(op=op, left=left, right=right):
-            bound = _bound(op, left, right)
+        case Compare(op=op, left=left, right=right) if is_true or _is_whole(left):
+            bound = _bound(op if is_true else _OPPOSITE.get(op, ""), left, right)
             return [] if bound is None else [bound], _is_safe(node)
-        case Not(value=inner):
-            return _of_refusal(inner)
-    return [], _is_safe(node)
-
-
-def _of_refusal(node: Expression) -> tuple[list[Bound], bool]:
-    """The same for the expression to be false. Comparisons of floats have no opposite: none with NaN is true."""
-    match node:
-        case Convert(value=inner) if isinstance(inner, Compare | Logical | Not | Convert):
-            return _of_refusal(inner)
-        case Logical(op="||", left=left, right=right):
-            bounds, is_safe = _of_refusal(left)
-            if not is_safe:
-                return bounds, False
-            more, is_safe = _of_refusal(right)
-            return bounds + more, is_safe
-        case Compare(op=op, left=left, right=right) if op in _OPPOSITE and _is_whole(left):
-            bound = _bound(_OPPOSITE[op], left, right)
-            return [] if bound is None else [bound], _is_safe(node)
-        case Not(value=inner):
-            return _of_condition(inner)
     return [], _is_safe(node)
 
 

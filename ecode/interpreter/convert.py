@@ -210,6 +210,8 @@ def to_plain(value: Any, type_: ValueType, structs: Structs, at: int, depth: int
 def _with_nulls(plain_record: dict[str, Any], struct: Struct) -> dict[str, Any]:
     """A record in which what hidden fields mark as null is null, without these fields."""
     marks = {name: plain_record.pop(name) for name in struct.null_marks}
+    if not marks:
+        return plain_record
     bits = () if struct.null_bits is None else marks[struct.null_bits.name]
     for field in struct.fields:
         number, items = field.notes.null_bit, field.notes.null_items

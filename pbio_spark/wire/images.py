@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import prod
 from typing import TypeAlias
 
-from ecode.types import NULL_BITS, Basic, Kind, Struct, Type
+from ecode.types import Basic, Kind, Struct, Type
 from pbio_spark.formats import Format, StructLayout
 from pbio_spark.formats.body.slots import slot_size
 
@@ -179,7 +179,7 @@ def _struct_image(layout: StructLayout, struct: Struct, shares: bool) -> StructI
         for place, field in zip(layout.fields, struct.fields, strict=True)
     )
     by_name = {f.name: f for f in fields}
-    mask = next((by_name[f.name].offset for f in struct.fields if f.notes.logical == NULL_BITS), 0)
+    mask = 0 if struct.null_bits is None else by_name[struct.null_bits.name].offset
     bits = {f.name: f.notes.null_bit for f in struct.fields if f.notes.null_bit is not None}
     return StructImage(
         layout.name,

@@ -13,7 +13,7 @@ from math import prod
 
 import pyarrow as pa
 
-from ecode.types import NO_NOTES, NULL_BITS, Array, Basic, Field, Pointer, Ref, Struct, Type
+from ecode.types import NO_NOTES, Array, Basic, Field, Pointer, Ref, Struct, Type
 from pbio_spark.columns.decode.plan import (
     Absent,
     Chars,
@@ -113,7 +113,8 @@ class _Planner:
             node = replace(node, marks=self._marks(marks.type, there))
         if field.notes.null_bit is None:
             return node
-        mask = next(f for f in struct.fields if f.notes.logical == NULL_BITS)
+        mask = struct.null_bits
+        assert mask is not None
         byte, bit = divmod(field.notes.null_bit, 8)
         at = offset + offsets[mask.name] + byte
         if at not in flags:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from ecode.suggest import did_you_mean
-from ecode.types import CHAR, NULL_BITS, STRING, Array, Basic, Default, Kind, Notes, Pointer, Ref, Struct, Type
+from ecode.types import CHAR, STRING, Array, Basic, Default, Kind, Notes, Pointer, Ref, Struct, Type
 from pbio_spark.columns.encode.null_value import NullValue
 from pbio_spark.columns.encode.plan import BatchColumn
 from pbio_spark.columns.lossless import exactly, text_to_number
@@ -37,7 +37,8 @@ class NullImages:
 
     def bit_place(self, struct: Struct, bit: int) -> tuple[int, int]:
         """Where in the image of a structure one of its bits for nulls is: the offset of the byte, and its value."""
-        mask = next(f for f in struct.fields if f.notes.logical == NULL_BITS)
+        mask = struct.null_bits
+        assert mask is not None
         return self._offsets[struct.name][mask.name] + bit // 8, 1 << bit % 8
 
     def image(self, type_: Type, notes: Notes, path: str) -> bytes | None:

@@ -11,7 +11,6 @@ from typing import NoReturn
 from ecode.errors import TrapKind
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.types import (
-    NULL_BITS,
     UINT8,
     Basic,
     Default,
@@ -124,7 +123,8 @@ class WireRecord:
     def _unless_null(self, emitter: Emitter, site: WireSite, number: int) -> WireSite:
         """The site of a field; of zeros, where a bit of its structure says that it is null."""
         assert site.found is not None
-        mask = next(f for f in self._structs[site.struct].fields if f.notes.logical == NULL_BITS)
+        mask = self._structs[site.struct].null_bits
+        assert mask is not None
         at = self._offsets[site.struct][mask.name] + number // 8
         there = emitter.temp(f"as_int64(load_uint8({site.home} + {at})) & {1 << number % 8}") + " == 0"
         address = emitter.temp(f"{site.address} if {there} else {self._nothing(emitter, self._size(site.found))}")

@@ -1,15 +1,17 @@
-"""What all commands share: files and standard input, errors, wrong usage, progress."""
+"""What all commands share: options, files and standard input, errors, wrong usage, progress."""
 
 from __future__ import annotations
 
+import inspect
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import fields
+from functools import cache, wraps
 from pathlib import Path, PurePath
 from shutil import copyfileobj
-from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TypeAlias, get_type_hints
 
 import typer
 
@@ -156,6 +158,51 @@ def said_type(text: str) -> Record:
     if text.startswith("@"):
         text = Path(text[1:]).read_text(encoding="utf-8", errors="replace")
     return json_to_record(text)
+
+
+def takes(said: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a verb, one parameter of which is a dataclass of options, these options in its place."""
+
+    def give(verb: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(verb, eval_str=True).parameters.values())
+        taker = next(one for one in own if one.annotation is said)
+        own.remove(taker)
+
+        @wraps(verb)
+        def run(**given: Any) -> None:
+            options = {field.name: given.pop(field.name) for field in fields(said)}
+            verb(**given, **{taker.name: said(**options)})
+
+        hints, kind = get_type_hints(said, include_extras=True), inspect.Parameter.KEYWORD_ONLY
+        added = [
+            inspect.Parameter(field.name, kind, default=field.default, annotation=hints[field.name])
+            for field in fields(said)
+        ]
+        made = [one.replace(kind=kind) for one in own] + added
+        # Which typer reads, rather than that of the function that was wrapped.
+        vars(run).update(__signature__=inspect.Signature(made))
+        run.__annotations__ = {one.name: one.annotation for one in made}
+        vars(run).pop("__wrapped__")
+        return run
+
+    return give
+
+
+def assignments(texts: Iterable[str]) -> dict[str, str]:
+    """What options of the form `NAME=VALUE` say, by name. Raises BadParameter.
+
+    >>> assignments(["Period=600 sec", "unit=a=b"])
+    {'Period': '600 sec', 'unit': 'a=b'}
+    """
+    made: dict[str, str] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name:
+            raise typer.BadParameter(f"{text!r} is not NAME=VALUE")
+        if name in made:
+            raise typer.BadParameter(f"{name!r} is given twice")
+        made[name] = value
+    return made
 
 
 def progress_bar() -> Progress:

@@ -38,6 +38,18 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def is_wildcard(host: str) -> bool:
+    """Whether an address stands for all of a machine, so that nobody can connect to it from elsewhere.
+
+    >>> is_wildcard("0.0.0.0"), is_wildcard("::"), is_wildcard("example.org")
+    (True, True, False)
+    """
+    try:
+        return ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
 def address_to_text(host: str, port: int) -> str:
     """`HOST:PORT`, as `to_address` reads it: a host of IPv6 stands in brackets.
 

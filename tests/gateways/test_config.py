@@ -40,6 +40,15 @@ REFUSED = {
     "[evpath.stones]\nthree = 'a'": ("PBIO_BAD_OPTION", "'three' is not the number of a stone", ""),
     "[evpath.stones.3]\nsequence = 'n'": ("PBIO_BAD_OPTION", "[evpath.stones.3] lacks 'channel'", ""),
     "[evpath.stones.3]\nchanel = 'n'": ("PBIO_UNKNOWN_OPTION", "has no 'chanel'", "channel"),
+    "[grid]\nadvertise = '0.0.0.0:26400'": (
+        "PBIO_BAD_OPTION",
+        "does not say where peers find",
+        "node7.example.org:26400",
+    ),
+    "[grid]\nadvertise = ':26400'": ("PBIO_BAD_OPTION", "does not say where peers find the gateway", "an example is"),
+    "[grid]\nadvertise = 'node7'": ("PBIO_BAD_OPTION", "'node7'", "an example is"),
+    "[grid]\nadvertise = 'node7:x'": ("PBIO_BAD_OPTION", "not an address: 'node7:x'", ""),
+    "[grid]\nadvertize = 'node7:1'": ("PBIO_UNKNOWN_OPTION", "has no 'advertize'", "advertise"),
     "[tls]\ncertificate = 'a'": ("PBIO_BAD_OPTION", "[tls] lacks 'key'", ""),
     "[limits": ("PBIO_BAD_OPTION", "is not TOML", ""),
 }

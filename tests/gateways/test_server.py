@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import logging
 import resource
 import signal
@@ -17,10 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.errors import PbioError
@@ -33,6 +28,7 @@ from pbio_spark.gateways.server import Listener, Server
 from pbio_spark.gateways.text import to_address
 from tests.channels.spaces import COUNT, everything, values
 from tests.conftest import ROOT
+from tests.gateways.certificates import certificate
 from tests.gateways.evpath.streams import COUNTS, thin_stream
 
 
@@ -152,37 +148,6 @@ def test_an_address_that_others_reach_is_warned_of(caplog: pytest.LogCaptureFixt
 
     asyncio.run(run())
     assert "anyone who reaches 0.0.0.0:" in caplog.text
-
-
-def certificate(folder: Path, name: str, of: tuple[Any, Any] | None = None) -> tuple[Any, Any]:
-    """A certificate and its key, which another one vouches for; both are written to files as well."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.datetime.now(datetime.UTC)
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject if of is None else of[0].subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=of is None, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )
-    if of is None:
-        usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
-        builder = builder.add_extension(usage, critical=True)
-    else:
-        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(of[1].public_key())
-        builder = builder.add_extension(issuer, critical=False)
-    made = builder.sign(key if of is None else of[1], hashes.SHA256())
-    (folder / f"{name}.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    plain = serialization.NoEncryption()
-    text = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
-    (folder / f"{name}.key").write_bytes(text)
-    return made, key
 
 
 def test_only_clients_with_a_certificate_get_in_and_its_name_is_that_of_the_producer(

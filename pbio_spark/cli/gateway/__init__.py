@@ -8,13 +8,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pbio_spark.cli.console import printable
+from pbio_spark.cli.console import printable, takes
 from pbio_spark.cli.gateway import grid as grid_verbs
+from pbio_spark.cli.gateway.encryption import Encryption
 from pbio_spark.cli.space.derive import Name, Root, open_space
 
 if TYPE_CHECKING:
@@ -36,20 +37,43 @@ Address = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class Changed:
+    """What the options of `serve` change in the configuration."""
+
+    create: Annotated[
+        bool, typer.Option("--create", help="Make channels for stones, and for events of [grid] archive, without one.")
+    ] = False
+    linger: Annotated[
+        float | None, typer.Option("--linger", metavar="SECONDS", help="How long an event may wait for its commit.")
+    ] = None
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            "--advertise", metavar="HOST:PORT", help="Where consumers of Grid events find it, for the directory."
+        ),
+    ] = None
+
+    def configured(self, config: Config) -> Config:
+        """The configuration with the changes. Raises BadParameter, PBIO_BAD_OPTION."""
+        if self.linger is not None and not 0 <= self.linger < float("inf"):
+            raise typer.BadParameter("--linger is a time in seconds, such as 0.5")
+        both: dict[str, Any] = {"create": True} if self.create else {}
+        both |= {} if self.linger is None else {"linger": self.linger}
+        to_grid = both if self.advertise is None else {**both, "advertise": self.advertise}
+        return replace(config, evpath=replace(config.evpath, **both), grid=replace(config.grid, **to_grid))
+
+
 @app.command()
+@takes(Changed)
 def serve(
     root: Root,
+    changed: Changed,
     evpath: Address = None,
     grid: GridAddress = None,
     config: Annotated[
         str | None,
         typer.Option("--config", metavar="FILE", help="What peers may do, and which stone is which channel."),
-    ] = None,
-    create: Annotated[
-        bool, typer.Option("--create", help="Make channels for stones, and for events of [grid] archive, without one.")
-    ] = False,
-    linger: Annotated[
-        float | None, typer.Option("--linger", metavar="SECONDS", help="How long an event may wait for its commit.")
     ] = None,
     seconds: Annotated[
         float | None, typer.Option("--for", metavar="SECONDS", min=0, help="Stop after so long, instead of at SIGTERM.")
@@ -68,12 +92,9 @@ def serve(
 
     if evpath is None and grid is None:
         raise typer.BadParameter("say where to listen: --evpath HOST:PORT, --grid HOST:PORT, or both")
-    if linger is not None and not 0 <= linger < float("inf"):
-        raise typer.BadParameter("--linger is a time in seconds, such as 0.5")
-    made = Config() if config is None else read_config(config)
-    changed: dict[str, Any] = {"create": True} if create else {}
-    changed |= {} if linger is None else {"linger": linger}
-    made = replace(made, evpath=replace(made.evpath, **changed), grid=replace(made.grid, **changed))
+    if changed.advertise is not None and grid is None:
+        raise typer.BadParameter("--advertise is of --grid, which is not given")
+    made = changed.configured(Config() if config is None else read_config(config))
     with _log_to_stderr():
         asyncio.run(_serve(root, {"evpath": evpath, "grid": grid}, made, seconds))
 
@@ -100,21 +121,33 @@ def _announce(server: Server) -> None:
         print(f"{name}: {address_to_text(*place)}", flush=True)
 
 
-@app.command()
-def send(
-    root: Root,
-    name: Name,
-    evpath: Annotated[str, typer.Option("--evpath", metavar="HOST:PORT", help="Where an EVPath program listens.")],
-    stone: Annotated[int, typer.Option("--stone", metavar="N", help="The stone there that the events are for.")],
+@dataclass(frozen=True)
+class Sent(Encryption):
+    """What the options of `send` say of the subscriber."""
+
     subscriber: Annotated[
         str | None,
         typer.Option(
             "--name", metavar="NAME", help="Of the subscriber, that resumes where it was; by default HOST:PORT."
         ),
-    ] = None,
+    ] = None
     start: Annotated[
         str, typer.Option(metavar="WHERE", help="A new subscriber's: earliest, latest, or a position such as 12.0.7.")
-    ] = "earliest",
+    ] = "earliest"
+    filter: Annotated[
+        str | None,
+        typer.Option("--filter", metavar="E-CODE", help="The events to send; the filter sees them as `input`."),
+    ] = None
+
+
+@app.command()
+@takes(Sent)
+def send(
+    root: Root,
+    name: Name,
+    sent: Sent,
+    evpath: Annotated[str, typer.Option("--evpath", metavar="HOST:PORT", help="Where an EVPath program listens.")],
+    stone: Annotated[int, typer.Option("--stone", metavar="N", help="The stone there that the events are for.")],
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on with later events, and over new connections.")
     ] = False,
@@ -122,15 +155,18 @@ def send(
     """Send a channel's events to a thin listener, as a named subscriber.
 
     \b
-    Example:
+    Examples:
       pbio gateway send space readings --evpath 127.0.0.1:26300 --stone 3
+      pbio gateway send space readings --evpath 127.0.0.1:26300 --stone 3 --name many --filter '{ return input.n > 1; }'
     """
     from pbio_spark.gateways.evpath import ThinSender
     from pbio_spark.gateways.text import to_address
 
+    address, tls = to_address(evpath), sent.context()  # wrong usage is said before what is wrong with the space
     with _log_to_stderr(), _set_by_signals() as stop:
         channel = open_space(root).channel(name)
-        sender = ThinSender(channel, to_address(evpath), stone, name=subscriber, start=start)
+        options: dict[str, Any] = {"name": sent.subscriber, "start": sent.start, "filter": sent.filter, "tls": tls}
+        sender = ThinSender(channel, address, stone, **options)
         sender.run(follow=follow, stop=stop)
     print(f"{printable(name)}: events sent: {sender.sent}, as {printable(sender.name)!r}")
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import ssl
 import sys
 from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pbio_spark.cli.console import Files, TypeText, printable, said_type, table
+from pbio_spark.cli.console import Files, TypeText, assignments, printable, said_type, table, takes
+from pbio_spark.cli.gateway.encryption import Encryption
 
 if TYPE_CHECKING:
     from ecode.types import Record
@@ -29,12 +30,10 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help='A parameter, with units if it has some: --set "Period=600 sec".'),
 ]
-Authority = Annotated[
-    str | None, typer.Option("--ca", metavar="FILE", help="Use TLS: a PEM file of authorities to trust.")
-]
 
 
-def names(address: Address, ca: Authority = None) -> None:
+@takes(Encryption)
+def names(address: Address, encryption: Encryption) -> None:
     """List the events that a producer has.
 
     \b
@@ -44,20 +43,21 @@ def names(address: Address, ca: Authority = None) -> None:
     from pbio_spark.gateways.grid import GridConsumer
 
     async def run() -> list[EventName]:
-        async with await GridConsumer.connect(address, tls=_tls(ca)) as consumer:
+        async with await GridConsumer.connect(address, tls=encryption.context()) as consumer:
             return await consumer.names()
 
     found = _run(run())
     print(table(("event", "name space"), [(printable(one.name), printable(one.namespace)) for one in found]))
 
 
+@takes(Encryption)
 def query(
     address: Address,
     name: EventOf,
+    encryption: Encryption,
     namespace: Namespace = None,
     set_: Settings = None,
     type_: TypeText = None,
-    ca: Authority = None,
 ) -> None:
     """Ask a producer for one event, and show it as a line of JSON. Without --type its values are strings.
 
@@ -67,24 +67,26 @@ def query(
     """
     from pbio_spark.gateways.grid import GridConsumer
 
+    wanted, parameters, tls = _event_name(name, namespace), _parameters(set_), encryption.context()
+
     async def run() -> GridEvent:
-        wanted = _event_name(name, namespace)
-        async with await GridConsumer.connect(address, _types(wanted, type_), tls=_tls(ca)) as consumer:
-            return await consumer.query(wanted, _parameters(set_))
+        async with await GridConsumer.connect(address, _types(wanted, type_), tls=tls) as consumer:
+            return await consumer.query(wanted, parameters)
 
     print(_event_to_json(_run(run())))
 
 
+@takes(Encryption)
 def subscribe(
     address: Address,
     name: EventOf,
+    encryption: Encryption,
     namespace: Namespace = None,
     set_: Settings = None,
     type_: TypeText = None,
     seconds: Annotated[
         float | None, typer.Option("--for", metavar="SECONDS", min=0, help="Stop after so long, instead of at SIGINT.")
     ] = None,
-    ca: Authority = None,
 ) -> None:
     """Show a producer's events as lines of JSON, until it ends the subscription, which is said on standard error unless
     Count is reached.
@@ -97,10 +99,11 @@ def subscribe(
     """
     from pbio_spark.gateways.grid import GridConsumer
 
+    wanted, parameters, tls = _event_name(name, namespace), _parameters(set_), encryption.context()
+
     async def run() -> None:
-        wanted = _event_name(name, namespace)
-        async with await GridConsumer.connect(address, _types(wanted, type_), tls=_tls(ca)) as consumer:
-            parameters, shown = _parameters(set_), 0
+        async with await GridConsumer.connect(address, _types(wanted, type_), tls=tls) as consumer:
+            shown = 0
             async for event in await consumer.subscribe(wanted, parameters):
                 print(_event_to_json(event), flush=True)
                 shown += 1
@@ -118,58 +121,92 @@ def subscribe(
     _run(in_time())
 
 
+@dataclass(frozen=True)
+class Published(Encryption):
+    """What the options of `publish` say of the rows and their producer."""
+
+    now: Annotated[
+        bool, typer.Option("--now", help="Rows without a TimeStamp are of the time at which they are sent.")
+    ] = False
+    producer: Annotated[
+        str | None,
+        typer.Option(
+            "--producer", metavar="NAME", help="Of the events' producer; an archive puts this host before it."
+        ),
+    ] = None
+    sequence: Annotated[
+        str | None,
+        typer.Option(
+            "--sequence", metavar="FIRST", help="Number the producer's events, so that an archive takes each once."
+        ),
+    ] = None
+
+    def first(self) -> int | None:
+        """The number of the first event. Raises BadParameter for it, and for a producer without a name."""
+        if self.producer is not None and not self.producer.strip():
+            raise typer.BadParameter("--producer takes a name, which cannot be blank")
+        said = self.sequence
+        if said is None or (said.isascii() and said.isdecimal()):
+            return None if said is None else int(said)
+        name, _, number = said.rpartition(":")
+        near = f"; did you mean --producer {name} --sequence {number}?" if name and number.isdecimal() else ""
+        raise typer.BadParameter(f"--sequence takes a whole number from 0, not {said!r}{near}")
+
+
+@takes(Published)
 def publish(
     address: Address,
     name: EventOf,
     files: Files,
+    published: Published,
     namespace: Namespace = None,
     type_: TypeText = None,
-    sequence: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[PRODUCER:]FIRST", help="Number the events of a producer, so that an archive takes each once."
-        ),
-    ] = None,
-    ca: Authority = None,
 ) -> None:
     """Have a consumer, such as an archive, take the rows of JSON lines as events. - stands for standard input.
 
-    Each row has a TimeStamp such as 2000-11-09T21:51:45Z, or now. With --sequence an archive leaves out what it has of
-    the same producer, which is HOST/PRODUCER; without PRODUCER it is HOST/1 for all programs of this host. Files that
-    are each numbered from 0 need a PRODUCER each. Exit code 1 if events were refused.
+    Each row has a TimeStamp, such as 2000-11-09T21:51:45Z or now, unless --now is given. With --sequence an archive
+    leaves out what it has of the same producer, which without --producer is HOST/1 for all programs of this host. Files
+    that are each numbered from 0 need a producer each. Exit code 1 if events were refused.
 
     \b
-    Example:
+    Examples:
       pbio gateway publish 127.0.0.1:26400 readings timed.jsonl
-      pbio gateway publish 127.0.0.1:26400 readings timed.jsonl --sequence probe:0
+      pbio gateway publish 127.0.0.1:26400 readings timed.jsonl --producer probe --sequence 0
     """
-    from pbio_spark.errors import PbioError
-    from pbio_spark.gateways.grid import GridProducer, text_to_handed
+    from pbio_spark.gateways.grid import GridProducer
 
-    rows, record = _rows(files, type_)
+    first, tls = published.first(), published.context()
+    rows, record = _rows(files, type_, published.now)
     wanted = _event_name(name, namespace)
-    producer_id, first = _numbering(sequence)
 
     async def run() -> str | None:
         producer = GridProducer({wanted: record})
-        async with await producer.connect(address, tls=_tls(ca)) as connection:
-            subscription = await connection.subscribe(wanted, subscription_id=producer_id)
+        async with await producer.connect(address, tls=tls) as connection:
+            subscription = await connection.subscribe(wanted, subscription_id=published.producer)
             for number, row in enumerate(rows):
                 await producer.publish(wanted, row, sequence=None if first is None else first + number)
             return await subscription.unsubscribe()
 
     said = _run(run())
     print(f"{printable(name)}: events sent: {len(rows)}" + (f"; the consumer says: {printable(said)}" if said else ""))
+    _report(said, len(rows))
+
+
+def _report(said: str | None, sent: int) -> None:
+    """Warn of events that were known already. Raises PBIO_REFUSED if some were refused."""
+    from pbio_spark.errors import PbioError
+    from pbio_spark.gateways.grid import text_to_handed
+
     handed = text_to_handed(said)
     if handed.known:
         which = "1 event was" if handed.known == 1 else f"{handed.known} events were"
         print(
             f"warning: {which} not published: the producer {printable(handed.producer)!r} has published events with "
-            "their numbers before. If these are others, give --sequence another PRODUCER, or a higher number",
+            "their numbers before. If these are others, give another --producer, or a higher --sequence",
             file=sys.stderr,
         )
     if handed.refused:
-        reason = f"the consumer refused {handed.refused} of {len(rows)} events"
+        reason = f"the consumer refused {handed.refused} of {sent} events"
         why = ": " if handed.refused == 1 else ", the first because: "
         raise PbioError("PBIO_REFUSED", f"{reason}{why}{handed.reason}")
 
@@ -179,17 +216,6 @@ def _run(work: Awaitable[Any]) -> Any:
         return await work
 
     return asyncio.run(run())
-
-
-def _tls(ca: str | None) -> ssl.SSLContext | None:
-    from pbio_spark.errors import PbioError
-
-    if ca is None:
-        return None
-    try:
-        return ssl.create_default_context(cafile=ca)
-    except (OSError, ValueError) as error:
-        raise PbioError("PBIO_BAD_OPTION", f"--ca: {error}", file=ca) from None
 
 
 def _event_name(name: str, namespace: str | None) -> EventName:
@@ -205,29 +231,16 @@ def _types(name: EventName, type_: str | None) -> dict[str | EventName, Record] 
 def _parameters(said: Sequence[str] | None) -> dict[str, Any]:
     """Parameters as they are given: `NAME=VALUE`, where a number may have units after a blank."""
     found: dict[str, Any] = {}
-    for one in said or ():
-        name, equals, value = one.partition("=")
-        if not equals or not name:
-            raise typer.BadParameter(f"--set takes NAME=VALUE, not {one!r}")
+    for name, value in assignments(said or ()).items():
         measured = re.fullmatch(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?) (\S+)", value)
         found[name] = value if measured is None else (measured[1], measured[2])
     return found
 
 
-def _numbering(said: str | None) -> tuple[str | None, int | None]:
-    """The producer and the first number of `[PRODUCER:]FIRST`."""
-    if said is None:
-        return None, None
-    producer, colon, first = said.rpartition(":")
-    if not (first.isascii() and first.isdecimal()) or (colon and not producer.strip()):
-        raise typer.BadParameter(f"--sequence takes a whole number from 0, such as 0 or probe:0, not {said!r}")
-    return producer or None, int(first)
-
-
-def _rows(files: Sequence[str], type_: str | None) -> tuple[list[dict[str, Any]], Record]:
+def _rows(files: Sequence[str], type_: str | None, now: bool) -> tuple[list[dict[str, Any]], Record]:
     """The rows of files of JSON lines, and their type. The time of those that are of now is null.
 
-    Raises PBIO_CANNOT_BE_NULL for a row without a time.
+    Raises PBIO_CANNOT_BE_NULL for a row without a time, unless such rows are of `now`.
     """
     from pbio_spark.cli.from_json import infer, json_to_batch, rows_of
     from pbio_spark.formats.arrow.schema import record_to_arrow
@@ -246,7 +259,7 @@ def _rows(files: Sequence[str], type_: str | None) -> tuple[list[dict[str, Any]]
         own = list(rows_of(path))
         for number, row in enumerate(own):
             match row.get(_TIME):
-                case None:
+                case None if not now:
                     raise _untimed(number, path)
                 case "now":
                     del row[_TIME]
@@ -261,7 +274,7 @@ def _untimed(row: int, path: str) -> Exception:
         "PBIO_CANNOT_BE_NULL",
         f"row {row} has no {_TIME}, which every event has",
         file=path,
-        hint='give it, as "TimeStamp": "2000-11-09T21:51:45Z", or as "TimeStamp": "now", the time at which it is sent',
+        hint='give it, as "TimeStamp": "2000-11-09T21:51:45Z"; --now, or "TimeStamp": "now", is the time of sending',
     )
 
 

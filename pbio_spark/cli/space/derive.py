@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pbio_spark.cli.console import TypeText, printable, printable_lines, said_type, table
+from pbio_spark.cli.console import TypeText, assignments, printable, printable_lines, said_type, table, takes
 
 if TYPE_CHECKING:
     from pbio_spark.channels import Channel, ChannelSpace, Modulator
@@ -86,34 +84,6 @@ class Said:
             "when": self.when,
         }
         return Modulator(**{name: value for name, value in said.items() if value is not None})
-
-
-def takes(said: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a verb, one parameter of which is a dataclass of options, these options in its place."""
-
-    def give(verb: Callable[..., None]) -> Callable[..., None]:
-        own = list(inspect.signature(verb, eval_str=True).parameters.values())
-        taker = next(one for one in own if one.annotation is said)
-        own.remove(taker)
-
-        @wraps(verb)
-        def run(**given: Any) -> None:
-            options = {field.name: given.pop(field.name) for field in fields(said)}
-            verb(**given, **{taker.name: said(**options)})
-
-        hints, kind = get_type_hints(said, include_extras=True), inspect.Parameter.KEYWORD_ONLY
-        added = [
-            inspect.Parameter(field.name, kind, default=field.default, annotation=hints[field.name])
-            for field in fields(said)
-        ]
-        made = [one.replace(kind=kind) for one in own] + added
-        # Which typer reads, rather than that of the function that was wrapped.
-        vars(run).update(__signature__=inspect.Signature(made))
-        run.__annotations__ = {one.name: one.annotation for one in made}
-        vars(run).pop("__wrapped__")
-        return run
-
-    return give
 
 
 @takes(Said)
@@ -254,15 +224,7 @@ def describe_derivation(space: ChannelSpace, channel: Channel) -> None:
 
 def values_of(texts: Sequence[str]) -> dict[str, Any]:
     """Values by name. Raises BadParameter."""
-    made: dict[str, Any] = {}
-    for text in texts:
-        name, sign, value = text.partition("=")
-        if not sign or not name:
-            raise typer.BadParameter(f"{text!r} is not NAME=VALUE")
-        if name in made:
-            raise typer.BadParameter(f"{name!r} is given twice")
-        made[name] = _value(value, text)
-    return made
+    return {name: _value(value, f"{name}={value}") for name, value in assignments(texts).items()}
 
 
 def _value(text: str, whole: str) -> Any:

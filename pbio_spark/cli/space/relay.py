@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pbio_spark.cli.console import printable
-from pbio_spark.cli.space.derive import Name, Root, open_space, takes
-from pbio_spark.errors import PbioError
+from pbio_spark.cli.console import assignments, printable, takes
+from pbio_spark.cli.space.derive import Name, Root, open_space
 
 if TYPE_CHECKING:
     from pbio_spark.channels import Start as Where
@@ -36,8 +34,8 @@ class Said:
     ] = None
 
     def settings(self) -> dict[str, str]:
-        """Raises PBIO_BAD_OPTION."""
-        return _settings(self.setting or ())
+        """By name. Raises BadParameter."""
+        return assignments(one.removeprefix("kafka.") for one in self.setting or ())
 
 
 @takes(Said)
@@ -105,14 +103,3 @@ def start_of(text: str) -> Where:
     except ValueError:
         return text
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-
-
-def _settings(said: Iterable[str]) -> dict[str, str]:
-    settings = {}
-    for one in said:
-        name, equals, value = one.partition("=")
-        if not equals or not name:
-            hint = "an example is security.protocol=SSL"
-            raise PbioError("PBIO_BAD_OPTION", f"not a setting: {one[:80]!r}", hint=hint)
-        settings[name.removeprefix("kafka.")] = value
-    return settings

@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+import ecode
 from pbio_spark.channels import Channel, Delivery, Start, Subscription
 from pbio_spark.columns import Encoder, format_to_encoder
 from pbio_spark.errors import PbioError
@@ -64,6 +65,8 @@ class ThinSender:
             name: by default one made of the address and the stone.
             start, filter: as for `Channel.subscribe`.
             tls: encrypts the connection.
+
+        Raises PBIO_BAD_OPTION, EcodeError for a filter that does not compile, and what `Channel.subscribe` raises.
         """
         if not 0 <= stone < 10**9:
             raise PbioError("PBIO_BAD_OPTION", f"a stone has a number from 0 on, not {stone}")
@@ -77,7 +80,10 @@ class ThinSender:
         self._tls = tls
         self._format = channel.format
         self._encoders: dict[pa.Schema, Encoder] = {}
-        self._subscribe()  # so that what is wrong with it is said before anything is sent
+        # What is wrong with these is said before anything is sent.
+        if filter is not None:
+            ecode.compile(filter, [ecode.Param("input", self._format.record)])
+        self._subscribe()
 
     def run(self, *, follow: bool = False, stop: threading.Event | None = None) -> int:
         """Send what there is; how many events.
@@ -122,15 +128,20 @@ class ThinSender:
         PBIO_DISCONNECTED."""
         host, port = self._address
         place = address_to_text(host, port)
+        connection: socket.socket | None = None
         try:
             connection = socket.create_connection(self._address, _CONNECT)
+            if self._tls is not None:
+                connection = self._tls.wrap_socket(connection, server_hostname=host)
         except OSError as error:
+            if connection is not None:
+                connection.close()
             hint = "`EVthin_socket_listen` tells an EVPath program the port at which it listens"
+            if isinstance(error, ssl.SSLError):
+                hint = "does the peer speak TLS, and do its authorities and its name suit what it shows?"
             reason = f"cannot connect to {place}: {system_reason(error)}"
             raise PbioError("PBIO_NOT_LISTENING", reason, hint=hint) from None
         try:
-            if self._tls is not None:
-                connection = self._tls.wrap_socket(connection, server_hostname=host)
             hint = f"is it a thin listener, and does it know stone {self._stone}?"
             link = OutwardLink(connection, place, hint, stop)
             text = f"Stone {self._stone}".encode() + b"\0"

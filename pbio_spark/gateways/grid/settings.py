@@ -10,6 +10,7 @@ from ecode.limits import SOURCE_WORK
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.grid.protocol.messages import EVENTS, EventName
 from pbio_spark.gateways.tables import table_to_settings
+from pbio_spark.gateways.text import address_to_text, is_wildcard, to_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class GridSettings:
         wait: seconds after which a peer that has subscribed to events which it could also hand over, and has sent
             none, is taken for a consumer.
         entry: seconds for which the gateway's entry in the directory is good; 0 for no entry.
+        advertise: the address in that entry, `HOST:PORT`, where peers find the gateway; port 0 is the one at which it
+            listens. Empty: the address at which it listens, if that is not all of the machine's.
         names: by name space of events, the channel of each event's name. In the working group's name space a channel is
             an event of its own name, unless `only_names` is set.
         only_names: whether events are those in `names` only.
@@ -41,8 +44,25 @@ class GridSettings:
     batch: int = 1 << 20
     wait: float = 1.0
     entry: float = 60.0
+    advertise: str = ""
     only_names: bool = False
     names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raises PBIO_BAD_OPTION for an `advertise` that is no address, or one that peers cannot connect to."""
+        if self.advertise:
+            host, _, port = self.advertise.rpartition(":")
+            if not host or not port or is_wildcard(to_address(self.advertise)[0]):
+                reason = f"[grid] advertise is {self.advertise[:80]!r}, which does not say where peers find the gateway"
+                raise PbioError("PBIO_BAD_OPTION", reason, hint="an example is node7.example.org:26400")
+
+    def entry_address(self, bound: str) -> str | None:
+        """The address for the directory of a gateway that listens at one; None if others could not use it."""
+        host, port = to_address(bound)
+        if self.advertise:
+            host, said = to_address(self.advertise)
+            port = said or port
+        return None if is_wildcard(host) else address_to_text(host, port)
 
     def takes(self, name: EventName) -> bool:
         """Whether producers may hand over events of a name."""

@@ -93,8 +93,8 @@ def test_numbers_that_are_known_already_are_a_warning_with_the_producer(
     ran = pbio(*begin, second, "--sequence", "0")
     assert ran.code == 0
     assert ran.err.startswith("warning: 1 event was not published: the producer '127.0.0.1/1' has published events")
-    assert "--sequence another PRODUCER" in ran.err
-    assert pbio(*begin, second, "--sequence", "second:0") == Ran(0, f"{NAME}: events sent: 1\n", "")
+    assert "give another --producer" in ran.err
+    assert pbio(*begin, second, "--producer", "second", "--sequence", "0") == Ran(0, f"{NAME}: events sent: 1\n", "")
     assert loads_in(gateway.space) == [1.5, 8.0]
     assert gateway.space.channel(NAME).last_sequence("127.0.0.1/second") == 0
 
@@ -123,11 +123,52 @@ def test_a_row_may_be_of_now(
     assert event.values["TimeStamp"] == event.event_time >= before
 
 
-@pytest.mark.parametrize("said", ["-1", "probe:", ":0", "one", " :0"])
-def test_what_is_no_numbering_is_wrong_usage(pbio: Callable[..., Ran], tmp_path: Path, said: str) -> None:
-    ran = pbio("gateway", "publish", "127.0.0.1:1", NAME, lines(tmp_path, ROW), f"--sequence={said}")
+def test_rows_without_a_time_are_of_now_if_that_is_said(
+    pbio: Callable[..., Ran], gateway: Gateway, tmp_path: Path
+) -> None:
+    before = datetime.now(UTC)
+    path = lines(tmp_path, ROW, {**ROW, "Load1": 2.0, "TimeStamp": None}, {**ROW, "Load1": 3.0, "TimeStamp": "now"})
+    assert pbio("gateway", "publish", gateway.address, NAME, path, "--now").err == ""
+    first, *others = gateway.space.channel(NAME).subscribe(start="earliest").events()
+    assert first.event_time == datetime(2000, 11, 9, 21, 51, 45, tzinfo=UTC)
+    assert [event.values["Load1"] for event in others if event.event_time >= before] == [2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("--sequence=-1", "--sequence takes a whole number from 0, not '-1'"),
+        ("--sequence=one", "not 'one'"),
+        ("--sequence=:0", "not ':0'"),
+        ("--sequence=probe:0", "did you mean --producer probe --sequence 0?"),
+        ("--producer= ", "cannot be blank"),
+        ("--key=x", "--key is of a --certificate"),
+        ("--producr=x", "--producer"),
+    ],
+)
+def test_wrong_usage_is_said_before_a_connection_is_made(
+    pbio: Callable[..., Ran], tmp_path: Path, said: str, reason: str
+) -> None:
+    ran = pbio("gateway", "publish", "127.0.0.1:1", NAME, lines(tmp_path, ROW), said)
     assert ran.code == 2
-    assert "such as 0 or probe:0" in ran.err
+    assert reason in ran.err
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"), [("Period", "'Period' is not NAME=VALUE"), ("Count=1", "'Count' is given twice")]
+)
+def test_parameters_are_checked_before_a_connection_is_made(pbio: Callable[..., Ran], said: str, reason: str) -> None:
+    ran = pbio("gateway", "subscribe", "127.0.0.1:1", NAME, "--set", "Count=2", "--set", said)
+    assert ran.code == 2
+    assert reason in ran.err
+
+
+def test_a_file_that_is_no_certificate_is_named(pbio: Callable[..., Ran], tmp_path: Path) -> None:
+    for option in ("--ca", "--certificate"):
+        ran = pbio("gateway", "names", "127.0.0.1:1", option, tmp_path / "none.pem")
+        assert ran.code == 1
+        assert ran.err.startswith(f"[PBIO_BAD_OPTION] {option}: ")
+        assert "none.pem" in ran.err
 
 
 @pytest.mark.parametrize(

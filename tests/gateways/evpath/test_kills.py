@@ -1,4 +1,7 @@
-"""Gateways and senders that are killed at any moment: numbered events are there once, and a receiver misses none."""
+"""Gateways and senders that are killed at any moment: numbered events are there once, and a receiver misses none.
+
+PBIO_LONG=1 kills them 100 times, PBIO_KILLS=N so many times; without them, a few times.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,8 @@ from tests.channels.spaces import again, everything
 from tests.conftest import ROOT
 from tests.gateways.evpath.streams import thin_stream
 
-LONG = bool(os.environ.get("PBIO_LONG"))
-KILLS, EVENTS = (100, 500_000) if LONG else (3, 30_000)
+KILLS = int(os.environ.get("PBIO_KILLS", 100 if os.environ.get("PBIO_LONG") else 3))
+EVENTS = max(30_000, 5_000 * KILLS)
 KIND = record("event", [Field("who", STRING), Field("n", INT64)])
 FORM = Format.of(KIND)
 PRODUCERS = ("p0", "p1")

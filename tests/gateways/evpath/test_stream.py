@@ -1,4 +1,7 @@
-"""Thin streams with anything wrong in them: what is taken is what an independent walk finds, however the bytes come."""
+"""Thin streams with anything wrong in them: what is taken is what an independent walk finds, however the bytes come.
+
+PBIO_LONG=1 mutates a million streams, PBIO_MUTATIONS=N so many.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ import pytest
 from ecode.types import FLOAT64, INT32, INT64, STRING, Field, Notes, record
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.errors import PbioError
-from pbio_spark.gateways.grid import EventName, GridConsumer, GridProducer, gateways
+from pbio_spark.gateways.grid import EventName, GridConsumer, GridGateway, GridProducer, GridSettings, gateways
+from pbio_spark.gateways.server import Listener, Server
 from tests.gateways.grid.samples import LOAD, NAME, TIME, TYPES, VALUES
 from tests.gateways.grid.spaces import all_of, consumer_of, hand_over, loads_in, new_space, serving, submit, take
 
@@ -411,6 +412,32 @@ def test_the_directory_knows_the_gateways_that_are_there(tmp_path: Path) -> None
 
     asyncio.run(main())
     assert gateways(space) == []
+
+
+@pytest.mark.parametrize(
+    ("host", "advertise", "entered"),
+    [
+        ("0.0.0.0", "", None),
+        ("0.0.0.0", "node7.example.org:0", "node7.example.org:{port}"),
+        ("0.0.0.0", "[fe80::7]:26400", "[fe80::7]:26400"),
+        ("127.0.0.1", "", "127.0.0.1:{port}"),
+        ("127.0.0.1", "relay:9", "relay:9"),
+    ],
+)
+def test_the_directory_has_an_address_that_others_can_use(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, host: str, advertise: str, entered: str | None
+) -> None:
+    space = new_space(tmp_path)
+
+    async def main() -> None:
+        gateway = GridGateway(space, GridSettings(advertise=advertise))
+        async with Server([Listener(gateway, host, 0)]) as server:
+            port = server.addresses["grid"][1]
+            expected = [] if entered is None else [entered.format(port=port)]
+            assert [entry.address for entry in gateways(space)] == expected
+
+    asyncio.run(main())
+    assert ("[grid] advertise" in caplog.text) == (entered is None)
 
 
 def test_a_channel_that_is_dropped_ends_its_subscriptions(tmp_path: Path) -> None:

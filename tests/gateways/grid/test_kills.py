@@ -1,6 +1,6 @@
 """A gateway that is killed at any moment: nothing is lost, and nothing is there twice (grid-events 7).
 
-PBIO_LONG=1 kills it 100 times; without it, a few times.
+PBIO_LONG=1 kills it 100 times, PBIO_KILLS=N so many times; without them, a few times.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.conftest import ROOT
 from tests.gateways.grid.samples import NAME, TYPES, VALUES
 from tests.gateways.grid.spaces import loads_in, new_space
 
-KILLS = 100 if os.environ.get("PBIO_LONG") else 2
+KILLS = int(os.environ.get("PBIO_KILLS", 100 if os.environ.get("PBIO_LONG") else 2))
 BATCH = 100
 
 

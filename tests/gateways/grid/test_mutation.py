@@ -1,4 +1,7 @@
-"""Mutated frames: an error or a message, never anything else; and what a shape reads is what is read without one."""
+"""Mutated frames: an error or a message, never anything else; and what a shape reads is what is read without one.
+
+PBIO_LONG=1 reads a million frames, PBIO_MUTATIONS=N so many; a twentieth of them are sessions.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,8 @@ from pbio_spark.gateways.grid.values.shapes import Arrived, ShapeReader
 from pbio_spark.gateways.limits import Limits
 from tests.gateways.grid.samples import EVENT, MESSAGES, NAME, PLAN
 
-LONG = bool(os.environ.get("PBIO_LONG"))
-READ, SPOKEN = (950_000, 50_000) if LONG else (4_000, 300)
+MUTATIONS = int(os.environ.get("PBIO_MUTATIONS", 1_000_000 if os.environ.get("PBIO_LONG") else 4_000))
+SESSIONS = max(300, MUTATIONS // 20)
 
 FRAMES = [to_frame(encode(message)) for message in MESSAGES.values()]
 EVENT_FRAME = to_frame(encode(MESSAGES["Event"]))
@@ -91,7 +94,7 @@ def test_mutated_frames_are_messages_or_errors() -> None:
     chance, seen = random.Random(7), Counter[str]()
     reader = ShapeReader({"12": PLAN})
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for number in range(READ):
+    for number in range(MUTATIONS):
         frame = mutated(chance.choice((EVENT_FRAME, chance.choice(FRAMES))), chance)
         try:
             messages = Frames(1 << 20).feed(frame)
@@ -173,7 +176,7 @@ def test_a_session_survives_or_ends_with_a_reason(caplog: pytest.LogCaptureFixtu
     chance, ends = random.Random(11), Counter[str]()
 
     async def main() -> None:
-        for _ in range(SPOKEN):
+        for _ in range(SESSIONS):
             frames = [chance.choice(FRAMES) for _ in range(chance.randrange(1, 12))]
             stream = b"".join(mutated(frame, chance) if chance.randrange(3) == 0 else frame for frame in frames)
             wire = Wire(stream[: chance.randrange(len(stream) + 1)] if chance.randrange(5) == 0 else stream)

@@ -54,9 +54,18 @@ class GridGateway:
         """Begin, and enter the gateway in the directory."""
         await self._news.start()
         self._archive.start()
-        if self._settings.entry:
-            self._entry = Entry(self._space, address, self._settings.entry, self._catalog.names)
-            await self._entry.start()
+        if not self._settings.entry:
+            return
+        entered = self._settings.entry_address(address)
+        if entered is None:
+            log.warning(
+                "grid: no entry in the directory: nobody can connect to %s from elsewhere; [grid] advertise, or "
+                "--advertise HOST:PORT, says where others find this gateway",
+                address,
+            )
+            return
+        self._entry = Entry(self._space, entered, self._settings.entry, self._catalog.names)
+        await self._entry.start()
 
     async def stop(self) -> None:
         """End: what was acknowledged is durable."""

@@ -1,0 +1,53 @@
+"""The options by which a command that connects to a peer encrypts the connection."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+
+@dataclass(frozen=True)
+class Encryption:
+    """What the options say; `send` and the verbs of Grid events share them."""
+
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Encrypt the connection; the authorities of this system are trusted.")
+    ] = False
+    ca: Annotated[
+        str | None,
+        typer.Option("--ca", metavar="FILE", help="Encrypt it, and trust the authorities of this PEM file only."),
+    ] = None
+    certificate: Annotated[
+        str | None,
+        typer.Option(
+            "--certificate", metavar="FILE", help="Encrypt it, and show the peer the certificate of this PEM file."
+        ),
+    ] = None
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="FILE", help="A PEM file of the certificate's key, if that is not beside it."),
+    ] = None
+
+    def context(self) -> ssl.SSLContext | None:
+        """What the standard library needs; None if nothing is encrypted.
+
+        Raises BadParameter for a key alone, and PBIO_BAD_OPTION for a file that is missing or another one.
+        """
+        from pbio_spark.errors import PbioError
+
+        if self.key is not None and self.certificate is None:
+            raise typer.BadParameter("--key is of a --certificate, which is not given")
+        if not self.tls and self.ca is None and self.certificate is None:
+            return None
+        option, path = "--ca", self.ca
+        try:
+            made = ssl.create_default_context(cafile=self.ca)
+            if self.certificate is not None:
+                option, path = "--certificate" if self.key is None else "--certificate, --key", self.certificate
+                made.load_cert_chain(self.certificate, self.key)
+        except (OSError, ValueError) as error:
+            raise PbioError("PBIO_BAD_OPTION", f"{option}: {error}", file=path) from None
+        return made

@@ -66,7 +66,7 @@ class ThinSender:
             start, filter: as for `Channel.subscribe`.
             tls: encrypts the connection.
 
-        Raises PBIO_BAD_OPTION, EcodeError for a filter that does not compile, and what `Channel.subscribe` raises.
+        Raises PBIO_BAD_OPTION, PBIO_BAD_PROGRAM, and what `Channel.subscribe` raises.
         """
         if not 0 <= stone < 10**9:
             raise PbioError("PBIO_BAD_OPTION", f"a stone has a number from 0 on, not {stone}")
@@ -81,8 +81,12 @@ class ThinSender:
         self._format = channel.format
         self._encoders: dict[pa.Schema, Encoder] = {}
         # What is wrong with these is said before anything is sent.
-        if filter is not None:
-            ecode.compile(filter, [ecode.Param("input", self._format.record)])
+        try:
+            if filter is not None:
+                ecode.compile(filter, [ecode.Param("input", self._format.record)])
+        except ecode.EcodeError as error:
+            reason = f"the filter does not compile: {error.summary}"
+            raise PbioError("PBIO_BAD_PROGRAM", reason, hint=error.hint or None) from None
         self._subscribe()
 
     def run(self, *, follow: bool = False, stop: threading.Event | None = None) -> int:

@@ -1,6 +1,6 @@
 """Thin streams with anything wrong in them: what is taken is what an independent walk finds, however the bytes come.
 
-PBIO_LONG=1 mutates a million streams, PBIO_MUTATIONS=N so many.
+PBIO_LONG=1 mutates a million streams, PBIO_MUTATIONS=N so many, PBIO_SEED=N others.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pbio_spark.wire import FileWriter, Kind, Scanner, decode
 from tests.channels.spaces import READING, reading
 
 MUTATIONS = int(os.environ.get("PBIO_MUTATIONS", 1_000_000 if os.environ.get("PBIO_LONG") else 400))
+SEED = int(os.environ.get("PBIO_SEED", 11))
 MOST = 1 << 20
 
 OTHER = Format.of(record("reading", [*READING.fields, Field("unit", STRING)]), "be32")
@@ -122,7 +123,7 @@ def test_mutated_streams_give_what_is_sound_in_them_and_an_error_or_nothing_more
     data = sound_stream()
     sound = found(data)[1]
     ends = [data.index(one) + len(one) for one in sound]
-    chance = random.Random(11)
+    chance = random.Random(SEED)
     read = failed = 0
     for _ in range(MUTATIONS):
         wrong, at = mutated(data, chance)

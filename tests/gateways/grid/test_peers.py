@@ -240,3 +240,14 @@ def test_the_blocking_face_ends_and_times_out() -> None:
             assert [event.values for event in events] == [VALUES, VALUES]
         with pytest.raises(PbioError, match="PBIO_NOT_LISTENING"):
             pbio.GridProducer.open(TYPES, producer.address)
+
+
+def test_the_blocking_face_can_be_used_where_a_loop_runs_as_in_a_notebook() -> None:
+    async def cell() -> None:
+        with (
+            pbio.GridProducer.open({NAME: LOAD}) as producer,
+            pbio.GridConsumer.open(producer.address, TYPES) as consumer,
+        ):
+            assert [one.name for one in consumer.names()] == [NAME]
+
+    asyncio.run(cell())

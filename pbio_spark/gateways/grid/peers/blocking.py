@@ -37,9 +37,10 @@ class _Loop:
             raise
 
     def close(self) -> None:
+        # In its own thread: the caller's may have a loop that runs, as in a notebook.
+        self.run(self._loop.shutdown_asyncgens())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
 

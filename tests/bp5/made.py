@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,32 @@ import adios2
 import numpy as np
 
 
+@dataclass(frozen=True)
+class PerWriter:
+    """A local value."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Local:
+    """The blocks of a local array."""
+
+    blocks: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Blocks that are stacked along their first dimension."""
+
+    blocks: Sequence[Any]
+
+
 class Maker:
     """Writes one dataset, one step after the other.
 
-    `put` takes numbers and strings as scalars, arrays as global arrays, and (shape, [(start, block), ...]) as an array
-    in several blocks.
+    `put` takes numbers and strings as scalars, arrays as global arrays, (shape, [(start, block), ...]) as an array
+    in several blocks, and `PerWriter`, `Local`, `Joined`.
     """
 
     def __init__(self, path: Path, *, append: bool = False, operator: str | None = None, **parameters: str) -> None:
@@ -42,6 +64,11 @@ class Maker:
             self._blocks(name, known, value.shape, [((0,) * value.ndim, value)])
         elif isinstance(value, tuple):
             self._blocks(name, known, *value)
+        elif isinstance(value, PerWriter):
+            array = np.asarray(value.value)
+            self.engine.put(known or self.io.define_variable(name, array, [adios2.LocalValueDim], [], []), array, sync)
+        elif isinstance(value, Local | Joined):
+            self._unplaced(name, known, value)
         else:
             array = np.asarray(value)
             self.engine.put(known or self.io.define_variable(name, array, [], [], []), array, sync)
@@ -56,6 +83,19 @@ class Maker:
             known.set_shape(list(shape))
             known.set_selection([list(start), list(block.shape)])
             self.engine.put(known, block, adios2.bindings.Mode.Sync)
+
+    def _unplaced(self, name: str, known: Any, value: Local | Joined) -> None:
+        """Blocks that say only how large they are."""
+        for block in map(np.array, value.blocks):
+            if not known:
+                shape = [adios2.JoinedDim, *block.shape[1:]] if isinstance(value, Joined) else []
+                known = self.io.define_variable(name, block, shape, [], list(block.shape))
+            known.set_selection([[], list(block.shape)])
+            self.engine.put(known, block, adios2.bindings.Mode.Sync)
+
+    def flush(self) -> None:
+        """Write the data that was put so far, in the middle of a step."""
+        self.engine.perform_data_write()
 
     def close(self) -> None:
         self.engine.close()

@@ -18,11 +18,25 @@ from pbio_spark.bp5.folder import Folder
 from pbio_spark.bp5.meta.index import Step
 from pbio_spark.errors import PbioError
 from tests.bp5.made import Maker
+from tests.bp5.test_golden import GOLDEN
 from tests.bp5.values import read
 from tests.corpus import CORPUS
 
 MUTATIONS = int(os.environ.get("PBIO_MUTATIONS", 100_000 if os.environ.get("PBIO_LONG") == "1" else 300))
 CORPUS_SETS = ("multiwriter.bp", "flush.bp", "joined.bp", "local.bp", "flatten.bp", "blocks.bp", "op_blosc_zstd.bp5")
+GOLDEN_SETS = (
+    *(
+        "writers.bp",
+        "flushed.bp",
+        "local.bp",
+        "flattened.bp",
+        "blocks.bp",
+        "column_major.bp",
+        "attributes.bp",
+        "many.bp",
+    ),
+    *("appended.bp", "null.bp", "bzip2.bp", "blosc2.bp", "old_blosc2.bp", "zfp.bp", "zfp_rate.bp"),
+)
 FILES = ("md.idx", "mmd.0", "md.0", "data.0")
 WORDS = [0, 1, 7, 255, 1 << 20, 1 << 31, 1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, (1 << 64) - 2]
 MEMORY = 6 << 30
@@ -43,7 +57,11 @@ def write_run(path: Path) -> Path:
 
 def runs(folder: Path) -> list[Path]:
     corpus = [CORPUS / "bp5" / name for name in CORPUS_SETS]
-    return [write_run(folder / "made.bp"), *(path for path in corpus if path.exists())]
+    return [
+        write_run(folder / "made.bp"),
+        *(GOLDEN / name for name in GOLDEN_SETS),
+        *(path for path in corpus if path.exists()),
+    ]
 
 
 def mutate(chance: random.Random, run: Path, folder: Path) -> tuple[str, int, int]:
@@ -59,9 +77,7 @@ def mutate(chance: random.Random, run: Path, folder: Path) -> tuple[str, int, in
         end = len(data) + (1 << 40)
     elif how == 1:
         end = min(at + 8, len(data))
-        word = chance.choice(
-            [0, 1, 7, 255, 1 << 20, 1 << 31, 1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, (1 << 64) - 2]
-        )
+        word = chance.choice(WORDS)
         data[at:end] = word.to_bytes(8, "little")[: end - at]
     elif how == 2:
         end = min(at + chance.randrange(1, 40), len(data))

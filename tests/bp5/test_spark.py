@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from tests.bp5.made import Maker, make
-from tests.bp5.test_corpus import UNREADABLE, expected_rows
+from tests.bp5.test_corpus import expected_rows
+from tests.bp5.test_golden import GOLDEN, REFUSED
 from tests.bp5.values import spelled
 from tests.corpus import bp5_folder, bp5_sets
 
@@ -23,14 +24,29 @@ pytestmark = pytest.mark.spark
 def test_every_set_of_the_corpus_comes_through_spark(spark: SparkSession) -> None:
     for parameter in bp5_sets():
         (values,) = parameter.values
-        if parameter.marks or values.stem in UNREADABLE:
-            continue
-        rows = [row.asDict(recursive=True) for row in spark.read.format("bp5").load(str(bp5_folder(values))).collect()]
-        found = [
-            {name.lstrip("/"): spelled(value) for name, value in row.items() if value is not None and name != "step"}
-            for row in rows
-        ]
-        assert found == expected_rows(json.loads(values.read_text())), values.stem
+        if not parameter.marks:
+            found = [
+                {name.lstrip("/"): value for name, value in row.items()} for row in rows(spark, bp5_folder(values))
+            ]
+            assert found == expected_rows(json.loads(values.read_text())), values.stem
+
+
+def rows(spark: SparkSession, folder: Path) -> list[dict[str, Any]]:
+    """The rows, without what is null in them."""
+    return [
+        {
+            name: spelled(value)
+            for name, value in row.asDict(recursive=True).items()
+            if value is not None and name != "step"
+        }
+        for row in spark.read.format("bp5").load(str(folder)).collect()
+    ]
+
+
+def test_every_set_of_the_conformance_set_comes_through_spark(spark: SparkSession) -> None:
+    for values in sorted(GOLDEN.glob("*.json")):
+        if values.stem not in REFUSED:
+            assert rows(spark, values.with_suffix(".bp")) == json.loads(values.read_text())["rows"], values.stem
 
 
 def test_batch_elements_metadata_and_a_stream(spark: SparkSession, tmp_path: Path) -> None:

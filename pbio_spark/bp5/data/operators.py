@@ -6,6 +6,7 @@ import bz2
 import struct
 from collections.abc import Callable
 
+from pbio_spark.bp5.data.zfp import zfp
 from pbio_spark.errors import PbioError
 from pbio_spark.extras import require
 
@@ -129,4 +130,4 @@ def _blosc2(raw: bytes, version: int, size: int, order: str) -> bytes:
     return b"".join(parts)
 
 
-_OPERATORS: dict[int, Callable[[bytes, int, int, str], bytes]] = {127: _null, 1: _bzip2, 0: _blosc2}
+_OPERATORS: dict[int, Callable[[bytes, int, int, str], bytes]] = {127: _null, 1: _bzip2, 0: _blosc2, 7: zfp}

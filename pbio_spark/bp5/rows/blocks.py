@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +18,7 @@ from pbio_spark.bp5.meta.index import Step
 from pbio_spark.bp5.meta.metadata import Array, Located
 from pbio_spark.bp5.meta.variables import Shape
 from pbio_spark.bp5.rows.arrow.leaves import leaf_of, natural_type
-from pbio_spark.bp5.rows.arrow.nested import nest
+from pbio_spark.bp5.rows.arrow.nested import nest, validity_of
 from pbio_spark.bp5.rows.finish import finish
 from pbio_spark.bp5.rows.survey import chunks
 from pbio_spark.bp5.rows.wanted import Part, Wanted
@@ -126,7 +128,10 @@ def _column(name: str, part: Part, wanted: Wanted, folder: Folder, located: Loca
             return nest(pa.array(flat), [lengths], [want, want.value_type], has)
         case "min" | "max":
             values = blocks.least if name == "min" else blocks.most
-            return pa.nulls(len(blocks), want) if values is None else _leaf(values, part, wanted, blocks, want)
+            if values is None:
+                return pa.nulls(len(blocks), want)
+            # Of a block without elements a writer notes the bounds that it began with.
+            return _leaf(values, part, wanted, blocks, want, validity_of(blocks.elements > 0))
     alone = replace(blocks, variable=replace(blocks.variable, shape=Shape.LOCAL_ARRAY))
     dataset = part.dataset
     elements = read_arrays(folder, alone, located.steps, dataset.kind(blocks.variable), dataset.order)
@@ -135,11 +140,29 @@ def _column(name: str, part: Part, wanted: Wanted, folder: Folder, located: Loca
     )
 
 
-def _leaf(values: Array, part: Part, wanted: Wanted, blocks: Blocks, want: pa.DataType) -> pa.Array:
+def _leaf(
+    values: Array,
+    part: Part,
+    wanted: Wanted,
+    blocks: Blocks,
+    want: pa.DataType,
+    validity: pa.Buffer | None = None,
+) -> pa.Array:
     """Values as a type; as text if variables of several types share the column."""
     kind = part.dataset.kind(blocks.variable).newbyteorder("=")
     values = np.ascontiguousarray(values.astype(kind, copy=False))
     own = natural_type(kind, blocks.variable, wanted.unsigned_long_as)
     if want == pa.string() and own != want:
-        return leaf_of(kind, blocks.variable, own, wanted.unsigned_long_as)(values, None).cast(want)
-    return leaf_of(kind, blocks.variable, want, wanted.unsigned_long_as)(values, None)
+        return _text(leaf_of(kind, blocks.variable, own, wanted.unsigned_long_as)(values, validity))
+    return leaf_of(kind, blocks.variable, want, wanted.unsigned_long_as)(values, validity)
+
+
+def _text(values: pa.Array) -> pa.Array:
+    """Values as text: structures and lists as JSON has them, bytes as hexadecimal digits."""
+    if not (pa.types.is_nested(values.type) or pa.types.is_binary(values.type)):
+        return values.cast(pa.string())
+    return pa.array([None if value is None else _spelled(value) for value in values.to_pylist()], pa.string())
+
+
+def _spelled(value: Any) -> str:
+    return value.hex() if isinstance(value, bytes) else json.dumps(value, default=str)

@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from pbio_spark.columns import ValueReader, format_to_encoder, structs_to_values
 from pbio_spark.errors import PbioError
-from pbio_spark.formats import Format
+from pbio_spark.formats import Format, check_format
 from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_spark_json
 from pbio_spark.source.arrow import spark_to_arrow
 from pbio_spark.source.options.options import Options
@@ -150,7 +150,10 @@ def _struct(schema: StructType | str) -> StructType:
 
 
 def _known(formats: Iterable[Format], options: Options) -> tuple[Format, ...]:
-    """The formats given and those in the store."""
+    """The formats given and those in the store. Raises PBIO_BAD_TYPE if something else is given."""
+    formats = [formats] if isinstance(formats, Format | str) else list(formats)
+    for form in formats:
+        check_format(form)
     return tuple(dict.fromkeys((*formats, *(store_of(options) or ()))))
 
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from pbio_spark.channels.log.state import ChannelInfo, dropped_to_error
+from pbio_spark.channels.named import AnyChannel
 from pbio_spark.channels.presence import subscribers
 from pbio_spark.channels.presence.subscribers import ANONYMOUS, EXPIRE_AFTER, new_anonymous
 from pbio_spark.channels.presence.watch import PRESENCE, release, watch
@@ -63,11 +64,11 @@ class Channel:
             self.space.history.catch_up()
             return self.space.history.state.sequences.get((self._find(self.name).id, producer))
 
-    def _find(self, name: str) -> ChannelInfo:
+    def _find(self, name: AnyChannel) -> ChannelInfo:
         """What is known of the channel. Raises PBIO_UNKNOWN_CHANNEL if it was dropped, whatever has its name now."""
         info = self.space.find(name)
         if info.id != self.info.id:
-            raise dropped_to_error(self.info, anew=True).at(file=self.space.root)
+            raise dropped_to_error(self.name, anew=True).at(file=self.space.root)
         return info
 
     def submit(

@@ -22,6 +22,7 @@ from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.log import FolderLog
 from pbio_spark.channels.log.root import make_root, no_space_to_error, read_id
 from pbio_spark.channels.log.state import ChannelInfo, State
+from pbio_spark.channels.named import AnyChannel
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.presence import subscribers
 from pbio_spark.channels.presence.subscribers import Subscriber
@@ -121,7 +122,7 @@ class ChannelSpace:
     def derive_channel(
         self,
         name: str,
-        parent: str,
+        parent: AnyChannel,
         modulator: Modulator | None = None,
         *,
         keep: Literal["always", "subscribed"] | timedelta = "always",
@@ -132,7 +133,7 @@ class ChannelSpace:
 
         Args:
             name: of the channel.
-            parent: the name of the other channel; it may be derived itself.
+            parent: the other channel, or its name; it may be derived itself.
             modulator: the code; or its attributes as `options`, such as `filter=` and `parameters=`.
             keep: as for `create_channel`.
             exist_ok: open the channel if there is one of this name, parent, type, code and parameters; what these are
@@ -148,7 +149,7 @@ class ChannelSpace:
         return self._create(name, form, checked.derivation, keep, exist_ok)
 
     def replace_channel(
-        self, name: str, modulator: Modulator | None = None, **options: Unpack[ModulatorOptions]
+        self, name: AnyChannel, modulator: Modulator | None = None, **options: Unpack[ModulatorOptions]
     ) -> int:
         """Make the events of a derived channel in another way, from the next commit on.
 
@@ -204,12 +205,12 @@ class ChannelSpace:
             )
         return PbioError("PBIO_CHANNEL_EXISTS", reason, file=self.root, format=info.format, hint=hint)
 
-    def channel(self, name: str) -> Channel:
+    def channel(self, name: AnyChannel) -> Channel:
         """Open a channel. Raises PBIO_UNKNOWN_CHANNEL."""
         with self.history.lock:
             return Channel(self, self._info(name, self.history.catch_up()))
 
-    def _info(self, name: str, state: State) -> ChannelInfo:
+    def _info(self, name: AnyChannel, state: State) -> ChannelInfo:
         try:
             return state.named(name)
         except PbioError as error:
@@ -220,7 +221,7 @@ class ChannelSpace:
         with self.history.lock:
             return sorted(self.history.catch_up().channels.values(), key=lambda info: info.name)
 
-    def drop_channel(self, name: str) -> None:
+    def drop_channel(self, name: AnyChannel) -> None:
         """End a channel: nothing can be published to it any more, and its name is free.
 
         Raises PBIO_UNKNOWN_CHANNEL, and PBIO_BAD_OPTION while channels are derived from it.
@@ -230,14 +231,15 @@ class ChannelSpace:
             info = self._info(name, state)
             derived = [child.name for child in state.children(info.id)]
             if derived:
-                raise PbioError(
-                    "PBIO_BAD_OPTION", f"cannot drop {name!r} before the channels derived from it: {', '.join(derived)}"
-                )
+                reason = f"cannot drop {info.name!r} before the channels derived from it: {', '.join(derived)}"
+                raise PbioError("PBIO_BAD_OPTION", reason)
             return Drop(info.id)
 
         self.history.commit(drop)
 
-    def set_parameters(self, name: str, values: Mapping[str, Any], *, lazy: timedelta | float | None = None) -> int:
+    def set_parameters(
+        self, name: AnyChannel, values: Mapping[str, Any], *, lazy: timedelta | float | None = None
+    ) -> int:
         """Give parameters of a derived channel, or of a block that channels share, other values.
 
         Args:
@@ -264,7 +266,7 @@ class ChannelSpace:
         that is new; see `Channel.subscribe`."""
         return self._control.attach(self.folder, parent, modulator, subscriber, expire_after)
 
-    def parameters(self, name: str) -> dict[str, Any]:
+    def parameters(self, name: AnyChannel) -> dict[str, Any]:
         """The values of the parameters of a derived channel, or of a block that channels share."""
         return self._control.parameters(name)
 
@@ -335,7 +337,7 @@ class ChannelSpace:
             wait_for_subscribers(self.folder, self.history, channels, published.version, seconds)
         return published
 
-    def find(self, name: str) -> ChannelInfo:
+    def find(self, name: AnyChannel) -> ChannelInfo:
         """What is known of a channel, without a look at the log. Raises PBIO_UNKNOWN_CHANNEL."""
         with self.history.lock:
             return self._info(name, self.history.state)

@@ -13,6 +13,6 @@ chosen            `FILE#NAME` -> the format that it names
 formats_to_graph  formats and their transforms -> the graph that MaxMatch walks
 """
 
-from pbio_spark.formats.format import FieldLayout, Format, OptInfo, StructLayout
+from pbio_spark.formats.format import FieldLayout, Format, OptInfo, StructLayout, check_format
 
-__all__ = ["Format", "StructLayout", "FieldLayout", "OptInfo"]
+__all__ = ["Format", "StructLayout", "FieldLayout", "OptInfo", "check_format"]

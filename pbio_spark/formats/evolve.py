@@ -17,7 +17,7 @@ from morph import MorphError, compile_transform
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.body.layouts import layouts_to_body
 from pbio_spark.formats.body.opt_info import EVOL, FormatTransform, transform_to_opt_info
-from pbio_spark.formats.format import Format
+from pbio_spark.formats.format import Format, check_format
 
 
 def evolve(old: Format, new: Format, ecode: str) -> Format:
@@ -31,6 +31,8 @@ def evolve(old: Format, new: Format, ecode: str) -> Format:
             carries a transform to `old`.
         PbioError: PBIO_BAD_OPT_INFO if the text cannot be stored.
     """
+    check_format(old)
+    check_format(new)
     if "\0" in ecode:
         raise PbioError("PBIO_BAD_OPT_INFO", "the text of a transform contains a NUL, which would end it in a body")
     if any(transform.prior == old.id for transform in new.transforms):

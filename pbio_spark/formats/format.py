@@ -29,7 +29,7 @@ from pbio_spark.formats.body.registration import register
 from pbio_spark.formats.body.struct_layout import FieldLayout, OptInfo, StructLayout
 from pbio_spark.formats.machine import ByteOrder, Machine, machine_named
 
-__all__ = ["FieldLayout", "Format", "OptInfo", "StructLayout"]
+__all__ = ["FieldLayout", "Format", "OptInfo", "StructLayout", "check_format"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,3 +259,12 @@ def _columns(rows: Iterable[list[str]]) -> list[str]:
 
 def _row(tag: str, *cells: object) -> str:
     return "<tr>" + "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
+
+
+def check_format(given: object) -> None:
+    """Raises PBIO_BAD_TYPE if a caller has given something else for a format, such as a record type."""
+    if not isinstance(given, Format):
+        hint = "read_formats(path) gives those of a file, Format.of(record) makes one"
+        raise PbioError(
+            "PBIO_BAD_TYPE", f"expected a Format, not {type(given).__name__}: {str(given)[:80]!r}", hint=hint
+        )

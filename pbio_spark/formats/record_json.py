@@ -48,11 +48,14 @@ _DEEPEST = 20
 def record_to_json(record: Record) -> str:
     """The JSON of a record type; of notes, it keeps defaults, as `[type, default]`, and what Spark has a type for.
 
-    How a format marks its nulls is left out.
+    How a format marks its nulls is left out. Raises PBIO_BAD_TYPE for anything but a record type.
 
     >>> print(record_to_json(json_to_record('{"Order": {"at": "timestamp", "prices": "decimal(20,2)[3]"}}')))
     {"Order": {"at": "timestamp", "prices": "decimal(20,2)[3]"}}
     """
+    if not isinstance(record, Record):
+        hint = "a format's is format.record" if hasattr(record, "record") else "parse_record makes one of JSON"
+        raise PbioError("PBIO_BAD_TYPE", f"expected a record type, not {type(record).__name__}", hint=hint)
     described: dict[str, dict[str, str | list[Any]]] = {}
     for struct in record.structs:
         marks = struct.null_marks

@@ -27,8 +27,12 @@ def spark_session(builder: SparkSession.Builder | None = None) -> SparkSession:
     Unless the session has `spark.sql.execution.arrow.maxBytesPerBatch`, it is set to its greatest value, which makes
     writes 1.3 to 2.5 times as fast (docs/performance.md).
 
-    Raises PBIO_OTHER_PYTHON if Spark's JVM is already running and starts another Python.
+    Raises PBIO_BAD_OPTION for what is not a builder; PBIO_OTHER_PYTHON if Spark's JVM is already running and starts
+    another Python.
     """
+    if builder is not None and not hasattr(builder, "getOrCreate"):
+        reason = f"expected a builder of sessions, not {type(builder).__name__}"
+        raise PbioError("PBIO_BAD_OPTION", reason, hint="spark_session(SparkSession.builder.appName('name'))")
     if VARIABLE not in os.environ:
         if SparkContext._gateway is not None:
             _check(shutil.which("python3"))

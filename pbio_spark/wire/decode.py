@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from ecode.types import Array, Basic, Kind, Pointer, Ref, Type
 from pbio_spark.errors import PbioError, path_to_text
-from pbio_spark.formats import Format
+from pbio_spark.formats import Format, check_format
 from pbio_spark.wire.header import check_header
 from pbio_spark.wire.images import Images, Path, StructImage, Value, align, images_of, steps_of
 
@@ -56,10 +56,15 @@ def decode(
         file, offset: the place of the record, for errors.
 
     Raises:
-        PbioError: PBIO_BAD_RECORD (header), PBIO_BAD_POINTER (a target outside the record), PBIO_BAD_STRING (no NUL,
-            or not text), PBIO_RECORD_EXPANDS (shared targets beyond what `room_of` allows). `error.field`
-            is the field's path, `error.offset` the place in the file, or in `record` where `offset` is not given.
+        PbioError: PBIO_BAD_TYPE (not a format, or not bytes), PBIO_BAD_RECORD (header), PBIO_BAD_POINTER (a target
+            outside the record), PBIO_BAD_STRING (no NUL, or not text), PBIO_RECORD_EXPANDS (shared targets beyond what
+            `room_of` allows). `error.field` is the field's path, `error.offset` the place in the file, or in `record`
+            where `offset` is not given.
     """
+    check_format(format)
+    if not isinstance(record, bytes | bytearray | memoryview):
+        raise PbioError("PBIO_BAD_TYPE", f"expected the bytes of a record, not {type(record).__name__}")
+    record = bytes(record)
     try:
         start = check_header(format, record)
         return _Decoder(images_of(format), bytes(record[start:]), start, text, strict).decode()

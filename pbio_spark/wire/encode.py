@@ -7,7 +7,7 @@ from typing import NoReturn
 from ecode.suggest import did_you_mean
 from ecode.types import Array, Basic, Kind, Pointer, Ref, Type
 from pbio_spark.errors import PbioError, path_to_text
-from pbio_spark.formats import Format
+from pbio_spark.formats import Format, check_format
 from pbio_spark.wire.decode import path_to_element
 from pbio_spark.wire.header import header_to_bytes
 from pbio_spark.wire.images import Images, Path, StructImage, Value, align, images_of, steps_of
@@ -20,9 +20,9 @@ def encode(format: Format, values: dict[str, Value], *, text: str = "utf-8") -> 
     recursive structures a dict or list object that appears again is written once (7.5). Strings may be bytes.
 
     Raises:
-        PbioError: PBIO_BAD_VALUE with the field's path: a field is missing, unknown, of the wrong type or out of range,
-            an array has other extents, a string contains a NUL, or a pointer leads to the record itself, which
-            cannot be encoded.
+        PbioError: PBIO_BAD_TYPE for what is not a format; PBIO_BAD_VALUE with the field's path: a field is missing,
+            unknown, of the wrong type or out of range, an array has other extents, a string contains a NUL, or a
+            pointer leads to the record itself, which cannot be encoded.
 
     >>> from ecode.types import INT32, STRING, Field, record
     >>> from pbio_spark.formats.layout import record_to_format
@@ -33,6 +33,7 @@ def encode(format: Format, values: dict[str, Value], *, text: str = "utf-8") -> 
     >>> decode(reading, encode(reading, {"n": 7, "unit": None}))
     {'n': 7, 'unit': None}
     """
+    check_format(format)
     try:
         data = _Encoder(images_of(format), text).encode(values, format.is_variant)
         return header_to_bytes(format, len(data)) + data

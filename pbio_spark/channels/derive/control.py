@@ -21,6 +21,7 @@ from pbio_spark.channels.derive.parameters import changed_block, values_to_block
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.state import ChannelInfo, State
+from pbio_spark.channels.named import AnyChannel
 from pbio_spark.channels.presence import subscribers
 from pbio_spark.channels.presence.subscribers import ANONYMOUS, new_anonymous
 from pbio_spark.channels.presence.watch import watch
@@ -39,7 +40,7 @@ class Control:
     history: History
     formats: FormatStore
     deriver: Deriver
-    named: Callable[[str, State], ChannelInfo]
+    named: Callable[[AnyChannel, State], ChannelInfo]
     """The channel of a name. Raises PBIO_UNKNOWN_CHANNEL."""
 
     def derivation(
@@ -57,7 +58,7 @@ class Control:
         derivation = modulator.to_derivation(parent.id, shared, is_temporary=is_temporary)
         return own, self.deriver.check(form, own, derivation)
 
-    def replace(self, name: str, modulator: Modulator) -> int:
+    def replace(self, name: AnyChannel, modulator: Modulator) -> int:
         """Derive a channel in another way from the next commit on; the version of the commit that says so.
 
         State is kept if the programs declare the same.
@@ -74,7 +75,7 @@ class Control:
         def change(state: State) -> Replace:
             now = self.named(name, state)
             if now.id != info.id:
-                raise PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {name!r} has been dropped, and made anew")
+                raise PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {info.name!r} has been dropped, and made anew")
             # What another program has replaced meanwhile is what this replaces.
             return Replace(info.id, own.id.hex(), current(made.derivation, state), self._kept(form, now) == made.kept)
 
@@ -89,7 +90,7 @@ class Control:
         except PbioError:
             return None
 
-    def set_parameters(self, name: str, values: Mapping[str, Any], lazy: timedelta | float | None) -> int:
+    def set_parameters(self, name: AnyChannel, values: Mapping[str, Any], lazy: timedelta | float | None) -> int:
         """Give parameters other values; the version of the commit that says so."""
         microseconds = _microseconds(lazy)
 
@@ -103,7 +104,7 @@ class Control:
                 shared = state.derived.blocks[derivation.shared]
                 raise PbioError(
                     "PBIO_BAD_OPTION",
-                    f"the parameters of {name!r} are the block {shared.name!r}, which other channels may share",
+                    f"the parameters of {info.name!r} are the block {shared.name!r}, which other channels may share",
                     hint=f"set_parameters({shared.name!r}, ...) changes them for all",
                 )
             return Change(info.id, changed_block(derivation.parameters, values), microseconds)
@@ -144,7 +145,7 @@ class Control:
 
         self.history.commit(drop)
 
-    def parameters(self, name: str) -> dict[str, Any]:
+    def parameters(self, name: AnyChannel) -> dict[str, Any]:
         """The values of a derived channel's parameters, or of a shared block's."""
         with self.history.lock:
             state = self.history.catch_up()

@@ -98,7 +98,7 @@ class Derived:
         self.sizes: dict[int, int] = {}
         self.reports: dict[int, dict[str, Report]] = {}
 
-    def named(self, name: str) -> SharedBlock | None:
+    def named(self, name: object) -> SharedBlock | None:
         """The block of a name."""
         return next((block for block in self.blocks.values() if block.name == name), None)
 

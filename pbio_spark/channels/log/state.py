@@ -27,6 +27,7 @@ from pbio_spark.channels.commits.commit import (
 from pbio_spark.channels.commits.derivation import Block, Derivation
 from pbio_spark.channels.commits.groups import Groups
 from pbio_spark.channels.log.derived import Derived, SharedBlock
+from pbio_spark.channels.named import AnyChannel, name_and_id
 from pbio_spark.channels.position import NOWHERE, Position
 from pbio_spark.errors import PbioError
 
@@ -113,8 +114,11 @@ class State:
         self.turn: Turn | None = None
         self.derived = Derived()
 
-    def named(self, name: str) -> ChannelInfo:
-        """The channel of a name. Raises PBIO_UNKNOWN_CHANNEL."""
+    def named(self, channel: AnyChannel) -> ChannelInfo:
+        """The channel of a name, or what is known now of one opened before. Raises PBIO_UNKNOWN_CHANNEL."""
+        name, number = name_and_id(channel)
+        if number is not None and self.names.get(name) != number:
+            raise dropped_to_error(name, anew=name in self.names)
         if name not in self.names:
             hint = did_you_mean(name, self.names) or "`pbio space ls` lists them"
             raise PbioError("PBIO_UNKNOWN_CHANNEL", f"unknown channel {name!r}", hint=hint)
@@ -369,12 +373,12 @@ class State:
         return self.channels.get(channel) or bad(f"unknown channel {channel}")
 
 
-def dropped_to_error(info: ChannelInfo, *, anew: bool = False) -> PbioError:
+def dropped_to_error(name: str, *, anew: bool = False) -> PbioError:
     """The error of a channel that no longer exists; `anew` if another one has its name."""
     more = ", and another one has its name" if anew else ""
     return PbioError(
         "PBIO_UNKNOWN_CHANNEL",
-        f"the channel {info.name!r} has been dropped{more}",
+        f"the channel {name!r} has been dropped{more}",
         hint="open it again: `space.channel(name)`" if anew else "`pbio space ls` lists the channels",
     )
 

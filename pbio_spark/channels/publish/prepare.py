@@ -17,6 +17,7 @@ from morph.explain import FIELDS_SHOWN
 from pbio_spark.channels.commits.checked import check_name
 from pbio_spark.channels.commits.groups import Groups, Int64s
 from pbio_spark.channels.log.state import ChannelInfo
+from pbio_spark.channels.named import AnyChannel
 from pbio_spark.channels.publish.concentrate import column_of, concentrate, names_of
 from pbio_spark.channels.publish.submission import SEQUENCES, WHOLE, Columns, Submission, channel_format
 from pbio_spark.channels.subscribe.plan import format_to_plan
@@ -34,7 +35,7 @@ from pbio_spark.columns import (
     with_row,
 )
 from pbio_spark.errors import PbioError
-from pbio_spark.formats import Format
+from pbio_spark.formats import Format, check_format
 from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.arrow.written import columns_to_record
 from pbio_spark.formats.body.opt_info import Nulls, nulls_in
@@ -42,7 +43,7 @@ from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.store import FormatStore
 
-Find: TypeAlias = "Callable[[str], ChannelInfo]"
+Find: TypeAlias = "Callable[[AnyChannel], ChannelInfo]"
 """The channel of a name. Raises PBIO_UNKNOWN_CHANNEL."""
 
 
@@ -206,8 +207,9 @@ class Preparer:
             yield info, batch, np.full(batch.num_rows, info.id)
             return
         batch = rows_to_batch(submission.events, None)
+        channel = submission.channel
         column = column_of(batch, columns.channel)
-        codes, names = names_of(column, columns.channel, "channel", submission.channel)
+        codes, names = names_of(column, columns.channel, "channel", find(channel).name if channel else None)
         if None in names:
             row = int(np.flatnonzero(codes == names.index(None))[0])
             raise PbioError(
@@ -316,6 +318,8 @@ def _check(submission: Submission) -> None:
         raise PbioError(
             "PBIO_BAD_OPTION", "the submission does not name a channel", hint="give channel=, or a column of channels"
         )
+    if submission.format is not None:
+        check_format(submission.format)
     if submission.sequence is not None:
         if columns.names:
             raise PbioError("PBIO_BAD_OPTION", "sequence= cannot be combined with columns=")

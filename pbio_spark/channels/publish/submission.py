@@ -12,6 +12,7 @@ from ecode.types import Record
 from morph import Policy
 from pbio_spark.channels.commits.checked import EARLIEST, LATEST
 from pbio_spark.channels.log.state import ChannelInfo
+from pbio_spark.channels.named import AnyChannel
 from pbio_spark.columns import Rows
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -68,7 +69,7 @@ class Submission:
     """Events for a channel, or for many.
 
     Attributes:
-        channel: its name; with `columns.channel`, of the events that name none.
+        channel: it or its name; with `columns.channel`, of the events that name none.
         events: rows by name, or Arrow columns. Columns may be more than the channel's type has fields.
         format: to write them in. Without one, the channel's own, or one made of the columns if these differ from the
             channel's.
@@ -79,7 +80,7 @@ class Submission:
         columns: what differs from event to event.
     """
 
-    channel: str | None
+    channel: AnyChannel | None
     events: Rows
     format: Format | None = None
     producer: str | None = None

@@ -210,7 +210,7 @@ class Subscription:
         if self._is_dropped:
             with self._history.lock:
                 is_anew = self.channel.name in self._history.catch_up().names
-            raise dropped_to_error(self.channel, anew=is_anew).at(file=self._folder.root)
+            raise dropped_to_error(self.channel.name, anew=is_anew).at(file=self._folder.root)
 
     def _check_former(self, name: str) -> None:
         """Raise PBIO_EVENTS_GONE if the subscriber had events left of a channel that had this one's name before."""

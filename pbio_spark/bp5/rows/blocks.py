@@ -19,9 +19,9 @@ from pbio_spark.bp5.meta.metadata import Array, Located
 from pbio_spark.bp5.meta.variables import Shape
 from pbio_spark.bp5.rows.arrow.leaves import leaf_of, natural_type
 from pbio_spark.bp5.rows.arrow.nested import nest, validity_of
-from pbio_spark.bp5.rows.finish import finish
+from pbio_spark.bp5.rows.finish import finish, narrowed
 from pbio_spark.bp5.rows.survey import chunks
-from pbio_spark.bp5.rows.wanted import Part, Wanted
+from pbio_spark.bp5.rows.wanted import ColumnOf, Part, Wanted
 from pbio_spark.errors import PbioError
 
 VALUES = ("min", "max", "value")
@@ -89,7 +89,7 @@ def _rows(part: Part, wanted: Wanted, folder: Folder, located: Located, blocks: 
 def _batch(part: Part, wanted: Wanted, folder: Folder, located: Located, blocks: Blocks) -> Iterator[pa.RecordBatch]:
     steps = [located.steps[step] for step in blocks.step.tolist()]
     try:
-        columns = {name: _column(name, part, wanted, folder, located, blocks) for name in _made(wanted)}
+        columns = {one.name: _column(one, part, wanted, folder, located, blocks) for one in wanted.columns}
     except PbioError as error:
         if wanted.mode == "FAILFAST":
             raise
@@ -98,34 +98,31 @@ def _batch(part: Part, wanted: Wanted, folder: Folder, located: Located, blocks:
                 yield from _batch(part, wanted, folder, located, blocks.take(np.array([block])))
         elif wanted.mode == "PERMISSIVE":
             columns = {
-                name: _column(name, part, wanted, folder, located, blocks)
-                for name in _made(wanted)
-                if name not in VALUES
+                one.name: _column(one, part, wanted, folder, located, blocks)
+                for one in wanted.columns
+                if one.variable not in VALUES
             }
             yield finish(columns, steps, part, wanted, [error])
         return
     yield finish(columns, steps, part, wanted)
 
 
-def _made(wanted: Wanted) -> list[str]:
-    known = [field.name for field in block_fields(pa.null())]
-    return [name for name in wanted.schema.names if name in known]
-
-
-def _column(name: str, part: Part, wanted: Wanted, folder: Folder, located: Located, blocks: Blocks) -> pa.Array:
-    want = wanted.schema.field(name).type
+def _column(column: ColumnOf, part: Part, wanted: Wanted, folder: Folder, located: Located, blocks: Blocks) -> pa.Array:
+    field, name = wanted.schema.field(column.name), column.variable
+    want = field.type
     match name:
         case "variable":
             return pa.repeat(pa.scalar(valid_text(blocks.variable.name), want), len(blocks))
         case "writer":
-            return pa.array(blocks.writer).cast(want)
+            return narrowed(pa.array(blocks.writer), field)
         case "block":
-            return pa.array(blocks.number).cast(want)
+            return narrowed(pa.array(blocks.number), field)
         case "start" | "count":
             flat = np.ascontiguousarray(getattr(blocks, name)).reshape(-1)
             lengths = np.full(len(blocks), blocks.dimensions)
             has = np.full(len(blocks), name == "count" or blocks.variable.shape is not Shape.LOCAL_ARRAY)
-            return nest(pa.array(flat), [lengths], [want, want.value_type], has)
+            values = narrowed(pa.array(flat), pa.field(column.name, want.value_type))
+            return nest(values, [lengths], [want, want.value_type], has)
         case "min" | "max":
             values = blocks.least if name == "min" else blocks.most
             if values is None:

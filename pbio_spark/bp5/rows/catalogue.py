@@ -15,7 +15,7 @@ from pbio_spark.bp5.meta.attributes import Attribute
 from pbio_spark.bp5.meta.blocks import dimensions_of
 from pbio_spark.bp5.meta.metadata import Located
 from pbio_spark.bp5.meta.variables import Variable
-from pbio_spark.bp5.rows.finish import finish
+from pbio_spark.bp5.rows.finish import finish, narrowed
 from pbio_spark.bp5.rows.survey import SEPARATOR, chunks, plain
 from pbio_spark.bp5.rows.wanted import Part, Wanted
 from pbio_spark.errors import PbioError
@@ -160,9 +160,11 @@ def _row(one: Attribute, step: int, names: list[str], part: Part) -> dict[str, A
 
 
 def _batch(rows: list[dict[str, Any]], schema: pa.Schema, part: Part, wanted: Wanted) -> pa.RecordBatch:
-    names = [name for name in wanted.schema.names if name in schema.names]
     columns = {
-        name: pa.array([row[name] for row in rows], schema.field(name).type).cast(wanted.schema.field(name).type)
-        for name in names
+        column.name: narrowed(
+            pa.array([row[column.variable] for row in rows], schema.field(column.variable).type),
+            wanted.schema.field(column.name),
+        )
+        for column in wanted.columns
     }
     return finish(columns, list(part.steps[:1]) if columns else [part.steps[0]] * len(rows), part, wanted)

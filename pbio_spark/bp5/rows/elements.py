@@ -21,7 +21,7 @@ from pbio_spark.bp5.rows.arrow.leaves import leaf_of
 from pbio_spark.bp5.rows.arrow.nested import validity_of
 from pbio_spark.bp5.rows.boxes import Box, clip, cut
 from pbio_spark.bp5.rows.contents import Content, content_to_column, kind_of_scaled, read_content, scaled
-from pbio_spark.bp5.rows.finish import finish
+from pbio_spark.bp5.rows.finish import finish, narrowed
 from pbio_spark.bp5.rows.survey import chunks
 from pbio_spark.bp5.rows.wanted import ColumnOf, Part, Wanted
 from pbio_spark.bp5.rows.where import Given, numbers_to_column, scalars_to_column
@@ -161,6 +161,9 @@ class _Rows:
         shape = next(iter(shapes.values()))
         if self.is_table and len(shape) != 2:
             raise self._fail(row, f"a table has two dimensions, not {len(shape)}")
+        if self.is_table and shape[1] != len(self.wanted.parts):
+            reason = f"the table has {shape[1]} columns, but {len(self.wanted.parts)} are named"
+            raise self._fail(row, reason).at(field=next(iter(arrays)))
         for blocks in arrays.values():
             claimed = float(np.prod(np.array(shape, np.float64))) * blocks.variable.size
             if claimed > max(ROOM, EXPANSION * int(blocks.elements.sum()) * blocks.variable.size):
@@ -235,8 +238,8 @@ class _Rows:
         columns = {column.name: self._column(column, unit, box, read, chosen, rows) for column in self.wanted.columns}
         for name, dimension in self.wanted.index_columns.items():
             index = self._index(box, dimension)
-            type_ = self.wanted.schema.field(name).type
-            columns[name] = pa.array(index if chosen is None else index[chosen]).cast(type_)
+            values = pa.array(index if chosen is None else index[chosen])
+            columns[name] = narrowed(values, self.wanted.schema.field(name))
         return columns, rows
 
     def _index(self, box: Box, dimension: int) -> Int64s:
@@ -342,8 +345,6 @@ def _part(elements: Elements, part: int | None, blocks: Blocks) -> tuple[Array, 
     if part is None:
         return elements.data, elements.covered
     width = int(blocks.shape[0, 1])
-    if part >= width:
-        raise bad(f"the table has {width} columns", file="", variable=blocks.variable.name)
     covered = None if elements.covered is None else elements.covered.reshape(-1, width)[:, part]
     return elements.data.reshape(-1, width)[:, part], covered
 

@@ -34,7 +34,7 @@ def finish(
         if field.name in columns:
             arrays.append(columns[field.name])
         elif field.name == wanted.step_column:
-            arrays.append(numbers_of([step.number for step in steps], count).cast(field.type))
+            arrays.append(narrowed(numbers_of([step.number for step in steps], count), field))
         elif field.name in given:
             arrays.append(pa.repeat(given[field.name], count))
         elif field.name == wanted.metadata_column:
@@ -47,6 +47,14 @@ def finish(
     if not len(schema):
         return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def narrowed(values: pa.Array, field: pa.Field) -> pa.Array:
+    """Values as the type of a column, which may be smaller. Raises PBIO_VALUE_BEYOND_TYPE."""
+    try:
+        return values.cast(field.type)
+    except pa.ArrowInvalid as error:
+        raise PbioError("PBIO_VALUE_BEYOND_TYPE", f"{field.type} is too small: {error}", field=field.name) from None
 
 
 def numbers_of(numbers: Sequence[int], count: int) -> pa.Array:

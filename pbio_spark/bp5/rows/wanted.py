@@ -46,7 +46,7 @@ class ColumnOf:
 
     Attributes:
         name: of the column.
-        variable: the name of the variable.
+        variable: the name of the variable; for `blocks` and the catalogues, what they call the column.
         part: of an N x k table, which of the k.
     """
 

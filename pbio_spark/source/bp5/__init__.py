@@ -5,6 +5,7 @@ scan        paths -> datasets, what they have, and the columns that can be had
 resolve     names as the user gave them -> names of variables
 elements    rows=elements: which columns there are
 selection   the option where -> a compiled program
+fitting     which types columns can have
 plan        what is wanted of them, and the parts that tasks read
 datasource  `Bp5DataSource`, which Spark calls
 check       everything that is wrong with a dataset

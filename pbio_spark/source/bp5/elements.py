@@ -55,6 +55,7 @@ def plan_elements(surveys: Sequence[Survey], options: Bp5Options) -> Elements:
     by_name = {field.name: field for field in fields}
     chosen = [by_name[valid_text(name)] for name in variables]
     parts = _parts(surveys, options)
+    _check_names(options, _index(options, 1 if parts else count), parts or tuple(field.name for field in chosen))
     if parts:
         if len(variables) > 1 or count != 2:
             reason = "columns of a table need one variable of two dimensions"
@@ -68,6 +69,38 @@ def plan_elements(surveys: Sequence[Survey], options: Bp5Options) -> Elements:
             type_ = type_.value_type
         elements.append(pa.field(field.name, type_, metadata=field.metadata))
     return Elements(variables, _index(options, count), (), tuple(elements))
+
+
+def _check_names(options: Bp5Options, index: Sequence[str], columns: Sequence[str]) -> None:
+    """Refuse columns that have the name of another to Spark. Raises PBIO_NAME_COLLISION."""
+    own = [(options.step_column, "stepColumn"), *((name, "indexColumns") for name in index)]
+    own += [(name, "columns") for name in options.columns]
+    others = [(name, "stepColumn or indexColumns") for name in columns if name not in options.columns]
+    seen: dict[str, str] = {}
+    for name, option in [*own, *others]:
+        twin = seen.get(name.lower())
+        if twin is not None:
+            reason = f"the columns {twin!r} and {name!r} have one name to Spark"
+            hint = f"name one otherwise with the option {option}"
+            raise PbioError("PBIO_NAME_COLLISION", reason, field=name, hint=hint)
+        if (name, option) in own:
+            seen[name.lower()] = name
+
+
+def check_shapes(plan: Elements, variables: Sequence[str], surveys: Sequence[Survey]) -> None:
+    """Refuse columns of arrays that have other dimensions than those whose elements are rows.
+
+    Raises PBIO_INCOMPATIBLE_TYPE.
+    """
+    if not plan.variables:
+        return
+    count = next(_dimensions(found, plan.variables[0]) for found in surveys if plan.variables[0] in found.types)
+    for name in dict.fromkeys(variables):
+        ways = [way for found in surveys for way in found.types.get(name, [])]
+        if ways and all(way.is_array and dimensions != count for way, dimensions in ways):
+            reason = f"{name!r} has {ways[0][1]} dimensions and {plan.variables[0]!r} {count}; elements have one index"
+            hint = "read variables of other shapes by themselves"
+            raise PbioError("PBIO_INCOMPATIBLE_TYPE", reason, field=name, hint=hint)
 
 
 def _dimensions(found: Survey, name: str) -> int:

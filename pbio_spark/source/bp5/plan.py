@@ -11,12 +11,13 @@ from pbio_spark.bp5.dataset import Dataset
 from pbio_spark.bp5.meta.index import Step
 from pbio_spark.bp5.meta.variables import Variable
 from pbio_spark.bp5.rows.arrow.leaves import wider
-from pbio_spark.bp5.rows.blocks import block_fields
+from pbio_spark.bp5.rows.blocks import VALUES, block_fields
 from pbio_spark.bp5.rows.catalogue import ATTRIBUTES, VARIABLES
 from pbio_spark.bp5.rows.survey import Survey, columns_of, element_type, scales_of
 from pbio_spark.bp5.rows.wanted import CORRUPT_TYPE, METADATA_TYPE, ColumnOf, Part, Wanted
 from pbio_spark.errors import PbioError
-from pbio_spark.source.bp5.elements import plan_elements
+from pbio_spark.source.bp5.elements import check_shapes, plan_elements
+from pbio_spark.source.bp5.fitting import check_blocks, check_fixed, check_variables
 from pbio_spark.source.bp5.options import Bp5Options
 from pbio_spark.source.bp5.resolve import resolve
 from pbio_spark.source.bp5.scan import Scan, Scanned
@@ -98,19 +99,23 @@ def scan_to_wanted(scan: Scan, schema: pa.Schema, *, is_stream: bool = False) ->
     Raises PBIO_INCOMPATIBLE_TYPE for a special column of another type than it can be, and what `resolve` raises.
     """
     options = scan.options
-    corrupt, metadata = options.column_name_of_corrupt_record, options.metadata_column
+    variables = _variables(scan) if options.rows in ("steps", "elements") else []
+    corrupt = as_asked(options.column_name_of_corrupt_record, schema, variables)
+    metadata = None if options.metadata_column is None else as_asked(options.metadata_column, schema, variables)
+    step = as_asked(options.step_column, schema, variables)
     check_special(schema, corrupt, CORRUPT_TYPE, "columnNameOfCorruptRecord")
     check_special(schema, metadata, METADATA_TYPE, "metadataColumn")
-    _check_step(schema, options.step_column)
+    if step in schema.names:
+        check_fixed(step, schema.field(step).type, pa.int64())
     folders = {name.lower() for file in scan.files[:1] for name, _ in file.partition}
     partition = tuple(name for name in schema.names if name.lower() in folders)
-    special = {corrupt, metadata, options.step_column, *partition}
+    special = {corrupt, metadata, step, *partition}
     asked = [name for name in schema.names if name not in special]
     wanted = Wanted(
         schema,
         (),
         options.rows,
-        step_column=options.step_column if options.step_column in schema.names else None,
+        step_column=step if step in schema.names else None,
         corrupt_column=corrupt if corrupt in schema.names else None,
         metadata_column=metadata if metadata in schema.names else None,
         partition_columns=partition,
@@ -121,21 +126,46 @@ def scan_to_wanted(scan: Scan, schema: pa.Schema, *, is_stream: bool = False) ->
         max_batch_bytes=options.max_batch_bytes,
     )
     if options.rows in ("blocks", "variables", "attributes"):
-        known = {field.name for field in _catalogue_fields(replace(scan, surveys=()))}
-        _ = resolve(asked, known, options, is_stream=is_stream)
-        arrays = [
-            name
-            for one in scan.found
-            for name, ways in one.dataset.formats.variables().items()
-            if any(variable.is_array for variable in ways)
-        ]
-        chosen = resolve(options.variables, arrays, options, is_stream=is_stream)
-        return replace(wanted, variables=tuple(chosen.values() if options.variables else dict.fromkeys(arrays)))
+        return _with_catalogue(wanted, scan, asked, is_stream=is_stream)
     if options.rows == "elements":
         return _with_elements(wanted, scan.surveyed(), asked, is_stream=is_stream)
-    found = resolve(asked, _variables(scan), options, is_stream=is_stream)
+    found = resolve(asked, variables, options, is_stream=is_stream)
     columns = tuple(ColumnOf(name, variable) for name, variable in found.items())
-    return replace(wanted, columns=columns, where=scan_to_where(scan, (), ()))
+    wanted = replace(wanted, columns=columns, where=scan_to_where(scan, (), ()))
+    check_variables(wanted, scan.surveyed() if options.apply_unit_si else scan)
+    return wanted
+
+
+def as_asked(name: str, schema: pa.Schema, variables: Sequence[str]) -> str:
+    """The name of a special column as a schema spells it, in upper or lower case, unless a variable is called so."""
+    if name in schema.names:
+        return name
+    near = [one for one in schema.names if one.lower() == name.lower() and one not in variables]
+    return near[0] if len(near) == 1 else name
+
+
+def _with_catalogue(wanted: Wanted, scan: Scan, asked: Sequence[str], *, is_stream: bool) -> Wanted:
+    options = scan.options
+    known = {field.name: field for field in _catalogue_fields(replace(scan, surveys=()))}
+    columns = resolve(asked, known, options, is_stream=is_stream)
+    arrays = [
+        name
+        for one in scan.found
+        for name, ways in one.dataset.formats.variables().items()
+        if any(variable.is_array for variable in ways)
+    ]
+    chosen = resolve(options.variables, arrays, options, is_stream=is_stream)
+    for column, name in columns.items():
+        if options.rows != "blocks" or name not in VALUES:
+            check_fixed(column, wanted.schema.field(column).type, known[name].type)
+    wanted = replace(
+        wanted,
+        columns=tuple(ColumnOf(column, name) for column, name in columns.items()),
+        variables=tuple(chosen.values() if options.variables else dict.fromkeys(arrays)),
+    )
+    if options.rows == "blocks":
+        check_blocks(wanted, scan)
+    return wanted
 
 
 def _variables(scan: Scan) -> list[str]:
@@ -150,7 +180,11 @@ def _with_elements(wanted: Wanted, scan: Scan, asked: Sequence[str], *, is_strea
     found = resolve(others, _variables(scan), scan.options, is_stream=is_stream)
     columns = [ColumnOf(name, variable) for name, variable in found.items()]
     columns += [ColumnOf(n, plan.variables[0], folded[n.lower()]) for n in asked if n.lower() in folded]
-    return replace(
+    for name in asked:
+        if name.lower() in index:
+            check_fixed(name, wanted.schema.field(name).type, pa.int64())
+    check_shapes(plan, [column.variable for column in columns], scan.surveys)
+    wanted = replace(
         wanted,
         columns=tuple(columns),
         variables=plan.variables,
@@ -160,12 +194,8 @@ def _with_elements(wanted: Wanted, scan: Scan, asked: Sequence[str], *, is_strea
         where=scan_to_where(scan, plan.index, plan.parts),
         trust_statistics=scan.options.trust_statistics,
     )
-
-
-def _check_step(schema: pa.Schema, name: str) -> None:
-    if name in schema.names and not pa.types.is_integer(schema.field(name).type):
-        reason = f"the column of steps cannot be {schema.field(name).type}"
-        raise PbioError("PBIO_INCOMPATIBLE_TYPE", reason, field=name, hint="it is BIGINT")
+    check_variables(wanted, scan)
+    return wanted
 
 
 @dataclass(frozen=True, slots=True)

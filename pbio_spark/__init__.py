@@ -32,6 +32,7 @@ Only `source` and `functions` know Spark.
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -215,6 +216,13 @@ _HOMES = {
     "pbio_spark.errors": ("PbioError",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_SPARK = ("spark_session", "from_pbio", "to_pbio", "schema_of_pbio", "format_id_of")
+
+# `from pbio_spark import *` takes what is installed.
+for _library, _names in (("pyspark", _SPARK), ("hypothesis", ("testing",))):
+    if find_spec(_library) is None:
+        for _name in _names:
+            __all__.remove(_name)
 
 
 def __getattr__(name: str) -> Any:
@@ -222,6 +230,11 @@ def __getattr__(name: str) -> Any:
         return import_module(f"pbio_spark.{name}")
     if name == "parse_record":
         return import_module("pbio_spark.formats.record_json").json_to_record
+    if name in _SPARK:
+        # Imported here: most of what this module gives needs no error with a hint.
+        from pbio_spark.extras import require
+
+        require("pyspark", "spark")
     if name in _HOME_OF:
         return getattr(import_module(_HOME_OF[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -134,6 +134,26 @@ def test_every_name_is_there() -> None:
     assert set(pbio.__all__) <= set(dir(pbio))
 
 
+WITHOUT = """
+import importlib.util, sys
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, package=None: None if name in ("pyspark", "hypothesis") else find(name, package)
+sys.modules["pyspark"] = sys.modules["hypothesis"] = None
+from pbio_spark import *
+import pbio_spark
+assert record and "from_pbio" not in globals()
+try:
+    pbio_spark.from_pbio
+except PbioError as error:
+    print(error.code, error.hint)
+"""
+
+
+def test_everything_is_imported_from_what_is_installed() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
+    assert done.stdout == "PBIO_MISSING_EXTRA pip install 'pbio-spark[spark]'\n", done.stderr
+
+
 def test_files_need_no_spark() -> None:
     assert "pyspark" not in loaded_by("pbio_spark.tables")
 

@@ -14,12 +14,7 @@ def values_to_block(values: Mapping[str, Any] | None, what: str = "parameters") 
     """The block of some values. Raises PBIO_BAD_OPTION."""
     if values is None:
         return NO_BLOCK
-    if not isinstance(values, Mapping):
-        raise PbioError(
-            "PBIO_BAD_OPTION",
-            f"not a mapping of {what}: {str(values)[:80]!r}",
-            hint='an example is {"least": 70.0}',
-        )
+    _check_mapping(values, what)
     try:
         return Block.of(values)
     except ValueError as error:
@@ -28,8 +23,7 @@ def values_to_block(values: Mapping[str, Any] | None, what: str = "parameters") 
 
 def changed_block(block: Block, values: Mapping[str, Any]) -> Block:
     """The block with other values for some of its names, of the types that they have. Raises PBIO_BAD_OPTION."""
-    if not isinstance(values, Mapping):
-        return values_to_block(values)
+    _check_mapping(values, "parameters")
     try:
         return block.changed(values)
     except KeyError as error:
@@ -38,3 +32,9 @@ def changed_block(block: Block, values: Mapping[str, Any]) -> Block:
         raise PbioError("PBIO_BAD_OPTION", f"unknown parameter {name[:80]!r}", hint=hint) from None
     except ValueError as error:
         raise PbioError("PBIO_BAD_OPTION", f"the parameter {error}") from None
+
+
+def _check_mapping(values: object, what: str) -> None:
+    if not isinstance(values, Mapping):
+        reason = f"not a mapping of {what}: {str(values)[:80]!r}"
+        raise PbioError("PBIO_BAD_OPTION", reason, hint='an example is {"least": 70.0}')

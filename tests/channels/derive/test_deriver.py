@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -227,3 +228,23 @@ def test_arrays_pass_through_a_derivation(space: ChannelSpace) -> None:
     space.publish([Submission("waves", [{"n": k, "v": [float(k)] * k} for k in range(4)])])
     assert values(loud) == [{"n": k, "v": [float(k)] * k} for k in (2, 3)]
     assert len(values(channel)) == 4
+
+
+@pytest.mark.parametrize(
+    ("odd", "reason"),
+    [
+        ({"n": "7"}, "n takes a number, not '7'"),
+        ({"n": None}, "n takes a number, not None"),
+        ({"n": [1]}, r"n takes a number, not \[1\]"),
+        (7, "not a mapping of parameters: '7'"),
+        (None, "not a mapping of parameters: 'None'"),
+    ],
+    ids=["string", "none", "list", "number", "nothing"],
+)
+def test_odd_parameters_are_refused(space: ChannelSpace, odd: Any, reason: str) -> None:
+    space.create_channel("stocks", STOCK)
+    space.derive_channel("few", "stocks", filter="{ return input.price > param.n; }", parameters={"n": 2})
+    with pytest.raises(PbioError, match=reason) as caught:
+        space.set_parameters("few", odd)
+    assert caught.value.code == "PBIO_BAD_OPTION"
+    assert space.parameters("few") == {"n": 2}

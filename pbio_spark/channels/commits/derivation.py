@@ -255,7 +255,8 @@ def _fitted(value: Any, first: Any, path: str) -> Any:
             _wrong(path, f"lacks the field {missing[0]!r}")
         return {name: _fitted(value[name], of, f"{path}.{name}") for name, of in first.items()}
     if type(value) is not type(first):
-        wanted = {str: "a string", list: "a list", dict: "a mapping"}.get(type(first), "a number")
+        kinds: dict[type, str] = {str: "a string", list: "a list", dict: "a mapping"}
+        wanted = kinds.get(type(first), "a number")
         _wrong(path, f"takes {wanted}, not {value!r:.80}")
     return value
 

@@ -1,7 +1,7 @@
 """The names of numba that are not public: each is used in one function here, and nowhere else.
 
 A release of numba may change them without notice. So `pyproject.toml` allows no release that this module has not run
-with, and `tests/ecode/test_internals.py` shows that each function does what kernels need.
+with, and `tests/ecode/native/test_internals.py` shows that each function does what kernels need.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 import ecode
-from tests.ecode import programs
+from tests.ecode.engines import programs
 
 LONG = os.environ.get("PBIO_LONG") == "1"
 ROUNDS = 100_000 if LONG else 3_000

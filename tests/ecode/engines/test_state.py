@@ -19,8 +19,8 @@ from ecode.interpreter.row import Row
 from ecode.outcome import Statics
 from ecode.typed_to_numba.state import statics as statics_text
 from ecode.types import CHAR, FLOAT32, INT32, INT64, STRING, Array, Field, Pointer, Ref, Struct, record
-from tests.ecode import programs
-from tests.ecode.test_engines import INCLUDE, LONG, PROGRAMS, SEEDS, plain
+from tests.ecode.engines import programs
+from tests.ecode.engines.test_engines import INCLUDE, LONG, PROGRAMS, SEEDS, plain
 
 KEPT = record(
     "kept",

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import ecode
 from ecode.columns import columns_of, values_of
 from ecode.types import FLOAT32, FLOAT64, INT32, Ref
-from tests.ecode import programs, shapes
+from tests.ecode.engines import programs, shapes
 
 LONG = os.environ.get("PBIO_LONG") == "1"
 PROGRAMS = settings(

@@ -9,4 +9,6 @@ SEED, PROGRAMS, EVENTS = (1000, 120, 8400) if os.environ.get("PBIO_LONG") == "1"
 
 
 def test_engines_agree_at_the_ends_and_touch_nothing_else() -> None:
-    assert f"{PROGRAMS * EVENTS} pairs agree" in run_guarded("tests.ecode.guarded_programs", SEED, PROGRAMS, EVENTS)
+    assert f"{PROGRAMS * EVENTS} pairs agree" in run_guarded(
+        "tests.ecode.engines.guarded_programs", SEED, PROGRAMS, EVENTS
+    )

@@ -11,7 +11,7 @@ import pytest
 
 from ecode.native import Table, compile_kernel, internals
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 OPTIONS = {"nopython": True, "no_cpython_wrapper": True, "_nrt": False}
 
 

@@ -12,7 +12,7 @@ import ecode
 from ecode.columns import columns_of
 from ecode.errors import ParameterError, TrapKind
 from ecode.types import INT8, INT16, INT32, INT64, UINT8, UINT32, UINT64, Array, Field, Ref, Struct, record
-from tests.ecode.test_engines import compiled, interpreted
+from tests.ecode.engines.test_engines import compiled, interpreted
 
 LEAST, MOST = -(2**63), 2**63 - 1
 INPUT = record(

@@ -1,5 +1,5 @@
-"""`python -m tests.ecode.guarded_programs SEED PROGRAMS EVENTS`: random programs and events at the ends of their types,
-through both engines, the compiled one in guarded memory (`tests.guarded`).
+"""Random programs and events at the ends of their types, through both engines, the compiled one in guarded memory
+(`tests.guarded`): `python -m tests.ecode.engines.guarded_programs SEED PROGRAMS EVENTS`.
 
 Prints a line for each program before it runs, so that the last one is to blame where the process ends.
 """
@@ -12,8 +12,8 @@ from typing import Any
 
 import ecode
 from ecode.types import FLOAT32, FLOAT64, Basic
-from tests.ecode import programs
-from tests.ecode.test_engines import INCLUDE, compiled, interpreted
+from tests.ecode.engines import programs
+from tests.ecode.engines.test_engines import INCLUDE, compiled, interpreted
 from tests.guarded import Guards, guarded_kernels
 
 ENDS = [

@@ -16,7 +16,7 @@ from ecode.types import (
     Field,
     record,
 )
-from tests.ecode.test_programs import MONITORING, NEW, OLD, RANGE, STOCK, batch_of
+from tests.ecode.engines.test_programs import MONITORING, NEW, OLD, RANGE, STOCK, batch_of
 
 WIND = """{
     int i;

@@ -47,18 +47,24 @@ REPEATS = 3
 WATCHED = {
     "open the space": ["pbio_spark.source.channels.writer:_opened"],
     "compile": ["pbio_spark.columns.encode.encoder:compile_kernel"],
-    "concatenate": ["pbio_spark.source.channels.writer:_pieces"],
-    "group": ["pbio_spark.channels.publish.prepare:concentrate"],
-    "encode": ["pbio_spark.columns.encode.encoder:Encoder.encode"],
-    "digest": ["pbio_spark.source.channels.writer:contents_of_all"],
+    "concatenate": ["pbio_spark.source.channels.task:_pieces"],
+    "group": [
+        "pbio_spark.channels.publish.prepare:concentrate",
+        "pbio_spark.channels.publish.gather:group",
+        "pbio_spark.channels.publish.straight:group",
+    ],
+    "encode": ["pbio_spark.columns.encode.encoder:Encoder.encode_into"],
+    "digest": ["pbio_spark.source.channels.task:contents_of_all", "pbio_spark.channels.publish.straight:contents_of"],
     "derive": ["pbio_spark.channels.derive.deriver:Deriver.derive"],
     "file": [
         "pbio_spark.source.write.output:OutputFile.__init__",
         "pbio_spark.source.write.output:OutputFile._write",
         "pbio_spark.source.write.output:OutputFile.close",
+        "pbio_spark.disk:NewFile.write",
     ],
     "wait for the disk": [
         "pbio_spark.source.channels.behind:Behind.add",
+        "pbio_spark.source.channels.behind:Behind.bring",
         "pbio_spark.source.channels.behind:Behind.wait",
     ],
     "outline": ["pbio_spark.source.write.writer:write_sidecar"],

@@ -10,7 +10,7 @@ import os
 import stat
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, BinaryIO
 
 from pbio_spark.errors import PbioError
@@ -94,21 +94,73 @@ def create_file(path: str, pieces: Sequence[Any]) -> bool:
     It is written under another name and then linked to its own, which fails if that name is taken. Raises OSError and
     PBIO_OUTCOME_UNKNOWN, and the errors of `refusals`.
     """
-    with _synced_folder(path) as sync:
-        temporary = _write_temporary(path, pieces)
+    file = NewFile(path)
+    try:
+        for piece in pieces:
+            file.write(piece)
+    except BaseException:
+        file.discard()
+        raise
+    return file.finish()
+
+
+class NewFile:
+    """A file that grows under another name, and gets its own when it is whole: if nothing has that by then.
+
+    After `finish` or `discard` there is nothing more to do with it.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Raises OSError, and the errors of `refusals`."""
+        self.path = path
+        self._open = ExitStack()
+        self._sync = self._open.enter_context(_synced_folder(path))
+        self._temporary = _temporary(path)
         try:
             with refusals(path):
-                os.link(temporary, path)
-        except FileExistsError:
-            return False
-        except (OSError, PbioError):
-            # A network file system may say so although it has done it.
-            if not _stands(path, os.stat(temporary)):
-                raise
+                self._file = self._open.enter_context(open(self._temporary, "xb"))  # noqa: SIM115 - the stack closes it
+        except BaseException:
+            self._open.close()
+            raise
+
+    def write(self, data: Any) -> None:
+        """Append bytes, or a buffer. Raises as the class does."""
+        with refusals(self.path):
+            self._file.write(data)
+
+    def finish(self) -> bool:
+        """Bring the file to the disk and give it its name. Returns and raises as `create_file` does."""
+        try:
+            with refusals(self.path):
+                self._file.flush()
+                os.fsync(self._file.fileno())
+                self._file.close()
+            try:
+                with refusals(self.path):
+                    os.link(self._temporary, self.path)
+            except FileExistsError:
+                return False
+            except (OSError, PbioError):
+                # A network file system may say so although it has done it.
+                if not _stands(self.path, os.stat(self._temporary)):
+                    raise
+            finally:
+                self._tidied()
+            self._sync()
         finally:
+            self.discard()
+        return True
+
+    def discard(self) -> None:
+        """Give the file up, unless it has its name."""
+        with suppress(OSError):  # a disk may be so full that not even closing succeeds
+            self._open.close()
+        self._tidied()
+
+    def _tidied(self) -> None:
+        temporary, self._temporary = self._temporary, ""
+        if temporary:
             _tidy(temporary)
-        sync()
-    return True
 
 
 def replace_file(path: str, data: bytes) -> None:
@@ -168,8 +220,12 @@ def _tidy(temporary: str) -> None:
         os.unlink(temporary)
 
 
+def _temporary(path: str) -> str:
+    return f"{os.path.dirname(path)}/.{uuid.uuid4().hex}.tmp"
+
+
 def _write_temporary(path: str, pieces: Sequence[Any]) -> str:
-    temporary = f"{os.path.dirname(path)}/.{uuid.uuid4().hex}.tmp"
+    temporary = _temporary(path)
     try:
         with refusals(path), open(temporary, "xb") as file:
             file.writelines(pieces)

@@ -39,14 +39,17 @@ if TYPE_CHECKING:
     from pbio_spark.channels.derive.modulator import Modulator
     from pbio_spark.channels.derive.reports import DerivationReport, derivations_to_arrow
     from pbio_spark.channels.derive.source import SERVICES, Source
-    from pbio_spark.channels.log.state import ChannelInfo
+    from pbio_spark.channels.log.files import Folder
+    from pbio_spark.channels.log.state import ChannelInfo, State
     from pbio_spark.channels.position import Position
     from pbio_spark.channels.presence.subscribers import ANONYMOUS, Subscriber
     from pbio_spark.channels.publish.delivery import NotDeliveredError, seconds_to_wait, wait_for_subscribers
+    from pbio_spark.channels.publish.gather import Gatherer
     from pbio_spark.channels.publish.packed import Packed, Store, contents_of_all, pack
     from pbio_spark.channels.publish.prepare import Prepared, Preparer
     from pbio_spark.channels.publish.publisher import Published, Publisher
     from pbio_spark.channels.publish.records import RecordPreparer, Records
+    from pbio_spark.channels.publish.straight import StraightWriter, is_straight
     from pbio_spark.channels.publish.submission import Columns, Submission, channel_format, stored_format, to_datetime
     from pbio_spark.channels.space import ChannelSpace
     from pbio_spark.channels.subscribe.data_files import DataFiles
@@ -83,6 +86,8 @@ __all__ = [
     "Position",
     "Data",
     "ChannelInfo",
+    "Folder",
+    "State",
     "seconds_to_wait",
     "wait_for_subscribers",
     "Deriver",
@@ -90,6 +95,9 @@ __all__ = [
     "contents_of_all",
     "pack",
     "Store",
+    "Gatherer",
+    "StraightWriter",
+    "is_straight",
     "Prepared",
     "Preparer",
     "Publisher",
@@ -118,17 +126,20 @@ __all__ = [
 _HOMES = {
     "channel": ("Channel",),
     "commits.commit": ("Data",),
-    "log.state": ("ChannelInfo",),
+    "log.files": ("Folder",),
+    "log.state": ("ChannelInfo", "State"),
     "position": ("Position",),
     "publish.delivery": ("NotDeliveredError", "seconds_to_wait", "wait_for_subscribers"),
     "derive.deriver": ("Deriver",),
     "derive.modulator": ("Modulator",),
     "derive.reports": ("DerivationReport", "derivations_to_arrow"),
     "derive.source": ("SERVICES", "Source"),
+    "publish.gather": ("Gatherer",),
     "publish.packed": ("Packed", "Store", "contents_of_all", "pack"),
     "publish.prepare": ("Prepared", "Preparer"),
     "publish.publisher": ("Published", "Publisher"),
     "publish.records": ("RecordPreparer", "Records"),
+    "publish.straight": ("StraightWriter", "is_straight"),
     "publish.submission": ("Columns", "Submission", "channel_format", "stored_format", "to_datetime"),
     "space": ("ChannelSpace",),
     "subscribe.data_files": ("DataFiles",),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pbio_spark.columns.checksums import checksum_kernel, record_checksums
     from pbio_spark.columns.decode.converter import Decoded
     from pbio_spark.columns.decode.symbols import schema_to_symbols
-    from pbio_spark.columns.encode.encoder import Encoded, Encoder, format_to_encoder
+    from pbio_spark.columns.encode.encoder import Encoded, Encoder, Room, format_to_encoder
     from pbio_spark.columns.encode.null_value import BLANK, NullValue, null_replacement
     from pbio_spark.columns.files.batches import AnyDecoder, BatchMaker
     from pbio_spark.columns.files.chunks import UNKNOWN_FORMAT, Chunk, Chunker, Resumption
@@ -122,6 +122,7 @@ __all__ = [
     "suggestion",
     "Encoded",
     "Encoder",
+    "Room",
     "format_to_encoder",
     "BLANK",
     "NullValue",
@@ -143,7 +144,7 @@ __all__ = [
 _HOMES = {
     "checksums": ("checksum_kernel", "record_checksums"),
     "decode.symbols": ("schema_to_symbols",),
-    "encode.encoder": ("Encoded", "Encoder", "format_to_encoder"),
+    "encode.encoder": ("Encoded", "Encoder", "Room", "format_to_encoder"),
     "encode.null_value": ("BLANK", "NullValue", "null_replacement"),
     "files.batches": ("AnyDecoder", "BatchMaker"),
     "files.chunks": ("Chunk", "Chunker", "Resumption", "UNKNOWN_FORMAT"),

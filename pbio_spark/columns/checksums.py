@@ -22,6 +22,44 @@ FEW = 2000
 _POLYNOMIAL = 0xEDB88320
 _WORD = "" if sys.byteorder == "little" else "_swapped"
 
+TOGETHER = 4
+"""How many records a kernel goes through at once: each step waits for the one before it in the same record."""
+
+
+def _step(number: int) -> str:
+    """Eight bytes more of one of the records that go together."""
+    parts = " ^ ".join(f"at(tables, {7 - n}, (word{number} >> {8 * n}) & 255)" for n in range(8))
+    return f"""
+            word{number} = as_int64(load_uint64{_WORD}(place{number})) ^ crc{number}
+            place{number} += 8
+            crc{number} = {parts}"""
+
+
+def _records(numbers: range) -> str:
+    """The checksums of the records from `i` on: together as far as all of them go, then each to its end."""
+    begin = "".join(
+        f"""
+        place{n} = data + load_int64(offsets + 8 * (i + {n}))
+        end{n} = data + load_int64(offsets + 8 * (i + {n}) + 8)
+        crc{n} = 0xFFFFFFFF
+        least = min(least, end{n} - place{n})"""
+        for n in numbers
+    )
+    rest = "".join(
+        f"""
+        while end{n} - place{n} >= 8:{_step(n)}
+        while place{n} < end{n}:
+            crc{n} = at(tables, 0, (crc{n} ^ as_int64(load_uint8(place{n}))) & 255) ^ (crc{n} >> 8)
+            place{n} += 1
+        store_int64(sums + 8 * (i + {n}), crc{n} ^ 0xFFFFFFFF)"""
+        for n in numbers
+    )
+    return f"""
+        least = 0x7FFFFFFFFFFFFFFF{begin}
+        for _ in range(least >> 3):{"".join(map(_step, numbers))}{rest}
+        i += {len(numbers)}"""
+
+
 SOURCE = f"""
 @inline
 def at(tables, number, byte):
@@ -33,21 +71,9 @@ def kernel(count, table):
     offsets = load_int64(table + 8)
     tables = load_int64(table + 16)
     sums = load_int64(table + 24)
-    for i in range(count):
-        place = data + load_int64(offsets + 8 * i)
-        end = data + load_int64(offsets + 8 * i + 8)
-        crc = 0xFFFFFFFF
-        while end - place >= 8:
-            word = as_int64(load_uint64{_WORD}(place)) ^ crc
-            crc = at(tables, 7, word & 255) ^ at(tables, 6, (word >> 8) & 255)
-            crc ^= at(tables, 5, (word >> 16) & 255) ^ at(tables, 4, (word >> 24) & 255)
-            crc ^= at(tables, 3, (word >> 32) & 255) ^ at(tables, 2, (word >> 40) & 255)
-            crc ^= at(tables, 1, (word >> 48) & 255) ^ at(tables, 0, (word >> 56) & 255)
-            place += 8
-        while place < end:
-            crc = at(tables, 0, (crc ^ as_int64(load_uint8(place))) & 255) ^ (crc >> 8)
-            place += 1
-        store_int64(sums + 8 * i, crc ^ 0xFFFFFFFF)
+    i = 0
+    while i + {TOGETHER} <= count:{_records(range(TOGETHER))}
+    while i < count:{_records(range(1))}
     return 0
 """
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fsspec.implementations.local import LocalFileSystem
 
 from pbio_spark.channels.log.layout import FOLDERS, is_own, is_temporary, name_of, new_temporary_path
-from pbio_spark.disk import create_file, definite, open_file, refusals, replace_file, sync_folder, uncertain
+from pbio_spark.disk import NewFile, create_file, definite, open_file, refusals, replace_file, sync_folder, uncertain
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import locate, trouble
 from pbio_spark.spaces import space_above
@@ -156,6 +156,22 @@ class Folder:
                 return False
             return True
         return self._written(name, lambda: create_file(path, pieces))
+
+    def begin(self, name: str) -> NewFile:
+        """Begin a file on the local disk as `add` creates one: calls of its methods belong into `adding`."""
+        assert self.is_local
+        with definite():
+            return self._written(name, lambda: NewFile(self.path(name)))
+
+    @contextmanager
+    def adding(self, name: str) -> Iterator[None]:
+        """Raise what `add` raises, for what is done with a file that has begun."""
+        with definite():
+            try:
+                with self._asking(name):
+                    yield
+            except FileNotFoundError:
+                raise self._gone() from None
 
     def add(self, name: str, data: bytes | Sequence[Any]) -> None:
         """Create a file that is not used before another one names it: if that fails, nothing has happened."""

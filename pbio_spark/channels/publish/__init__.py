@@ -3,6 +3,8 @@
 submission   a producer's events, as it hands them over
 concentrate  rows of any channels and producers -> their groups
 prepare      submissions -> encoded events
+gather       batch after batch for one channel -> encoded events
+straight     the same, straight to the disk where nothing puts them in order
 records      records as they came from elsewhere -> events
 derivation   events of one channel -> those of channels derived from it
 packed       encoded events -> data files that wait for their commit

@@ -35,10 +35,26 @@ def concentrate(
         PbioError: PBIO_UNKNOWN_COLUMN, PBIO_INCOMPATIBLE_TYPE, PBIO_CANNOT_BE_NULL and PBIO_BAD_VALUE for what columns
             say; PBIO_BAD_OPTION for what cannot be the name of a producer.
     """
+    order, groups = group(batch, channels, submission)
+    events = batch.select(fields)
+    if order is None:
+        return events, groups
+    taken = pa.array(order)
+    return pa.RecordBatch.from_arrays([one.take(taken) for one in events.columns], schema=events.schema), groups
+
+
+def group(batch: pa.RecordBatch, channels: Int64s, submission: Submission) -> tuple[Int64s | None, Groups]:
+    """The order of rows, by their numbers, and their groups in this order; None if they stay as they are.
+
+    Args:
+        batch: the columns that the submission names; others do not matter.
+
+    Otherwise as `concentrate`.
+    """
     columns = submission.columns
     event_time = NO_TIME if submission.event_time is None else to_microseconds(submission.event_time)
     if columns == Columns():
-        return batch.select(fields), _one(batch.num_rows, channels, submission, event_time)
+        return None, _one(len(channels), channels, submission, event_time)
     producers, names = _producers(batch, submission)
     numbers = None if columns.sequence is None else _numbers(batch, columns.sequence)
     if numbers is not None and (producers == NO_NUMBER).any():
@@ -47,10 +63,7 @@ def concentrate(
     times = None if columns.event_time is None else _times(batch, columns.event_time)
     owners = _owners(channels, producers, len(names))
     order = _order(owners, numbers)
-    events = batch.select(fields)
     if order is not None:
-        taken = pa.array(order)
-        events = pa.RecordBatch.from_arrays([column.take(taken) for column in events.columns], schema=events.schema)
         owners = owners[order]
         numbers = None if numbers is None else numbers[order]
         times = None if times is None else times[order]
@@ -69,7 +82,7 @@ def concentrate(
         rows["event_time"] = times[starts]
         differ = np.minimum.reduceat(times, starts) != np.maximum.reduceat(times, starts)
         event_times = _apart(times, rows, differ)
-    return events, Groups(rows, (), names, sequences, event_times)
+    return order, Groups(rows, (), names, sequences, event_times)
 
 
 def _one(count: int, channels: Int64s, submission: Submission, event_time: int) -> Groups:

@@ -153,11 +153,22 @@ class Preparer:
         null_value: NullValue | None,
     ) -> Prepared:
         """Encode events for channels of one type, of which `info` is one."""
-        own = channel_format(info, self._formats)
-        form = submission.format or self.format_of(rows.schema, own, submission.columns)
-        fields = _fields(rows.schema, form, submission.columns)
+        form, fields = self.written(info, rows.schema, submission)
         events, groups = concentrate(rows, channels, fields, submission)
         encoded = self.encoder(form, events.schema, null_value).encode(events)
+        return self.finished(info, form, encoded, groups)
+
+    def written(self, info: ChannelInfo, schema: pa.Schema, submission: Submission) -> tuple[Format, list[str]]:
+        """The format that rows of a schema are written in, and the columns that are its fields."""
+        form = submission.format or self.format_of(schema, channel_format(info, self._formats), submission.columns)
+        return form, _fields(schema, form, submission.columns)
+
+    def finished(self, info: ChannelInfo, form: Format, encoded: Encoded, groups: Groups) -> Prepared:
+        """Encoded events with their groups, of which only the bytes and the formats are not known yet.
+
+        Raises what reading the events as the channel's type raises, if it differs from theirs.
+        """
+        own = channel_format(info, self._formats)
         groups.rows["start"] = encoded.offsets[groups.rows["ordinal"]]
         groups.rows["end"] = encoded.offsets[groups.rows["ordinal"] + groups.rows["count"]]
         if form != own:

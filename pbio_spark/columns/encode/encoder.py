@@ -53,6 +53,47 @@ class Encoded:
         )
 
 
+class Room:
+    """Memory that takes the records of one batch after the other, and is used again: new memory costs as much as
+    encoding does.
+
+    Attributes:
+        used: the bytes of the records in it.
+    """
+
+    __slots__ = ("_ends", "_memory", "used")
+
+    def __init__(self, size: int = 0) -> None:
+        """`size` is that of the memory in bytes; it grows where that is not enough."""
+        self._memory = pa.allocate_buffer(size)
+        self._ends: list[npt.NDArray[np.int64]] = [np.zeros(1, np.int64)]
+        self.used = 0
+
+    def after(self, most: int) -> pa.Buffer:
+        """Memory for so many bytes after what is in use, until `keep` or the next call."""
+        if self.used + most > self._memory.size:
+            memory = pa.allocate_buffer(max(self.used + most, 2 * self.used))
+            if self.used:
+                np.frombuffer(memory, np.uint8)[: self.used] = np.frombuffer(self._memory, np.uint8)[: self.used]
+            self._memory = memory
+        return self._memory.slice(self.used, most)
+
+    def keep(self, ends: npt.NDArray[np.int64]) -> None:
+        """Keep what was written there: where its records end in it."""
+        if len(ends):
+            self._ends.append(ends + self.used)
+            self.used += int(ends[-1])
+
+    def clear(self) -> None:
+        """Begin anew. What `encoded` gave must not be used any longer."""
+        del self._ends[1:]
+        self.used = 0
+
+    def encoded(self) -> Encoded:
+        """All records since the beginning, in this memory."""
+        return Encoded(self._memory.slice(0, self.used), np.concatenate(self._ends))
+
+
 @dataclass(frozen=True, slots=True)
 class Encoder:
     """Record batches of one schema -> encoded records of one format.
@@ -89,7 +130,13 @@ class Encoder:
         return self
 
     def encode(self, batch: pa.RecordBatch) -> Encoded:
-        """The records of a batch, one for each row.
+        """The records of a batch, one for each row. Raises what `encode_into` raises."""
+        room = Room()
+        self.encode_into(batch, room)
+        return room.encoded()
+
+    def encode_into(self, batch: pa.RecordBatch, room: Room) -> None:
+        """Put the records of a batch, one for each row, behind those that are in a room.
 
         Raises:
             PbioError: PBIO_CANNOT_BE_NULL or PBIO_BAD_VALUE, with the column and the row, for the first value that the
@@ -100,17 +147,17 @@ class Encoder:
         parts = batch_to_parts(batch, self.plan)
         record = 8 * self.wrap + self.plan.format.header_size + align(len(self.plan.blank))
         # Eight bytes more, because padding is written as a whole word.
-        room = record * batch.num_rows + room_of(self.plan, parts, batch.num_rows) + 8
-        out = pa.allocate_buffer(room)
-        offsets = np.zeros(batch.num_rows + 1, np.int64)
+        most = record * batch.num_rows + room_of(self.plan, parts, batch.num_rows) + 8
+        out = room.after(most)
+        ends = np.empty(batch.num_rows, np.int64)
         constants = np.frombuffer(self.constants, np.uint8)
-        header: list[TableEntry] = [out, out.address + room - 8, offsets[1:], constants, 0, 0, 0]
+        header: list[TableEntry] = [out, out.address + most - 8, ends, constants, 0, 0, 0]
         table = Table([*header, *(entry for part in parts for entry in part.entries())])
         row = self.kernel(batch.num_rows, table)
         if row:
             number, index, reason = (table[HEADER.index(n)] for n in ("refused_column", "refused_index", "reason"))
             self._refuse(row - 1, number, index, Reason(reason), parts)
-        return Encoded(out.slice(0, int(offsets[-1])), offsets)
+        room.keep(ends)
 
     def _refuse(self, row: int, number: int, index: int, reason: Reason, parts: list[ColumnData]) -> NoReturn:
         if reason is Reason.RECORD:

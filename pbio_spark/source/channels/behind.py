@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from pbio_spark.channels import Store
+
+T = TypeVar("T")
 
 
 class Behind:
@@ -25,6 +27,11 @@ class Behind:
         """Begin to create a file, when the one before is there. Raises what creating that one raised."""
         self.wait()
         self._last = self._pool.submit(self._folder.add, name, data)
+
+    def bring(self, finish: Callable[[T], None], file: T) -> None:
+        """Begin to finish a file, when the one before is there. Raises what finishing that one raised."""
+        self.wait()
+        self._last = self._pool.submit(finish, file)
 
     def wait(self) -> None:
         """Wait until all files are there. Raises what creating the last one raised."""

@@ -32,8 +32,6 @@ from pbio_spark.channels import (
     Publisher,
     Source,
     Submission,
-    contents_of_all,
-    pack,
     seconds_to_wait,
     stored_format,
     wait_for_subscribers,
@@ -41,8 +39,7 @@ from pbio_spark.channels import (
 from pbio_spark.columns import checksum_kernel
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.source.arrow import with_schema
-from pbio_spark.source.channels.behind import Behind
+from pbio_spark.source.channels.task import EventTask, remove
 from pbio_spark.source.options.derived import machine_of, nulls_of, options_to_key
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.query.naming import find_format
@@ -52,10 +49,6 @@ log = logging.getLogger("pbio_spark.source")
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-PIECE = 32 << 20
-"""How many bytes of Arrow columns a task gathers for one data file: enough that a file is worth its request and its
-fsync, little enough that columns, records and what is derived from them fit into a worker's memory."""
 
 WARM = 1024
 """For how many channels the driver compiles, where each row names its own: what then goes to every task is less than a
@@ -162,33 +155,20 @@ class _Writer:
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskEvents:
         context = TaskContext.get()
         assert context is not None
-        packed: list[Packed] = []
-        place, end = self.root, 0
-        try:
-            with Behind(self._folder) as files:
-                for rows in _pieces(iterator, self.schema):
-                    first, end = end, end + rows.num_rows
-                    place = f"{self.root}, rows {first} to {end - 1} of partition {context.partitionId()}"
-                    packed += self._pack(rows, context.partitionId(), files)
-                files.wait()
-        except PbioError as error:
-            self._remove(packed)
-            if error.code == "PBIO_UNKNOWN_CHANNEL" and self._submission.columns.channel is not None:
-                error.hint = "channels are not made by writing: create it first (ChannelSpace.create_channel)"
-            raise error.at(file=place) from None
-        except BaseException:
-            self._remove(packed)
-            raise
+        task = EventTask(
+            self.root,
+            context.partitionId(),
+            self._folder,
+            self.schema,
+            self._tools.preparer,
+            self._tools.deriver,
+            self._state,
+            self._submission,
+            self._null_value,
+            self._summing if self._has_number else None,
+        )
+        packed = task.write(iterator)
         return TaskEvents(self._space, context.getLocalProperty("sql.streaming.queryId"), tuple(packed))
-
-    def _pack(self, rows: pa.RecordBatch, task: int, files: Behind) -> list[Packed]:
-        submission = replace(self._submission, events=rows)
-        prepared = self._tools.preparer.prepare(submission, self._state.named, self._null_value)
-        if not prepared:
-            return []
-        packed = pack(files, self._tools.deriver, prepared, self._state)
-        contents = contents_of_all(prepared, self._summing) if self._has_number else packed.contents
-        return [replace(packed, contents=contents, task=task, events=())]
 
     def _publish(self, messages: Sequence[WriterCommitMessage | None], transaction: tuple[str, int] | None) -> None:
         """Publish what tasks wrote, if they wrote anything.
@@ -233,12 +213,7 @@ class _Writer:
     def _discard(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Remove the files of a job that failed before its commit; after that, they may be published."""
         if None in messages:
-            self._remove(_packed(messages))
-
-    def _remove(self, packed: Iterable[Packed]) -> None:
-        for one in packed:
-            with suppress(PbioError):
-                self._folder.remove(one.file.path)
+            remove(self._folder, _packed(messages))
 
 
 @says_reason_first
@@ -285,20 +260,6 @@ class ChannelStreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 def _packed(messages: Iterable[WriterCommitMessage | None]) -> list[Packed]:
     return [one for message in messages if isinstance(message, TaskEvents) for one in message.packed]
-
-
-def _pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Batches concatenated to about PIECE bytes."""
-    waiting: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        waiting.append(with_schema(batch, schema))
-        size += batch.nbytes
-        if size >= PIECE:
-            yield pa.concat_batches(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield pa.concat_batches(waiting)
 
 
 _spaces: dict[str, ChannelSpace] = {}

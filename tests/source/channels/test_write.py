@@ -16,6 +16,7 @@ from ecode.types import INT32, Field, record
 from pbio_spark.channels import Channel, ChannelSpace, Publisher
 from pbio_spark.channels.upkeep.check import leftovers, problems
 from pbio_spark.errors import PbioError
+from pbio_spark.source.channels import task as channel_task
 from pbio_spark.source.channels import writer as channel_writer
 from pbio_spark.source.channels.writer import TaskEvents
 from tests.channels.spaces import everything, values
@@ -125,7 +126,7 @@ def test_a_row_without_a_channel_goes_to_the_one_that_is_named(space: ChannelSpa
 
 
 def test_much_data_becomes_several_files(space: ChannelSpace, stocks: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel_writer, "PIECE", 1000)
+    monkeypatch.setattr(channel_task, "PIECE", 4000)
     batches = [rows(*range(n, n + 20), seq=list(range(n, n + 20))) for n in range(0, 100, 20)]
     write(space, batches, channel="stocks", producer="p", sequenceColumn="seq")
     assert [event.sequence for event in everything(stocks)] == list(range(100))
@@ -334,7 +335,7 @@ def lose(self: object, path: str) -> None:
 def test_a_task_that_fails_leaves_nothing(
     space: ChannelSpace, stocks: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channel_writer, "PIECE", 1)
+    monkeypatch.setattr(channel_task, "PIECE", 1)
     made = writer(space, rows(0).schema, channel="stocks")
     bad = pa.RecordBatch.from_pydict({"name": ["ACME"], "price": pa.array([None], pa.float64())})
     with refusal("PBIO_CANNOT_BE_NULL") as caught:

@@ -1,0 +1,87 @@
+"""Batches of events for one channel -> events for one data file, each batch encoded as soon as it is there.
+
+A batch of Spark's is small enough for the processor's cache. Encoded at once, its columns are never read from memory;
+its bytes go to memory that the events before it have left. What puts events in order is known only when all are there:
+then their bytes are put in order instead of their columns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from pbio_spark.channels.publish.concentrate import group
+from pbio_spark.channels.publish.prepare import Prepared, Preparer
+from pbio_spark.channels.publish.submission import Submission
+from pbio_spark.columns import NullValue, Room, rows_to_batch
+
+if TYPE_CHECKING:
+    from pbio_spark.channels.log.state import ChannelInfo
+    from pbio_spark.formats import Format
+
+ROOMS = 2
+"""How many files' events are in memory: those that come in, and those that are being written."""
+
+
+class Gatherer:
+    """Encodes the events of a task for one channel.
+
+    What it gives shares memory with what it gave `ROOMS` calls before, which must be on the disk by then.
+    """
+
+    def __init__(
+        self, preparer: Preparer, info: ChannelInfo, submission: Submission, null_value: NullValue | None = None
+    ) -> None:
+        """
+        Args:
+            submission: what is true of all events; its own events do not matter, and it has no column of channels.
+            null_value: as for `Preparer.prepare`.
+        """
+        assert submission.columns.channel is None
+        self._preparer = preparer
+        self._info = info
+        self._submission = submission
+        self._null_value = null_value
+        self._rooms = [Room() for _ in range(ROOMS)]
+        self._keys: list[pa.RecordBatch] = []
+        self._form: Format | None = None
+        self.rows = 0
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes the events take that came since `prepared`."""
+        return self._rooms[0].used
+
+    def add(self, events: pa.RecordBatch) -> None:
+        """Encode events; all batches have one schema. Raises what `Preparer.prepare` raises for values of fields."""
+        rows = rows_to_batch(events, None)
+        preparer, columns = self._preparer, self._submission.columns
+        self._form, fields = preparer.written(self._info, rows.schema, self._submission)
+        chosen = rows.select(fields)
+        preparer.encoder(self._form, chosen.schema, self._null_value).encode_into(chosen, self._rooms[0])
+        if columns.names:
+            keys = rows.select([name for name in columns.names if name in rows.schema.names])
+            # A view would keep the whole batch in memory.
+            self._keys.append(keys.copy_to(pa.default_cpu_memory_manager()))
+        self.rows += rows.num_rows
+
+    def prepared(self) -> list[Prepared]:
+        """The events that came since the last call, with their groups, and none if none came.
+
+        Raises what `Preparer.prepare` raises for what columns say of events.
+        """
+        if not self.rows or self._form is None:
+            return []
+        keys = pa.concat_batches(self._keys) if self._keys else pa.record_batch({})
+        channels = np.full(self.rows, self._info.id)
+        order, groups = group(keys, channels, self._submission)
+        encoded = self._rooms[0].encoded()
+        if order is not None:
+            encoded = encoded.take(order)
+        prepared = self._preparer.finished(self._info, self._form, encoded, groups)
+        self._rooms.append(self._rooms.pop(0))
+        self._rooms[0].clear()
+        self._keys, self.rows = [], 0
+        return [prepared]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pbio_spark.bp5.data import flat
 from pbio_spark.bp5.dataset import open_dataset
 from pbio_spark.bp5.folder import Folder
 from pbio_spark.bp5.meta.attributes import Attribute
@@ -76,7 +77,9 @@ def shown(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("values", [one for one in SETS if one.id not in ("refused", "flattened")])
-def test_elements_are_those_of_the_arrays(values: Path) -> None:
+@pytest.mark.parametrize("most", ["16m", "64"])
+def test_elements_are_those_of_the_arrays(values: Path, most: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flat, "LEAST", 1)
     folder = values.with_suffix(".bp")
     arrays = {
         row["variable"]
@@ -86,9 +89,9 @@ def test_elements_are_those_of_the_arrays(values: Path) -> None:
     rows = expected(values)["rows"]
     for name in arrays:
         found: list[list[Any]] = [[] for _ in rows]
-        for row in read(folder, rows="elements", variables=f'"{name}"' if "," in name else name).to_pylist():
+        for row in read(folder, rows="elements", variables=name, maxBatchBytes=most).to_pylist():
             found[row["step"]].append(spelled(row[name]))
-        assert repr(found) == repr([flat(row.get(name, []), depth_of(folder, name)) for row in rows])
+        assert repr(found) == repr([leaves(row.get(name, []), depth_of(folder, name)) for row in rows])
 
 
 def depth_of(folder: Path, name: str) -> int:
@@ -96,8 +99,8 @@ def depth_of(folder: Path, name: str) -> int:
     return int(row["dimensions"])
 
 
-def flat(value: list[Any], depth: int) -> list[Any]:
-    return value if depth <= 1 else [leaf for one in value for leaf in flat(one, depth - 1)]
+def leaves(value: list[Any], depth: int) -> list[Any]:
+    return value if depth <= 1 else [leaf for one in value for leaf in leaves(one, depth - 1)]
 
 
 @pytest.mark.parametrize("case", DAMAGED, ids=lambda case: case["name"])

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pbio_spark.bp5.data import flat
 from pbio_spark.bp5.rows import boxes, where
 from pbio_spark.errors import PbioError
 from tests.bp5.made import Maker, make
@@ -81,8 +82,10 @@ def test_the_same_rows_come_with_and_without(
             maker.step(step, units if not number else None)
         maker.close()
         patch.setattr(boxes, "SMALL", 0)
+        patch.setattr(flat, "LEAST", 1)
         narrowed = read(Path(folder) / "run.bp", **options)
         patch.setattr(where, "program_to_bounds", lambda _: ())
+        patch.setattr(flat, "LEAST", 1 << 60)
         everything = read(Path(folder) / "run.bp", **options)
     assert repr(narrowed.to_pylist()) == repr(everything.to_pylist())
 

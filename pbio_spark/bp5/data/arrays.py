@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pbio_spark.bp5.data.bytes import read_each
+from pbio_spark.bp5.data.bytes import read_each, room
 from pbio_spark.bp5.data.operators import undo
 from pbio_spark.bp5.data.places import Places, place_blocks
 from pbio_spark.bp5.folder import Bytes, Folder
@@ -94,7 +94,7 @@ class _Filling:
         self.blocks, self.targets, self.shapes, self.sizes = blocks, targets, shapes, sizes
         self.kind, self.order = kind, order
         self.first = np.cumsum(sizes) - sizes
-        self.data: Array = np.empty(total, kind) if how == "full" else np.zeros(total, kind)
+        self.data: Array = room(total, kind) if how == "full" else np.zeros(total, kind)
         self.covered = np.zeros(total, np.uint8) if how == "marks" else None
         self.raw: Bytes = self.data.view(np.uint8) if total else np.empty(0, np.uint8)
         self.offset = (self.first[targets.array] + targets.offset).tolist()

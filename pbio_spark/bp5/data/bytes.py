@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from pbio_spark.bp5.data.places import Places, subfile_name
 from pbio_spark.bp5.folder import Bytes, Folder
@@ -12,12 +15,21 @@ from pbio_spark.bp5.meta.index import Int64s
 from pbio_spark.bp5.trouble import bad
 from pbio_spark.errors import PbioError
 
-LARGE = 1 << 20
+LARGE = 1 << 18
 """From so many bytes on a block is read by itself, straight to where it belongs if it can be."""
 GAP = 1 << 14
 """The most bytes between two blocks that are read with them rather than skipped."""
 SPAN = 4 << 20
 """About the most bytes that are read together."""
+
+
+def room(count: int, kind: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Memory for elements, of Arrow's pool. The pool keeps what is given back to it; to get memory from the system
+    takes longer than to read a file into it."""
+    if not count:
+        return np.empty(0, kind)
+    return np.frombuffer(pa.allocate_buffer(count * kind.itemsize), kind, count)
+
 
 Sink = Callable[[int, Bytes], None]
 """Takes the number of a block, and its bytes, which hold only during the call."""
@@ -89,13 +101,13 @@ class _File:
         if target is not None:
             self._fill(at, target)
         else:
-            buffer = np.empty(length, np.uint8)
+            buffer = room(length, np.dtype(np.uint8))
             self._fill(at, buffer)
             self.sink(row, buffer)
 
     def _deliver(self) -> None:
         """Read what waits in one go, and hand it on."""
-        span = np.empty(self.end - self.begin if self.waiting else 0, np.uint8)
+        span = room(self.end - self.begin if self.waiting else 0, np.dtype(np.uint8))
         self._fill(self.begin, span)
         for row, at, length in self.waiting:
             self.sink(row, span[at - self.begin : at - self.begin + length])

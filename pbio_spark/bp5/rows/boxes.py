@@ -10,7 +10,11 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
+from ecode.analysis.bounds import Bound
+from pbio_spark.bp5.data.arrays import Targets
 from pbio_spark.bp5.meta.blocks import Blocks
+from pbio_spark.bp5.rows.contents import scaled
+from pbio_spark.bp5.rows.where import Given
 
 SMALL = 8192
 """To read so many unwanted elements takes less time than to skip them and start again."""
@@ -91,3 +95,27 @@ def clip(blocks: Blocks, box: Box) -> Blocks:
         location=found.location + (inside * strides).sum(axis=1) * size,
         stored=count[has].prod(axis=1) * size,
     )
+
+
+def blocks_allow(
+    blocks: Blocks, given: Given, bound: Bound, scale: float | None, along: int
+) -> npt.NDArray[np.bool_] | bool:
+    """By the least and greatest values of an array's blocks, where along a dimension a bound can hold."""
+    if blocks.least is None or blocks.most is None:
+        return True
+    least, most = scaled(blocks.least, scale), scaled(blocks.most, scale)
+    if scale is not None and scale < 0:
+        least, most = most, least
+    if given.kind is None or not np.can_cast(least.dtype, given.kind):
+        return True
+    # Where no block is, a program sees zero.
+    zero = np.zeros(1, given.kind)
+    if bound.may_hold(zero, zero).all():
+        targets = Targets(blocks, blocks.shape, np.zeros(len(blocks), np.int64), is_local=False)
+        if not targets.cover_all(blocks.shape.prod(axis=1)):
+            return True
+    allowed = np.zeros(int(blocks.shape[0, along]), np.bool_)
+    may_hold = bound.may_hold(least.astype(given.kind), most.astype(given.kind))
+    for start, count in zip(blocks.start[may_hold, along], blocks.count[may_hold, along], strict=True):
+        allowed[start : start + count] = True
+    return allowed

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from ecode.analysis.bounds import Bound
-from pbio_spark.bp5.data.arrays import EXPANSION, ROOM, Elements, Targets, read_arrays
+from pbio_spark.bp5.data.arrays import EXPANSION, ROOM, Elements, read_arrays
+from pbio_spark.bp5.data.flat import Flat, flat_array
 from pbio_spark.bp5.folder import Folder
 from pbio_spark.bp5.meta.blocks import Blocks
 from pbio_spark.bp5.meta.index import Int64s, Step
@@ -19,12 +19,12 @@ from pbio_spark.bp5.meta.metadata import Array
 from pbio_spark.bp5.meta.variables import Shape
 from pbio_spark.bp5.rows.arrow.leaves import leaf_of
 from pbio_spark.bp5.rows.arrow.nested import validity_of
-from pbio_spark.bp5.rows.boxes import Box, clip, cut
+from pbio_spark.bp5.rows.boxes import Box, blocks_allow, clip, cut
 from pbio_spark.bp5.rows.contents import Content, content_to_column, kind_of_scaled, read_content, scaled
-from pbio_spark.bp5.rows.finish import finish, narrowed
+from pbio_spark.bp5.rows.finish import finish, narrowed, numbers_of
 from pbio_spark.bp5.rows.survey import chunks
 from pbio_spark.bp5.rows.wanted import ColumnOf, Part, Wanted
-from pbio_spark.bp5.rows.where import Given, numbers_to_column, scalars_to_column
+from pbio_spark.bp5.rows.where import numbers_to_column, scalars_to_column
 from pbio_spark.bp5.trouble import bad, placed
 from pbio_spark.errors import PbioError
 
@@ -70,12 +70,14 @@ class _Unit:
         shape: of all arrays; of a table the number of its rows.
         arrays: by variable, the blocks of the array; one that this step lacks is left out.
         whole: arrays that an operator made, once they are read.
+        flat: by variable what is known of an array that is read in ranges; None if it cannot be.
     """
 
     row: int
     shape: tuple[int, ...]
     arrays: dict[str, Blocks]
     whole: dict[str, Elements] = field(default_factory=dict)
+    flat: dict[str, Flat | None] = field(default_factory=dict)
 
 
 class _Rows:
@@ -94,6 +96,7 @@ class _Rows:
         self.arrays = {n: c.found for n, c in contents.items() if isinstance(c.found, Blocks)}
         self.scalars = {n: c for n, c in contents.items() if not isinstance(c.found, Blocks)}
         self.is_table = wanted.is_table
+        self.same_step: tuple[int, pa.Array] | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         for row in range(self.rows):
@@ -131,7 +134,7 @@ class _Rows:
                 if not self._trusts(blocks):
                     continue
                 whole = self._whole(box, blocks)
-                may_pass &= _blocks_allow(clip(blocks, whole), given, bound, self.part.scales.get(variable), along)
+                may_pass &= blocks_allow(clip(blocks, whole), given, bound, self.part.scales.get(variable), along)
                 continue
             one = self._given(given.name, given.kind, unit, Box((0,) * len(box.low), (1,) * len(box.low)), {})
             if not bound.may_hold(one.data, one.data).all():
@@ -209,9 +212,18 @@ class _Rows:
             return
         made, count = columns
         step = self.steps[unit.row]
+        if self.wanted.step_column is not None:
+            made[self.wanted.step_column] = self._step(step.number, count)
         batch = finish(made, [step] if made else [step] * count, self.part, self.wanted)
         for begin in range(0, count, self.wanted.records_per_batch):
             yield batch.slice(begin, self.wanted.records_per_batch)
+
+    def _step(self, number: int, count: int) -> pa.Array:
+        """The number of a step for each row. The boxes of a step share it."""
+        if self.same_step is None or self.same_step[0] != number or len(self.same_step[1]) < count:
+            field = self.wanted.schema.field(self.wanted.step_column)
+            self.same_step = number, narrowed(numbers_of([number], count), field)
+        return self.same_step[1].slice(0, count)
 
     def _trusts(self, blocks: Blocks) -> bool:
         """Whether rows may be skipped by the statistics of an array's blocks.
@@ -287,9 +299,23 @@ class _Rows:
                     unit.whole[variable] = read_arrays(self.folder, blocks, self.steps, kind, order, marks=marks)
                 read[variable] = _slice(unit.whole[variable], blocks, whole)
             else:
-                some = clip(blocks, whole)
-                read[variable] = read_arrays(self.folder, some, self.steps, kind, order, marks=marks)
+                read[variable] = self._range(variable, unit, whole, kind) or read_arrays(
+                    self.folder, clip(blocks, whole), self.steps, kind, order, marks=marks
+                )
         return read[variable]
+
+    def _range(self, variable: str, unit: _Unit, box: Box, kind: np.dtype[Any]) -> Elements | None:
+        """The elements of a box that are read as one range; None if that is not possible, or something is wrong."""
+        if variable not in unit.flat:
+            unit.flat[variable] = flat_array(unit.arrays[variable], self.steps, self.folder, kind)
+        flat = unit.flat[variable]
+        if flat is None:
+            return None
+        first = 0
+        for low, length in zip(box.low, unit.arrays[variable].shape[0].tolist(), strict=True):
+            first = first * length + low
+        found = flat.read(self.folder, first, first + math.prod(box.shape))
+        return None if found is None else Elements(found, np.zeros(1, np.int64))
 
     def _column(
         self, column: ColumnOf, unit: _Unit, box: Box, read: dict[str, Elements], chosen: Int64s | None, rows: int
@@ -314,30 +340,6 @@ class _Rows:
             return leaf(scaled(np.ascontiguousarray(values), scale), validity)
         except PbioError as error:
             raise error.at(field=column.variable) from None
-
-
-def _blocks_allow(
-    blocks: Blocks, given: Given, bound: Bound, scale: float | None, along: int
-) -> npt.NDArray[np.bool_] | bool:
-    """By the least and greatest values of an array's blocks, where along a dimension a bound can hold."""
-    if blocks.least is None or blocks.most is None:
-        return True
-    least, most = scaled(blocks.least, scale), scaled(blocks.most, scale)
-    if scale is not None and scale < 0:
-        least, most = most, least
-    if given.kind is None or not np.can_cast(least.dtype, given.kind):
-        return True
-    # Where no block is, a program sees zero.
-    zero = np.zeros(1, given.kind)
-    if bound.may_hold(zero, zero).all():
-        targets = Targets(blocks, blocks.shape, np.zeros(len(blocks), np.int64), is_local=False)
-        if not targets.cover_all(blocks.shape.prod(axis=1)):
-            return True
-    allowed = np.zeros(int(blocks.shape[0, along]), np.bool_)
-    may_hold = bound.may_hold(least.astype(given.kind), most.astype(given.kind))
-    for start, count in zip(blocks.start[may_hold, along], blocks.count[may_hold, along], strict=True):
-        allowed[start : start + count] = True
-    return allowed
 
 
 def _part(elements: Elements, part: int | None, blocks: Blocks) -> tuple[Array, Array | None]:

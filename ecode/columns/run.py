@@ -14,7 +14,7 @@ from ecode.columns.inputs import input_buffers
 from ecode.columns.sink import OutputBuffer
 from ecode.columns.state import checked, pack, read_log, text_bytes, unpack
 from ecode.errors import BatchTooLarge, ParameterError, Trap, index_detail, trap_at
-from ecode.native import Table
+from ecode.native import Table, compile_kernel
 from ecode.native.table import TableEntry, address_of
 from ecode.outcome import Statics
 from ecode.typed import ValueType
@@ -91,23 +91,46 @@ class Output:
     capacities: tuple[str, ...]
 
 
+_IN_TURN = """
+def kernel(count, table):
+    events = load_int64(table)
+    kernels = load_int64(table + 8)
+    entries = load_int64(table + 16)
+    tables = load_int64(table + 24)
+    end = 0
+    while end < count:
+        end = min(end + events, count)
+        i = 0
+        while i < kernels:
+            if call_kernel(load_int64(entries + 8 * i), end, load_int64(tables + 8 * i)) != 0:
+                return 1
+            i += 1
+    return 0
+"""
+"""Runs several kernels over the same events; each knows by its `progress` how far it is."""
+
+
 def run_together(runs: Sequence[Run], events: int) -> list[BatchResult]:
     """The results of several programs over the same events, of which each takes so many at a time in turn.
 
     What the events are in memory then stays in the processor's cache from one program to the next.
     """
-    for end in range(events, max(run.count for run in runs) + events, events):
-        for run in runs:
-            run.advance(end)
+    count = min(run.count for run in runs)
+    tables = [run.table for run in runs]
+    entries = np.array([run.program.kernel.address for run in runs], np.int64)
+    places = np.array([table.address for table in tables], np.int64)
+    if compile_kernel(_IN_TURN)(count, Table([events, len(runs), entries, places])):
+        # One of them needs more room: they go on from where they are.
+        for end in range(events, count + events, events):
+            for run in runs:
+                run.advance(end)
+    for run in runs:
+        run.advance(run.count)
     return [run.result() for run in runs]
 
 
 class Run:
-    """One batch: the memory of a kernel, which grows until the batch fits.
-
-    Attributes:
-        done: how many events were run.
-    """
+    """One batch: the memory of a kernel, which grows until the batch fits."""
 
     def __init__(
         self,
@@ -147,7 +170,6 @@ class Run:
         }
         self.memory |= memory
         self.memory |= input_buffers(program.sources, inputs, program.types, program.structs, count, program.blocks)
-        self.done = 0
         self._table: Table | None = None
         self._pack_statics(statics)
         for output in program.outputs:
@@ -157,13 +179,22 @@ class Run:
     def advance(self, end: int) -> None:
         """Run the events up to a number; where outputs are full, fewer, and then no more."""
         while self.done < min(end, self.count):
-            if self._table is None:
-                self._measure()
-                self._table = Table(self.memory[name] for name in self.program.event.entries)
-            status = self.program.kernel(min(end, self.count), self._table)
-            self.done = int(self.memory["progress"][0])
+            status = self.program.kernel(min(end, self.count), self.table)
             if status:
                 self._make_room(status)
+
+    @property
+    def done(self) -> int:
+        """How many events were run."""
+        return int(self.memory["progress"][0])
+
+    @property
+    def table(self) -> Table:
+        """What the kernel is called with, until something grows."""
+        if self._table is None:
+            self._measure()
+            self._table = Table(self.memory[name] for name in self.program.event.entries)
+        return self._table
 
     def _make_room(self, status: int) -> None:
         """Grow what a kernel found too small, or end the batch before the event for which it is."""

@@ -45,6 +45,13 @@ def zero_bytes(builder: Any, to: Any, count: Any) -> None:
     cgutils.memset(builder, to, count, 0)
 
 
+def stack_slot(builder: Any, type_: Any) -> Any:
+    """Emits room for one value on the stack, zero at first, once a call of the function."""
+    from numba.core import cgutils
+
+    return cgutils.alloca_once_value(builder, type_(None))
+
+
 def kernel_dispatcher(rewrite: Callable[[str], str]) -> Callable[..., Any]:
     """A dispatcher like that of `numba.njit`, for a target of its own: `dispatcher(function, targetoptions=...)`.
 

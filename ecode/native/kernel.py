@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 EntryPoint = Callable[[int, int], int]
 
+_addresses: dict[str, int] = {}
+"""Where the machine code of loaded kernels is."""
+
 _loaded: dict[str, EntryPoint] = {}
 _loading = Lock()
 
@@ -61,8 +64,15 @@ class Kernel:
         with _loading:  # LLVM's linker is not thread-safe
             entry = _loaded.get(self.symbol)
             if entry is None:
-                entry = _loaded[self.symbol] = _entry(self._here())
+                _addresses[self.symbol], entry = _entry(self._here())
+                _loaded[self.symbol] = entry
         return entry
+
+    @property
+    def address(self) -> int:
+        """Where its machine code is, for kernels that call others; it stays there as long as the process."""
+        self.load()
+        return _addresses[self.symbol]
 
     def _here(self) -> Kernel:
         """This kernel for this machine."""
@@ -88,7 +98,7 @@ def _engine() -> ExecutionEngine:
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
 
-def _entry(kernel: Kernel) -> EntryPoint:
+def _entry(kernel: Kernel) -> tuple[int, EntryPoint]:
     import llvmlite.binding as llvm
 
     engine = _engine()
@@ -96,8 +106,9 @@ def _entry(kernel: Kernel) -> EntryPoint:
     engine.finalize_object()
     # The calling convention of numba's own functions: status f(result*, exception**, arguments...).
     int64 = ctypes.c_int64
+    address = engine.get_function_address(kernel.symbol)
     function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(int64), ctypes.POINTER(ctypes.c_void_p), int64, int64)(
-        engine.get_function_address(kernel.symbol)
+        address
     )
 
     def entry(count: int, table: int) -> int:
@@ -106,4 +117,4 @@ def _entry(kernel: Kernel) -> EntryPoint:
             raise SystemError(f"kernel {kernel.name} raised an exception; kernels must return a status")
         return result.value
 
-    return entry
+    return address, entry

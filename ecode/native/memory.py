@@ -13,6 +13,7 @@ lies inside the record: look for the check there.
     zero(to, n)               n zero bytes
     find_zero(address, n)     distance to the first NUL byte, or n
     as_T(value)               the value as exactly that type (C's conversion: low bits, sign by the source)
+    call_kernel(entry, n, t)  the kernel whose machine code is at that address, with a count and a table
     min(a, b), max(a, b)      of two int64: numba's own are compiled for its own target, where sums do not wrap
 """
 
@@ -25,7 +26,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ecode.native.internals import copy_bytes, zero_bytes
+from ecode.native.internals import copy_bytes, stack_slot, zero_bytes
 from ecode.native.wrapping import wraps
 
 EXPORTS: dict[str, Any] = {}
@@ -182,4 +183,18 @@ def find_zero(address: Any, n: Any) -> Any:
     return i
 
 
-EXPORTS |= {"copy": copy, "zero": zero, "find_zero": find_zero}
+@intrinsic
+def call_kernel(typing: Any, entry: Any, count: Any, table: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        entry, count, table = arguments
+        word = ir.IntType(64)
+        # As `kernel._entry` has it: numba's own calling convention.
+        type_ = ir.FunctionType(ir.IntType(32), [word.as_pointer(), _BYTES.as_pointer(), word, word])
+        result, exception = (stack_slot(builder, one) for one in (word, _BYTES))
+        builder.call(builder.inttoptr(entry, type_.as_pointer()), [result, exception, count, table])
+        return builder.load(result)
+
+    return types.int64(types.int64, types.int64, types.int64), generate
+
+
+EXPORTS |= {"copy": copy, "zero": zero, "find_zero": find_zero, "call_kernel": call_kernel}

@@ -208,6 +208,11 @@ class Groups:
         times = {new: self.event_times[old] for new, old in at if old in self.event_times}
         return Groups(self.rows[indexes], self.formats, self.producers, sequences, times)
 
+    def in_order(self) -> Groups:
+        """The same, sorted by their positions; those of several channels that share events, by the channels' IDs."""
+        order = np.lexsort([self.rows[name] for name in ("channel", "start", "file")])
+        return self if (np.diff(order) == 1).all() else self.take(order)
+
     def shared(self, channels: Sequence[int]) -> Groups:
         """The same events as those of other channels, all of which have them."""
         made = self.take(np.repeat(np.arange(len(self)), len(channels)))

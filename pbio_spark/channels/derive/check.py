@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import ecode
 from ecode.limits import Limits
@@ -101,6 +102,23 @@ def with_copy(source: str) -> str:
     """`dequeue` with `output` as a copy of `input` at first, on the same lines as before."""
     at = next(iter(Lexer(source, set(), Limits().nesting))).at + 1
     return f"{source[:at]} output = input; {source[at:]}"
+
+
+@lru_cache(4096)
+def normal_form(source: str | None) -> str | None:
+    """A program without its comments and its layout: two of one normal form do the same.
+
+    >>> normal_form("{return input.x>0; /* positive */ }")
+    '{ return input . x > 0 ; }'
+    """
+    if source is None:
+        return None
+    lexer = Lexer(source, set(), Limits().nesting)
+    try:
+        words = [token.text for token in lexer]
+    except Unreadable:
+        return source  # compiling it says what is wrong
+    return " ".join([*(f"#include <{name}>" for name in lexer.includes), *words])
 
 
 def _compiled(

@@ -6,10 +6,10 @@ Channels whose events must be derived in the order of their producers are left t
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,7 @@ import ecode
 from pbio_spark.channels.commits.commit import Made
 from pbio_spark.channels.commits.derivation import NO_BLOCK, Derivation
 from pbio_spark.channels.commits.groups import NO_NUMBER, Groups, Int64s
-from pbio_spark.channels.derive.check import Checked, alters, check_derivation, with_copy
+from pbio_spark.channels.derive.check import Checked, alters, check_derivation, normal_form, with_copy
 from pbio_spark.channels.derive.source import Source
 from pbio_spark.channels.derive.step import Came, Kernel, Lying, Stage, Statics, Step, Tally, compiled, select
 from pbio_spark.channels.log.state import ChannelInfo, State
@@ -69,23 +69,28 @@ class Deriver:
     def derive(self, events: Sequence[Prepared], state: State) -> Derivatives:
         """The events of all channels that are derived from these, unless they must be made in order.
 
-        An event on which a program traps is left out. Channels that are derived alike share their events' bytes.
+        An event on which a program traps is left out. Channels that have the same events share their bytes; so does a
+        channel with its parent, as long as it has all events of each producer, or none: positions keep their order.
         """
         made: list[Prepared] = []
         refused: dict[int, str] = {}
         ledger = Ledger()
+        copied: set[int] = set()
         parents = state.parents
         self._make_room(state)
         waiting = list(events)
         for one in waiting:  # grows while it is walked
-            shared: dict[tuple[bytes, str], _Shared] = {}
+            shared: _AllShared = {}
             for channel in sorted(parents.intersection(one.groups.rows["channel"].tolist())):
                 parent = state.channels[channel]
                 own = of_channel(one, channel)
                 children = [child for child in self.children(channel, state) if not child.is_ordered]
-                for child, alike in self._alike(own, parent, children, shared, refused):
+                for child, alike in self._alike(own, parent, children, shared, refused, copied):
                     ledger.add(child, own, alike.made, alike.tally)
-            found = [events for one in shared.values() for events in one.of_channels()]
+            found = [events for alike in shared.values() for events in alike.of_channels()]
+            for alike in shared.values():
+                if any(events.encoded is not one.encoded for events in alike.made):
+                    copied |= {child.id for child in alike.channels}
             made += found
             waiting += found
         return Derivatives(tuple(made), tuple(refused.items()), ledger.made, ledger.traps)
@@ -95,24 +100,26 @@ class Deriver:
         events: Prepared,
         parent: ChannelInfo,
         children: Sequence[ChannelInfo],
-        shared: dict[tuple[bytes, str], _Shared],
+        shared: _AllShared,
         refused: dict[int, str],
+        copied: Collection[int],
     ) -> list[tuple[ChannelInfo, _Shared]]:
         """The events of some channels, made of those of their parent, which lie together; equal ones once.
 
         Args:
             shared: what was made of these bytes, by what it is made of and how; it grows.
             refused: the reasons for channels whose events could not be made; it grows.
+            copied: channels with events after all of these in the file, so that others may no longer lie before.
         """
         place = events.groups.rows[["start", "end"]].tobytes()
         new: list[tuple[_Shared, Step]] = []
         found: list[tuple[ChannelInfo, _Shared]] = []
         for child in children:
-            key = place, _how(child)
+            key = place, _how(child), child.id not in copied
             try:
                 if key not in shared:
                     step = self.step(self.enqueue(parent, child), events.format)
-                    shared[key] = _Shared()
+                    shared[key] = _Shared(may_refer=key[-1])
                     new.append((shared[key], step))
             except PbioError as error:
                 refused[child.id] = str(error)
@@ -134,7 +141,7 @@ class Deriver:
             given = [(step, one.values) for one, step in filters]
             for (one, _), (came, tally) in zip(filters, select(given, lying), strict=True):
                 one.tally = tally
-                one.made = came_to_events([came], events, one.channels[0], events.format, lying)
+                one.made = came_to_events([came], events, one.channels[0], events.format, lying, one.may_refer)
         for one, step in new:
             if not (isinstance(step, Kernel) and step.selects):
                 child = one.channels[0]
@@ -251,8 +258,14 @@ class _NotGrantedError(PbioError):
 
 @dataclass(slots=True)
 class _Shared:
-    """Events of all channels that are derived alike; `error` says why there are none."""
+    """Events of all channels that are derived alike.
 
+    Attributes:
+        may_refer: whether they may be where the parent's are.
+        error: why there are none.
+    """
+
+    may_refer: bool
     channels: list[ChannelInfo] = field(default_factory=list)
     made: list[Prepared] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
@@ -273,6 +286,9 @@ class _Shared:
             groups.rows["derivation"] = np.tile(np.array(versions, np.int64), len(one.groups))
             made.append(replace(one, groups=groups))
         return made
+
+
+_AllShared: TypeAlias = "dict[tuple[bytes, str, bool], _Shared]"
 
 
 class Ledger:
@@ -337,11 +353,23 @@ def run_step(
 
 
 def came_to_events(
-    several: Iterable[Came], events: Prepared, child: ChannelInfo, own: Format, lying: Lying
+    several: Iterable[Came],
+    events: Prepared,
+    child: ChannelInfo,
+    own: Format,
+    lying: Lying,
+    may_refer: bool = False,
 ) -> list[Prepared]:
-    """What came of events, for a channel; `own` is the format of what a transform makes."""
+    """What came of events, for a channel; `own` is the format of what a transform makes.
+
+    Args:
+        may_refer: whether events that a filter keeps may stay where they are, if it keeps all of a group or none.
+    """
     made = []
     for came in several:
+        if may_refer and came.encoded is None and (whole := whole_groups(events.groups, came.ordinals, child)):
+            made.append(replace(events, groups=whole))
+            continue
         form = events.format if came.encoded is None else own
         encoded = lying.take(came.ordinals) if came.encoded is None else came.encoded
         groups = groups_of(events.groups, came.ordinals, encoded, child, form)
@@ -353,6 +381,18 @@ def came_to_events(
 def of_channel(events: Prepared, channel: int) -> Prepared:
     """Those of one channel."""
     return replace(events, groups=events.groups.take(np.flatnonzero(events.groups.rows["channel"] == channel)))
+
+
+def whole_groups(parent: Groups, ordinals: Int64s, child: ChannelInfo) -> Groups | None:
+    """The groups of events that a filter keeps, where the parent's are; None if it keeps a part of some group."""
+    first = np.searchsorted(ordinals, parent.rows["ordinal"])
+    counts = np.searchsorted(ordinals, parent.rows["ordinal"] + parent.rows["count"]) - first
+    if not len(ordinals) or not ((counts == 0) | (counts == parent.rows["count"])).all():
+        return None
+    groups = parent.take(np.flatnonzero(counts))
+    rows = groups.rows
+    rows["channel"], rows["sequence"], rows["derivation"] = child.id, NO_NUMBER, child.version
+    return replace(groups, sequences={})
 
 
 def groups_of(parent: Groups, ordinals: Int64s, encoded: Encoded, child: ChannelInfo, form: Format) -> Groups:
@@ -383,5 +423,6 @@ def _how(child: ChannelInfo) -> str:
     """What two channels of one parent share if they have the same events."""
     assert child.derivation is not None
     # Not the parameters themselves: 2 and 2.0 are equal, and not the same to a program.
-    how = replace(child.derivation, parent=0, shared=0, when="always", is_temporary=False, max_traps=0)
+    programs = {name: normal_form(getattr(child.derivation, name)) for name in ("filter", "transform")}
+    how = replace(child.derivation, **programs, parent=0, shared=0, when="always", is_temporary=False, max_traps=0)
     return repr((child.format, how))

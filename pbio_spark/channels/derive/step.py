@@ -125,6 +125,7 @@ class Lying:
         self.encoded, self.ordinals = encoded, ordinals
         self._places: dict[int, tuple[Int64s, Int64s]] = {}
         self._length: int | None = None
+        self._taken: dict[tuple[int, ...], list[tuple[Int64s, Encoded]]] = {}
 
     def places(self, head: int) -> tuple[Int64s, Int64s]:
         """The addresses of each event's first byte after so many, and of the byte after it."""
@@ -138,7 +139,16 @@ class Lying:
         return self._places[head]
 
     def take(self, ordinals: Int64s) -> Encoded:
-        """Some of the events, copied."""
+        """Some of the events, copied: once, if several steps take the same."""
+        ends = ordinals[[0, -1]].tolist() if len(ordinals) else []
+        alike = self._taken.setdefault((len(ordinals), *ends), [])
+        known = next((encoded for others, encoded in alike if np.array_equal(others, ordinals)), None)
+        if known is None:
+            known = self._copied(ordinals)
+            alike.append((ordinals, known))
+        return known
+
+    def _copied(self, ordinals: Int64s) -> Encoded:
         offsets = self.encoded.offsets
         if self._length is None and 2 * len(self.ordinals) < len(offsets):
             self._length = 0  # a producer's few events are not worth a look at all

@@ -84,7 +84,7 @@ def packed_to_data(packed: Sequence[Packed], late: Late, state: State, source: s
     files = [*packed, *([] if late.packed is None else [late.packed])]
     groups = Groups.concat(
         part.moved(number, 0, 0) for number, one in enumerate(files) for part in (one.own, one.derived)
-    )
+    ).in_order()
     ledger = Ledger()
     refused: dict[int, str] = {}
     traps: dict[int, str] = {}

@@ -74,11 +74,16 @@ def pack_derived(folder: Store, events: Sequence[Prepared], derived: Derivatives
     size, ordinal = len(MAGIC), 0
     described = set()
     placed = []
+    places: dict[int, tuple[int, int]] = {}
     for one in (*events, *derived.events):
+        if id(one.encoded) in places:  # of other channels too
+            placed.append(one.groups.moved(0, *places[id(one.encoded)]))
+            continue
         if one.format not in described:
             pieces.append(item := format_to_item(one.format))
             described.add(one.format)
             size += len(item)
+        places[id(one.encoded)] = size, ordinal
         placed.append(one.groups.moved(0, size, ordinal))
         pieces.append(one.encoded.buffer)
         size += one.encoded.buffer.size

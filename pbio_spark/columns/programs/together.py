@@ -15,7 +15,7 @@ from pbio_spark.errors import PbioError
 Selected: TypeAlias = "tuple[npt.NDArray[np.int64], Mapping[int, PbioError | None]]"
 """The numbers of the records that pass a filter, and those on which it ended in a trap, with the reasons."""
 
-TILE = 8192
+TILE = 2048
 """How many records all filters see before the next ones: as many as stay in a processor's cache."""
 
 

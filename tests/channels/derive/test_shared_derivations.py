@@ -30,7 +30,12 @@ def test_channels_derived_alike_share_bytes(space: ChannelSpace) -> None:
     alone = space.derive_channel("alone", "points", filter="{ return input.x % 2; }")
     points.submit([{"x": x, "y": 0.0} for x in range(1000)])
     before = data_bytes(space)
-    many = [space.derive_channel(f"d{i}", "points", filter="{ return input.x % 2; }") for i in range(20)]
+    many = [
+        space.derive_channel(
+            f"d{i}", "points", filter=f"{{ return input.x % 2; }} /* {i} */" if i % 2 else "{return input.x%2;}"
+        )
+        for i in range(20)
+    ]
     below = [space.derive_channel(f"b{i}", f"d{i}", filter="{ return input.x > 990; }") for i in range(20)]
     points.submit([{"x": x, "y": 0.0} for x in range(1000)], producer="p", sequence=0)
     assert data_bytes(space) < 2.1 * before
@@ -39,6 +44,58 @@ def test_channels_derived_alike_share_bytes(space: ChannelSpace) -> None:
     assert all([row["x"] for row in values(channel)] == [991, 993, 995, 997, 999] for channel in below)
     assert {event.producer for event in everything(below[7])} == {"p"}
     assert list(problems(again(space))) == []
+
+
+def test_a_filter_that_keeps_whole_groups_writes_no_bytes(space: ChannelSpace) -> None:
+    points = space.create_channel("points", POINT)
+    rows = [{"x": x, "y": 0.0} for x in range(1000)]
+    points.submit(rows)
+    before = data_bytes(space)
+    everything_ = [space.derive_channel(f"d{i}", "points", filter=f"{{ return input.x > {-i}; }}") for i in range(1, 9)]
+    points.submit(rows)
+    assert data_bytes(space) == 2 * before
+    assert all(values(channel) == rows for channel in everything_)
+    most = space.derive_channel("most", "d1", filter="{ return input.x > 1; }")
+    same = space.derive_channel("same", "d1", filter="{ /* the same events */ return input.x >= 2; }")
+    points.submit(rows)
+    assert data_bytes(space) < 4.1 * before
+    assert values(most) == values(same) == rows[2:]
+    assert [event.position for event in everything(most)] == [event.position for event in everything(same)]
+    assert list(problems(again(space))) == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_events_that_stay_where_they_are_keep_the_order_of_their_producers(space: ChannelSpace, seed: int) -> None:
+    chance = random.Random(seed)
+    space.create_channel("points", POINT)
+    tests = {"all": "1", "few": "input.x % 5 == 0", "low": "input.x < 60", "high": "input.x >= 60"}
+    for name, test in tests.items():
+        space.derive_channel(name, "points", filter=f"{{ return {test}; }}")
+        space.derive_channel(f"below_{name}", name, filter="{ return input.y > 0 || input.x < 30; }")
+        space.derive_channel(f"summed_{name}", name, filter="{ static int n = 0; n += 1; return input.x >= 60 || n; }")
+    sent: dict[str, list[dict[str, Any]]] = {}
+    for _ in range(3):
+        submissions = []
+        for _ in range(chance.randrange(1, 5)):
+            who, low = chance.choice("pq"), chance.choice([0, 40, 60])
+            rows = [{"x": low + chance.randrange(40), "y": float(chance.randrange(2))} for _ in range(20)]
+            rows = rows[: chance.choice([1, 3, 20])]
+            submissions.append(Submission("points", rows, producer=who, sequence=len(sent.setdefault(who, []))))
+            sent[who] += rows
+        space.publish(submissions)
+    kept = {"all": lambda x: True, "few": lambda x: x % 5 == 0, "low": lambda x: x < 60, "high": lambda x: x >= 60}
+    for name, test in kept.items():
+        for who, rows in sent.items():
+            expected = [row for row in rows if test(row["x"])]
+            assert of(space, name, who) == of(space, f"summed_{name}", who) == expected
+            assert of(space, f"below_{name}", who) == [row for row in expected if row["y"] > 0 or row["x"] < 30]
+    assert list(problems(again(space))) == []
+    space.compact()
+    assert list(problems(again(space))) == []
+
+
+def of(space: ChannelSpace, name: str, producer: str) -> list[dict[str, Any]]:
+    return [event.values for event in everything(again(space).channel(name)) if event.producer == producer]
 
 
 def test_what_differs_is_not_shared(space: ChannelSpace) -> None:

@@ -19,7 +19,7 @@ from pbio_spark.channels.commits.derivation import NO_BLOCK, Derivation
 from pbio_spark.channels.commits.groups import NO_NUMBER, Groups, Int64s
 from pbio_spark.channels.derive.check import Checked, alters, check_derivation, normal_form, with_copy
 from pbio_spark.channels.derive.source import Source
-from pbio_spark.channels.derive.step import Came, Kernel, Lying, Stage, Statics, Step, Tally, compiled, select
+from pbio_spark.channels.derive.step import Came, Lying, NativeStep, Stage, Statics, Step, Tally, compiled, select
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.publish.prepare import Prepared
 from pbio_spark.channels.publish.submission import channel_format
@@ -136,14 +136,14 @@ class Deriver:
     def _run(self, new: Sequence[tuple[_Shared, Step]], events: Prepared) -> None:
         """Make the events of channels, each with the first of those that are derived alike: filters in one pass."""
         lying = Lying(events.encoded, events.groups.ordinals)
-        filters = [(one, step) for one, step in new if isinstance(step, Kernel) and step.selects]
+        filters = [(one, step) for one, step in new if isinstance(step, NativeStep) and step.selects]
         if filters:
             given = [(step, one.values) for one, step in filters]
             for (one, _), (came, tally) in zip(filters, select(given, lying), strict=True):
                 one.tally = tally
                 one.made = came_to_events([came], events, one.channels[0], events.format, lying, one.may_refer)
         for one, step in new:
-            if not (isinstance(step, Kernel) and step.selects):
+            if not (isinstance(step, NativeStep) and step.selects):
                 child = one.channels[0]
                 try:
                     one.made = run_step(step, events, child, None, one.tally, self.format_of(child), lying)

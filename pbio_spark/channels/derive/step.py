@@ -236,7 +236,7 @@ def compiled(stage: Stage, form: Format, formats: FormatStore) -> Step:
     converter = plan.converters[form.id]
     if isinstance(converter, Rejection):
         raise rejection_to_error(converter)
-    return Kernel(form, converter, encoder, stage.functions)
+    return NativeStep(form, converter, encoder, stage.functions)
 
 
 def _check_cost(route: RecordRoute, most: int) -> None:
@@ -249,7 +249,7 @@ def _check_cost(route: RecordRoute, most: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class NativeStep:
     """A step as machine code. Pickles with it."""
 
     format: Format
@@ -335,7 +335,7 @@ class Kernel:
         return Came(ordinals[is_sound], self.encoder.encode(batch))
 
 
-def select(steps: Sequence[tuple[Kernel, Mapping[str, Any]]], events: Lying) -> list[tuple[Came, Tally]]:
+def select(steps: Sequence[tuple[NativeStep, Mapping[str, Any]]], events: Lying) -> list[tuple[Came, Tally]]:
     """What each of some filters keeps of the same events, given the values of its parameters; all in one pass."""
     converters = [step.given(values) for step, values in steps]
     filters = [converter for converter in converters if isinstance(converter, FilterConverter)]

@@ -23,7 +23,7 @@ log = logging.getLogger("pbio_spark.channels")
 OF_BATCHES = f"{ANONYMOUS}batches"
 """The name under which it is known that batches read a channel."""
 
-PRESENCE = timedelta(days=1)
+QUERY_PRESENCE = timedelta(days=1)
 """How long a query that was killed, or a batch that is not repeated, counts as a subscriber: longer than a micro-batch
 takes, and the time between two of them."""
 
@@ -66,7 +66,7 @@ class EagerStream:
         self._looked = time.monotonic()
         self._asked = time.monotonic()
         self._told: set[tuple[str | None, str, str | None]] = set()
-        self._expire_after = PRESENCE if name is None or name.startswith(ANONYMOUS) else EXPIRE_AFTER
+        self._expire_after = QUERY_PRESENCE if name is None or name.startswith(ANONYMOUS) else EXPIRE_AFTER
         self.info, self.name, self.is_new = space.attach(parent, modulator, name, self._expire_after)
 
     @property

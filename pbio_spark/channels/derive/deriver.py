@@ -423,6 +423,14 @@ def _how(child: ChannelInfo) -> str:
     """What two channels of one parent share if they have the same events."""
     assert child.derivation is not None
     # Not the parameters themselves: 2 and 2.0 are equal, and not the same to a program.
-    programs = {name: normal_form(getattr(child.derivation, name)) for name in ("filter", "transform")}
-    how = replace(child.derivation, **programs, parent=0, shared=0, when="always", is_temporary=False, max_traps=0)
+    how = replace(
+        child.derivation,
+        filter=normal_form(child.derivation.filter),
+        transform=normal_form(child.derivation.transform),
+        parent=0,
+        shared=0,
+        when="always",
+        is_temporary=False,
+        max_traps=0,
+    )
     return repr((child.format, how))

@@ -7,6 +7,7 @@
     period      a program that makes events of its own
     deriver     what needs no order: as events are published, in any task
     ordered     what does: by the committer, in each producer's order, with its state
+    reports     what came of it, for a commit and as rows
 
 Values of parameters are arguments of the compiled programs, so that a change costs nothing but a commit.
 """

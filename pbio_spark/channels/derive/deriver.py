@@ -5,7 +5,6 @@ Channels whose events must be derived in the order of their producers are left t
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from pbio_spark.channels.commits.commit import Made
 from pbio_spark.channels.commits.derivation import NO_BLOCK, Derivation
 from pbio_spark.channels.commits.groups import NO_NUMBER, Groups, Int64s
 from pbio_spark.channels.derive.check import Checked, alters, check_derivation, normal_form, with_copy
+from pbio_spark.channels.derive.reports import Ledger
 from pbio_spark.channels.derive.source import Source
 from pbio_spark.channels.derive.step import Came, Lying, NativeStep, Stage, Statics, Step, Tally, compiled, select
 from pbio_spark.channels.log.state import ChannelInfo, State
@@ -27,8 +27,6 @@ from pbio_spark.columns import Encoded
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FormatStore
-
-log = logging.getLogger("pbio_spark.channels")
 
 _LEAST_KEPT = 256
 _FORMATS_KEPT = 4
@@ -291,45 +289,6 @@ class _Shared:
 _AllShared: TypeAlias = "dict[tuple[bytes, str, bool], _Shared]"
 
 
-class Ledger:
-    """Adds up what was derived, channel by channel."""
-
-    def __init__(self) -> None:
-        self._made: dict[int, Made] = {}
-        self._traps: dict[int, str] = {}
-
-    @property
-    def made(self) -> tuple[Made, ...]:
-        return tuple(self._made.values())
-
-    @property
-    def traps(self) -> tuple[tuple[int, str], ...]:
-        return tuple(self._traps.items())
-
-    def add(self, child: ChannelInfo, events: Prepared, made: Sequence[Prepared], tally: Tally) -> None:
-        """Add what came of some events."""
-        self.add_all(child, [events], made, tally)
-
-    def add_all(self, child: ChannelInfo, events: Sequence[Prepared], made: Sequence[Prepared], tally: Tally) -> None:
-        """The same of several."""
-        seen, came = (sum(one.groups.events for one in some) for some in (events, made))
-        before, after = (sum(_bytes(one.groups) for one in some) for some in (events, made))
-        refused = seen + tally.emitted - came - (tally.trapped - tally.runs)
-        self.plus(Made(child.id, child.version, seen, came, tally.trapped, after, before, refused))
-        if tally.trapped:
-            self._traps.setdefault(child.id, tally.reason)
-            log.warning(
-                "channel %s: a program ended in a trap on %d events, which are left out; the first: %s",
-                child.name,
-                tally.trapped,
-                tally.reason,
-            )
-
-    def plus(self, one: Made) -> None:
-        known = self._made.get(one.channel)
-        self._made[one.channel] = one if known is None else known.plus(one)
-
-
 def run_step(
     step: Step,
     events: Prepared,
@@ -413,10 +372,6 @@ def groups_of(parent: Groups, ordinals: Int64s, encoded: Encoded, child: Channel
     for i, known in times.items():
         rows["event_time"][i] = known[0]
     return Groups(rows, (form.id.hex(),), groups.producers, {}, times)
-
-
-def _bytes(groups: Groups) -> int:
-    return int((groups.rows["end"] - groups.rows["start"]).sum())
 
 
 def _how(child: ChannelInfo) -> str:

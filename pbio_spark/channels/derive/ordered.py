@@ -27,8 +27,9 @@ from pbio_spark.channels.commits.commit import Held
 from pbio_spark.channels.commits.derivation import Derivation
 from pbio_spark.channels.commits.groups import NO_NUMBER, Group, Groups
 from pbio_spark.channels.derive.check import period_params, shared_params
-from pbio_spark.channels.derive.deriver import Derivatives, Deriver, Ledger, of_channel, run_step
+from pbio_spark.channels.derive.deriver import Derivatives, Deriver, of_channel, run_step
 from pbio_spark.channels.derive.period import due, run_period
+from pbio_spark.channels.derive.reports import Ledger
 from pbio_spark.channels.derive.step import Stage, Statics, Tally
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.publish.prepare import Prepared

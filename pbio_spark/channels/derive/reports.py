@@ -1,18 +1,26 @@
-"""What sources report of derived channels, as rows."""
+"""What sources report of derived channels: added up for a commit, and as rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from pbio_spark.channels.commits.commit import Made
 from pbio_spark.channels.log.derived import Report
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.publish.submission import to_datetime
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from pbio_spark.channels.commits.groups import Groups
+    from pbio_spark.channels.derive.step import Tally
+    from pbio_spark.channels.publish.prepare import Prepared
+
+log = logging.getLogger("pbio_spark.channels")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,3 +108,46 @@ def _row(state: State, info: ChannelInfo, source: str | None, report: Report) ->
         report.parent_bytes,
         to_datetime(report.time) if report.time else None,
     )
+
+
+class Ledger:
+    """Adds up what was derived, channel by channel."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, Made] = {}
+        self._traps: dict[int, str] = {}
+
+    @property
+    def made(self) -> tuple[Made, ...]:
+        return tuple(self._made.values())
+
+    @property
+    def traps(self) -> tuple[tuple[int, str], ...]:
+        return tuple(self._traps.items())
+
+    def add(self, child: ChannelInfo, events: Prepared, made: Sequence[Prepared], tally: Tally) -> None:
+        """Add what came of some events."""
+        self.add_all(child, [events], made, tally)
+
+    def add_all(self, child: ChannelInfo, events: Sequence[Prepared], made: Sequence[Prepared], tally: Tally) -> None:
+        """The same of several."""
+        seen, came = (sum(one.groups.events for one in some) for some in (events, made))
+        before, after = (sum(_bytes(one.groups) for one in some) for some in (events, made))
+        refused = seen + tally.emitted - came - (tally.trapped - tally.runs)
+        self.plus(Made(child.id, child.version, seen, came, tally.trapped, after, before, refused))
+        if tally.trapped:
+            self._traps.setdefault(child.id, tally.reason)
+            log.warning(
+                "channel %s: a program ended in a trap on %d events, which are left out; the first: %s",
+                child.name,
+                tally.trapped,
+                tally.reason,
+            )
+
+    def plus(self, one: Made) -> None:
+        known = self._made.get(one.channel)
+        self._made[one.channel] = one if known is None else known.plus(one)
+
+
+def _bytes(groups: Groups) -> int:
+    return int((groups.rows["end"] - groups.rows["start"]).sum())

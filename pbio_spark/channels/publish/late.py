@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from pbio_spark.channels.commits.commit import Data
 from pbio_spark.channels.commits.groups import Groups
-from pbio_spark.channels.derive.deriver import Deriver, Ledger
+from pbio_spark.channels.derive.deriver import Deriver
 from pbio_spark.channels.derive.ordered import Arrived, InOrder, derive_in_order
+from pbio_spark.channels.derive.reports import Ledger
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.state import State
 from pbio_spark.channels.publish.packed import Packed, events_of, pack_derived

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ecode.errors import valid_text
 from pbio_spark.bp5.data.arrays import read_arrays
 from pbio_spark.bp5.folder import Folder
-from pbio_spark.bp5.meta.blocks import Blocks, read_blocks
+from pbio_spark.bp5.meta.blocks import MOST, Blocks, read_blocks
 from pbio_spark.bp5.meta.index import Step
 from pbio_spark.bp5.meta.metadata import Array, Located
 from pbio_spark.bp5.meta.variables import Shape
@@ -25,6 +25,8 @@ from pbio_spark.bp5.rows.wanted import ColumnOf, Part, Wanted
 from pbio_spark.errors import PbioError
 
 VALUES = ("min", "max", "value")
+HEAD = 64
+"""About how many bytes a row takes beside its elements."""
 
 
 def block_fields(element: pa.DataType) -> list[pa.Field]:
@@ -51,6 +53,7 @@ def read_block_rows(part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
 
 
 def _tolerant(part: Part, wanted: Wanted, folder: Folder, steps: Sequence[Step]) -> Iterator[pa.RecordBatch]:
+    tells = wanted.mode == "PERMISSIVE" and part.is_first_share
     try:
         located = part.dataset.locate(folder, steps)
     except PbioError as error:
@@ -59,24 +62,48 @@ def _tolerant(part: Part, wanted: Wanted, folder: Folder, steps: Sequence[Step])
         if len(steps) > 1 and not part.dataset.index.header.flatten:
             for step in steps:
                 yield from _tolerant(part, wanted, folder, [step])
-        elif wanted.mode == "PERMISSIVE":
+        elif tells:
             yield finish({}, [steps[0]], part, wanted, [error])
         return
+    found: list[Blocks] = []
     for name in wanted.variables:
         try:
             blocks = read_blocks(located, name, None, column_major=part.dataset.column_major)
         except PbioError as error:
             if wanted.mode == "FAILFAST":
                 raise
-            if wanted.mode == "PERMISSIVE":
+            if tells:
                 yield finish({}, [steps[0]], part, wanted, [error])
             continue
         if blocks is not None:
-            yield from _rows(part, wanted, folder, located, blocks)
+            found.append(blocks)
+    for blocks in _of_share(found, located, part):
+        yield from _rows(part, wanted, folder, located, blocks)
+
+
+def _of_share(found: Sequence[Blocks], located: Located, part: Part) -> Sequence[Blocks]:
+    """What belongs to a part: about equal shares of the bytes, so that few parts read the same data file."""
+    share, shares = part.share
+    if shares == 1 or not found:
+        return found
+    sizes = np.concatenate([np.clip(blocks.stored, 0, MOST) + HEAD for blocks in found])
+    writers = np.concatenate([blocks.writer for blocks in found])
+    steps = np.concatenate([blocks.step for blocks in found])
+    subfiles = np.array(
+        [located.steps[s].subfiles[w] for s, w in zip(steps.tolist(), writers.tolist(), strict=True)], np.int64
+    )
+    order = np.lexsort((writers, steps, subfiles))
+    shared = np.empty(len(order), np.int64)
+    middle = np.cumsum(sizes[order]) - sizes[order] // 2
+    shared[order] = np.minimum(middle / sizes.sum(dtype=np.float64) * shares, shares - 1)
+    mine = shared == share
+    ends = np.cumsum([len(blocks) for blocks in found])
+    return [blocks.take(own) for blocks, own in zip(found, np.split(mine, ends[:-1]), strict=True)]
 
 
 def _rows(part: Part, wanted: Wanted, folder: Folder, located: Located, blocks: Blocks) -> Iterator[pa.RecordBatch]:
-    sizes = (blocks.elements * max(1, blocks.variable.size) + 64).tolist()
+    has_values = any(column.variable == "value" for column in wanted.columns)
+    sizes = (blocks.elements * (max(1, blocks.variable.size) * has_values) + HEAD).tolist()
     begin = size = 0
     for i in range(len(sizes) + 1):
         is_full = i == len(sizes) or size + sizes[i] > wanted.max_batch_bytes or i - begin >= wanted.records_per_batch

@@ -36,6 +36,11 @@ class Box:
         """The dimension along which the box may be cut: those before it have one index."""
         return next((i for i, n in enumerate(self.shape) if n > 1), len(self.shape) - 1)
 
+    def holds(self, other: Box) -> bool:
+        """Whether another box lies in this one."""
+        inside = (a <= b for a, b in zip((*self.low, *other.high), (*other.low, *self.high), strict=True))
+        return all(inside)
+
     def runs(self, wanted: npt.NDArray[np.bool_]) -> Iterator[Box]:
         """The parts of the box where `wanted`, of each index in `along`, is true; a gap that is too
         short to be skipped comes with them."""
@@ -95,6 +100,20 @@ def clip(blocks: Blocks, box: Box) -> Blocks:
         location=found.location + (inside * strides).sum(axis=1) * size,
         stored=count[has].prod(axis=1) * size,
     )
+
+
+def around_blocks(blocks: Blocks, box: Box) -> tuple[Box, Blocks]:
+    """The blocks of a single array that have a part of a box, whole; and the box around them and it."""
+    low, high = np.array(box.low), np.array(box.high)
+    end = blocks.start + blocks.count
+    touch = np.flatnonzero(((blocks.start < high) & (end > low) & (blocks.count > 0)).all(axis=1))
+    found = blocks.take(touch)
+    low, high = (
+        np.minimum(low, found.start.min(axis=0, initial=1 << 62)),
+        np.maximum(high, end[touch].max(axis=0, initial=0)),
+    )
+    around = Box(tuple(low.tolist()), tuple(high.tolist()))
+    return around, replace(found, start=found.start - low, shape=np.array([around.shape]))
 
 
 def blocks_allow(

@@ -19,7 +19,7 @@ from pbio_spark.bp5.meta.metadata import Array
 from pbio_spark.bp5.meta.variables import Shape
 from pbio_spark.bp5.rows.arrow.leaves import leaf_of
 from pbio_spark.bp5.rows.arrow.nested import validity_of
-from pbio_spark.bp5.rows.boxes import Box, blocks_allow, clip, cut
+from pbio_spark.bp5.rows.boxes import Box, around_blocks, blocks_allow, clip, cut
 from pbio_spark.bp5.rows.contents import Content, content_to_column, kind_of_scaled, read_content, scaled
 from pbio_spark.bp5.rows.finish import finish, narrowed, numbers_of
 from pbio_spark.bp5.rows.survey import chunks
@@ -30,8 +30,8 @@ from pbio_spark.errors import PbioError
 
 
 def read_elements(part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """The elements of a part as batches of the wanted schema. Memory holds about `max_batch_bytes` at a time, and one
-    array as a whole only if an operator made it. Damage is a row or left out if `mode` says so."""
+    """The elements of a part as batches of the wanted schema. Memory holds about `max_batch_bytes` at a time, and of
+    arrays that an operator made whole blocks. Damage is a row or left out if `mode` says so."""
     with Folder(part.dataset.path) as folder:
         if part.dataset.index.header.flatten:
             yield from _tolerant(part, wanted, folder, part.steps)
@@ -49,7 +49,7 @@ def _tolerant(part: Part, wanted: Wanted, folder: Folder, steps: Sequence[Step])
         if len(steps) > 1 and not part.dataset.index.header.flatten:
             for step in steps:
                 yield from _tolerant(part, wanted, folder, [step])
-        elif wanted.mode == "PERMISSIVE":
+        elif wanted.mode == "PERMISSIVE" and part.is_first_share:
             yield _damage(part, wanted, steps[0], error)
         return
     yield from rows.batches()
@@ -69,14 +69,14 @@ class _Unit:
         row: the place of the step.
         shape: of all arrays; of a table the number of its rows.
         arrays: by variable, the blocks of the array; one that this step lacks is left out.
-        whole: arrays that an operator made, once they are read.
+        undone: of arrays that an operator made, the last part that was read.
         flat: by variable what is known of an array that is read in ranges; None if it cannot be.
     """
 
     row: int
     shape: tuple[int, ...]
     arrays: dict[str, Blocks]
-    whole: dict[str, Elements] = field(default_factory=dict)
+    undone: dict[str, tuple[Box, Elements]] = field(default_factory=dict)
     flat: dict[str, Flat | None] = field(default_factory=dict)
 
 
@@ -105,7 +105,7 @@ class _Rows:
             except PbioError as error:
                 if self.wanted.mode == "FAILFAST":
                     raise
-                if self.wanted.mode == "PERMISSIVE":
+                if self.wanted.mode == "PERMISSIVE" and self.part.is_first_share:
                     yield _damage(self.part, self.wanted, self.steps[row], error)
                 continue
             boxes = [(unit, box) for unit in units for box in cut(unit.shape, self._most(unit))]
@@ -195,7 +195,8 @@ class _Rows:
     def _most(self, unit: _Unit) -> int:
         """How many rows one box may have."""
         wide = [blocks.variable.size * (blocks.shape[0, 1] if self.is_table else 1) for blocks in unit.arrays.values()]
-        return max(1, self.wanted.max_batch_bytes // max(1, int(sum(wide))))
+        most = self.wanted.max_batch_bytes // max(1, int(sum(wide)))
+        return max(1, min(most, -(-math.prod(unit.shape) // self.part.share[1])))
 
     def _box(self, unit: _Unit, box: Box) -> Iterator[pa.RecordBatch]:
         try:
@@ -295,9 +296,12 @@ class _Rows:
             order = self.part.dataset.order
             whole = self._whole(box, blocks)
             if blocks.has_operator.any():
-                if variable not in unit.whole:
-                    unit.whole[variable] = read_arrays(self.folder, blocks, self.steps, kind, order, marks=marks)
-                read[variable] = _slice(unit.whole[variable], blocks, whole)
+                around, found = unit.undone.get(variable, (None, None))
+                if around is None or found is None or not around.holds(whole):
+                    around, some = around_blocks(blocks, whole)
+                    found = read_arrays(self.folder, some, self.steps, kind, order, marks=marks)
+                    unit.undone[variable] = around, found
+                read[variable] = _slice(found, around, whole)
             else:
                 read[variable] = self._range(variable, unit, whole, kind) or read_arrays(
                     self.folder, clip(blocks, whole), self.steps, kind, order, marks=marks
@@ -351,12 +355,13 @@ def _part(elements: Elements, part: int | None, blocks: Blocks) -> tuple[Array, 
     return elements.data.reshape(-1, width)[:, part], covered
 
 
-def _slice(whole: Elements, blocks: Blocks, box: Box) -> Elements:
-    """A box of an array that is held as a whole."""
-    where = tuple(slice(low, high) for low, high in zip(box.low, box.high, strict=True))
-    shape = blocks.shape[0]
-    covered = None if whole.covered is None else whole.covered.reshape(shape)[where].reshape(-1)
-    return Elements(whole.data.reshape(shape)[where].reshape(-1), np.zeros(1, np.int64), covered)
+def _slice(found: Elements, around: Box, box: Box) -> Elements:
+    """A box of a larger one, which is held."""
+    where = tuple(
+        slice(low - begin, high - begin) for low, high, begin in zip(box.low, box.high, around.low, strict=True)
+    )
+    covered = None if found.covered is None else found.covered.reshape(around.shape)[where].reshape(-1)
+    return Elements(found.data.reshape(around.shape)[where].reshape(-1), np.zeros(1, np.int64), covered)
 
 
 def _as_array(block: Blocks) -> Blocks:

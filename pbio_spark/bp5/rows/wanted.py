@@ -121,3 +121,8 @@ class Part:
     partition: tuple[pa.Scalar, ...] = ()
     scales: Mapping[str, float] = field(default_factory=dict)
     share: tuple[int, int] = (0, 1)
+
+    @property
+    def is_first_share(self) -> bool:
+        """Whether it is this part that tells what is wrong with a step as a whole."""
+        return self.share[0] == 0

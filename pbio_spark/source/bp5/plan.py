@@ -230,8 +230,9 @@ def _parts(scan: Scan, wanted: Wanted, most: int) -> Iterator[_Sized]:
         )
         scales = scales_of(scan.surveys[i]) if scan.options.apply_unit_si else {}
         for steps, size in _ranges(one, wanted, most):
-            # A step larger than a task should read is shared, as far as its rows can be.
-            shares = -(-size // most) if wanted.rows == "elements" and len(steps) == 1 else 1
+            # A step larger than a task should read is shared, where it is more than one row.
+            is_one = len(steps) == 1 or one.dataset.index.header.flatten
+            shares = -(-size // most) if wanted.rows in ("elements", "blocks") and is_one else 1
             for share in range(shares):
                 part = Part(one.dataset.without_steps(), steps, partition, scales, (share, shares))
                 yield _Sized(part, size // shares)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, time
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -19,6 +21,8 @@ from pbio_spark.formats.arrow.written import plain_schema
 
 Rows: TypeAlias = "pa.RecordBatch | pa.Table | Sequence[Mapping[str, Any]]"
 """Rows as mappings of names to values, or as columns."""
+
+MOST_FLOAT = float(np.finfo(np.float32).max)
 
 
 def rows_to_batch(given: Rows, form: Format | None) -> pa.RecordBatch:
@@ -75,8 +79,8 @@ def _mappings_to_batch(rows: list[Any], record: Record) -> pa.RecordBatch:
     for field in fields:
         values = [row.get(field.name) for row in rows]
         where = "$" + step_to_text(field.name)
-        if _has_fraction(values, field.type):
-            raise PbioError("PBIO_BAD_VALUE", f"{_first(values)} is not whole, as {field.type} is", field=where)
+        if _loses(values, field.type):
+            raise PbioError("PBIO_BAD_VALUE", f"{_first(values)} loses a part as {field.type}", field=where)
         try:
             columns.append(pa.array(values, field.type))
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
@@ -112,7 +116,7 @@ def _given_fields(
     for name in sorted(given.difference(names), key=str):
         hint = did_you_mean(str(name), names)
         if not hint and where == "$":
-            hint = "rows may have more fields in a format that has them: give it with format="
+            hint = f"the fields are {', '.join(names)}"[:200]
         raise PbioError(
             "PBIO_UNKNOWN_COLUMN", f"unknown field {name!r}", field=None if where == "$" else where, hint=hint
         )
@@ -169,19 +173,25 @@ def _distinct(given: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
     return given
 
 
-def _has_fraction(values: Sequence[Any], type_: pa.DataType) -> bool:
-    """Whether a value with a fraction is given for whole numbers, dates or times."""
+def _loses(values: Sequence[Any], type_: pa.DataType) -> bool:
+    """Whether Arrow would drop a part of a value without a word: a fraction, a time of day, nanoseconds, all but
+    infinity."""
     if pa.types.is_integer(type_) or pa.types.is_temporal(type_):
-        return any(value % 1 for value in values if isinstance(value, float | np.floating | Decimal))
+        numbers = any(value % 1 for value in values if isinstance(value, float | np.floating | Decimal))
+        times = [value for value in values if isinstance(value, datetime)]
+        if pa.types.is_date(type_):
+            return numbers or any(value.time() != time() or getattr(value, "nanosecond", 0) for value in times)
+        return numbers or any(getattr(value, "nanosecond", 0) for value in times)
+    if pa.types.is_float32(type_):
+        floats = [float(value) for value in values if isinstance(value, float | np.floating)]
+        return any(MOST_FLOAT < abs(value) < math.inf for value in floats)
     given = [value for value in values if isinstance(value, Mapping | Sequence | np.ndarray)]
     if pa.types.is_struct(type_):
         rows = [value for value in given if isinstance(value, Mapping)]
-        return any(_has_fraction([row.get(field.name) for row in rows], field.type) for field in type_)
+        return any(_loses([row.get(field.name) for row in rows], field.type) for field in type_)
     if pa.types.is_map(type_):
         pairs = [pair for value in given for pair in (value.items() if isinstance(value, Mapping) else value)]
-        return any(
-            _has_fraction([pair[i] for pair in pairs], part) for i, part in ((0, type_.key_type), (1, type_.item_type))
-        )
+        return any(_loses([pair[i] for pair in pairs], part) for i, part in ((0, type_.key_type), (1, type_.item_type)))
     if pa.types.is_list(type_):
-        return _has_fraction([one for value in given for one in value], type_.value_type)
+        return _loses([one for value in given for one in value], type_.value_type)
     return False

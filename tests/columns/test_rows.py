@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -44,7 +45,7 @@ def seen(channel: Channel) -> list[dict[str, Any]]:
     ("changed", "reason", "field"),
     [
         ({"x": 10**30}, r"row 1: 1000000000000000000000000000000 does not fit int64$", "$.x"),
-        ({"x": 1.5}, "row 1: 1.5 is not whole, as int64 is$", "$.x"),
+        ({"x": 1.5}, "row 1: 1.5 loses a part as int64$", "$.x"),
         ({"x": "a"}, "row 1: 'a' does not fit int64: Could not convert", "$.x"),
         ({"v": [1.0, "k"]}, r"row 1: \[1.0, 'k'\] does not fit list<.*'k'", "$.v"),
         ({"v": [10.0] * 100 + [None, "x"]}, r"row 1: \[10.0, .*\.\.\. does not fit", "$.v"),
@@ -111,6 +112,26 @@ def test_nanoseconds_are_not_cut_off(tmp_path: Path) -> None:
     channel = ChannelSpace.create(str(tmp_path / "space")).create_channel("c", pa.schema([("t", pa.timestamp("ns"))]))
     with pytest.raises(PbioError, match=r"PBIO_BAD_VALUE.*lose data(.|\n)*round the times"):
         channel.submit(pa.table({"t": pa.array([1], pa.timestamp("ns"))}))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("day", datetime(2020, 1, 1, 5)),
+        ("day", pd.Timestamp("2020-01-01T05")),
+        ("at", pd.Timestamp("2020-01-01T00:00:00.000000001")),
+        ("f", 1e300),
+        ("f", np.float64(-1e39)),
+        ("fs", [0.5, 1e300]),
+    ],
+)
+def test_what_arrow_would_cut_off_is_refused(field: str, value: Any) -> None:
+    type_ = pbio.parse_record({"r": {"day": "date", "at": "timestamp", "f": "float32", "fs": "float32[2]"}})
+    good = {"day": datetime(2020, 1, 1), "at": datetime(2020, 1, 1, 5, 0, 0, 1), "f": float("inf"), "fs": [0.1, 3e38]}
+    rows_to_batch([good], pbio.Format.of(type_))
+    with pytest.raises(PbioError, match="loses a part") as caught:
+        rows_to_batch([good, {**good, field: value}], pbio.Format.of(type_))
+    assert caught.value.field == f"$.{field}"
 
 
 @pytest.mark.parametrize("sequence", [True, -1, 2**62, "1", 1.0])

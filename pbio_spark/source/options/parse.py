@@ -98,6 +98,9 @@ def parse_table(table: type[Any], given: Mapping[str, str], *scopes: Scope) -> d
         if is_setting:
             parsed[entry.name] = {**parsed.get(entry.name, {}), setting.lower(): value}  # type: ignore[dict-item]
             continue
+        if not value.strip():
+            hint = "leave it out to have the default; is a variable empty?"
+            raise PbioError("PBIO_BAD_OPTION", f"option {option_name(entry.name)!r} is empty", hint=hint)
         try:
             parsed[entry.name] = entry.metadata["parse"](value)
         except (*WRONG, PbioError) as error:

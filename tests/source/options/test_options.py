@@ -9,9 +9,10 @@ import pytest
 
 from docs.generate import PAGES
 from pbio_spark.errors import PbioError
+from pbio_spark.source.bp5.options import Bp5Options
 from pbio_spark.source.options.derived import options_to_key
 from pbio_spark.source.options.options import Options
-from pbio_spark.source.options.parse import OF_KAFKA, parse_options, paths_of
+from pbio_spark.source.options.parse import OF_KAFKA, parse_options, parse_table, paths_of
 from pbio_spark.source.options.scopes import Scope, option_name
 
 
@@ -44,7 +45,6 @@ def test_values(name: str, value: str, parsed: object) -> None:
     ("name", "value", "hint"),
     [
         ("mode", "permisive", "did you mean 'PERMISSIVE'?"),
-        ("mode", "", "FAILFAST"),
         ("formatId", "00", "format IDs"),
         ("mergeSchema", "1", "true"),
         ("maxPartitionBytes", "0", "positive"),
@@ -164,3 +164,13 @@ def test_settings_of_kafkas_clients_belong_to_a_store_in_kafka() -> None:
         with pytest.raises(PbioError, match=r"\[PBIO_BAD_OPTION\]") as caught:
             parse_options(refused, Scope.FROM)
         assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("table", [Options, Bp5Options])
+def test_an_empty_value_is_refused(table: type[Any]) -> None:
+    for entry in fields(table):
+        scope, name = entry.metadata["scopes"][0], option_name(entry.name)
+        for value in ("", " "):
+            with pytest.raises(PbioError, match=f"option '{name}' is empty") as caught:
+                parse_table(table, {name: value}, scope)
+            assert caught.value.code == "PBIO_BAD_OPTION"

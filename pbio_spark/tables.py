@@ -118,7 +118,7 @@ def read_batches(
     scan = scan_files(listed, parsed, all_formats=schema is None or is_request(parsed))
     chosen = _chosen(scan_to_schema(scan), columns) if schema is None else schema
     plan = scan_to_plan(scan, chosen, is_projection=schema is not None)
-    partitions = plan_partitions(scan.files, scan.outlines, parsed)
+    partitions = plan_partitions(scan.files, scan.outlines, parsed, plan)
     batches = read_splits(plan, [split for splits in partitions for split in splits], parsed)
     return pa.RecordBatchReader.from_batches(chosen, batches)
 

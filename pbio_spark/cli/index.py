@@ -16,7 +16,8 @@ def index(
         bool, typer.Option("--checksums", help="Add checksums, which reading in Spark and `pbio verify` compare.")
     ] = False,
 ) -> None:
-    """Write an outline beside each file, so that Spark can split a large file without walking it first.
+    """Write an outline beside each file, so that Spark can split a large file without walking it first, and leave out
+    blocks in which no record passes a filter.
 
     The outline of `a.ffs` is the hidden file `.a.ffs.outline`. It is valid until the file changes.
 
@@ -35,7 +36,8 @@ def index(
         for file in list_files(files, Options(recursive_file_lookup=True)):
             with opened(file.path) as source:
                 name = printable(PurePath(file.path).name)
-                outline, error = file_to_outline(file, bar.wrap_file(source, total=file.size, description=name))
+                wrapped = bar.wrap_file(source, total=file.size, description=name)
+                outline, error = file_to_outline(file, wrapped, ranged=True)
             if error is not None:
                 report(error)
                 failed = True

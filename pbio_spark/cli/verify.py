@@ -20,7 +20,8 @@ def verify(
     files: Files,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing about sound files.")] = False,
 ) -> None:
-    """Check files to the last byte: items, formats and their IDs, records, the index; and checksums, if any.
+    """Check files to the last byte: items, formats and their IDs, records, the index; and what the outline says: the
+    checksums, and the least and greatest values of blocks, if any.
 
     After damage between records, checking goes on at the next item that an index or outline names or, without one, at
     the next place where sound items follow each other; the last line says how much is damaged.
@@ -39,7 +40,8 @@ def verify(
         outline = outline_of(name)
         blocks = () if outline is None else outline.blocks
         anchors = () if outline is None else outline.points
-        for problem in chain(Walk(scanner, anchors).problems(), checksum_problems(name, blocks)):
+        lies = () if outline is None else range_problems(name, outline)
+        for problem in chain(Walk(scanner, anchors).problems(), checksum_problems(name, blocks), lies):
             report(problem)
             sound = False
         if sound and not quiet:
@@ -134,6 +136,32 @@ def checksum_problems(path: str, blocks: Sequence[ChecksumBlock]) -> Iterator[Pb
                 block.check(source, path)
             except PbioError as error:
                 yield error
+
+
+def range_problems(path: str, outline: Outline) -> Iterator[PbioError]:
+    """What the outline says of values that the records do not hold. Nothing of a file with bad records, which are
+    problems of their own."""
+    from pbio_spark.source.files.listing import ListedFile
+    from pbio_spark.source.files.outlines import file_to_outline
+
+    if not outline.ranges:
+        return
+    with opened(path) as source:
+        file = ListedFile(path, outline.size, outline.modified)
+        found, error = file_to_outline(file, source, ranged=True, points_of=outline.points)
+    if error is not None or not found.ranges:
+        return
+    hint = "remove the outline, or write it again with `pbio index`"
+    if (found.formats, found.counts) != (outline.formats, outline.counts):
+        yield PbioError(
+            "PBIO_BAD_INDEX", "the outline has other formats, or other counts of records", file=path, hint=hint
+        )
+        return
+    starts = (0, *(point.offset for point in outline.points))
+    for form, said, true in zip(outline.formats, outline.ranges, found.ranges, strict=True):
+        for what, block in said.unlike(true):
+            reason = f"the outline is wrong about {what} of the block from offset {starts[block]} on"
+            yield PbioError("PBIO_BAD_INDEX", reason, file=path, format=form.name, offset=starts[block], hint=hint)
 
 
 def check_item(scanner: Scanner, item: Item) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pbio_spark.columns.checksums import checksum_kernel, record_checksums
-    from pbio_spark.columns.decode.converter import Decoded
+    from pbio_spark.columns.decode.converter import Converter, Decoded
     from pbio_spark.columns.decode.symbols import schema_to_symbols
     from pbio_spark.columns.encode.encoder import Encoded, Encoder, Room, format_to_encoder
     from pbio_spark.columns.encode.null_value import BLANK, NullValue, null_replacement
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         ReadPlan,
         Selection,
     )
+    from pbio_spark.columns.files.ranges import RangeFinder, RangeMaker, limited, ranges_kernel
     from pbio_spark.columns.files.read import read_batches
     from pbio_spark.columns.files.walk import Stop, Walked, Walker
     from pbio_spark.columns.lossless import exactly, text_to_number
@@ -86,6 +87,10 @@ __all__ = [
     "route_of",
     "with_converters",
     "read_batches",
+    "RangeFinder",
+    "RangeMaker",
+    "limited",
+    "ranges_kernel",
     "Chunk",
     "Chunker",
     "Resumption",
@@ -107,6 +112,7 @@ __all__ = [
     "FilterConverter",
     "FilterDecoder",
     "select_together",
+    "Converter",
     "Decoded",
     "samples_of",
     "statics_of",
@@ -151,11 +157,12 @@ _HOMES = {
     "files.compile": ("plan_read", "route_of", "with_converters"),
     "files.names": ("renamed",),
     "files.plan": ("BatchLimits", "CORRUPT_TYPE", "ErrorPolicy", "METADATA_TYPE", "Part", "ReadPlan", "Selection"),
+    "files.ranges": ("RangeFinder", "RangeMaker", "limited", "ranges_kernel"),
     "files.read": ("read_batches",),
     "files.walk": ("Stop", "Walked", "Walker"),
     "lossless": ("exactly", "text_to_number"),
     "numbers": ("Conversion", "field_to_conversion"),
-    "decode.converter": ("Decoded",),
+    "decode.converter": ("Converter", "Decoded"),
     "programs.converter": (
         "AnyConverter",
         "FilterConverter",

@@ -8,5 +8,6 @@ batches     chunks -> batches, bad records by mode
 left_out    what reading left out, for the log
 read        all of this together
 names       columns under other names, and those that a schema lacks
+ranges      the least and greatest values of blocks, of which outlines keep note
 null_check  nulls where a schema allows none
 """

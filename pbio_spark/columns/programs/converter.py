@@ -25,6 +25,7 @@ from ecode.outcome import Statics
 from ecode.types import Record
 from pbio_spark.columns.decode.converter import Converter, Decoded, format_to_converter
 from pbio_spark.columns.programs.binding import WireBinding
+from pbio_spark.columns.programs.excluded import NOTHING_EXCLUDED, Excluding, program_to_excluding
 from pbio_spark.columns.programs.kept_state import KeptState
 from pbio_spark.columns.programs.output import ProgramOutput
 from pbio_spark.columns.programs.routes import RecordRoute
@@ -141,7 +142,7 @@ def _programs(
     """The programs of a route, of which so many at the beginning are transforms of formats."""
 
     names = Names(aliases)
-    binding = WireBinding(form, _input(steps[0][1]), Names() if morphs else names)
+    binding = WireBinding(form, _record(steps[0][1].params[0]), Names() if morphs else names)
     called = [name for name, _ in steps]
     is_pair = FILTER in called and TRANSFORM in called
     program = BatchProgram.in_row(
@@ -152,7 +153,9 @@ def _programs(
         find=names.find,
         names=[name if is_pair else "" for name in called],
     )
-    return Programs(form, program, tuple(called), dict(binding.texts)).with_block({})
+    is_first = not morphs and not program.initial
+    excluding = program_to_excluding(steps[0][1], form, names) if is_first else NOTHING_EXCLUDED
+    return Programs(form, program, tuple(called), dict(binding.texts), excluding=excluding).with_block({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +168,7 @@ class Programs:
         blocks: the values of their parameter block, by its name.
         statics: their state, if it outlives a decoder.
         samples: the results of sampled services.
+        excluding: which records the first program never lets pass.
     """
 
     form: Format
@@ -174,6 +178,7 @@ class Programs:
     blocks: Mapping[str, Column] = field(default_factory=dict, compare=False, repr=False)
     statics: Statics | None = field(default=None, compare=False)
     samples: Mapping[str, float] = field(default_factory=dict, compare=False)
+    excluding: Excluding = NOTHING_EXCLUDED
 
     @property
     def initial(self) -> Statics:
@@ -382,10 +387,6 @@ def _with_rows(decoded: Decoded, kept: npt.NDArray[np.int64], programs: Programs
         if error is not None:
             errors[event] = error
     return Decoded(decoded.batch, status, rows, refused, errors)
-
-
-def _input(program: ecode.Program) -> Record:
-    return _record(program.params[0])
 
 
 def _output(program: ecode.Program) -> Record:

@@ -22,7 +22,7 @@ from typing import BinaryIO
 import numpy as np
 
 from ecode.native.cache import folder
-from pbio_spark.columns import BatchLimits, Chunker, Resumption
+from pbio_spark.columns import BatchLimits, Chunker, RangeFinder, Resumption
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FormatStore
@@ -148,34 +148,43 @@ def file_to_outline(
     store: FormatStore | None = None,
     *,
     resync: bool = False,
+    ranged: bool = False,
+    points_of: Sequence[Point] | None = None,
 ) -> tuple[Outline, PbioError | None]:
     """Walk over a file, or over its bytes before `stop`; also what ended the walk early.
 
     Args:
         store: where formats are looked up that the file does not describe.
         resync: whether the walk resumes after damage, where it finds sound items.
+        ranged: whether the outline is to say what values the records hold; of a whole file with sound records it can.
+        points_of: the points that it is to have, all of which must be item boundaries; by default they are found.
     """
     counts = Counter[int]()
-    points: list[Point] = []
+    points: list[Point] = list(points_of or ())
     error: PbioError | None = None
     chunker = Chunker(source, file.path, (), store, CHUNKS, resumption=Resumption(search=resync))
+    finder = RangeFinder()
     try:
         for chunk in chunker.chunks(0, file.size if stop is None else min(stop, file.size), 0):
             error = chunk.error or error
             numbers, found = np.unique(chunk.formats, return_counts=True)
             counts.update(dict(zip(numbers.tolist(), found.tolist(), strict=True)))
-            while True:
+            while points_of is None:
                 row = int(np.searchsorted(chunk.positions, (points[-1].offset if points else 0) + STEP - chunk.offset))
                 if row == len(chunk.positions):
                     break
                 ordinal = chunk.ordinal + row if chunk.is_counted else None
                 points.append(Point(chunk.offset + int(chunk.positions[row]), ordinal))
+            if ranged:
+                finder.add(chunk, chunker.formats, [point.offset for point in points])
     except PbioError as caught:
         error = caught
     formats = tuple(chunker.formats)
     is_whole = error is None and (stop is None or stop >= file.size)
     found_of = tuple(counts[number] for number in range(len(formats)))
-    return _made(Outline(file.size, file.modified, formats, found_of, tuple(points), is_whole), source), error
+    ranges = finder.made(formats, len(points) + 1) if ranged and is_whole else ()
+    outline = Outline(file.size, file.modified, formats, found_of, tuple(points), is_whole, ranges=ranges)
+    return _made(outline, source), error
 
 
 def _made(outline: Outline, source: BinaryIO) -> Outline:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from pbio_spark.columns import CORRUPT_TYPE, METADATA_TYPE
+from pbio_spark.columns import CORRUPT_TYPE, METADATA_TYPE, ReadPlan
 from pbio_spark.formats import Format
 from pbio_spark.source.files.listing import ListedFile, list_files, refuse_folder_of_spaces
 from pbio_spark.source.files.outlines import PARTITION_BYTES, cuts, outline_files, outlines_to_formats
 from pbio_spark.source.files.partitions import partition_schema
+from pbio_spark.source.files.skipping import Skip, excluded_blocks, log_skips, with_skips
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.query.schema import check_names, infer_schema, wanted_formats
 from pbio_spark.wire.hints.sidecar import ChecksumBlock, Outline, Point
@@ -35,6 +36,8 @@ class Split:
         records: how many it must have; None if that is not known.
         anchors: the other item boundaries that the file's outline names, and its end.
         blocks: those that the outline has checksums of.
+        skips: what of it no row comes from, by the outline, if that is still of the file.
+        samples: places in the file, and the outline's checksums of the bytes there.
     """
 
     file: ListedFile
@@ -45,13 +48,34 @@ class Split:
     records: int | None = None
     anchors: tuple[Point, ...] = ()
     blocks: tuple[ChecksumBlock, ...] = ()
+    skips: tuple[Skip, ...] = ()
+    samples: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes are to be read."""
+        return self.end - self.start - sum(skip.end - skip.start for skip in self.skips)
 
 
 def plan_partitions(
-    files: Sequence[ListedFile], outlines: Sequence[Outline], options: Options
+    files: Sequence[ListedFile], outlines: Sequence[Outline], options: Options, plan: ReadPlan | None = None
 ) -> list[tuple[Split, ...]]:
-    """Splits of about `maxPartitionBytes`, several together where files are small, in the order of the files."""
-    return pack(_splits(files, outlines, options), options)
+    """Splits of about `maxPartitionBytes`, several together where files are small, in the order of the files.
+
+    Args:
+        plan: of reading them, whose filter lets blocks be left out.
+    """
+    splits = _splits(files, outlines, options)
+    if plan is None or not options.skip_blocks:
+        return pack(splits, options)
+    known = {
+        file.path: (outline, excluded)
+        for file, outline in zip(files, outlines, strict=True)
+        if outline.ranges and (excluded := excluded_blocks(plan, outline)).any()
+    }
+    found = [with_skips(split, *known[path]) if (path := split.file.path) in known else split for split in splits]
+    log_skips(found)
+    return pack(found, options)
 
 
 def pack(splits: Iterable[Split], options: Options) -> list[tuple[Split, ...]]:
@@ -59,7 +83,7 @@ def pack(splits: Iterable[Split], options: Options) -> list[tuple[Split, ...]]:
     partitions: list[list[Split]] = []
     room = 0
     for split in splits:
-        cost = split.end - split.start + OPEN_COST
+        cost = split.bytes + OPEN_COST
         if cost > room or not partitions:
             partitions.append([])
             room = (options.max_partition_bytes or PARTITION_BYTES) + OPEN_COST

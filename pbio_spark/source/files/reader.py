@@ -38,7 +38,7 @@ class PbioReader(DataSourceReader):
         """
         self._options = scan.options
         self._plan = scan_to_plan(scan, schema, is_projection=is_projection)
-        self._partitions = plan_partitions(scan.files, scan.outlines, scan.options)
+        self._partitions = plan_partitions(scan.files, scan.outlines, scan.options, self._plan)
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_partitions": []}  # each task gets its own

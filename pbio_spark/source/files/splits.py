@@ -16,6 +16,7 @@ from pbio_spark.errors import PbioError
 from pbio_spark.paths import opened
 from pbio_spark.source.files.partitions import partition_value
 from pbio_spark.source.files.planning import Scan, Split
+from pbio_spark.source.files.skipping import is_as_planned, kept_parts
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.query.plan import Coming, QueryPlanner
 
@@ -79,7 +80,7 @@ def read_splits(
     log.info(
         "read %d records, %d bytes, %d files in %d ms",
         rows,
-        sum(split.end - split.start for split in splits),
+        sum(split.bytes for split in splits),
         len({split.file.path for split in splits}),
         1000 * (time.monotonic() - began),
     )
@@ -95,15 +96,22 @@ def _read_split(
         for name in plan.selection.partition_columns
     )
     # Where a split ends inside its file, it must end at an item boundary, or records would be lost or come twice.
-    errors = plan.errors if split.end == split.file.size else replace(plan.errors, tail="planned")
-    part = Part(path, split.start, split.end, split.ordinal, partition, split.records, split.anchors)
+    within = replace(plan.errors, tail="planned")
     # Other files' formats help to find a route for one that comes unplanned, if their IDs mean the same everywhere.
     formats = tuple(dict.fromkeys((*split.formats, *(form for form in plan.formats if len(form.id) == HASHED))))
     try:
         with opener(split) as source:
             for block in split.blocks:
                 block.check(source, path)
-            yield from read_batches(replace(plan, formats=formats, errors=errors), part, source)
+            parts: Iterable[tuple[int, int, int | None]] = kept_parts(split)
+            if split.skips and not is_as_planned(split, source):
+                log.warning("%s has changed since its outline was made, or meanwhile: nothing is skipped", path)
+                parts = [(split.start, split.end, split.ordinal)]
+            for start, end, ordinal in parts:
+                anchors = tuple(anchor for anchor in split.anchors if start < anchor.offset <= end)
+                part = Part(path, start, end, ordinal, partition, split.records, anchors)
+                errors = plan.errors if end == split.file.size else within
+                yield from read_batches(replace(plan, formats=formats, errors=errors), part, source)
     except FileNotFoundError:
         if not options.ignore_missing_files:
             raise PbioError("PBIO_PATH_NOT_FOUND", "the file has vanished since it was listed", file=path) from None

@@ -111,6 +111,13 @@ class ReadOptions(FormatOptions):
         "files first. What is left is not split, and only the formats at the head of such a file are known; "
         "columns that first appear beyond it are left out, with a warning.",
     )
+    skip_blocks: bool = option(
+        values.boolean,
+        True,
+        Scope.READ,
+        doc="Whether to leave out the blocks of a file in which, by the least and greatest values in its outline, no "
+        "record passes `filter`. A damaged record in such a block is not noticed.",
+    )
     records_per_batch: int = option(values.positive, 32768, *READS, doc="The most records in one Arrow batch.")
     max_batch_bytes: int = option(
         values.size, 16 << 20, *READS, doc="About the most bytes of records in one Arrow batch."

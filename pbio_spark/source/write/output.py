@@ -9,15 +9,20 @@ from zlib import crc32
 
 import numpy as np
 
-from pbio_spark.columns import Encoded
+from ecode.native import Kernel
+from pbio_spark.columns import Encoded, RangeMaker
 from pbio_spark.formats import Format
 from pbio_spark.paths import trouble
 from pbio_spark.wire import MAGIC, FileWriter
+from pbio_spark.wire.hints.ranges import Ranges
 from pbio_spark.wire.hints.sidecar import STEP, Point
 from pbio_spark.wire.writer import format_to_item
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
+
+ITEM_HEAD = 8
+"""The bytes of a data item before its record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,7 @@ class Written:
     Attributes:
         path: below the folder that it was written to, and below the one that it will be moved to.
         points, sums: places to split it, and checksums of what lies between (`wire.hints.sidecar`).
+        ranges: what values the records hold there, of the first format; None without an outline.
     """
 
     path: str
@@ -34,13 +40,14 @@ class Written:
     records: int
     points: tuple[Point, ...]
     sums: tuple[int, ...] = ()
+    ranges: Ranges | None = None
 
 
 class OutputFile:
     """A file of records of the first of some formats; it describes the others too.
 
     With `indexed` it takes bare records and interleaves FFS's index, else whole data items, of which `summed`
-    makes checksums.
+    makes checksums, and `ranged` finds out what values they hold.
     """
 
     def __init__(
@@ -52,6 +59,7 @@ class OutputFile:
         *,
         indexed: bool,
         summed: bool,
+        ranged: Kernel | None = None,
     ) -> None:
         full = f"{folder}/{path}"
         with trouble(fs, full):
@@ -64,6 +72,7 @@ class OutputFile:
         self._indexed = FileWriter(self._file, indexed=True) if indexed else None
         self._size = 0
         self._summed, self._sums, self._sum = summed, list[int](), 0
+        self._ranges = RangeMaker(formats[0], ranged) if ranged is not None else None
         if self._indexed is None:
             self._write(MAGIC + b"".join(map(format_to_item, formats)))
         else:
@@ -80,10 +89,18 @@ class OutputFile:
         else:
             last = self._points[-1].offset if self._points else 0
             rows = self._crossings(encoded, last)
+            self._look_at(encoded, rows)
             for row in rows:
                 self._points.append(Point(self._size + int(encoded.offsets[row]), self.records + row))
             self._write(encoded.buffer, [int(encoded.offsets[row]) for row in rows])
         self.records += count
+
+    def _look_at(self, encoded: Encoded, crossings: Sequence[int]) -> None:
+        """Find out what values records hold, block by block."""
+        if self._ranges is not None:
+            starts = encoded.offsets[:-1] + (encoded.buffer.address + ITEM_HEAD + self._format.header_size)
+            for number, own in enumerate(np.split(starts, crossings), len(self._points)):
+                self._ranges.add(number, own)
 
     def _crossings(self, encoded: Encoded, last: int) -> list[int]:
         """The rows that are the first ones at least `STEP` after the point before them."""
@@ -114,7 +131,8 @@ class OutputFile:
             self._size = self._file.tell()
         self._file.close()
         sums = (*self._sums, self._sum) if self._summed else ()
-        return Written(self.path, self._size, self.records, tuple(self._points), sums)
+        ranges = self._ranges.made(len(self._points) + 1) if self._ranges is not None else None
+        return Written(self.path, self._size, self.records, tuple(self._points), sums, ranges)
 
     def discard(self) -> None:
         """Give the file up; what is written of it is removed with its folder."""

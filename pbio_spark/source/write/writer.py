@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from pbio_spark.columns import Encoder, format_to_encoder
+from pbio_spark.columns import Encoder, RangeMaker, format_to_encoder, limited, ranges_kernel
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.paths import find_entry, full_path, is_local, locate, move_file, remove_folder, trouble
@@ -31,6 +31,7 @@ from pbio_spark.source.write.output import OutputFile, Written
 from pbio_spark.source.write.overwrite import refuse_other_columns, replaced_files
 from pbio_spark.source.write.write_format import formats_to_write, name_there, names_there, several_there
 from pbio_spark.spaces import space_above
+from pbio_spark.wire.hints.ranges import Ranges
 from pbio_spark.wire.hints.sidecar import Outline, write_sidecar
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ class PbioWriter(DataSourceArrowWriter):
             wrap=options.index != "ffs",
             is_complete=options.write_format is not None,
         ).checked()
+        self.ranges = ranges_kernel() if options.index == "sidecar" else None
         self.job = uuid.uuid4().hex
         self.staging = f"_staging-{self.job}"
 
@@ -162,8 +164,9 @@ class PbioWriter(DataSourceArrowWriter):
             if (file.points or file.sums) and self.options.index == "sidecar":
                 placed = find_entry(fs, target)
                 counts = (file.records, *(0 for _ in self.priors))
+                modified = placed.modified if placed is not None else 0
                 outline = Outline(
-                    file.size, placed.modified if placed is not None else 0, self.formats, counts, file.points, True
+                    file.size, modified, self.formats, counts, file.points, True, ranges=self._ranges(file)
                 )
                 with fs.open(target, "rb") as source:
                     write_sidecar(fs, target, outline.with_samples(source))
@@ -207,10 +210,17 @@ class PbioWriter(DataSourceArrowWriter):
         path = f"{self.folders.of_nulls()}part-00000-{self.job[:8]}.ffs"
         return self.output(fs, f"{root}/{self.staging}", path).close()
 
+    def _ranges(self, file: Written) -> tuple[Ranges, ...]:
+        """What the outline of a file says of its records; of the formats that have none, that they have none."""
+        if file.ranges is None:
+            return ()
+        blocks = len(file.points) + 1
+        return limited([file.ranges, *(RangeMaker(form).made(blocks) for form in self.priors)])
+
     def output(self, fs: AbstractFileSystem, folder: str, path: str) -> OutputFile:
         """A new file."""
         indexed, summed = self.options.index == "ffs", self.options.checksums
-        return OutputFile(fs, folder, path, self.formats, indexed=indexed, summed=summed)
+        return OutputFile(fs, folder, path, self.formats, indexed=indexed, summed=summed, ranged=self.ranges)
 
 
 class _Task:

@@ -3,7 +3,7 @@
 A sidecar is the outline of a file on disk, a small JSON file beside it that `pbio index` and the writer of this package
 make: `.reading.ffs.outline` belongs to `reading.ffs`. It is a hint: it counts only while it is intact (it has a digest
 of itself), the file has the size and the time of modification that it names, and the bytes at the start, at the end and
-at the places to split are those of the outlined file.
+at the places to split are those of the outlined file. It may say what values the records hold between these places.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.paths import full_path, move_file, opened
+from pbio_spark.wire.hints.ranges import Ranges, ranges_from_json, ranges_to_json
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -83,6 +84,7 @@ class Outline:
         is_whole: whether the outline covers the whole file, or only its head.
         samples: checksums of the file's bytes at its start, at each point, and at its end; see `with_samples`.
         sums: CRC-32 of all bytes before the first point, between points, and after the last; () without checksums.
+        ranges: of each format, what its records hold in each of these blocks; () without.
     """
 
     size: int
@@ -93,6 +95,7 @@ class Outline:
     is_whole: bool
     samples: tuple[int, ...] = ()
     sums: tuple[int, ...] = ()
+    ranges: tuple[Ranges, ...] = ()
 
     def is_of(self, size: int, modified: float) -> bool:
         return (self.size, self.modified) == (size, modified)
@@ -111,7 +114,7 @@ class Outline:
     def with_samples(self, source: BinaryIO) -> Outline:
         """The outline with samples of its file."""
         places = (0, *(point.offset for point in self.points), self.size)
-        return replace(self, samples=tuple(_checksum(source, place, self.size) for place in places))
+        return replace(self, samples=tuple(sample_of(source, place, self.size) for place in places))
 
     def fits(self, source: BinaryIO, points: Iterable[Point]) -> bool:
         """Whether a file has, at its start, its end and these points, the bytes of the outlined file."""
@@ -119,10 +122,11 @@ class Outline:
             return False
         known = dict(zip(self.points, self.samples[1:], strict=False))
         wanted = {0: self.samples[0], self.size: self.samples[-1]} | {point.offset: known[point] for point in points}
-        return all(_checksum(source, place, self.size) == sample for place, sample in sorted(wanted.items()))
+        return all(sample_of(source, place, self.size) == sample for place, sample in sorted(wanted.items()))
 
 
-def _checksum(source: BinaryIO, place: int, size: int) -> int:
+def sample_of(source: BinaryIO, place: int, size: int) -> int:
+    """The checksum of a file's bytes at a place: of more of them where that is its start or its end."""
     start, length = (place, SAMPLE) if 0 < place < size else (max(0, place - END_SAMPLE), END_SAMPLE)
     source.seek(start)
     return zlib.crc32(source.read(length))
@@ -148,6 +152,8 @@ def outline_to_json(outline: Outline) -> str:
         "samples": list(outline.samples),
         "sums": list(outline.sums),
     }
+    if outline.ranges:
+        said["ranges"] = [ranges_to_json(one) for one in outline.ranges]
     return json.dumps({**said, "digest": _digest(said)})
 
 
@@ -170,6 +176,7 @@ def outline_from_json(text: str | bytes) -> Outline | None:
             is_whole=bool(said["whole"]),
             samples=tuple(int(sample) for sample in said["samples"]),
             sums=tuple(int(found) for found in said.get("sums", ())),
+            ranges=_ranges(said.get("ranges"), len(said["formats"]), len(said["points"]) + 1),
         )
         for format in outline.formats:  # noqa: A001
             format.verify_id()
@@ -180,6 +187,14 @@ def outline_from_json(text: str | bytes) -> Outline | None:
     places = [(0, 0), *((point.offset, point.ordinal or 0) for point in outline.points)]
     ascending = all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(places))
     return outline if ascending and places[-1][0] <= outline.size else None
+
+
+def _ranges(said: Any, formats: int, blocks: int) -> tuple[Ranges, ...]:
+    """The ranges of each format; () if they are not those of so many formats and blocks."""
+    if not isinstance(said, list) or len(said) != formats:
+        return ()
+    found = [ranges_from_json(one, blocks) for one in said]
+    return tuple(one for one in found if one is not None) if None not in found else ()
 
 
 def sidecar_path(path: str) -> str:

@@ -1,0 +1,156 @@
+"""Which blocks of a file hold no record that a filter lets pass: by what must hold of fields, and their values there.
+
+The rules are those by which a program reads a record (see `binding`): names, aliases and defaults, nulls as zero. A
+block in which a value would not fit the program's type is read, so that the error is met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import ecode
+from ecode.analysis.bounds import Bound, program_to_bounds
+from ecode.semantics.arithmetic import limits
+from ecode.typed import FieldOf, Parameter, Read, TypedProgram, walk
+from ecode.types import Basic, Kind, Record, Ref
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.names import Names, Path, struct_to_counts
+from pbio_spark.wire.hints.ranges import Ranges
+
+_EXACT = {4: 2**24, 8: 2**53}
+_WHOLE = (Kind.INTEGER, Kind.UNSIGNED)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A number field as a program sees it.
+
+    Attributes:
+        wanted: its type in the program.
+        path: of the field in the format; None if the format has none.
+        found: its type there.
+        value: what it reads as if the format has none.
+    """
+
+    wanted: Basic
+    path: Path | None
+    found: Basic | None = None
+    value: int | float = 0
+
+    def range(self, ranges: Ranges) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
+        """Least and most in each block, in the values of the format; None if that is not known."""
+        if self.path is not None:
+            return ranges.of(self.path)
+        values = np.full(ranges.blocks, self.value)
+        return values, values
+
+    def fits(self, ranges: Ranges) -> npt.NDArray[np.bool_]:
+        """In which blocks all values certainly have the program's type, too."""
+        every = np.ones(ranges.blocks, np.bool_)
+        if self.found is None or self.found == self.wanted:
+            return every
+        if self.found.kind is Kind.FLOAT:
+            return every & (self.wanted.kind is Kind.FLOAT and self.wanted.size > self.found.size)
+        known = self.range(ranges)
+        if known is None:
+            return ~every
+        low, high = limits(self.wanted) if self.wanted.kind in _WHOLE else (0, _EXACT[self.wanted.size])
+        low = low if self.wanted.kind in _WHOLE else -high
+        pairs = zip(known[0].tolist(), known[1].tolist(), strict=True)
+        return np.array([least > most or (low <= least and most <= high) for least, most in pairs], np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class Excluding:
+    """What a filter's first comparisons say of records of a format.
+
+    Attributes:
+        bounds: what must hold of which field.
+        reads: all number fields that the program may read.
+    """
+
+    bounds: tuple[tuple[Seen, Bound], ...] = ()
+    reads: tuple[Seen, ...] = ()
+
+    def excluded(self, ranges: Ranges) -> npt.NDArray[np.bool_]:
+        """Blocks of which no record passes, and none has a number that the program could not read."""
+        out = np.zeros(ranges.blocks, np.bool_)
+        for seen, bound in self.bounds:
+            known = seen.range(ranges)
+            if known is not None:
+                out |= ~bound.may_hold(*known) | (known[0] > known[1])
+        for seen in self.reads if out.any() else ():
+            out &= seen.fits(ranges)
+        return out
+
+
+NOTHING_EXCLUDED = Excluding()
+
+
+def program_to_excluding(program: ecode.Program, form: Format, names: Names) -> Excluding:
+    """What the bounds of a filter, the first program that sees records of a format, exclude."""
+    bounds = program_to_bounds(program.typed)
+    first = program.params[0]
+    if not bounds or not isinstance(first.type, Record):
+        return NOTHING_EXCLUDED
+    known = [(_seen(first.type, bound.path, bound.type, form, names), bound) for bound in bounds]
+    usable = tuple((seen, bound) for seen, bound in known if seen is not None)
+    if not usable:
+        return NOTHING_EXCLUDED
+    paths = dict(_reads(program.typed, first.name))
+    reads = (_seen(first.type, path, type_, form, names) for path, type_ in paths.items())
+    return Excluding(usable, tuple(seen for seen in reads if seen is not None))
+
+
+def _reads(program: TypedProgram, name: str) -> Iterator[tuple[Path, Basic]]:
+    """The number fields in place that a program reads of a parameter."""
+    for node in walk(program.body):
+        if not isinstance(node, Read) or not isinstance(node.type, Basic) or node.type.kind is Kind.STRING:
+            continue
+        path: list[str] = []
+        place: object = node.place
+        while isinstance(place, FieldOf):
+            path.append(place.name)
+            place = place.record
+        if isinstance(place, Parameter) and place.param.name == name and path:
+            yield tuple(reversed(path)), node.type
+
+
+def _seen(record: Record, path: Path, wanted: Basic, form: Format, names: Names) -> Seen | None:
+    """The field of a format that a program's path leads to; None if that is no number in place."""
+    own = {struct.name: struct for struct in record.structs}
+    theirs = {struct.name: struct for struct in form.record.structs}
+    at, inside, place = own[record.name], theirs[form.record.name], list[str]()
+    for depth, name in enumerate(path, 1):
+        field, found = at.find(name), names.find(inside, name, path[:depth])
+        if field is None:
+            return None
+        if found is None:
+            is_count = name in struct_to_counts(at)
+            value = field.notes.default if depth == len(path) else None
+            if is_count or isinstance(value, str) or (value is not None and not _has(wanted, value)):
+                return None
+            return Seen(wanted, None, value=0 if value is None else value)
+        place.append(found.name)
+        if depth == len(path):
+            break
+        if not isinstance(found.type, Ref) or not isinstance(field.type, Ref) or found.notes.null_bit is not None:
+            return None
+        at, inside = own[field.type.name], theirs[found.type.name]
+    assert found is not None
+    if not isinstance(found.type, Basic) or found.type.kind not in (*_WHOLE, Kind.FLOAT, Kind.ENUMERATION):
+        return None
+    kind = Kind.UNSIGNED if found.type.kind is Kind.ENUMERATION else found.type.kind
+    return Seen(wanted, tuple(place), Basic(kind, found.type.size))
+
+
+def _has(type_: Basic, value: object) -> bool:
+    """Whether a default is a value of a type."""
+    if type_.kind is Kind.FLOAT:
+        return isinstance(value, int | float) and abs(value) <= _EXACT[type_.size]
+    return isinstance(value, int) and type_.kind in _WHOLE and limits(type_)[0] <= value <= limits(type_)[1]

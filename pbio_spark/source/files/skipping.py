@@ -1,0 +1,122 @@
+"""Blocks that are not read: those in which, by the outline of a file, no record passes the filter.
+
+What outlines say is believed as far as docs/decisions/0017 says: a task skips only what the driver planned, and only if
+the file is still the one that the outline was made of.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from morph import Rejection
+from pbio_spark.columns import Converter, ReadPlan
+from pbio_spark.paths import find_entry, locate
+from pbio_spark.wire.hints.sidecar import Outline, Point, sample_of
+from pbio_spark.wire.resync import numbered
+
+if TYPE_CHECKING:
+    from pbio_spark.source.files.planning import Split
+
+log = logging.getLogger("pbio_spark.source")
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Blocks of a file, one after the other, that are left out.
+
+    Attributes:
+        start, end: offsets of item boundaries.
+        blocks, records: how many they are.
+        next: the ordinal of the first record after them.
+    """
+
+    start: int
+    end: int
+    blocks: int
+    records: int
+    next: int
+
+
+def excluded_blocks(plan: ReadPlan, outline: Outline) -> npt.NDArray[np.bool_]:
+    """Of the blocks of a file, those that give no row and no error of which an outline can know."""
+    selection = plan.selection
+    out = np.ones(len(outline.points) + 1, np.bool_)
+    has_filter = selection.request is not None and not selection.request.ordered
+    # A file system that does not tell when a file was modified leaves its checksums, if it has any.
+    is_known = outline.is_whole and outline.ranges and (outline.modified or outline.sums)
+    if not has_filter or not is_known or any(point.ordinal is None for point in outline.points):
+        return ~out
+    for form, ranges in zip(outline.formats, outline.ranges, strict=True):
+        has_some = ranges.records > 0
+        if selection.only_name not in (None, form.name):
+            out &= ~has_some  # it is an error that such records are there
+        elif selection.has(form):
+            converter = plan.converters.get(form.id)
+            if converter is None or isinstance(converter, Rejection | Converter) or converter.format != form:
+                out &= ~has_some
+            else:
+                out &= ~has_some | converter.programs.excluding.excluded(ranges)
+    return out
+
+
+def with_skips(split: Split, outline: Outline, excluded: npt.NDArray[np.bool_]) -> Split:
+    """A split that leaves out those of its blocks that are excluded."""
+    places = (Point(0, 0), *outline.points, Point(outline.size, sum(outline.counts)))
+    inside = [number for number, place in enumerate(places[:-1]) if split.start <= place.offset < split.end]
+    skips = tuple(_runs(places, [number for number in inside if excluded[number]]))
+    if not skips:
+        return split
+    samples = dict(zip((place.offset for place in places), outline.samples, strict=True))
+    edges = sorted({0, outline.size, *(edge for skip in skips for edge in (skip.start, skip.end))})
+    checked = tuple((edge, samples[edge]) for edge in edges)
+    return replace(split, formats=outline.formats, skips=skips, samples=checked)
+
+
+def _runs(places: Sequence[Point], blocks: Sequence[int]) -> Iterator[Skip]:
+    first = 0
+    for at, block in enumerate(blocks):
+        if at + 1 < len(blocks) and blocks[at + 1] == block + 1:
+            continue
+        start, end = places[blocks[first]], places[block + 1]
+        assert start.ordinal is not None
+        assert end.ordinal is not None
+        yield Skip(start.offset, end.offset, at + 1 - first, end.ordinal - start.ordinal, end.ordinal)
+        first = at + 1
+
+
+def is_as_planned(split: Split, source: BinaryIO) -> bool:
+    """Whether a file has the size and the time that it had, and the outline's bytes where something is skipped."""
+    entry = find_entry(*locate(split.file.path))
+    if entry is None or (entry.size, entry.modified) != (split.file.size, split.file.modified):
+        return False
+    return all(sample_of(source, place, split.file.size) == sample for place, sample in split.samples)
+
+
+def kept_parts(split: Split) -> Iterator[tuple[int, int, int | None]]:
+    """What of a split is read: start, end and the ordinal of the first record of each part."""
+    start, ordinal = split.start, split.ordinal
+    for skip in split.skips:
+        if start < skip.start:
+            yield start, skip.start, ordinal
+        start, ordinal = skip.end, skip.next
+    if start < split.end or not split.skips:
+        yield start, split.end, ordinal
+
+
+def log_skips(splits: Iterable[Split]) -> None:
+    """Say how much a query skips."""
+    skips = [(split, skip) for split in splits for skip in split.skips]
+    if skips:
+        log.info(
+            "the filter skips %s of %s with %s, %d bytes",
+            numbered(sum(skip.blocks for _, skip in skips), "block"),
+            numbered(len({split.file.path for split, _ in skips}), "file"),
+            numbered(sum(skip.records for _, skip in skips), "record"),
+            sum(skip.end - skip.start for _, skip in skips),
+        )

@@ -6,38 +6,23 @@ import logging
 import threading
 import time
 import uuid
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecode.types import FLOAT64, INT32, Field, record
-from pbio_spark.channels import ChannelSpace, Position, Submission
+from ecode.types import INT32, Field, record
+from pbio_spark.channels import ChannelSpace, Submission
 from pbio_spark.channels.log import reader
-from pbio_spark.channels.presence import subscribers
 from pbio_spark.channels.subscribe import follower
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from tests.channels.spaces import COUNT
-from tests.source.channel_query import Query, columns
+from tests.source.channel_query import Query
+from tests.source.channels.streams.published import EARLIEST, NOW, publish
 from tests.source.local import batches, load, plan
-
-NOW = timedelta(0)
-EARLIEST = {"startingOffsets": "earliest"}
-
-
-@pytest.fixture
-def space(space: ChannelSpace) -> ChannelSpace:
-    space.create_channel("counts", COUNT)
-    return space
-
-
-def publish(space: ChannelSpace, *numbers: int, channel: str = "counts", **more: Any) -> None:
-    space.channel(channel).submit([{"n": n} for n in numbers], **more)
 
 
 def test_a_stream_starts_with_new_events_and_resumes_from_its_checkpoint(space: ChannelSpace) -> None:
@@ -151,126 +136,6 @@ def test_two_spaces_mixed_up(space: ChannelSpace, tmp_path: Path) -> None:
         Query(space, offset, channel="counts").tasks({**offset, "position": "9.0.0"})
 
 
-def test_channels_that_come_to_be_are_read_by_their_pattern(space: ChannelSpace) -> None:
-    query = Query(space, channelPattern="c.*")
-    publish(space, 0)
-    space.create_channel("cats", COUNT).submit({"n": 1})
-    space.create_channel("dogs", COUNT).submit({"n": 2})
-    space.create_channel("cows", record("cow", [Field("n", INT32), Field("milk", FLOAT64)])).submit({"n": 3, "milk": 1})
-    assert query.numbers() == [[0, 1, 3]]
-    space.drop_channel("cats")
-    publish(space, 4)
-    assert query.numbers() == [[4]]
-    assert Query(space, query.offset, channelPattern="c.*", startingOffsets="latest").numbers() == []
-
-
-def test_a_pattern_may_match_nothing_yet(space: ChannelSpace) -> None:
-    query = Query(space, schema=columns(("n", pa.int32())), channelPattern="later.*", **EARLIEST)
-    assert query.batch() is None
-    space.create_channel("later", COUNT).submit({"n": 1})
-    assert query.numbers() == [[1]]
-    with pytest.raises(PbioError, match="PBIO_NO_SCHEMA"):
-        Query(space, channelPattern="never")
-
-
-def test_a_dropped_channel_ends_the_stream_when_its_events_have_been_read(space: ChannelSpace) -> None:
-    query = Query(space, channel="counts")
-    publish(space, 1)
-    space.drop_channel("counts")
-    space.create_channel("counts", COUNT).submit({"n": 2})
-    assert query.batch() == [{"n": 1}]
-    for _ in range(2):
-        with pytest.raises(PbioError, match=r"PBIO_UNKNOWN_CHANNEL.*has been dropped"):
-            query.batch()
-
-
-def test_a_channel_recreated_while_a_query_was_down_is_another_channel(
-    space: ChannelSpace, caplog: pytest.LogCaptureFixture
-) -> None:
-    space.create_channel("others", COUNT)
-    publish(space, 0)
-    for is_read in (False, True):
-        query = Query(space, channels="counts,others", **EARLIEST)
-        if is_read:
-            query.batches()
-        space.drop_channel("counts")
-        anew = space.create_channel("counts", record("count", [Field("n", INT32), Field("more", FLOAT64)]))
-        anew.submit({"n": 7, "more": 0.5})
-        publish(space, 8, channel="others")
-        for _ in range(2):
-            with pytest.raises(
-                PbioError, match=r"PBIO_EVENTS_GONE.*'counts' was dropped and created again: it is number"
-            ):
-                Query(space, query.offset, channels="counts,others").batch()
-        on = Query(space, query.offset, channels="counts,others", failOnDataLoss=False)
-        assert on.numbers() == [[7, 8]]
-        assert "dropped and created again" in caplog.text
-        assert Query(space, on.offset, channels="counts,others").numbers() == []  # it is the new one's now
-        assert Query(space, query.offset, channels="others").numbers() == [[8]]  # nobody asks for it any more
-        space.drop_channel("others")
-        space.create_channel("others", COUNT)
-
-
-def test_a_pattern_misses_what_a_dropped_channel_had_left(
-    space: ChannelSpace, caplog: pytest.LogCaptureFixture
-) -> None:
-    cats = space.create_channel("cats", COUNT)
-    publish(space, 0)
-    before = Query(space, channelPattern="c.*", **EARLIEST)
-    cats.submit({"n": 1})
-    through = Query(space, channelPattern="c.*", **EARLIEST)
-    assert through.numbers() == [[0, 1]]
-    space.drop_channel("cats")
-    space.create_channel("cats", COUNT).submit({"n": 2})
-    publish(space, 3)
-    with pytest.raises(PbioError, match=r"PBIO_EVENTS_GONE.*'cats' was dropped before its events from 3\.0\.0 on"):
-        Query(space, before.offset, channelPattern="c.*").batch()
-    assert Query(space, before.offset, channelPattern="co.*").numbers() == [[0, 3]]
-    assert Query(space, through.offset, channelPattern="c.*").numbers() == [[2, 3]]
-    on = Query(space, before.offset, channelPattern="c.*", failOnDataLoss=False)
-    assert on.numbers() == [[0, 2, 3]]
-    assert "'cats' was dropped" in caplog.text
-    assert Query(space, on.offset, channelPattern="c.*").numbers() == []
-
-
-@pytest.mark.parametrize("limit", [{}, {"maxRecordsPerTrigger": 1}])
-def test_a_subscriber_resumes_where_a_query_left_off(space: ChannelSpace, limit: dict[str, int]) -> None:
-    space.create_channel("others", COUNT)
-    space.create_channel("older", COUNT)
-    publish(space, 100, channel="older")
-    publish(space, 0)
-    publish(space, 1, channel="others")
-    offset = None
-
-    def run(*names: str, **options: Any) -> list[int]:
-        nonlocal offset
-        query = Query(space, offset, channels=",".join(names), **limit, **options)
-        offset = query.offset if offset is None else offset
-        rows = sorted(number for batch in query.numbers() for number in batch)
-        offset = query.offset
-        return rows
-
-    assert run("counts", "others", **EARLIEST) == [0, 1]
-    publish(space, 2)
-    publish(space, 3, channel="others")
-    assert run("counts") == [2]
-    publish(space, 4, channel="others")
-    publish(space, 5)
-    assert run("counts") == [5]
-    publish(space, 6)
-    publish(space, 7, channel="others")
-    assert run("counts", "others") == [3, 4, 6, 7]
-    assert run("counts", "others") == []
-    assert run("counts", "others", "older") == [
-        100
-    ]  # as with Kafka, what is new in a query begins with its first event
-    space.create_channel("newer", COUNT)
-    publish(space, 8, channel="newer")
-    assert run("counts", "others", "older", "newer") == [8]
-    publish(space, 9, channel="older")
-    assert run("counts", "others", "older", "newer") == [9]
-
-
 def test_an_offset_of_an_older_version_resumes_as_before(space: ChannelSpace) -> None:
     publish(space, 0)
     query = Query(space, channel="counts", **EARLIEST)
@@ -357,71 +222,6 @@ def test_what_was_gone_when_a_stream_began_is_not_missed(space: ChannelSpace) ->
     assert Query(space, first.offset, channels="counts,kept").numbers() == [[2, 3]]
     assert [row for rows in first.batches() for row in rows] == [{"n": 2}, {"n": 3}]
     assert "from" not in first.offset
-
-
-def test_a_named_subscriber_resumes_without_a_checkpoint(space: ChannelSpace) -> None:
-    publish(space, 0)
-    read = {"channel": "counts", "subscriber": "spark"}
-    first = Query(space, **read, **EARLIEST)
-    assert first.batch() == [{"n": 0}]
-    publish(space, 1)
-    assert first.batch() == [{"n": 1}]
-    # That it begins its next batch is what tells that this one is finished.
-    again_ = Query(space, **read)
-    assert again_.numbers() == [[1]]
-    publish(space, 2)
-    assert Query(space, **read).numbers() == [[2]]
-    assert Query(space, channel="counts").numbers() == []
-    assert space.channel("counts").subscribe(name="spark").position == Position(5)
-
-
-def test_a_name_keeps_what_it_has_not_read_and_no_more(space: ChannelSpace) -> None:
-    kept = space.create_channel("kept", COUNT, keep="subscribed")
-    query = Query(space, channel="kept", subscriber="spark")
-    query.batch()
-    kept.submit({"n": 1})
-    assert space.vacuum(grace=NOW, linger=NOW).channels == ()
-    assert query.numbers() == [[1]]
-    assert space.vacuum(grace=NOW, linger=NOW).channels == ("kept",)
-
-
-def test_each_channel_resumes_where_the_named_subscriber_left_off(space: ChannelSpace) -> None:
-    other = space.create_channel("other", COUNT)
-    publish(space, 0)
-    other.submit({"n": 10})
-    quiet = Query(space, channel="other", subscriber="spark", **EARLIEST)
-    assert quiet.numbers() == [[10]]
-    busy = Query(space, channel="counts", subscriber="spark", **EARLIEST)
-    for n in range(1, 4):
-        publish(space, n)
-    assert busy.numbers() == [[0, 1, 2, 3]]
-    other.submit({"n": 11})
-    both = Query(space, channels="counts,other", subscriber="spark")
-    assert both.numbers() == [[11]]
-    old = space.create_channel("old", COUNT)
-    old.submit({"n": 20})
-    assert both.numbers() == []
-    assert Query(space, channelPattern=".*", subscriber="spark").numbers() == [[20]]  # it came to be since
-    assert Query(space, channels="old", subscriber="new").numbers() == []
-
-
-def test_a_stream_acknowledges_only_channels_with_events(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("a", "b"):
-        space.create_channel(name, COUNT)
-    query = Query(space, channelPattern="..?", subscriber="spark")
-    query.batch()
-    said: list[int] = []
-    known = subscribers.acknowledge
-
-    def acknowledge(folder: Any, channel: int, *more: Any) -> Any:
-        said.append(channel)
-        return known(folder, channel, *more)
-
-    monkeypatch.setattr(subscribers, "acknowledge", acknowledge)
-    for n in range(3):
-        publish(space, n, channel="b")
-        assert query.numbers() == [[n]]
-    assert said == [space.channel("b").info.id] * 3
 
 
 def test_a_task_that_finds_its_file_gone(space: ChannelSpace, caplog: pytest.LogCaptureFixture) -> None:

@@ -277,6 +277,24 @@ _BP_FILES = frozenset({"md.idx", "md.0", "mmd.0", "data.0"})
 _BP_HINT = "BP5 files hold FFS records inside ADIOS2's own framing; read the folder with ADIOS2"
 
 
+_FFS_HEAD = "an FFS file starts with 43 56 ff a9"
+_COMPRESSED = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"PK\3\4": "ZIP",
+}
+_OTHERS = {
+    b"PAR1": ("a Parquet", "parquet"),
+    b"Obj\1": ("an Avro", "avro"),
+    b"ORC": ("an ORC", "orc"),
+    b"ARROW1": ("an Arrow", ""),
+    b"\x89HDF": ("an HDF5", ""),
+}
+"""How files that lie beside those of PBIO begin."""
+
+
 def _what_it_is(head: bytes, name: str) -> tuple[str, str]:
     """What the first bytes say about a file that is not an FFS file, and a hint."""
     base = os.path.basename(name)
@@ -293,7 +311,13 @@ def _what_it_is(head: bytes, name: str) -> tuple[str, str]:
             "the records' formats are elsewhere: decode each record with from_pbio, and name the folder that has the "
             "formats with formatStore"
         )
-    return f"the file starts with {head[:4].hex(' ')}", "an FFS file starts with 43 56 ff a9"
+    for start, what in _COMPRESSED.items():
+        if head.startswith(start):
+            return f"this is a {what} file", "decompress it first: FFS files are read as they are"
+    for start, (what, source) in _OTHERS.items():
+        if head.startswith(start):
+            return f"this is {what} file", f"Spark's format {source} reads it" if source else _FFS_HEAD
+    return f"the file starts with {head[:4].hex(' ')}", _FFS_HEAD
 
 
 def legible_id(start: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import mmap
 import pickle
@@ -229,3 +230,20 @@ def test_writes_into_a_path(tmp_path: Path, indexed: bool) -> None:
         writer.data(POINT, {"x": 2, "y": 3.0})
     kinds = [item.kind for item in scan(path.read_bytes())[0] if item.kind is not Kind.INDEX]
     assert kinds == [Kind.FORMAT, Kind.DATA, Kind.DATA]
+
+
+@pytest.mark.parametrize(
+    ("start", "reason", "hint"),
+    [
+        (gzip.compress(MAGIC), "this is a gzip file", "decompress it first"),
+        (b"PAR1", "this is a Parquet file", "format parquet reads it"),
+        (b"\x89HDF\r\n\x1a\n", "this is an HDF5 file", "43 56 ff a9"),
+        (b"{}\n", "the file starts with 7b 7d 0a", "43 56 ff a9"),
+    ],
+    ids=["gzip", "parquet", "hdf5", "json"],
+)
+def test_what_else_a_file_is_is_named(start: bytes, reason: str, hint: str) -> None:
+    _, error = scan(start)
+    assert error is not None
+    assert (error.code, error.reason) == ("PBIO_NOT_FFS", reason)
+    assert hint in (error.hint or "")

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from pbio_spark.errors import PbioError
+from pbio_spark.gateways.arrival import check_sound, unconfirmed
 from pbio_spark.gateways.limits import Limits
 from pbio_spark.gateways.text import address_to_text
 
@@ -22,6 +23,7 @@ class Peer:
         name: who it is: the common name of the client's certificate, else the host.
         limits: of the gateway.
         stopping: set when the server stops.
+        written: how many bytes were written so far.
     """
 
     def __init__(
@@ -39,8 +41,10 @@ class Peer:
         self.name = _common_name(writer.get_extra_info("ssl_object")) or self.host
         self.limits = limits
         self.stopping = stopping or asyncio.Event()
+        self.written = 0
         self._reader = reader
         self._writer = writer
+        self._arrived = 0
         writer.transport.set_write_buffer_limits(limits.unread)
 
     def __str__(self) -> str:
@@ -61,6 +65,7 @@ class Peer:
 
         Raises PBIO_LIMIT if that lasts `limits.slow` seconds, and OSError if the connection is broken.
         """
+        self.written += len(data)
         self._writer.write(data)
         try:
             async with asyncio.timeout(self.limits.slow or None):
@@ -71,6 +76,21 @@ class Peer:
                 f"the peer read nothing for {self.limits.slow:g} s, and {self.limits.unread} bytes wait",
                 hint="[limits] slow and unread in the gateway's configuration are the limits",
             ) from None
+
+    def arrived(self) -> int:
+        """How many of the bytes that were written have reached the peer's machine at least.
+
+        Raises OSError if the connection is broken.
+        """
+        connection, transport = self._writer.get_extra_info("socket"), self._writer.transport
+        if connection is None or transport.is_closing():
+            raise ConnectionResetError("the connection has ended")
+        left = unconfirmed(connection) + transport.get_write_buffer_size()
+        check_sound(connection)
+        # Encrypted bytes are more than those that were written, and some wait where nobody can count them.
+        if not left or self._writer.get_extra_info("ssl_object") is None:
+            self._arrived = max(self._arrived, self.written - left)
+        return self._arrived
 
     async def close(self) -> None:
         """End the connection after all that was written; at once if the peer does not read it."""

@@ -180,10 +180,21 @@ class Subscription:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def acknowledge(self) -> None:
-        """Keep `position` under the subscriber's name, durably: it resumes there. Without a name, do nothing."""
+    def acknowledge(self, position: Position | None = None) -> None:
+        """Keep `position` under the subscriber's name, durably: it resumes there. Without a name, do nothing.
+
+        Args:
+            position: an earlier one, if events that were delivered are not dealt with yet.
+        """
         if self.name is not None:
-            self._acknowledge(self.name, self.position)
+            self._acknowledge(self.name, self.position if position is None else position)
+
+    def seek(self, start: Start) -> None:
+        """Go on from somewhere else. What was acknowledged stays acknowledged.
+
+        Raises PBIO_BAD_OPTION, PBIO_EVENTS_GONE.
+        """
+        self.position = max(self._find(start), Position(self.channel.id))
 
     def _acknowledge(self, name: str, position: Position) -> None:
         self._known = subscribers.acknowledge(self._folder, self.channel.id, name, position, self._expire_after)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import select
 import socket
 import ssl
-import struct
-import termios
 import threading
 import time
 
 import pyarrow as pa
 
 from pbio_spark.errors import PbioError
+from pbio_spark.gateways.arrival import check_sound, unconfirmed
 from pbio_spark.gateways.text import system_reason
 
 _SLOW = 60.0
@@ -68,13 +66,13 @@ class OutwardLink:
 
     def confirm(self) -> None:
         """Wait until the peer's machine has all that was sent."""
-        left, since, pause = self._unsent(), time.monotonic(), 0.0005
+        left, since, pause = unconfirmed(self._connection), time.monotonic(), 0.0005
         while left:
             self._check_sound()
             self._check_patience(since)
             time.sleep(pause)
             pause = min(2 * pause, 0.05)
-            now = self._unsent()
+            now = unconfirmed(self._connection)
             if now < left:
                 since = time.monotonic()
             left = now
@@ -116,16 +114,11 @@ class OutwardLink:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _unsent(self) -> int:
-        """How many bytes the peer's machine has not confirmed; Linux and macOS tell."""
-        said = fcntl.ioctl(self._connection.fileno(), termios.TIOCOUTQ, struct.pack("i", 0))
-        return int(struct.unpack("i", said)[0])
-
     def _check_sound(self) -> None:
-        # A machine whose program ends with bytes unread breaks the connection.
-        failed = self._connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if failed:
-            raise self._lost(OSError(failed, ""))
+        try:
+            check_sound(self._connection)
+        except OSError as error:
+            raise self._lost(error) from None
 
     def _check_patience(self, since: float) -> None:
         """Raise if there has been no progress for too long."""

@@ -21,6 +21,7 @@ class GridSettings:
         archive: the names of events that producers may hand over, in one string with blanks between; `*` is all.
         create: whether an event that producers may hand over, and that no channel takes, makes one, of strings.
         subscriptions: the most of one connection.
+        subscribers: the most named subscribers of one peer, for which a space keeps events while they are away.
         filter_cost: the most units of work that a `Filter` may take for an event.
         set_parameters: whether consumers may change the parameters of derived channels.
         linger: seconds that an event waits at most for others to be committed with.
@@ -38,6 +39,7 @@ class GridSettings:
     archive: str = ""
     create: bool = False
     subscriptions: int = 1000
+    subscribers: int = 100
     filter_cost: int = SOURCE_WORK
     set_parameters: bool = True
     linger: float = 0.05

@@ -100,13 +100,18 @@ def test_a_selection_is_sent_encrypted_and_a_stranger_sends_nothing(
 def test_events_are_published_and_named_over_an_encrypted_connection(
     pbio: Callable[..., Ran], tmp_path: Path, encrypted: tuple[ChannelSpace, dict[str, str]]
 ) -> None:
-    _, places = encrypted
+    space, places = encrypted
     row = {"id": 7, "name": "seven", "k": 1, "v": [0.5], "TimeStamp": "now"}
     (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
     own = ("--certificate", tmp_path / "lab.pem", "--key", tmp_path / "lab.key", "--ca", tmp_path / "authority.pem")
     assert "readings" in pbio("gateway", "names", places["grid"], *own).out
     assert pbio("gateway", "publish", places["grid"], "readings", tmp_path / "rows.jsonl", *own).code == 0
     assert '"id": "7"' in pbio("gateway", "query", places["grid"], "readings", *own).out
+    resumed = ("--set", "Subscriber=viewer", "--set", "After=earliest", "--set", "Count=1")
+    assert '"id": "7"' in pbio("gateway", "subscribe", places["grid"], "readings", *resumed, *own).out
+    while space.backlog(space.subscribers()[0]) != (0, 0):
+        time.sleep(0.01)
+    assert [one.name for one in space.subscribers()] == ["lab/viewer"]
     assert pbio("gateway", "names", places["grid"], "--ca", tmp_path / "authority.pem").code == 1
 
 

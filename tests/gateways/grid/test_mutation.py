@@ -147,6 +147,9 @@ class Wire:
     async def write(self, data: bytes) -> None:
         self.written += len(data)
 
+    def arrived(self) -> int:
+        return self.written
+
     def abort(self) -> None:
         self.is_aborted = True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ from pbio_spark.gateways.grid.values.plan import CHANNELS, POSITION
 log = logging.getLogger("pbio_spark.gateways")
 
 _MOST_EVENTS, _MOST_CHARS = 512, 1 << 18
+_ACKNOWLEDGE_EVERY, _LAST_LOOKS = 0.5, 20
 _LONGEST_WAIT = 30.0
 """Seconds after which an idle subscription looks for events anyway, which also shows that it is there."""
 
@@ -43,12 +45,12 @@ class Reading:
     wish: Wish
     _events: Iterator[ChannelEvent] | None = None
 
-    def texts(self) -> list[str | PbioError]:
+    def texts(self) -> list[tuple[Position, str | PbioError]]:
         """Some of the events that are there now, as XML; an error for one that XML cannot show. It blocks.
 
         Raises PbioError if there will be no more.
         """
-        found: list[str | PbioError] = []
+        found: list[tuple[Position, str | PbioError]] = []
         size = 0
         if self._events is None:
             self._events = self.subscription.events(timeout=0)
@@ -58,7 +60,7 @@ class Reading:
                 self._events = None
                 break
             text = self.to_text(event)
-            found.append(text)
+            found.append((event.position, text))
             size += len(text) if isinstance(text, str) else 100
         return found
 
@@ -69,7 +71,7 @@ class Reading:
             text = self.writer.write(values, event.event_time or event.published)
         except PbioError as error:
             return error
-        if self.wish.after is None:
+        if self.wish.after is None and self.wish.subscriber is None:
             return text
         # A consumer that comes back says where it was.
         tail = f"</{self.writer.plan.name}>"
@@ -78,12 +80,22 @@ class Reading:
 
 
 def open_reading(
-    catalog: Catalog, offered: Offered, wish: Wish, settings: GridSettings, since: Position | None = None
+    catalog: Catalog,
+    offered: Offered,
+    wish: Wish,
+    settings: GridSettings,
+    *,
+    since: Position | None = None,
+    name: str | None = None,
 ) -> Reading:
     """Subscribe to what a consumer wants. It blocks.
 
-    A `Filter` makes a channel that is derived at the sources, shared with equal ones. From an earlier position on, the
-    events are there already, and are filtered here. Without `After` they begin at `since`, or now.
+    A `Filter` makes a channel that is derived at the sources, shared with equal ones. From an earlier position on, and
+    for a named subscriber, which may have been away, the events are there already, and are filtered here. Without
+    `After` they begin at `since`, or now.
+
+    Args:
+        name: that the space has for a named subscriber; it resumes where it was, unless it says at which position.
 
     Raises PbioError for a wish that cannot be fulfilled.
     """
@@ -96,13 +108,67 @@ def open_reading(
         if not settings.set_parameters:
             raise PbioError("PBIO_REFUSED", f"the parameters {', '.join(wish.others)} cannot be set from here")
         channel.space.set_parameters(channel.name, wish.others)
-    if wish.filter is not None and wish.after in (None, NOW):
+    if wish.filter is not None and wish.after in (None, NOW) and name is None:
         modulator = Modulator(filter=wish.filter, max_cost=settings.filter_cost)
         subscription: Subscription = channel.subscribe(modulator=modulator, mode="DROPMALFORMED")
     else:
         start = (since or NOW) if wish.after is None else wish.after
-        subscription = channel.subscribe(start=start, filter=wish.filter, mode="DROPMALFORMED")
+        subscription = channel.subscribe(name=name, start=start, filter=wish.filter, mode="DROPMALFORMED")
+        if name is not None and isinstance(wish.after, Position):
+            subscription.seek(wish.after)
     return Reading(subscription, writer, wish)
+
+
+class Arrivals:
+    """How far the events of a named subscriber have come: to the peer's machine, as the system tells.
+
+    Nothing in the protocol acknowledges an event.
+
+    Attributes:
+        reached: the position before which all events are sent, or not wanted.
+    """
+
+    def __init__(self, session: Session, subscription: Subscription) -> None:
+        self.reached = subscription.position
+        self._link = session.link
+        self._subscription = subscription
+        self._marks: deque[tuple[int, Position]] = deque()
+        self._last = self.reached
+        self._looked = 0.0
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something is sent that may not have arrived."""
+        return bool(self._marks)
+
+    def note(self) -> None:
+        """Remember how many bytes must arrive for all that was reached."""
+        if self._subscription.name is not None and self.reached > self._last:
+            self._last = self.reached
+            self._marks.append((self._link.written, self.reached))
+
+    async def acknowledge(self, every: float = _ACKNOWLEDGE_EVERY) -> None:
+        """Keep in the space what has arrived, not more often than so many seconds. Raises PbioError, OSError."""
+        now = time.monotonic()
+        if not self._marks or now - self._looked < every:
+            return
+        self._looked, arrived, position = now, self._link.arrived(), None
+        while self._marks and self._marks[0][0] <= arrived:
+            position = self._marks.popleft()[1]
+        if position is not None:
+            await asyncio.shield(asyncio.to_thread(self._subscription.acknowledge, position))
+
+    async def finish(self) -> None:
+        """The same at the end, when what was sent may need a moment. Raises PbioError."""
+        self.note()
+        for _ in range(_LAST_LOOKS):
+            try:
+                await self.acknowledge(0.0)
+            except OSError:  # the connection has ended: what has not arrived comes again
+                return
+            if not self._marks:
+                return
+            await asyncio.sleep(0.025)
 
 
 class Feed:
@@ -114,12 +180,12 @@ class Feed:
         self._reading = reading
         self._news = news
         self._left = reading.wish.count
-        self._held: str | PbioError | None = None
+        self._held: tuple[Position, str | PbioError] | None = None
         self._next = 0.0
+        self._arrivals = Arrivals(session, reading.subscription)
 
     async def run(self) -> None:
         """Send events until the subscription ends, or is cancelled."""
-        closing = asyncio.to_thread(self._reading.subscription.close)
         try:
             await self._run()
         except PbioError as error:
@@ -135,40 +201,52 @@ class Feed:
             log.exception("grid: %s: the gateway has a defect; a subscription ends", self._session.link.address)
             await self._end(PbioError("PBIO_DISCONNECTED", "the gateway has a defect"))
         finally:
-            await asyncio.shield(asyncio.ensure_future(closing))
+            await asyncio.shield(asyncio.ensure_future(self._close()))
 
     async def _run(self) -> None:
         while True:
             version = self._news.version
             texts = await asyncio.shield(asyncio.to_thread(self._reading.texts))
-            for text in texts:
+            for position, text in texts:
                 if not self._reading.wish.period:
-                    if await self._send(text):
+                    if await self._send(position, text):
                         return
                 else:
-                    self._held = text
+                    self._held = position, text
+                    self._arrivals.reached = position
                     if time.monotonic() >= self._next and await self._send_held():
                         return
+            self._arrivals.note()
+            await self._arrivals.acknowledge()
             if texts:
                 continue
             wait = _LONGEST_WAIT if self._held is None else max(0.0, self._next - time.monotonic())
-            await self._news.wait(version, wait)
+            await self._news.wait(version, min(wait, _ACKNOWLEDGE_EVERY) if self._arrivals.is_waiting else wait)
             if self._held is not None and time.monotonic() >= self._next and await self._send_held():
                 return
 
-    async def _send_held(self) -> bool:
-        text, self._held = self._held, None
-        self._next = time.monotonic() + self._reading.wish.period
-        assert text is not None
-        return await self._send(text)
+    async def _close(self) -> None:
+        """Subscribe no longer; what has arrived in the end is acknowledged."""
+        try:
+            await self._arrivals.finish()
+        except (PbioError, OSError) as error:
+            log.warning("grid: %s: where a subscriber was cannot be kept: %s", self._session.link.address, error)
+        await asyncio.to_thread(self._reading.subscription.close)
 
-    async def _send(self, text: str | PbioError) -> bool:
+    async def _send_held(self) -> bool:
+        held, self._held = self._held, None
+        self._next = time.monotonic() + self._reading.wish.period
+        assert held is not None
+        return await self._send(*held)
+
+    async def _send(self, position: Position, text: str | PbioError) -> bool:
         """Send an event, or why there is none; whether it was the last."""
         if isinstance(text, PbioError):
             where = f" ({text.field})" if text.field else ""
             await self._session.send(Event(self._outgoing.theirs, None, text.code, f"{text.reason}{where}"))
         else:
             await self._session.send_event(self._outgoing, text)
+        self._arrivals.reached = position.next
         if self._left is None:
             return False
         self._left -= 1

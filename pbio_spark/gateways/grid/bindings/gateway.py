@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from pbio_spark.channels import Channel, ChannelSpace, Position
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.grid.bindings.archive import Archive, Inflow
-from pbio_spark.gateways.grid.bindings.catalog import Catalog
+from pbio_spark.gateways.grid.bindings.catalog import Catalog, Offered
 from pbio_spark.gateways.grid.bindings.directory import Entry
 from pbio_spark.gateways.grid.bindings.feed import Feed, open_reading
 from pbio_spark.gateways.grid.bindings.made import node_to_record
+from pbio_spark.gateways.grid.bindings.named import Named
 from pbio_spark.gateways.grid.bindings.news import News
 from pbio_spark.gateways.grid.bindings.wishes import KNOWN, Wish, node_to_wish, unknown
 from pbio_spark.gateways.grid.peers.session import Session
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("pbio_spark.gateways")
 
-_CONSUMERS = ("After", "Filter", "Fields", "Count", "Period")
+_CONSUMERS = tuple(KNOWN)
 
 
 class GridGateway:
@@ -49,6 +50,7 @@ class GridGateway:
         self._archive = Archive(space, self._settings, self._news)
         self._entry: Entry | None = None
         self._producers: dict[tuple[str, str], Session] = {}
+        self._named = Named(space, self._settings)
 
     async def start(self, address: str) -> None:
         """Begin, and enter the gateway in the directory."""
@@ -118,7 +120,7 @@ class GridGateway:
         offered = self._catalog.find(self._catalog.asked(parameters))
         channel = offered.channel
         wish = node_to_wish(parameters, channel)
-        if wish.filter is not None or wish.after is not None or wish.others:
+        if wish.filter is not None or wish.after is not None or wish.subscriber is not None or wish.others:
             raise PbioError("PBIO_REFUSED", "a query takes no parameters but Fields; Period and Count are ignored")
         writer = self._catalog.writer(offered.name, channel.format.record, wish.fields)
         info = channel.info
@@ -142,19 +144,28 @@ class GridGateway:
             for one in given:
                 raise unknown(one, KNOWN)
             return await self._either(session, request, name, own)
-        reading = await asyncio.to_thread(self._open, name, parameters)
-        return Outgoing(name, own, context=reading)
+        offered, wish = await asyncio.to_thread(self._wish, name, parameters)
+        outgoing = Outgoing(name, own)
+        if wish.subscriber is None:
+            outgoing.context = await asyncio.to_thread(open_reading, self._catalog, offered, wish, self._settings)
+            return outgoing
+        async with self._named.taking(session, outgoing, offered.channel, wish.subscriber) as stored:
+            outgoing.context = await asyncio.to_thread(
+                open_reading, self._catalog, offered, wish, self._settings, name=stored
+            )
+        return outgoing
 
     async def begun(self, session: Session, subscription: Outgoing | Incoming) -> None:
         """Part of `Role`."""
-        if isinstance(subscription, Outgoing):
+        if not isinstance(subscription, Outgoing):
+            return
+        if subscription.context.wish.subscriber is None or not self._named.has_lost(subscription):
             feed = Feed(session, subscription, subscription.context, self._news)
             subscription.feed = asyncio.create_task(feed.run())
 
-    def _open(self, name: EventName, parameters: Node) -> object:
+    def _wish(self, name: EventName, parameters: Node) -> tuple[Offered, Wish]:
         offered = self._catalog.find(name)
-        wish = node_to_wish(parameters, offered.channel)
-        return open_reading(self._catalog, offered, wish, self._settings)
+        return offered, node_to_wish(parameters, offered.channel)
 
     # producers
 
@@ -207,7 +218,7 @@ class GridGateway:
     async def to_consumer(self, session: Session, incoming: Incoming, since: Position | None) -> None:
         """A peer that has sent nothing is a consumer: from what came since it asked, it gets events."""
         offered = await asyncio.to_thread(self._catalog.find, incoming.name)
-        reading = await asyncio.to_thread(open_reading, self._catalog, offered, Wish(), self._settings, since)
+        reading = await asyncio.to_thread(open_reading, self._catalog, offered, Wish(), self._settings, since=since)
         outgoing = Outgoing(incoming.name, incoming.own, incoming.theirs, context=reading)
 
         async def turn(item: Item, size: int) -> None:

@@ -19,6 +19,7 @@ from pbio_spark.gateways.grid.settings import GridSettings
 from pbio_spark.gateways.grid.values.times import text_to_microseconds
 
 NOW: Final = "latest"
+_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Wish:
         filter: E-code over `input`.
         fields: to be sent; empty for all.
         count: after so many events the subscription ends; None for no end.
+        subscriber: the name under which the consumer resumes where it was; None if it does not.
         others: parameters of the derived channel, by name.
     """
 
@@ -39,6 +41,7 @@ class Wish:
     filter: str | None = None
     fields: tuple[str, ...] = ()
     count: int | None = None
+    subscriber: str | None = None
     others: dict[str, Any] = field(default_factory=dict)
 
 
@@ -48,6 +51,7 @@ KNOWN: Final[dict[str, Callable[[Node], Any]]] = {
     "Filter": lambda node: node.text,
     "Fields": lambda node: tuple(dict.fromkeys(node.text.replace(",", " ").split())),
     "Count": count_of,
+    "Subscriber": lambda node: text_to_subscriber(node.text),
 }
 """The parameters that every channel knows, and how each is read."""
 
@@ -118,6 +122,15 @@ def text_to_start(text: str) -> str | Position | datetime:
     except (ValueError, PbioError):
         hint = "earliest, latest, the position of the last event that came, such as 12.0.7, or a time"
         raise PbioError("PBIO_BAD_VALUE", f"After cannot be {said[:40]!r}", hint=hint) from None
+
+
+def text_to_subscriber(text: str) -> str:
+    """The name of a subscriber. Raises PBIO_BAD_VALUE."""
+    name = text.strip()
+    if not name or not name.isprintable() or len(name) > _LONGEST_NAME:
+        reason = f"Subscriber cannot be {text[:40]!r}"
+        raise PbioError("PBIO_BAD_VALUE", reason, hint=f"a name of 1 to {_LONGEST_NAME} characters, such as viewer")
+    return name
 
 
 def check_filter(source: str, record: Record, settings: GridSettings) -> None:

@@ -25,7 +25,7 @@ class GridEvent:
             lists where an element is there several times.
         time: its TimeStamp, in UTC.
         sequence: its Sequence, if it has one.
-        position: in the channel space of a gateway, if the subscription was made with `After`: where to come back to.
+        position: in the channel space of a gateway, if `After` or `Subscriber` is asked for: where to come back to.
         node: the element, with units and accuracy; None for an event with a type.
     """
 

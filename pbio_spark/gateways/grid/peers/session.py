@@ -49,10 +49,13 @@ class Link(Protocol):
     name: str
     address: str
     limits: Limits
+    written: int
 
     async def read(self, most: int, seconds: float | None = None) -> bytes: ...
 
     async def write(self, data: bytes) -> None: ...
+
+    def arrived(self) -> int: ...
 
     def abort(self) -> None: ...
 

@@ -198,14 +198,6 @@ def test_walks_a_part() -> None:
     assert list(scanner.items()) == items[10:]
 
 
-@pytest.mark.parametrize(("data", "hint"), [(b"ADIOS-BP v2.10", "ADIOS2"), (b"PAR1", "43 56 ff a9")])
-def test_other_files_are_refused(data: bytes, hint: str) -> None:
-    _, error = scan(data)
-    assert error is not None
-    assert error.code == "PBIO_NOT_FFS"
-    assert hint in str(error)
-
-
 def test_a_bp_folder_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "run.bp"
     folder.mkdir()
@@ -236,11 +228,12 @@ def test_writes_into_a_path(tmp_path: Path, indexed: bool) -> None:
     ("start", "reason", "hint"),
     [
         (gzip.compress(MAGIC), "this is a gzip file", "decompress it first"),
+        (b"ADIOS-BP v2.10", "this is a file of an ADIOS2 BP folder", "bp5"),
         (b"PAR1", "this is a Parquet file", "format parquet reads it"),
         (b"\x89HDF\r\n\x1a\n", "this is an HDF5 file", "43 56 ff a9"),
         (b"{}\n", "the file starts with 7b 7d 0a", "43 56 ff a9"),
     ],
-    ids=["gzip", "parquet", "hdf5", "json"],
+    ids=["gzip", "adios2", "parquet", "hdf5", "json"],
 )
 def test_what_else_a_file_is_is_named(start: bytes, reason: str, hint: str) -> None:
     _, error = scan(start)

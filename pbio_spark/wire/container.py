@@ -274,9 +274,7 @@ class Scanner:
 
 
 _BP_FILES = frozenset({"md.idx", "md.0", "mmd.0", "data.0"})
-_BP_HINT = "BP5 files hold FFS records inside ADIOS2's own framing; read the folder with ADIOS2"
-
-
+_BP_HINT = 'read its folder with spark.read.format("bp5"), or look into it with `pbio bp5 ls`'
 _FFS_HEAD = "an FFS file starts with 43 56 ff a9"
 _COMPRESSED = {
     b"\x1f\x8b": "gzip",

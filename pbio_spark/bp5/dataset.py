@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from pbio_spark.bp5.data.arrays import read_arrays
 from pbio_spark.bp5.folder import Folder
 from pbio_spark.bp5.meta import formats as mmd
 from pbio_spark.bp5.meta import index as idx
+from pbio_spark.bp5.meta import metadata as md
 from pbio_spark.bp5.meta.attributes import Attribute, parse_attributes
 from pbio_spark.bp5.meta.blocks import Blocks, read_blocks
 from pbio_spark.bp5.meta.formats import Formats, parse_formats
@@ -71,18 +72,24 @@ class Dataset:
     def attributes(
         self, folder: Folder, steps: Sequence[Step], known: Mapping[str, Attribute] | None = None
     ) -> dict[str, Attribute]:
-        """The attributes after these steps, which follow those that left `known`. Raises as `parse_attributes`."""
+        """The attributes after these steps, which follow those that left `known`. Raises as `attribute_changes`."""
         found = dict(known or {})
-        located = locate(folder, steps, self.formats, self.index.header, attributes=True)
-        for place, writer, block in located.attributes:
-            number = steps[place].number
-            try:
-                for one in parse_attributes(block, self.formats, self.order, located.file):
-                    found[one.name] = one
-            except PbioError as error:
-                error.reason = placed(f"attributes: {error.reason}", number, writer)
-                raise error.at(file=located.file) from None
+        for _, one in self.attribute_changes(folder, steps):
+            found[one.name] = one
         return found
+
+    def attribute_changes(self, folder: Folder, steps: Sequence[Step]) -> Iterator[tuple[Step, Attribute]]:
+        """Each attribute that steps define or change, in order, and the step.
+
+        Raises as `attribute_blocks` and `parse_attributes`.
+        """
+        file = folder.file(md.NAME)
+        for step, writer, block in md.attribute_blocks(folder, steps, self.index.header):
+            try:
+                yield from ((step, one) for one in parse_attributes(block, self.formats, self.order, file))
+            except PbioError as error:
+                error.reason = placed(f"attributes: {error.reason}", step.number, writer)
+                raise error.at(file=file) from None
 
 
 def open_dataset(folder: Folder) -> Dataset:

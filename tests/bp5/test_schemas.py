@@ -86,7 +86,7 @@ GIVEN: list[tuple[str, str, pa.DataType, dict[str, str], Any]] = [
     ("absent", "Value", LIST(TEXT), {"rows": "blocks"}, [["0", "1", "2"], ["1", "2", "3"]]),
     ("absent", "Steps", pa.int16(), {"rows": "variables"}, [2, 2, 2, 2]),
     ("local", "parts", LIST(LIST(WHOLE)), {"toStep": "2"}, [[[0]], [[1], [1, 2]]]),
-    ("attributes", "x", LIST(REAL), {"applyUnitSI": "true", "toStep": "2"}, [[0, 0.5], [0.5, 1]]),
+    ("attributes", "x", LIST(REAL), {"applyUnitSI": "true", "fromStep": "2"}, [[1, 1.5], [1.5, 2]]),
 ]
 
 

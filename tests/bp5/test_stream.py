@@ -23,19 +23,21 @@ SCHEMA = pa.schema([("step", pa.int64()), ("t", pa.int64()), ("x", pa.list_(pa.f
 class Stream:
     """A query, batch by batch."""
 
-    def __init__(self, *paths: Path, offset: dict[str, Any] | None = None, **options: str) -> None:
+    def __init__(
+        self, *paths: Path, offset: dict[str, Any] | None = None, schema: pa.Schema = SCHEMA, **options: str
+    ) -> None:
         parsed = parse_bp5_options(options, Scope.STREAM)
-        self.reader = Bp5StreamReader([str(path) for path in paths], parsed, SCHEMA)
+        self.reader = Bp5StreamReader([str(path) for path in paths], parsed, schema)
         self.offset = offset or self.reader.initialOffset()
         self.limit = ReadMaxRows(1) if "maxStepsPerTrigger" in options else ReadAllAvailable()
 
-    def batch(self) -> list[int]:
+    def batch(self, column: str = "t") -> list[Any]:
         end = self.reader.latestOffset(self.offset, self.limit)
         batches = [b for part in self.reader.partitions(self.offset, end) for b in self.reader.read(part)]
         again = [b for part in self.reader.partitions(self.offset, end) for b in self.reader.read(part)]
         assert batches == again
         self.offset = end
-        return [t for batch in batches for t in batch["t"].to_pylist()]
+        return [value for batch in batches for value in batch[column].to_pylist()]
 
 
 def values(t: int) -> dict[str, Any]:
@@ -111,6 +113,35 @@ def test_limits_and_where_a_stream_begins(tmp_path: Path) -> None:
     more.close()
     assert stream.batch() == [0, 1, 2, 3, 4]
     assert stream.batch() == []
+
+
+def test_steps_without_the_variable_of_elements_have_no_rows(tmp_path: Path) -> None:
+    run = make(tmp_path / "run.bp", [{"t": 0}, values(1), {"t": 2}, values(3)])
+    schema = pa.schema([("step", pa.int64()), ("index", pa.int64()), ("x", pa.float64()), ("t", pa.int64())])
+    where = "{ return input.x > 1.5; }"
+    stream = Stream(run, schema=schema, rows="elements", variables="x", where=where, maxStepsPerTrigger="1")
+    assert [stream.batch("x") for _ in range(5)] == [[], [2.0, 3.0], [], [3.0, 4.0, 5.0], []]
+    columns = pa.schema([("a", pa.float64()), ("step", pa.int64())])
+    table = make(tmp_path / "table.bp", [{"t": 0}, {"k": np.arange(4.0).reshape(2, 2)}, {"t": 2}])
+    stream = Stream(table, schema=columns, rows="elements", variables="k", columns="a,b", maxStepsPerTrigger="1")
+    assert [stream.batch("a") for _ in range(4)] == [[], [0.0, 2.0], [], []]
+
+
+def test_units_hold_for_later_batches_and_what_comes_later_does_not_matter(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "run.bp")
+    for step in range(3):
+        maker.step(values(step), {"x/unitSI": 10.0} if step == 0 else None)
+    maker.close()
+    stream = Stream(tmp_path, applyUnitSI="true", maxStepsPerTrigger="1")
+    assert [stream.batch("x") for _ in range(2)] == [[[0.0, 10.0, 20.0]], [[10.0, 20.0, 30.0]]]
+    before = stream.offset
+    more = Maker(tmp_path / "run.bp", append=True)
+    more.step(values(3), {"x/unitSI": 7.0})
+    more.close()
+    assert stream.batch("x") == [[20.0, 30.0, 40.0]]
+    again = Stream(tmp_path, offset=before, applyUnitSI="true", maxStepsPerTrigger="1")
+    assert again.batch("x") == [[20.0, 30.0, 40.0]]
+    assert again.batch("x") == [[21.0, 28.0, 35.0]]
 
 
 def test_an_offset_of_another_source_is_refused(tmp_path: Path) -> None:

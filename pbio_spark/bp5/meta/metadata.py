@@ -6,8 +6,8 @@ pointers lead to is gathered for all blocks at once. Nothing is followed before 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -140,14 +140,12 @@ class Located:
         steps: in order.
         flatten: they are one row together.
         groups: the blocks by format.
-        attributes: of each attribute block its step (a place in `steps`), writer, and bytes.
     """
 
     file: str
     steps: Sequence[Step]
     flatten: bool = False
     groups: list[Group] = field(default_factory=list)
-    attributes: list[tuple[int, int, bytes]] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
@@ -161,37 +159,44 @@ class Located:
         return self.steps[step].position
 
 
-def locate(
-    folder: Folder,
-    steps: Sequence[Step],
-    formats: Formats,
-    header: Header,
-    *,
-    attributes: bool = False,
-) -> Located:
-    """The metadata blocks of steps. Raises PBIO_BAD_BP5, and PBIO_UNKNOWN_FORMAT for blocks that nothing describes.
-
-    Args:
-        attributes: locate the attribute blocks instead.
-    """
+def locate(folder: Folder, steps: Sequence[Step], formats: Formats, header: Header) -> Located:
+    """The metadata blocks of steps. Raises PBIO_BAD_BP5, and PBIO_UNKNOWN_FORMAT for blocks that nothing describes."""
     located, order = Located(folder.file(NAME), steps, header.flatten), header.order
     buffer, bases = _read(folder, steps, located.file)
-    step, writer, start, length = _blocks(buffer, bases, steps, order, located, attributes=attributes)
+    step, writer, start, length = _blocks(buffer, bases, order, located, attributes=False)
     if not len(start):
         return located
-    if not attributes:
-        ids = _ids(buffer, start)
-        keys, group_of = np.unique(ids, return_inverse=True)
-        heads = buffer[(start + _ID)[:, None] + np.arange(8)].reshape(-1).view(f"{order}u8").astype(np.int64)
-        wrong = (heads < 0) | (heads > length - HEAD)
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            raise _fail(located, int(step[row]), int(writer[row]), f"a block says that {heads[row]} bytes follow")
-        for number, key in enumerate(keys):
-            rows = np.flatnonzero(group_of.reshape(-1) == number)
-            located.groups.append(_group(located, formats, key.tobytes(), buffer, rows, (step, writer, start, heads)))
-        located.groups.sort(key=lambda group: int(group.start[0]))
+    start = start + bases[step]
+    ids = _ids(buffer, start)
+    keys, group_of = np.unique(ids, return_inverse=True)
+    heads = buffer[(start + _ID)[:, None] + np.arange(8)].reshape(-1).view(f"{order}u8").astype(np.int64)
+    wrong = (heads < 0) | (heads > length - HEAD)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise _fail(located, int(step[row]), int(writer[row]), f"a block says that {heads[row]} bytes follow")
+    for number, key in enumerate(keys):
+        rows = np.flatnonzero(group_of.reshape(-1) == number)
+        located.groups.append(_group(located, formats, key.tobytes(), buffer, rows, (step, writer, start, heads)))
+    located.groups.sort(key=lambda group: int(group.start[0]))
     return located
+
+
+def attribute_blocks(folder: Folder, steps: Sequence[Step], header: Header) -> Iterator[tuple[Step, int, bytes]]:
+    """Of each attribute block of steps its step, writer, and bytes. Of other blocks nothing is read.
+
+    Raises PBIO_BAD_BP5.
+    """
+    located = Located(folder.file(NAME), steps, header.flatten)
+    heads = [replace(step, length=min(step.length, 8 + 16 * step.writers)) for step in steps]
+    buffer, bases = _read(folder, heads, located.file)
+    blocks = _blocks(buffer, bases, header.order, located, attributes=True)
+    for place, writer, start, length in zip(*(column.tolist() for column in blocks), strict=True):
+        step = steps[place]
+        block = folder.read(NAME, step.position + start, length)
+        if len(block) < length:
+            reason = f"the metadata is beyond the end of md.0: {step.length} bytes at {step.position}"
+            raise _fail(located, place, writer, reason)
+        yield step, writer, block
 
 
 def _group(
@@ -248,10 +253,11 @@ def _read(folder: Folder, steps: Sequence[Step], file: str) -> tuple[Bytes, Int6
 
 
 def _blocks(
-    buffer: Bytes, bases: Int64s, steps: Sequence[Step], order: str, located: Located, *, attributes: bool
+    buffer: Bytes, bases: Int64s, order: str, located: Located, *, attributes: bool
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """Step, writer, start and length of all metadata blocks; attribute blocks are added to `located` if wanted."""
+    """Step, writer, start in the step's chunk and length of all metadata blocks, or of all attribute blocks."""
     found: list[Array] = []
+    steps = located.steps
     writers = np.array([step.writers for step in steps], np.int64)
     for width in np.unique(writers).tolist():
         rows = np.flatnonzero(writers == width)
@@ -268,7 +274,7 @@ def _blocks(
             row, column = (int(x[0]) for x in np.nonzero(wrong))
             reason = "a block leads beyond the end of the step's metadata"
             raise _fail(located, int(rows[row]), column % width, reason)
-        starts = bases[rows][:, None] + ends - sizes
+        starts = ends - sizes
         of_step = np.repeat(rows[:, None], width, axis=1)
         of_writer = np.repeat(np.arange(width)[None, :], len(rows), axis=0)
         part = slice(width, None) if attributes else slice(None, width)
@@ -280,10 +286,6 @@ def _blocks(
     if (length < HEAD).any():
         row = int(np.flatnonzero(length < HEAD)[0])
         raise _fail(located, int(step[row]), int(writer[row]), f"a block has {length[row]} bytes, fewer than its head")
-    if attributes:
-        located.attributes = [
-            (s, w, buffer[a : a + n].tobytes()) for s, w, a, n in zip(*(x.tolist() for x in blocks), strict=True)
-        ]
     return step, writer, start, length
 
 

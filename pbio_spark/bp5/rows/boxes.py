@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ecode.analysis.bounds import Bound
 from pbio_spark.bp5.data.arrays import Targets
 from pbio_spark.bp5.meta.blocks import Blocks
-from pbio_spark.bp5.rows.contents import scaled
+from pbio_spark.bp5.rows.arrow.leaves import scaled
 from pbio_spark.bp5.rows.where import Given
 
 SMALL = 8192

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ from pbio_spark.bp5.meta.index import Int64s, Step
 from pbio_spark.bp5.meta.metadata import Array, Located
 from pbio_spark.bp5.meta.scalars import Scalars, lowest, read_scalars
 from pbio_spark.bp5.meta.variables import STRING, Shape
-from pbio_spark.bp5.rows.arrow.leaves import leaf_of
+from pbio_spark.bp5.rows.arrow.leaves import kind_of_scaled, leaf_of, scaled
 from pbio_spark.bp5.rows.arrow.nested import list_levels, nest, shape_lengths, validity_of
 from pbio_spark.bp5.rows.wanted import ColumnOf, Part, Wanted
 from pbio_spark.errors import PbioError
@@ -104,16 +103,6 @@ def _scalars(scalars: Scalars, rows: int, want: pa.DataType, wanted: Wanted, par
 
 def _native(values: Array) -> Array:
     return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
-
-
-def scaled(values: Array, scale: float | None) -> Array:
-    """Numbers times a scale, as doubles."""
-    return values if scale is None or values.dtype.kind not in "iuf" else values.astype(np.float64) * scale
-
-
-def kind_of_scaled(kind: np.dtype[Any], scale: float | None) -> np.dtype[Any]:
-    """numpy's type of what `scaled` makes of a type, in native order."""
-    return np.dtype(np.float64) if scale is not None and kind.kind in "iuf" else kind.newbyteorder("=")
 
 
 def _arrays(

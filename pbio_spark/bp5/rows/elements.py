@@ -17,14 +17,14 @@ from pbio_spark.bp5.meta.blocks import Blocks
 from pbio_spark.bp5.meta.index import Int64s, Step
 from pbio_spark.bp5.meta.metadata import Array
 from pbio_spark.bp5.meta.variables import Shape
-from pbio_spark.bp5.rows.arrow.leaves import leaf_of
+from pbio_spark.bp5.rows.arrow.leaves import kind_of_scaled, leaf_of, scaled
 from pbio_spark.bp5.rows.arrow.nested import validity_of
 from pbio_spark.bp5.rows.boxes import Box, around_blocks, blocks_allow, clip, cut
-from pbio_spark.bp5.rows.contents import Content, content_to_column, kind_of_scaled, read_content, scaled
+from pbio_spark.bp5.rows.contents import Content, content_to_column, read_content
 from pbio_spark.bp5.rows.finish import finish, narrowed, numbers_of
 from pbio_spark.bp5.rows.survey import chunks
 from pbio_spark.bp5.rows.wanted import ColumnOf, Part, Wanted
-from pbio_spark.bp5.rows.where import numbers_to_column, scalars_to_column
+from pbio_spark.bp5.rows.where import Given, numbers_to_column, scalars_to_column
 from pbio_spark.bp5.trouble import bad, placed
 from pbio_spark.errors import PbioError
 
@@ -88,8 +88,11 @@ class _Rows:
         located = part.dataset.locate(folder, steps)
         asked = dict.fromkeys(column.variable for column in wanted.columns)
         where = () if wanted.where is None else wanted.where.reads
-        self.special = {"step", *wanted.index_names}
-        asked |= dict.fromkeys(wanted.variable_of(given.name) for given in where if given.name not in self.special)
+        asked |= dict.fromkeys(
+            wanted.variable_of(given.name)
+            for given in where
+            if not given.is_step and given.name not in wanted.index_names
+        )
         asked |= dict.fromkeys(wanted.variables)
         contents = {name: read_content(part.dataset, located, name) for name in asked}
         self.rows = located.rows
@@ -123,20 +126,20 @@ class _Rows:
         along = box.along
         may_pass = np.ones(box.shape[along], np.bool_)
         for given, bound in where.bounds:
-            if given.name in self.wanted.index_names:
+            if given.name in self.wanted.index_names and not given.is_step:
                 if self.wanted.index_names.index(given.name) == along:
                     index = np.arange(box.low[along], box.high[along])
                     may_pass &= bound.may_hold(index, index)
                 continue
             variable = self.wanted.variable_of(given.name)
-            blocks = unit.arrays.get(variable)
+            blocks = None if given.is_step else unit.arrays.get(variable)
             if blocks is not None:
                 if not self._trusts(blocks):
                     continue
                 whole = self._whole(box, blocks)
                 may_pass &= blocks_allow(clip(blocks, whole), given, bound, self.part.scales.get(variable), along)
                 continue
-            one = self._given(given.name, given.kind, unit, Box((0,) * len(box.low), (1,) * len(box.low)), {})
+            one = self._given(given, unit, Box((0,) * len(box.low), (1,) * len(box.low)), {})
             if not bound.may_hold(one.data, one.data).all():
                 return
         yield from box.runs(may_pass)
@@ -242,7 +245,7 @@ class _Rows:
         chosen: Int64s | None = None
         where = self.wanted.where
         if where is not None:
-            given = {one.name: self._given(one.name, one.kind, unit, box, read) for one in where.reads}
+            given = {one: self._given(one, unit, box, read) for one in where.reads}
             mask = where.mask(given, count)
             if not mask.any():
                 return None
@@ -262,10 +265,10 @@ class _Rows:
             index = np.repeat(index, after)
         return index if before == 1 else np.tile(index, before)
 
-    def _given(self, name: str, kind: str | None, unit: _Unit, box: Box, read: dict[str, Elements]) -> Any:
+    def _given(self, given: Given, unit: _Unit, box: Box, read: dict[str, Elements]) -> Any:
         """What a program asks about, one value for each element."""
-        count = int(np.prod(box.shape))
-        if name == "step":
+        count, name, kind = int(np.prod(box.shape)), given.name, given.kind
+        if given.is_step:
             return numbers_to_column(np.full(count, self.steps[unit.row].number), "i8")
         if name in self.wanted.index_names:
             return numbers_to_column(self._index(box, self.wanted.index_names.index(name)), "i8")
@@ -277,7 +280,7 @@ class _Rows:
             values = scaled(values, self.part.scales.get(variable))
             return numbers_to_column(values, kind, None if covered is None else covered.astype(np.bool_))
         content = self.scalars.get(variable, Content(None, self.rows)).of_rows(np.array([unit.row]))
-        one = scalars_to_column(content.found, 1, kind)  # type: ignore[arg-type]
+        one = scalars_to_column(content.found, 1, kind, self.part.scales.get(variable))  # type: ignore[arg-type]
         if kind is None:
             raw = one.data.tobytes() if one.data is not None else b""
             return numbers_to_column(np.array([raw] * count, object), None)

@@ -70,9 +70,11 @@ class _Reader:
         if where is not None and len(rows):
             numbers = np.array([self.steps[row].number for row in rows.tolist()])
             columns = {
-                given.name: numbers_to_column(numbers, "i8")
-                if given.name == "step"
-                else scalars_to_column(read_scalars(located, given.name), located.rows, given.kind)
+                given: numbers_to_column(numbers, "i8")
+                if given.is_step
+                else scalars_to_column(
+                    read_scalars(located, given.name), located.rows, given.kind, self.part.scales.get(given.name)
+                )
                 for given in where.reads
             }
             rows = np.flatnonzero(where.mask(columns, located.rows))

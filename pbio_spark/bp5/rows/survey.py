@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +18,8 @@ from pbio_spark.bp5.meta.attributes import Attribute
 from pbio_spark.bp5.meta.blocks import dimensions_of
 from pbio_spark.bp5.meta.index import Step
 from pbio_spark.bp5.meta.metadata import Located
-from pbio_spark.bp5.meta.variables import STRING, Shape, Variable
-from pbio_spark.bp5.rows.arrow.leaves import natural_type, wider
+from pbio_spark.bp5.meta.variables import STRING, STRUCTURE, Shape, Variable
+from pbio_spark.bp5.rows.arrow.leaves import kind_of_scaled, natural_type, wider
 from pbio_spark.bp5.trouble import bad
 from pbio_spark.errors import PbioError
 
@@ -27,6 +27,8 @@ CHUNK = 16 << 20
 """About how many bytes of metadata are held at once."""
 SEPARATOR = "/"
 UNIT_SI = "unitSI"
+NO_NUMBERS = (11, STRING, STRUCTURE)
+"""Types whose values are not multiplied."""
 
 
 @dataclass
@@ -35,20 +37,22 @@ class Survey:
 
     Attributes:
         types: by variable, each way in which a format has it, with its dimensions; a variable that no step has is out.
-        attributes: those after the last step.
-        units: by variable, each value that its `unitSI` had.
+        attributes: those after the last step, whichever step defined them.
+        first: by variable, the number of the first step that has it.
+        units: by variable, each value that its `unitSI` had, and the step that set it.
         errors: what is wrong with steps that were left out.
     """
 
     dataset: Dataset
     types: dict[str, list[tuple[Variable, int]]] = field(default_factory=dict)
     attributes: dict[str, Attribute] = field(default_factory=dict)
-    units: dict[str, list[float]] = field(default_factory=dict)
+    first: dict[str, int] = field(default_factory=dict)
+    units: dict[str, list[tuple[int, Any]]] = field(default_factory=dict)
     errors: list[PbioError] = field(default_factory=list)
 
 
 def survey(dataset: Dataset, folder: Folder, steps: Sequence[Step], *, strict: bool) -> Survey:
-    """What the steps have.
+    """What the steps have; and the attributes of the dataset up to the last of them, also of steps before the first.
 
     Args:
         strict: whether a bad step is an error; otherwise it is left out.
@@ -60,7 +64,9 @@ def survey(dataset: Dataset, folder: Folder, steps: Sequence[Step], *, strict: b
     for some in chunks(steps):
         for located in _located(found, folder, some, strict=strict):
             _take_types(found, located, missing, strict=strict)
-        _take_attributes(found, folder, some, strict=strict)
+    first, last = (steps[0].number, steps[-1].number) if steps else (0, -1)
+    _take_attributes(found, folder, dataset.steps[:first], strict=False)
+    _take_attributes(found, folder, dataset.steps[first : last + 1], strict=strict)
     return found
 
 
@@ -105,6 +111,8 @@ def _take_types(found: Survey, located: Located, missing: dict[bytes, dict[str, 
                 found.errors.append(error)
                 continue
             del left[name]
+            step = located.steps[int(group.step[group.present(place)].min())].number
+            found.first[name] = min(step, found.first.get(name, step))
             for dimensions in ways:
                 known = found.types.setdefault(name, [])
                 if (place.variable, dimensions) not in known:
@@ -113,30 +121,55 @@ def _take_types(found: Survey, located: Located, missing: dict[bytes, dict[str, 
 
 def _take_attributes(found: Survey, folder: Folder, steps: Sequence[Step], *, strict: bool) -> None:
     try:
-        found.attributes = found.dataset.attributes(folder, steps, found.attributes)
+        changes = list(found.dataset.attribute_changes(folder, steps))
     except PbioError as error:
         if strict:
             raise
         if len(steps) == 1:
             found.errors.append(error)
-        else:
-            for step in steps:
-                _take_attributes(found, folder, [step], strict=False)
+        for step in steps if len(steps) > 1 else ():
+            _take_attributes(found, folder, [step], strict=False)
         return
-    for name, attribute in found.attributes.items():
-        owner, _, last = name.rpartition(SEPARATOR)
-        if last == UNIT_SI and owner and not attribute.is_array and isinstance(attribute.value, int | float):
+    for step, attribute in changes:
+        found.attributes[attribute.name] = attribute
+        owner, _, last = attribute.name.rpartition(SEPARATOR)
+        if last == UNIT_SI and owner:
             values = found.units.setdefault(owner, [])
-            if float(attribute.value) not in values:
-                values.append(float(attribute.value))
+            is_alone = attribute.is_array and len(attribute.value) == 1
+            value = attribute.value[0] if is_alone else attribute.value
+            if not values or repr(values[-1][1]) != repr(value):
+                values.append((step.number, value))
 
 
-def scales_of(found: Survey) -> dict[str, float]:
-    """By variable its `unitSI`. Raises PBIO_BAD_BP5 if it changes from step to step."""
-    for name, values in found.units.items():
-        if len(values) > 1:
-            raise bad(f"unitSI changes from {values[0]} to {values[1]}", file=found.dataset.path, variable=name)
-    return {name: values[0] for name, values in found.units.items() if math.isfinite(values[0])}
+def scales_of(found: Survey, names: Iterable[str]) -> dict[str, float]:
+    """By variable its `unitSI`, of some variables.
+
+    Raises PBIO_BAD_BP5 if it is not a number by which values can be multiplied, or is not the same in all steps.
+    """
+    scales: dict[str, float] = {}
+    for name in names:
+        values, first = found.units.get(name, []), found.first.get(name, 0)
+        if not values or name not in found.types:
+            continue
+        before = [one for one in values if one[0] <= first]
+        (step, value), *others = before[-1:] + values[len(before) :]
+        reason = None
+        if others:
+            reason = f"unitSI changes from {value} to {others[0][1]} in step {others[0][0]}"
+        elif step > first:
+            reason = f"unitSI is set in step {step}, but values come from step {first} on"
+        elif isinstance(value, bool) or not isinstance(value, int | float):
+            reason = f"unitSI is {value!r}, not a number"
+        elif not math.isfinite(value) or not value:
+            reason = f"unitSI is {value}, by which nothing can be multiplied"
+        elif any(way.type in NO_NUMBERS for way, _ in found.types[name]):
+            reason = f"values of type {found.types[name][0][0].type_name} cannot be multiplied by unitSI"
+        if reason is not None:
+            error = bad(reason, file=found.dataset.path, variable=name)
+            error.hint = "read other steps (fromStep, toStep), leave the variable out, or do without applyUnitSI"
+            raise error
+        scales[name] = float(value)
+    return scales
 
 
 def columns_of(surveys: Sequence[Survey], unsigned_long_as: str, *, scaled: bool) -> list[pa.Field]:
@@ -168,7 +201,7 @@ def columns_of(surveys: Sequence[Survey], unsigned_long_as: str, *, scaled: bool
 def element_type(dataset: Dataset, variable: Variable, unsigned_long_as: str, *, scaled: bool) -> pa.DataType:
     """The type of an element of a variable, or of its value."""
     kind = np.dtype(object) if variable.type == STRING else dataset.kind(variable)
-    return pa.float64() if scaled and kind.kind in "iuf" else natural_type(kind, variable, unsigned_long_as)
+    return natural_type(kind_of_scaled(kind, 1.0 if scaled else None), variable, unsigned_long_as)
 
 
 def _column_type(

@@ -13,9 +13,11 @@ import numpy.typing as npt
 import ecode
 from ecode.analysis.bounds import Bound, program_to_bounds
 from ecode.columns import Column
-from ecode.types import INT64, STRING, Basic, Field, Kind, record
+from ecode.errors import valid_text
+from ecode.types import STRING, Basic, Field, Kind, record
 from pbio_spark.bp5.meta.metadata import Array
 from pbio_spark.bp5.meta.scalars import Scalars, lowest
+from pbio_spark.bp5.rows.arrow.leaves import scaled
 from pbio_spark.errors import PbioError
 
 if TYPE_CHECKING:
@@ -30,12 +32,14 @@ class Given:
     """Something that a program may ask about.
 
     Attributes:
-        name: as columns have it; the field of `input` is `word`.
+        name: as columns have it; `input["name"]`, and `input.word` if nothing else has that word.
         kind: numpy's type of its values; None for strings.
+        is_step: the number of the step, whatever its name is.
     """
 
     name: str
     kind: str | None
+    is_step: bool = False
 
     @property
     def word(self) -> str:
@@ -52,43 +56,72 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A program, compiled for columns, what it reads, and what must hold of that for a row to pass."""
+    """A program, compiled for columns; what it reads, by field of `input`; what must hold of that for a row to pass."""
 
     program: BatchProgram
-    reads: tuple[Given, ...]
+    fields: tuple[tuple[str, Given], ...]
     bounds: tuple[tuple[Given, Bound], ...] = ()
 
-    def mask(self, columns: Mapping[str, Column], count: int) -> npt.NDArray[np.bool_]:
+    @property
+    def reads(self) -> tuple[Given, ...]:
+        return tuple(dict.fromkeys(given for _, given in self.fields))
+
+    def mask(self, columns: Mapping[Given, Column], count: int) -> npt.NDArray[np.bool_]:
         """Which rows pass. Raises PBIO_TRAP."""
-        children = {given.word: columns[given.name] for given in self.reads}
+        children = {field: columns[given] for field, given in self.fields}
         result = self.program.run({"input": Column(count, children=children)}, count)
         if result.traps:
             raise PbioError("PBIO_TRAP", f"where: {result.traps[0][1]}", hint="check values before you use them")
         return result.passed[:count].astype(np.bool_)
 
 
-def compile_where(source: str, given: Iterable[Given]) -> Where:
-    """A program over some of these. Raises PBIO_BAD_PROGRAM.
+def compile_where(source: str, given: Iterable[Given], step_column: str = "step") -> Where:
+    """A program over some of these and the number of the step. Raises PBIO_BAD_PROGRAM.
 
-    Of several that have one word, the first counts.
+    Args:
+        step_column: what the number of the step is called. It is `step` as well, if nothing else is.
     """
-    by_word: dict[str, Given] = {}
-    for one in (Given("step", "i8"), *given):
-        by_word.setdefault(one.word, one)
-    fields = [Field(word, INT64 if one.name == "step" else one.type) for word, one in by_word.items()]
+    fields, unclear = _fields(given, step_column)
     try:
-        program = ecode.compile(source, [ecode.Param("input", record("row", fields))])
+        program = ecode.compile(
+            source, [ecode.Param("input", record("row", [Field(n, g.type) for n, g in fields.items()]))]
+        )
         compiled = program.kernel()
     except ecode.EcodeError as error:
         raise PbioError("PBIO_BAD_PROGRAM", f"where does not compile: {error.summary}", hint=error.hint) from error
     if program.statics:
         reason = f"where keeps state ({', '.join(program.statics)}), which tasks do not share"
         raise PbioError("PBIO_BAD_PROGRAM", reason)
-    words = dict.fromkeys(path[0] for _, path, _ in compiled.sources.values() if path)
-    bounds = tuple(
-        (by_word[bound.path[0]], bound) for bound in program_to_bounds(program.typed) if len(bound.path) == 1
-    )
-    return Where(compiled, tuple(by_word[word] for word in words), bounds)
+    read = dict.fromkeys(path[0] for _, path, _ in compiled.sources.values() if path)
+    for name in read:
+        if name in unclear:
+            raise PbioError("PBIO_BAD_PROGRAM", f"where: input.{name} may be {unclear[name]}", hint=_UNCLEAR)
+    bounds = tuple((fields[one.path[0]], one) for one in program_to_bounds(program.typed) if len(one.path) == 1)
+    return Where(compiled, tuple((name, fields[name]) for name in read), bounds)
+
+
+_UNCLEAR = (
+    'write input["name"] for the variable of that name; the option stepColumn names the number of the step otherwise'
+)
+
+
+def _fields(given: Iterable[Given], step_column: str) -> tuple[dict[str, Given], dict[str, str]]:
+    """The fields of `input`; and those of several meanings, with these."""
+    fields: dict[str, Given] = {}
+    for one in given:
+        fields.setdefault(valid_text(one.name), one)
+    words: dict[str, list[Given]] = {}
+    for one in fields.values():
+        if one.word not in fields:
+            words.setdefault(one.word, []).append(one)
+    unclear = {word: " or ".join(repr(one.name) for one in some) for word, some in words.items() if len(some) > 1}
+    fields |= {word: some[0] for word, some in words.items()}
+    for name in (step_column, "step"):
+        if name not in fields:
+            fields[name] = Given(name, "i8", is_step=True)
+        elif name == step_column and not fields[name].is_step:
+            unclear[name] = f"the number of the step or the variable {fields[name].name!r}"
+    return fields, unclear
 
 
 def numbers_to_column(values: Array, kind: str | None, present: npt.NDArray[np.bool_] | None = None) -> Column:
@@ -102,13 +135,13 @@ def numbers_to_column(values: Array, kind: str | None, present: npt.NDArray[np.b
     return Column(len(raw), np.frombuffer(b"".join(raw), np.uint8), offsets, present=there)
 
 
-def scalars_to_column(scalars: Scalars | None, rows: int, kind: str | None) -> Column:
-    """The values of a scalar as a program sees them, one for each row."""
+def scalars_to_column(scalars: Scalars | None, rows: int, kind: str | None, scale: float | None = None) -> Column:
+    """The values of a scalar as a program sees them, one for each row: those that the column shows."""
     values = np.zeros(rows, object if kind is None else kind)
     present = np.zeros(rows, np.bool_)
     if scalars is not None:
         scalars = lowest(scalars)
-        values[scalars.row], present[scalars.row] = scalars.values, True
+        values[scalars.row], present[scalars.row] = scaled(scalars.values, scale), True
     if kind is None:
         present &= np.array([value is not None and value != 0 for value in values], np.bool_)
         values[~present] = b""

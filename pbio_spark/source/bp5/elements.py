@@ -36,12 +36,17 @@ class Elements:
         return [*(pa.field(name, pa.int64()) for name in self.index), *self.columns]
 
 
-def plan_elements(surveys: Sequence[Survey], options: Bp5Options) -> Elements:
-    """The columns of elements. Raises PBIO_UNFILLED, PBIO_BAD_OPTION, PBIO_INCOMPATIBLE_TYPE and as `columns_of`."""
+def plan_elements(surveys: Sequence[Survey], options: Bp5Options, *, is_stream: bool = False) -> Elements:
+    """The columns of elements; none if no step has a variable, which may be so in a micro-batch.
+
+    Raises PBIO_UNFILLED, PBIO_BAD_OPTION, PBIO_INCOMPATIBLE_TYPE and as `columns_of`.
+    """
     fields = columns_of(surveys, options.unsigned_long_as, scaled=options.apply_unit_si)
     names = dict.fromkeys(name for found in surveys for name in found.types)
-    variables = tuple(resolve(options.variables, names, options, is_stream=False).values())
-    if not variables:
+    if is_stream:  # variables that only other steps have are known, too
+        names |= dict.fromkeys(name for found in surveys for name in found.dataset.formats.variables())
+    variables = tuple(resolve(options.variables, names, options, is_stream=is_stream).values())
+    if not any(name in found.types for found in surveys for name in variables):
         return Elements((), options.index_columns or ("index",), (), ())
     dimensions = {_dimensions(found, name) for found in surveys for name in variables if name in found.types}
     if len(dimensions) > 1:
@@ -53,7 +58,7 @@ def plan_elements(surveys: Sequence[Survey], options: Bp5Options) -> Elements:
         )
     (count,) = dimensions
     by_name = {field.name: field for field in fields}
-    chosen = [by_name[valid_text(name)] for name in variables]
+    chosen = [by_name[valid_text(name)] for name in variables if valid_text(name) in by_name]
     parts = _parts(surveys, options)
     _check_names(options, _index(options, 1 if parts else count), parts or tuple(field.name for field in chosen))
     if parts:
@@ -94,11 +99,13 @@ def check_shapes(plan: Elements, variables: Sequence[str], surveys: Sequence[Sur
     """
     if not plan.variables:
         return
-    count = next(_dimensions(found, plan.variables[0]) for found in surveys if plan.variables[0] in found.types)
+    first, count = next(
+        (name, _dimensions(found, name)) for name in plan.variables for found in surveys if name in found.types
+    )
     for name in dict.fromkeys(variables):
         ways = [way for found in surveys for way in found.types.get(name, [])]
         if ways and all(way.is_array and dimensions != count for way, dimensions in ways):
-            reason = f"{name!r} has {ways[0][1]} dimensions and {plan.variables[0]!r} {count}; elements have one index"
+            reason = f"{name!r} has {ways[0][1]} dimensions and {first!r} {count}; elements have one index"
             hint = "read variables of other shapes by themselves"
             raise PbioError("PBIO_INCOMPATIBLE_TYPE", reason, field=name, hint=hint)
 

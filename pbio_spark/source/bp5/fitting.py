@@ -11,9 +11,8 @@ from pbio_spark.bp5.dataset import Dataset
 from pbio_spark.bp5.folder import Folder
 from pbio_spark.bp5.meta.blocks import dimensions_of
 from pbio_spark.bp5.meta.variables import STRING, Shape, Variable
-from pbio_spark.bp5.rows.arrow.leaves import leaf_of
+from pbio_spark.bp5.rows.arrow.leaves import kind_of_scaled, leaf_of
 from pbio_spark.bp5.rows.arrow.nested import list_levels
-from pbio_spark.bp5.rows.contents import kind_of_scaled
 from pbio_spark.bp5.rows.survey import Survey, element_type
 from pbio_spark.bp5.rows.wanted import ColumnOf, Wanted
 from pbio_spark.errors import PbioError

@@ -152,6 +152,9 @@ def parse_bp5_options(given: Mapping[str, str], *scopes: Scope) -> Bp5Options:
         )
     if options.trust_statistics != "integers" and (options.rows != "elements" or options.where is None):
         raise PbioError("PBIO_BAD_OPTION", "option 'trustStatistics' needs rows=elements and the option where")
+    if options.apply_unit_si and options.rows not in ("steps", "elements"):
+        reason = f"option 'applyUnitSI' does not apply to rows={options.rows}, which shows what writers put"
+        raise PbioError("PBIO_BAD_OPTION", reason)
     if options.where and options.rows not in ("steps", "elements"):
         raise PbioError("PBIO_BAD_OPTION", f"option 'where' does not apply to rows={options.rows}")
     return options

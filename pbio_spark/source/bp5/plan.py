@@ -98,6 +98,7 @@ def scan_to_wanted(scan: Scan, schema: pa.Schema, *, is_stream: bool = False) ->
 
     Raises PBIO_INCOMPATIBLE_TYPE for a special column of another type than it can be, and what `resolve` raises.
     """
+    scan = looked_at(scan)
     options = scan.options
     variables = _variables(scan) if options.rows in ("steps", "elements") else []
     corrupt = as_asked(options.column_name_of_corrupt_record, schema, variables)
@@ -106,6 +107,10 @@ def scan_to_wanted(scan: Scan, schema: pa.Schema, *, is_stream: bool = False) ->
     check_special(schema, corrupt, CORRUPT_TYPE, "columnNameOfCorruptRecord")
     check_special(schema, metadata, METADATA_TYPE, "metadataColumn")
     if step in schema.names:
+        if step in variables:
+            reason = f"the column {step!r} may be the number of the step or the variable"
+            hint = "name the number of the step otherwise with the option stepColumn"
+            raise PbioError("PBIO_AMBIGUOUS_NAME", reason, field=step, hint=hint)
         check_fixed(step, schema.field(step).type, pa.int64())
     folders = {name.lower() for file in scan.files[:1] for name, _ in file.partition}
     partition = tuple(name for name in schema.names if name.lower() in folders)
@@ -128,11 +133,11 @@ def scan_to_wanted(scan: Scan, schema: pa.Schema, *, is_stream: bool = False) ->
     if options.rows in ("blocks", "variables", "attributes"):
         return _with_catalogue(wanted, scan, asked, is_stream=is_stream)
     if options.rows == "elements":
-        return _with_elements(wanted, scan.surveyed(), asked, is_stream=is_stream)
+        return _with_elements(wanted, scan, asked, is_stream=is_stream)
     found = resolve(asked, variables, options, is_stream=is_stream)
     columns = tuple(ColumnOf(name, variable) for name, variable in found.items())
     wanted = replace(wanted, columns=columns, where=scan_to_where(scan, (), ()))
-    check_variables(wanted, scan.surveyed() if options.apply_unit_si else scan)
+    check_variables(wanted, scan)
     return wanted
 
 
@@ -173,7 +178,9 @@ def _variables(scan: Scan) -> list[str]:
 
 
 def _with_elements(wanted: Wanted, scan: Scan, asked: Sequence[str], *, is_stream: bool) -> Wanted:
-    plan = plan_elements(scan.surveys, scan.options)
+    plan = plan_elements(scan.surveys, scan.options, is_stream=is_stream)
+    if not plan.variables:
+        return wanted  # there are no rows
     folded = {name.lower(): i for i, name in enumerate(plan.parts)}
     index = {name.lower(): i for i, name in enumerate(plan.index)}
     others = [name for name in asked if name.lower() not in folded and name.lower() not in index]
@@ -220,15 +227,14 @@ def plan_parts(scan: Scan, wanted: Wanted) -> list[tuple[Part, ...]]:
 
 
 def _parts(scan: Scan, wanted: Wanted, most: int) -> Iterator[_Sized]:
-    if scan.options.apply_unit_si:
-        scan = scan.surveyed()
+    scan, scaled = looked_at(scan), _scaled(wanted)
     for i, one in enumerate(scan.found):
         values = {name.lower(): value for name, value in one.file.partition}
         partition = tuple(
             partition_value(values[name.lower()], wanted.schema.field(name), one.file.path)
             for name in wanted.partition_columns
         )
-        scales = scales_of(scan.surveys[i]) if scan.options.apply_unit_si else {}
+        scales = scales_of(scan.surveys[i], scaled) if scan.options.apply_unit_si else {}
         for steps, size in _ranges(one, wanted, most):
             # A step larger than a task should read is shared, where it is more than one row.
             is_one = len(steps) == 1 or one.dataset.index.header.flatten
@@ -236,6 +242,18 @@ def _parts(scan: Scan, wanted: Wanted, most: int) -> Iterator[_Sized]:
             for share in range(shares):
                 part = Part(one.dataset.without_steps(), steps, partition, scales, (share, shares))
                 yield _Sized(part, size // shares)
+
+
+def looked_at(scan: Scan) -> Scan:
+    """The same, surveyed if that is needed beyond the types of columns. Raises what `Scan.surveyed` raises."""
+    return scan.surveyed() if scan.options.apply_unit_si or scan.options.rows == "elements" else scan
+
+
+def _scaled(wanted: Wanted) -> list[str]:
+    """The variables whose values count, in columns and in a program."""
+    reads = () if wanted.where is None else wanted.where.reads
+    asked = [wanted.variable_of(given.name) for given in reads if not given.is_step]
+    return list(dict.fromkeys([*(column.variable for column in wanted.columns), *asked]))
 
 
 def _ranges(one: Scanned, wanted: Wanted, most: int) -> Iterator[tuple[tuple[Step, ...], int]]:

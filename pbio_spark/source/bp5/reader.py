@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pbio_spark.bp5.rows.read import read_part
 from pbio_spark.bp5.rows.wanted import Part, Wanted
-from pbio_spark.source.bp5.plan import plan_parts, scan_to_wanted
+from pbio_spark.source.bp5.plan import looked_at, plan_parts, scan_to_wanted
 from pbio_spark.source.bp5.scan import Scan
 from pbio_spark.source.files.being_read import note_files
 from pbio_spark.source.reason_first import says_reason_first
@@ -29,6 +29,7 @@ class Bp5Reader(DataSourceReader):
 
     def __init__(self, scan: Scan, schema: pa.Schema) -> None:
         """Plan. Raises what `scan_to_wanted` and `plan_parts` raise."""
+        scan = looked_at(scan)
         self._wanted = scan_to_wanted(scan, schema)
         self._partitions = plan_parts(scan, self._wanted)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,8 @@ from pbio_spark.bp5.meta.index import NAME, Step
 from pbio_spark.bp5.meta.metadata import NAME as METADATA
 from pbio_spark.bp5.rows.survey import Survey, survey
 from pbio_spark.errors import PbioError
+from pbio_spark.globs import is_glob
+from pbio_spark.paths import locate
 from pbio_spark.source.bp5.options import Bp5Options
 from pbio_spark.source.files.listing import ListedFile, list_files
 
@@ -70,18 +73,28 @@ def scan_datasets(paths: Sequence[str], options: Bp5Options) -> Scan:
     """
     files = list_datasets(paths, options)
     if not files:
-        raise PbioError(
-            "PBIO_NOT_BP5",
-            "no BP5 folder found here",
-            file=paths[0],
-            hint="a BP5 folder holds the files md.idx, mmd.0, md.0 and data.0; recursiveFileLookup enters all folders",
-        )
+        raise _nothing(paths[0])
     found = []
     for file in files:
         one = scan_dataset(file, options)
         if one is not None:
             found.append(one)
     return Scan(options, tuple(found))
+
+
+def _nothing(path: str) -> PbioError:
+    """The error for a path where no BP5 folder is."""
+    fs, plain = locate(path)
+    if is_glob(path) or not fs.isfile(plain):
+        hint = "a BP5 folder holds the files md.idx, mmd.0, md.0 and data.0; recursiveFileLookup enters all folders"
+        return PbioError("PBIO_NOT_BP5", "no BP5 folder found here", file=path, hint=hint)
+    if _OF_FOLDER.fullmatch(path.rpartition("/")[2]):
+        return PbioError("PBIO_NOT_BP5", "a file of a BP5 folder", file=path, hint="name the folder that holds it")
+    hint = "BP3 and HDF5 are files: read it with ADIOS2, or write it again as BP5"
+    return PbioError("PBIO_NOT_BP5", "a file, but BP5 is a folder", file=path, hint=hint)
+
+
+_OF_FOLDER = re.compile(r"md\.idx|mmd\.\d+|md\.\d+|data\.\d+")
 
 
 def scan_dataset(file: ListedFile, options: Bp5Options) -> Scanned | None:

@@ -26,7 +26,7 @@ def scan_to_where(scan: Scan, index: Sequence[str], parts: Sequence[str]) -> Whe
         return None
     from pbio_spark.bp5.rows.where import compile_where
 
-    return compile_where(scan.options.where, _given(scan, index, parts))
+    return compile_where(scan.options.where, _given(scan, index, parts), scan.options.step_column)
 
 
 def _given(scan: Scan, index: Sequence[str], parts: Sequence[str]) -> Iterator[Given]:
@@ -39,7 +39,7 @@ def _given(scan: Scan, index: Sequence[str], parts: Sequence[str]) -> Iterator[G
         numbers = [kind for kind in kinds[variable] if kind is not None]
         if not numbers:
             return None
-        return "f8" if variable in scaled and scan.options.rows == "elements" else common_kind(numbers)
+        return "f8" if variable in scaled else common_kind(numbers)
 
     yield from (Given(name, "i8") for name in index)
     for name in parts:

@@ -24,6 +24,20 @@ _COMPLEX = {12: 4, 13: 8}
 _KINDS = {"i": Kind.INTEGER, "u": Kind.UNSIGNED, "f": Kind.FLOAT}
 
 
+def scaled(values: Array, scale: float | None) -> Array:
+    """Numbers times a scale, as doubles, or complex numbers of doubles."""
+    if scale is None or values.dtype.kind not in "iufc":
+        return values
+    return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64) * scale
+
+
+def kind_of_scaled(kind: np.dtype[Any], scale: float | None) -> np.dtype[Any]:
+    """numpy's type of what `scaled` makes of a type, in native order."""
+    if scale is None or kind.kind not in "iufc":
+        return kind.newbyteorder("=")
+    return np.dtype(np.complex128 if kind.kind == "c" else np.float64)
+
+
 def natural_type(kind: np.dtype[Any], variable: Variable, unsigned_long_as: str) -> pa.DataType:
     """The Arrow type of an element of a variable.
 

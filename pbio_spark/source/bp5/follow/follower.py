@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pbio_spark.bp5.data.places import place_blocks, subfile_name
 from pbio_spark.bp5.dataset import Dataset
@@ -80,7 +81,9 @@ class Follower:
             if one is None or file is None or len(one.dataset.steps) < place.steps:
                 raise _gone(path, f"steps {first} to {place.steps - 1} are gone")
             self._check(file, place, len(one.dataset.steps))
-            found.append(Scanned(file, one.dataset, one.dataset.steps[first : place.steps]))
+            # What later steps say must not matter: a batch may be read again when they are there.
+            index = replace(one.dataset.index, steps=one.dataset.steps[: place.steps])
+            found.append(Scanned(file, replace(one.dataset, index=index), index.steps[first:]))
         return found
 
     def _files(self, start: Progress) -> list[ListedFile]:

@@ -18,7 +18,7 @@ from pbio_spark.bp5.rows.wanted import Part, Wanted
 from pbio_spark.source.bp5.follow.follower import Follower
 from pbio_spark.source.bp5.follow.progress import Place, json_to_progress, progress_to_json
 from pbio_spark.source.bp5.options import Bp5Options
-from pbio_spark.source.bp5.plan import plan_parts, scan_to_wanted
+from pbio_spark.source.bp5.plan import looked_at, plan_parts, scan_to_wanted
 from pbio_spark.source.bp5.reader import read_parts
 from pbio_spark.source.bp5.scan import Scan
 from pbio_spark.source.limits import TriggerLimits
@@ -71,7 +71,7 @@ class Bp5StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = self._follower.scanned(json_to_progress(start), json_to_progress(end))
         if not found:
             return []
-        scan = Scan(self._options, tuple(found))
+        scan = looked_at(Scan(self._options, tuple(found)))
         wanted = scan_to_wanted(scan, self._schema, is_stream=True)
         return [Bp5StreamPartition(wanted, parts) for parts in plan_parts(scan, wanted)]
 

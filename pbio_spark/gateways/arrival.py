@@ -1,4 +1,4 @@
-"""How much of what was sent has reached the peer's machine. Linux and macOS tell."""
+"""Whether a peer's machine is still there, and how much of what was sent has reached it, which Linux and macOS tell."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 import termios
+from contextlib import suppress
 from typing import Protocol
 
 
@@ -16,6 +17,21 @@ class Socket(Protocol):
     def fileno(self) -> int: ...
 
     def getsockopt(self, level: int, option: int, /) -> int: ...
+
+    def setsockopt(self, level: int, option: int, value: int, /) -> None: ...
+
+
+_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+"""After so many seconds of silence the peer's machine is asked whether it is there, so often, so many times."""
+
+
+def keep_alive(connection: Socket) -> None:
+    """Have a connection break within two minutes if the peer's machine is gone: silence alone is allowed."""
+    with suppress(OSError):  # not of TCP
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _ALIVE.items():
+            if hasattr(socket, name):
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def unconfirmed(connection: Socket) -> int:

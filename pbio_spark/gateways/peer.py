@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from pbio_spark.errors import PbioError
-from pbio_spark.gateways.arrival import check_sound, unconfirmed
+from pbio_spark.gateways.arrival import check_sound, keep_alive, unconfirmed
 from pbio_spark.gateways.limits import Limits
 from pbio_spark.gateways.text import address_to_text
 
@@ -46,6 +46,8 @@ class Peer:
         self._writer = writer
         self._arrived = 0
         writer.transport.set_write_buffer_limits(limits.unread)
+        if (connection := writer.get_extra_info("socket")) is not None:
+            keep_alive(connection)
 
     def __str__(self) -> str:
         return self.address if self.name == self.host else f"{self.name} ({self.address})"

@@ -158,6 +158,7 @@ def test_the_last_connection_that_asks_for_a_name_has_it(tmp_path: Path) -> None
             assert await all_of(events) == []
             await asyncio.to_thread(submit, space, [1])
             assert await take(taken, 1) == [1]
+            await until(space, 0)
             # and so is the same connection
             again_ = await other.subscribe(NAME, VIEWER)
             await asyncio.to_thread(submit, space, [2])

@@ -152,11 +152,12 @@ class Arrivals:
         now = time.monotonic()
         if not self._marks or now - self._looked < every:
             return
-        self._looked, arrived, position = now, self._link.arrived(), None
-        while self._marks and self._marks[0][0] <= arrived:
-            position = self._marks.popleft()[1]
-        if position is not None:
-            await asyncio.shield(asyncio.to_thread(self._subscription.acknowledge, position))
+        self._looked, arrived = now, self._link.arrived()
+        there = [position for written, position in self._marks if written <= arrived]
+        if there:
+            await asyncio.shield(asyncio.to_thread(self._subscription.acknowledge, there[-1]))
+            for _ in there:  # not before: if this is cancelled, it is done again at the end
+                self._marks.popleft()
 
     async def finish(self) -> None:
         """The same at the end, when what was sent may need a moment. Raises PbioError."""

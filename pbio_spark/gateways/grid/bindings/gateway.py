@@ -203,7 +203,7 @@ class GridGateway:
         return self._archive
 
     def claim(self, session: Session, channel: str, producer: str) -> None:
-        """Be the only subscription of a producer to a channel. Raises PBIO_REFUSED if there is another one."""
+        """Be the only connection that numbers a producer's events of a channel. Raises PBIO_REFUSED if there is one."""
         owner = self._producers.setdefault((channel, producer), session)
         if owner is not session and not owner.is_over:
             reason = f"another connection hands over events to {channel!r} as {producer!r}"
@@ -273,11 +273,6 @@ class _Either:
             self._session.add(self._incoming)
         if self._inflow is None:
             self._inflow = Inflow(self._channel, self._producer, failed=self._failed)
-            try:
-                self._gateway.claim(self._session, self._channel.name, self._producer)
-            except PbioError as error:
-                self._inflow.error = error
-                self._inflow.tell()
         if isinstance(item, Event) and item.event is not None and self._incoming.plan is not None:
             try:
                 read = read_event(self._incoming.plan, item.event)
@@ -285,6 +280,13 @@ class _Either:
                 self._inflow.refuse(error)
                 return
             item = Arrived(self._incoming.own, read.values, read.time, read.sequence, read.dropped, read.position, size)
+        if isinstance(item, Arrived) and item.sequence is not None and self._inflow.error is None:
+            # Others may have its name, as programs of one host have, but then their numbers would be its own.
+            try:
+                self._gateway.claim(self._session, self._channel.name, self._producer)
+            except PbioError as error:
+                self._inflow.error = error
+                self._inflow.tell()
         await self._gateway.archive.take(self._inflow, self._incoming, item, size)
 
     def _failed(self) -> None:

@@ -71,6 +71,11 @@ class Answers:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
+    async def finish(self) -> None:
+        """Give the answers that are being made: a peer may have said all that it has to say, and still read."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
     async def refuse(self, error: MessageError) -> bool:
         """Answer a request that is not as it should be; False if it is not a request, or cannot be answered."""
         reply = None if error.request_id is None else to_failure(CLASSES.get(error.name), error.request_id, said(error))
@@ -144,7 +149,7 @@ class Answers:
         subscription = self._session.subscriptions.get(own)
         if subscription is None:
             is_known = self._session.has_ended(own)  # both sides may end it at once
-            detail = None if is_known else f"there is no subscription {own[:80]!r}"
+            detail = None if is_known else self._no_subscription(own)
             await self._answer(UnsubscribeReply(request.request_id, is_known, detail))
             return
         try:
@@ -153,6 +158,14 @@ class Answers:
             detail, success = said(error), False
         self._session.drop(subscription)
         await self._answer(UnsubscribeReply(request.request_id, success, detail))
+
+    def _no_subscription(self, said: str) -> str:
+        """What to answer to an ID that is not one of this side's."""
+        reason = f"there is no subscription {said[:80]!r}"
+        meant = [own for own, one in self._session.subscriptions.items() if one.theirs == said]
+        if not meant:
+            return reason
+        return f"{reason}; that is the ID of the sender, the one of the receiver of this request is {meant[0]!r}"
 
     async def _queried(self, request: QueryRequest) -> None:
         try:

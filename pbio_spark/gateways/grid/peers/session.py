@@ -203,6 +203,9 @@ class Session:
                     await self._take(message)
             if self._failure is None and frames.is_inside:
                 raise PbioError("PBIO_DISCONNECTED", "the connection ended inside of a message")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.link.limits.slow or None):
+                    await self._answers.finish()
             if self._failure is not None:
                 raise self._failure
         except OSError as raised:
@@ -227,7 +230,12 @@ class Session:
             await self._event(error.subscription_id, error, len(message))
             return
         except MessageError as error:
-            if not await self._answers.refuse(error):
+            self._has_heard = True
+            asked = self._asked.get(error.request_id or "")
+            if asked is not None and asked[0].__name__ == error.name and not asked[1].done():
+                # The peer has answered, and will not do so again.
+                asked[1].set_exception(PbioError(error.code, error.reason, file=self.link.address, hint=error.hint))
+            elif not await self._answers.refuse(error):
                 self._stray(f"no message: {error.reason}")
             return
         if isinstance(made, Arrived):

@@ -13,25 +13,25 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pbio_spark.columns.encode.encoder import Encoder
 from pbio_spark.columns.files.batches import BatchMaker
-from pbio_spark.columns.files.chunks import Chunk, Chunker
+from pbio_spark.columns.files.chunks import Chunk
 from pbio_spark.columns.files.plan import Part, ReadPlan
+from pbio_spark.columns.files.walk import ITEM_HEAD, Walked, Walker, values_kernel
 from pbio_spark.errors import PbioError
-from pbio_spark.wire import MAGIC, Kind
+from pbio_spark.wire.container import legible_id
 
 _NAME = "binary values"
 _PLACE, _BAD = "\0place", "\0bad"
-_HEAD = 8
+ID_LENGTH = 12
+"""The bytes of the longest format ID."""
 
 
 class ValueReader:
@@ -49,7 +49,11 @@ class ValueReader:
         selection = replace(plan.selection, schema=schema, metadata_column=_PLACE, corrupt_column=bad)
         self._plan = replace(plan, selection=selection)
         self._type = pa.struct(list(plan.schema))
-        self._maker = _ValueMaker(self._plan, Part(_NAME), list(plan.formats))
+        self._names = plan.schema.names
+        self._kernel = values_kernel()
+        self._walker = Walker(plan.walk)
+        self._walker.learn(plan.formats)
+        self._maker = _ValueMaker(self._plan, Part(_NAME), self._walker.formats)
 
     def read(self, values: pa.Array, origins: pa.StructArray | None = None) -> pa.StructArray:
         """One structure for each of the binary values.
@@ -60,18 +64,41 @@ class ValueReader:
         Raises:
             PbioError: under FAILFAST what is wrong with the first bad record.
         """
-        rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
-        items, starts = _values_to_items(values.drop_null())
-        plan, formats = self._plan, self._maker.formats
-        chunker = Chunker(io.BytesIO(items), _NAME, formats, plan.store, plan.limits, plan.walk)
-        self._maker.formats = chunker.formats
-        self._maker.rows, self._maker.starts, self._maker.origins = rows, starts, origins
-        chunks = chunker.chunks(0, items.size, 0)
-        batches = [batch for chunk in chunks for batch in self._maker.chunk_to_batches(chunk)]
-        return self._in_place(batches, rows, len(values))
+        count = len(values)
+        rows = np.arange(count) if not values.null_count else np.flatnonzero(values.is_valid().to_numpy(False))
+        if not (pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type)):
+            values = values.cast(pa.large_binary())
+        present = values.drop_null() if values.null_count else values
+        maker, most = self._maker, self._plan.limits.most_records
+        maker.formats, maker.rows, maker.origins = self._walker.formats, rows, origins
+        batches: list[pa.RecordBatch] = []
+        for first in range(0, len(rows), most):
+            part = present.slice(first, most)
+            walked = self._walked(part)
+            maker.starts = walked.positions + ITEM_HEAD
+            batches += maker.chunk_to_batches(_chunk(part, walked, first))
+        return self._in_place(batches, rows, count)
+
+    def _walked(self, values: pa.Array) -> Walked:
+        """What the values are; formats that nobody has described so far are looked for."""
+        walked = self._walker.walk_values(values, self._kernel)
+        store, unknown = self._plan.store, np.flatnonzero(walked.formats < 0)
+        if store is None or not len(unknown):
+            return walked
+        ids = {legible_id(values[row].as_buffer()[:ID_LENGTH].to_pybytes()) for row in unknown.tolist()} - {b""}
+        found = store.find(sorted(ids)) if ids else []
+        if not found:
+            return walked
+        self._walker.learn(found)
+        return self._walker.walk_values(values, self._kernel)
 
     def _in_place(self, batches: list[pa.RecordBatch], rows: npt.NDArray[np.int64], count: int) -> pa.StructArray:
         """The structures where their values were, and nulls between them."""
+        if len(batches) == 1 and batches[0].num_rows == count:
+            # Each value has its row, so they are in order.
+            (batch,) = batches
+            if self._has_column or batch.column(_BAD).null_count == count:
+                return pa.StructArray.from_arrays([batch.column(n) for n in self._names], fields=list(self._type))
         table = pa.Table.from_batches(batches, self._plan.schema).combine_chunks()
         columns = {
             name: column.combine_chunks() for name, column in zip(table.schema.names, table.columns, strict=True)
@@ -93,7 +120,7 @@ class _ValueMaker(BatchMaker):
 
     Attributes:
         rows: where the values lie that are not null.
-        starts: where their bytes begin in what is read as a file.
+        starts: where the bytes of those begin that are read now.
         origins: see `ValueReader.read`.
     """
 
@@ -105,7 +132,7 @@ class _ValueMaker(BatchMaker):
         error = super()._error(chunk, entry, bad)
         value = chunk.ordinal + entry
         row = int(self.rows[value])
-        inside = None if error.offset is None else max(0, error.offset - int(self.starts[value]))
+        inside = None if error.offset is None else max(0, error.offset - int(self.starts[entry]))
         error.file, error.offset, error.record = f"binary value {row} of its batch", inside, None
         if self.origins is not None:
             origin = self.origins[row].as_py()
@@ -168,27 +195,8 @@ def structs_to_values(encoder: Encoder, structs: pa.StructArray) -> pa.Array:
     return values.take(pa.array(places, mask=structs.is_null().to_numpy(zero_copy_only=False)))
 
 
-def _values_to_items(values: pa.Array) -> tuple[pa.Buffer, npt.NDArray[np.int64]]:
-    """A file's bytes with the values as its records, and where in it each record begins."""
-    values = values.cast(pa.large_binary())
-    count = len(values)
-    if not count:
-        return pa.py_buffer(MAGIC), np.empty(0, np.int64)
-    _, offsets, _ = values.buffers()
-    lengths = np.diff(np.frombuffer(offsets, np.int64)[values.offset : values.offset + count + 1])
-    # The magic goes before the first value's head.
-    ends = np.arange(count + 1, dtype=np.int64) * _HEAD
-    ends[1:] += len(MAGIC)
-    heads = pa.Array.from_buffers(
-        pa.large_binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(MAGIC + _heads(lengths).tobytes())]
-    )
-    items = pc.binary_join_element_wise(heads, values, pa.scalar(b"", pa.large_binary()))
-    starts = np.cumsum(lengths) - lengths + ends[1:]
-    return items.buffers()[2], starts
-
-
-def _heads(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-    words = np.empty((len(lengths), 2), ">u4")
-    words[:, 0] = Kind.DATA << 24 | lengths >> 32
-    words[:, 1] = lengths & 0xFFFFFFFF
-    return words.view(np.uint8).ravel()
+def _chunk(values: pa.Array, walked: Walked, first: int) -> Chunk:
+    """Values as a chunk of a file, which they would be with a head before each."""
+    data = values.buffers()[2]
+    memory = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return Chunk(memory, 0, walked.positions, walked.starts, walked.ends, walked.formats, walked.rights, first)

@@ -12,10 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
+from textwrap import indent
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from ecode.native import Kernel, Table, compile_kernel
 from pbio_spark.formats import Format
@@ -24,7 +26,7 @@ from pbio_spark.wire.header import length_word
 _BIG = "_swapped" if sys.byteorder == "little" else ""
 
 
-SOURCE = f"""
+_HEADERS = """
 @inline
 def has_id(form, first, rest):
     # An ID is kept as its first 8 bytes and a number that its other bytes make, 0 to 4 of them.
@@ -42,7 +44,43 @@ def is_right(form, record, size):
         byte = as_int64(load_uint8(record + load_int64(form + 48) + i))
         word = word << 8 | byte if load_int64(form + 64) else word | byte << 8 * i
     return word_size == 0 or word == length
+"""
 
+_NOTE = """\
+first = 0
+rest = 0
+more = -1
+if extent >= 8:
+    first = load_int64(record)
+    if load_uint32(record + 4) == 0:
+        more = 0
+    elif load_uint8(record) == 1 or load_uint8(record) == 2:
+        more = 2 * as_int64(load_uint8(record))
+if more > extent - 8:
+    more = -1
+for j in range(more):
+    rest |= as_int64(load_uint8(record + 8 + j)) << 8 * j
+rest |= more << 32
+if which < 0 or not has_id(formats + {form} * which, first, rest):
+    place = first * factor_of_first + rest * factor_of_rest >> 32 & mask
+    which = as_int64(load_int32(places + 4 * place))
+    while which >= 0 and not has_id(formats + {form} * which, first, rest):
+        place = place + 1 & mask
+        which = as_int64(load_int32(places + 4 * place))
+store_int64(ends + 8 * count, record + extent)
+store_int32(of_format + 4 * count, which)
+if which < 0:
+    store_int64(starts + 8 * count, record)
+    store_uint8(rights + count, 0)
+else:
+    form = formats + {form} * which
+    store_int64(starts + 8 * count, record + load_int64(form + 24))
+    store_uint8(rights + count, 1 if is_right(form, record, extent) else 0)
+count += 1
+"""
+"""Notes what the record of `extent` bytes at `record` is."""
+
+SOURCE = f"""{_HEADERS}
 
 def kernel(most, table):
     data = load_int64(table)
@@ -84,41 +122,41 @@ def kernel(most, table):
                 why = {{full}}
                 break
             record = item + 8
-            first = 0
-            rest = 0
-            more = -1
-            if size >= 16:
-                first = load_int64(record)
-                if load_uint32(record + 4) == 0:
-                    more = 0
-                elif load_uint8(record) == 1 or load_uint8(record) == 2:
-                    more = 2 * as_int64(load_uint8(record))
-            if more > size - 16:
-                more = -1
-            for i in range(more):
-                rest |= as_int64(load_uint8(record + 8 + i)) << 8 * i
-            rest |= more << 32
-            if which < 0 or not has_id(formats + {{form}} * which, first, rest):
-                place = first * factor_of_first + rest * factor_of_rest >> 32 & mask
-                which = as_int64(load_int32(places + 4 * place))
-                while which >= 0 and not has_id(formats + {{form}} * which, first, rest):
-                    place = place + 1 & mask
-                    which = as_int64(load_int32(places + 4 * place))
+            extent = size - 8
             store_int64(positions + 8 * count, position)
-            store_int64(ends + 8 * count, item + size)
-            store_int32(of_format + 4 * count, which)
-            if which < 0:
-                store_int64(starts + 8 * count, record)
-                store_uint8(rights + count, 0)
-            else:
-                form = formats + {{form}} * which
-                store_int64(starts + 8 * count, record + load_int64(form + 24))
-                store_uint8(rights + count, 1 if is_right(form, record, size - 8) else 0)
-            count += 1
-        position += size
+{indent(_NOTE, " " * 12)}        position += size
     store_int64(table + 16, position)
     store_int64(table + 24, count)
     return why
+"""
+
+OF_VALUES = f"""{_HEADERS}
+
+def kernel(most, table):
+    data = load_int64(table)
+    offsets = load_int64(table + 8)
+    width = load_int64(table + 16)
+    formats = load_int64(table + 24)
+    places = load_int64(table + 32)
+    mask = load_int64(table + 40)
+    factor_of_first = load_int64(table + 48)
+    factor_of_rest = load_int64(table + 56)
+    starts = load_int64(table + 64)
+    ends = load_int64(table + 72)
+    of_format = load_int64(table + 80)
+    rights = load_int64(table + 88)
+    count = 0
+    which = -1
+    while count < most:
+        if width == 4:
+            begin = as_int64(load_int32(offsets + 4 * count))
+            end = as_int64(load_int32(offsets + 4 * count + 4))
+        else:
+            begin = load_int64(offsets + 8 * count)
+            end = load_int64(offsets + 8 * count + 8)
+        record = data + begin
+        extent = end - begin
+{indent(_NOTE, " " * 8)}    return 0
 """
 
 
@@ -131,11 +169,19 @@ class Stop(IntEnum):
 
 
 _FORM = 72
+ITEM_HEAD = 8
+"""The bytes before a record in a file, also counted where a value has none."""
 
 
 @cache
 def walk_kernel() -> Kernel:
     return compile_kernel(SOURCE.format(end=int(Stop.END), full=int(Stop.FULL), other=int(Stop.OTHER), form=_FORM))
+
+
+@cache
+def values_kernel() -> Kernel:
+    """What finds records that are binary values of Arrow, one in each."""
+    return compile_kernel(OF_VALUES.format(form=_FORM))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +268,32 @@ class Walker:
         stop = Stop(self.kernel(most, table))
         n = table[3]
         return Walked(positions[:n], starts[:n], ends[:n], formats[:n], rights[:n], table[2], stop)
+
+    def walk_values(self, values: pa.Array, kernel: Kernel) -> Walked:
+        """Look at binary values, none of them null, each of which is a record.
+
+        Args:
+            kernel: of `values_kernel`.
+        """
+        count = len(values)
+        width = 8 if pa.types.is_large_binary(values.type) else 4
+        _, offsets, data = values.buffers()
+        starts, ends = (np.empty(count, np.int64) for _ in range(2))
+        formats, rights = np.empty(count, np.int32), np.empty(count, np.bool_)
+        at = 0 if offsets is None else offsets.address + width * values.offset
+        known: list[Any] = [self._packed, self._places, len(self._places) - 1, *self._factors]
+        kernel(count, Table([0 if data is None else data, at, width, *known, starts, ends, formats, rights]))
+        positions = offsets_of(values)[:-1] - ITEM_HEAD
+        return Walked(positions, starts, ends, formats, rights, 0, Stop.END)
+
+
+def offsets_of(values: pa.Array) -> npt.NDArray[np.int64]:
+    """int64, where the bytes of each binary value begin in its buffer, and where those of the last end."""
+    kind = np.int64 if pa.types.is_large_binary(values.type) else np.int32
+    _, offsets, _ = values.buffers()
+    if offsets is None:
+        return np.zeros(1, np.int64)
+    return np.frombuffer(offsets, kind)[values.offset : values.offset + len(values) + 1].astype(np.int64)
 
 
 def _pack(form: Format) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ from ecode.types import (
     record,
 )
 from pbio_spark.errors import PbioError
-from pbio_spark.gateways.grid.protocol.messages import EVENTS, PROTOCOL
+from pbio_spark.gateways.grid.protocol.messages import EVENTS
 from pbio_spark.gateways.grid.protocol.nodes import Node, node_to_xml, parse
 from pbio_spark.gateways.grid.values.compiled import EventWriter
 from pbio_spark.gateways.grid.values.plan import record_to_plan
@@ -352,4 +352,42 @@ def test_pretty_printed_events_have_shapes_too() -> None:
     assert isinstance(first, Arrived)
     (shape,) = reader.shapes
     assert shape.read(message) == first
-    assert PROTOCOL in shape.source
+    assert shape.read(message.replace(b"\n  <Load5>", b"\n <Load5>")) is None
+
+
+@pytest.mark.parametrize(
+    ("declaration", "host", "shapes"),
+    [
+        ('<?xml version="1.0" encoding="iso-8859-1"?>', "Ã©", 0),
+        ("<?xml version='1.0' encoding = 'latin1' standalone='no' ?>", "Ã©", 0),
+        ("\ufeff<?xml version='1.0' encoding='utf-8'?>", "é", 1),
+        ('<?xml version="1.0" encoding="UTF-8"?>', "é", 1),
+        ("<?xml version='1.0'?>", "é", 1),
+    ],
+)
+def test_bytes_that_mean_something_else_have_no_shape(declaration: str, host: str, shapes: int) -> None:
+    reader = ShapeReader({"12": PLAN})
+    inside = "".join(f"<{c.name}>{c.text}</{c.name}>" for c in EVENT.children)
+    for _ in range(2):
+        plain = reader.read(declaration.encode() + event_xml(inside))
+        arrived = reader.read(declaration.encode() + event_xml(inside).replace(b"foo.gov", b"\xc3\xa9"))
+        assert isinstance(plain, Arrived)
+        assert isinstance(arrived, Arrived)
+        assert (plain.values["HostName"], arrived.values["HostName"]) == ("foo.gov", host)
+    assert len(reader.shapes) == shapes
+
+
+@pytest.mark.parametrize(
+    "text", ["a]]>", "a\x01", "a\ufffe", "a&", "a<", "\x7f", "a\tb", "a\nb", "a\rb", "a>b", " a ", "𝄞"]
+)
+def test_texts_of_a_shape_are_what_expat_makes_of_them(text: str) -> None:
+    inside = "".join(f"<{c.name}>{c.text}</{c.name}>" for c in EVENT.children)
+    reader = ShapeReader({"12": PLAN})
+    reader.read(event_xml(inside))
+    found = []
+    for one in (reader, ShapeReader({"12": PLAN})):
+        try:
+            found.append(repr(one.read(event_xml(inside.replace("foo.gov", text)))))
+        except PbioError as error:
+            found.append(str(error))
+    assert found[0] == found[1]

@@ -1,13 +1,14 @@
 """Events whose messages differ in their values only -> values, fast.
 
-A producer writes all events of a subscription alike: the same tags, other values. `ShapeReader` has expat read a
-message, and takes the text of its elements. If the message is exactly what a known *shape* makes of these texts, they
-are where the shape says; generated code makes values of them. Whatever is new or odd is read carefully (`reading`), and
-its shape learned from what that found. So this decides nothing: it remembers.
+A producer writes all events of a subscription alike: the same tags, other values. What is new or odd is read carefully,
+by expat and `reading`, and its *shape* is learned from what these found: the characters between its texts. A message
+with the same characters there, and with texts in which nothing can be markup, is XML with the same elements; generated
+code makes values of the texts. So this decides nothing: it remembers.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +19,7 @@ from pbio_spark.errors import PbioError
 from pbio_spark.gateways.grid.protocol.codec import node_to_message
 from pbio_spark.gateways.grid.protocol.messages import Event, Message
 from pbio_spark.gateways.grid.protocol.nodes import Node, parse
-from pbio_spark.gateways.grid.values.compiled import Names, compile_function, constant
+from pbio_spark.gateways.grid.values.compiled import Names, compile_function
 from pbio_spark.gateways.grid.values.plan import SEQUENCE, TIME, Plan
 from pbio_spark.gateways.grid.values.reading import Reading, node_to_value, read_event, text_to_sequence, to_sequence
 from pbio_spark.gateways.grid.values.scalars import NotPlainError, Scalar, not_plain
@@ -27,6 +28,10 @@ from pbio_spark.gateways.grid.values.times import text_to_microseconds
 MOST_SHAPES = 64
 """How many shapes a connection may teach: a producer whose tags differ each time is read carefully."""
 
+_TEXT = "([^<>&\x00-\x1f\ufffe\uffff]+)"
+"""Characters that mean themselves in XML, and of which expat makes one text: not line breaks, nor the end of `]]>`."""
+_ENCODED = re.compile(rb"""(?:\xef\xbb\xbf)?<\?xml(?![^>]*encoding\s*=\s*["'](?i:utf-8)["'])[^>]*encoding""")
+"""What a message begins with that says that it is not in UTF-8."""
 _LONGEST = 1 << 14
 _MOST_TEXTS = 200
 
@@ -177,6 +182,8 @@ def learn(plan: Plan, message: bytes, texts: list[str]) -> Shape | None:
     places = _places(message)
     if not 0 < len(texts) <= _MOST_TEXTS or len(places) != len(texts):
         return None
+    if _ENCODED.match(message) is not None:
+        return None  # its bytes may mean something else
     pieces: list[str] = []
     at = 0
     try:
@@ -234,12 +241,17 @@ def _generate(plan: Plan, pieces: list[str], texts: list[str]) -> Shape | None:
         read = _read_symbolically(plan, made.event, convert, names)
     except (PbioError, NotPlainError):
         return None
-    source = _source(pieces, texts, values, numbers, made.subscription_id, read)
-    return Shape(plan, len(texts), source, compile_function(source, {**names.known, **_GIVEN}, "read"))
+    pattern = "".join(
+        re.escape(piece) + (_TEXT if number in values else re.escape(text))
+        for number, (piece, text) in enumerate(zip(pieces, [*texts, ""], strict=True))
+    )
+    source = _source(pattern, values, numbers, made.subscription_id, read)
+    known = {**names.known, **_GIVEN, "MATCH": re.compile(pattern).fullmatch}
+    return Shape(plan, len(texts), source, compile_function(source, known, "read"))
 
 
-_UNUSUAL = (PbioError, ValueError, ArithmeticError, LookupError, ExpatError)
-_GIVEN = {"NEW": tuple.__new__, "Arrived": Arrived, "UNUSUAL": _UNUSUAL, "ParserCreate": ParserCreate}
+_UNUSUAL = (PbioError, ValueError, ArithmeticError, LookupError)
+_GIVEN = {"NEW": tuple.__new__, "Arrived": Arrived, "UNUSUAL": _UNUSUAL}
 
 
 def constant_of(value: Any) -> Any:
@@ -283,24 +295,11 @@ def _read_symbolically(plan: Plan, event: Node, convert: Any, names: Names) -> t
     return read.values, read.time, read.sequence, read.dropped, read.position, None
 
 
-def _source(
-    pieces: list[str], texts: list[str], values: list[int], numbers: list[str], subscription: str, read: tuple[Any, ...]
-) -> str:
-    shaped = "".join(
-        constant(piece) + (f"{{t{number}}}" if number in values else constant(text))
-        for number, (piece, text) in enumerate(zip(pieces, [*texts, ""], strict=True))
-    )
+def _source(pattern: str, values: list[int], numbers: list[str], subscription: str, read: tuple[Any, ...]) -> str:
     all_values, time, sequence, dropped, position, timed = read
-    unpacked = ", ".join(f"t{number}" if number in values else "_" for number in range(len(texts)))
-    lines = ["def read(message):", f"    if len(message) > {_LONGEST} or b'<!' in message:", "        return None"]
-    lines += [
-        "    texts = []",
-        "    parser = ParserCreate()",
-        "    parser.CharacterDataHandler = texts.append",
-        "    try:",
-    ]
-    lines += ["        parser.Parse(message, True)", f"        {unpacked}, = texts"]
-    lines += [f'        if message.decode() != f"{shaped}":', "            return None"]
+    unpacked = ", ".join(f"t{number}" for number in values)
+    lines = ["def read(message):", f"    # {pattern!r}", "    try:", "        found = MATCH(message.decode())"]
+    lines += ["        if found is None:", "            return None", f"        {unpacked}, = found.groups()"]
     lines += [f"        f{place} = float({place})" for place in numbers]
     if numbers:
         joined, total = " + ".join(numbers), " + ".join(f"f{place}" for place in numbers)

@@ -19,12 +19,13 @@ import pyarrow.compute as pc
 
 from benchmarks import Row, side_by_side
 from ecode.types import FLOAT64, INT32, INT64, Field, record
-from pbio_spark.channels import Channel, ChannelSpace
+from pbio_spark.channels import Channel, ChannelSpace, Columns, Submission
 
 STOCK = record("stock", [Field("id", INT64), Field("price", FLOAT64), Field("volume", INT32), Field("day", INT32)])
 EVENTS = 500_000
 DERIVATIONS = (1, 8, 64)
 KEPT = (2, 10, 30)
+PRODUCERS = 2_000
 
 
 def rows() -> Iterator[Row]:
@@ -32,6 +33,7 @@ def rows() -> Iterator[Row]:
     try:
         yield from beside_none(folder)
         yield from state(folder)
+        yield from producers(folder)
         yield from selections(folder)
         yield from first_events(folder)
     finally:
@@ -53,6 +55,11 @@ def beside_none(folder: Path) -> Iterator[Row]:
             )
         times = submitted(parent, plain, batch)
         yield Row(f"publish with {count} stateless filters", "publish alone", *times, EVENTS, "events", goal=0.5)
+    parent = channel(folder / "whole")
+    for number in range(DERIVATIONS[-1]):
+        parent.space.derive_channel(f"d{number}", "stocks", filter=f"{{ return input.price >= {-number}.0; }}")
+    times = submitted(parent, plain, batch)
+    yield Row(f"publish with {DERIVATIONS[-1]} that keep all", "publish alone", *times, EVENTS, "events", goal=0.5)
 
 
 def state(folder: Path) -> Iterator[Row]:
@@ -65,6 +72,26 @@ def state(folder: Path) -> Iterator[Row]:
     yield Row(
         "publish with a stateful filter", "a stateless one", *submitted(kept, plain, batch), EVENTS, "events", goal=0.83
     )
+
+
+def producers(folder: Path) -> Iterator[Row]:
+    """The same with many producers in a commit, each of which has a state of its own."""
+    count = 4 * PRODUCERS
+    who = np.char.add("p", (np.arange(count) // 4).astype(str))
+    batch = stocks(count).append_column("who", pa.array(who))
+    plain, kept = channel(folder / "stateless producers"), channel(folder / "stateful producers")
+    plain.space.derive_channel("some", "stocks", filter="{ return input.price > 0.9; }")
+    source = "{ double by = input.price - state.last; state.last = input.price; return by > 0.9; }"
+    kept.space.derive_channel("some", "stocks", filter=source, state={"last": 0.0})
+
+    def publish(one: Channel) -> None:
+        one.space.publish([Submission("stocks", batch, columns=Columns(producer="who"))])
+
+    for one in (kept, plain):
+        publish(one)
+    times = side_by_side(partial(publish, kept), partial(publish, plain))
+    what = f"publish events of {PRODUCERS} producers with a stateful filter"
+    yield Row(what, "a stateless one", *times, count, "events")
 
 
 def selections(folder: Path) -> Iterator[Row]:

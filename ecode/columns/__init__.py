@@ -5,14 +5,19 @@
     sink.py     `ColumnSink`: output columns as text
     batch.py    `BatchProgram`: a program compiled for columns; one call runs a batch
     run.py      one such call: the memory of the kernel, and its growth
+    apart.py    one call for events that have several states
     inputs.py   input columns, checked, as the buffers that a kernel reads
     state.py    static variables and the log in memory
 
 Only numpy arrays are known here; an Arrow array's buffers become numpy arrays without a copy.
 """
 
+from ecode.columns.apart import run_apart, runs_apart
 from ecode.columns.batch import BatchProgram
 from ecode.columns.column import Column, columns_of, values_of
 from ecode.columns.run import BatchResult, OutputMemory, Run, run_together
 
-__all__ = ["BatchProgram", "BatchResult", "OutputMemory", "Run", "run_together", "Column", "columns_of", "values_of"]
+__all__ = [
+    "BatchProgram", "BatchResult", "OutputMemory", "Run", "run_apart", "run_together", "runs_apart", "Column",
+    "columns_of", "values_of",
+]  # fmt: skip

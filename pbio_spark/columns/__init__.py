@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         records_to_targets,
         rejection_to_error,
     )
-    from pbio_spark.columns.programs.together import select_together
+    from pbio_spark.columns.programs.together import select_apart, select_together, selects_apart
     from pbio_spark.columns.programs.unfilled import (
         NAMES_SHOWN,
         converter_to_unfilled,
@@ -111,8 +111,10 @@ __all__ = [
     "AnyConverter",
     "FilterConverter",
     "FilterDecoder",
+    "select_apart",
     "select_together",
     "Converter",
+    "selects_apart",
     "Decoded",
     "samples_of",
     "statics_of",
@@ -173,7 +175,7 @@ _HOMES = {
         "with_samples",
         "with_state",
     ),
-    "programs.together": ("select_together",),
+    "programs.together": ("select_apart", "select_together", "selects_apart"),
     "programs.routes": (
         "PARAMETERS",
         "STATE",

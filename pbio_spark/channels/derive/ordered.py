@@ -13,7 +13,8 @@ The state after the last of these is committed with the events. Channels derived
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import heappop, heappush
@@ -27,10 +28,10 @@ from pbio_spark.channels.commits.commit import Held
 from pbio_spark.channels.commits.derivation import Derivation
 from pbio_spark.channels.commits.groups import NO_NUMBER, Group, Groups
 from pbio_spark.channels.derive.check import period_params, shared_params
-from pbio_spark.channels.derive.deriver import Derivatives, Deriver, of_channel, run_step
+from pbio_spark.channels.derive.deriver import Derivatives, Deriver, came_to_events, of_channel, run_step
 from pbio_spark.channels.derive.period import due, run_period
 from pbio_spark.channels.derive.reports import Ledger
-from pbio_spark.channels.derive.step import Stage, Statics, Tally
+from pbio_spark.channels.derive.step import Lying, NativeStep, Stage, Statics, Tally
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.publish.prepare import Prepared
 from pbio_spark.columns import STATE, Encoded
@@ -159,11 +160,20 @@ class _Ordered:
         states: list[tuple[int, str, Held]] = []
         known = self.whole.state.derived
         tally = Tally()
-        for producer, events in _by_producer(arrived, self.child):
-            held = known.held(self.child.id, producer)
-            self.whole.basis.append((self.child.id, producer, held))  # on which a refusal depends too
-            found, after = self._of_producer(events, producer, held, tally)
-            made += found
+        of_producers = dict(_by_producer(arrived, self.child))
+        before = {producer: known.held(self.child.id, producer) for producer in of_producers}
+        # On these a refusal depends too.
+        self.whole.basis += [(self.child.id, producer, held) for producer, held in before.items()]
+        steps = self._steps_apart(arrived)
+        if steps is not None:
+            made, afterwards = self._apart(arrived, steps, before, tally)
+        else:
+            afterwards = {}
+            for producer, events in of_producers.items():
+                found, afterwards[producer] = self._of_producer(events, producer, before[producer], tally)
+                made += found
+        for producer, held in before.items():
+            after = afterwards[producer]
             if after != held:
                 self._check_size(after)
                 states.append((self.child.id, producer, after))
@@ -171,6 +181,34 @@ class _Ordered:
         self.whole.states += states
         self.whole.ledger.add_all(self.child, [one.events for one in arrived], made, tally)
         return made
+
+    def _steps_apart(self, arrived: Sequence[Arrived]) -> list[NativeStep] | None:
+        """The steps for events, if there is nothing but a filter that can see those of all producers in one call."""
+        if self.how.period is not None or self.dequeue is not None:
+            return None
+        steps = [self.whole.deriver.step(self.enqueue, one.events.format) for one in arrived]
+        apart = [step for step in steps if isinstance(step, NativeStep) and step.selects_apart]
+        return apart if len(apart) == len(steps) else None
+
+    def _apart(
+        self, arrived: Sequence[Arrived], steps: Sequence[NativeStep], before: Mapping[str, Held], tally: Tally
+    ) -> tuple[list[Prepared], dict[str, Held]]:
+        """What comes of all producers' events, and the states afterwards."""
+        kept = {producer: Kept(self.how, held.text) for producer, held in before.items()}
+        made: list[Prepared] = []
+        for one, step in zip(arrived, steps, strict=True):
+            groups = one.events.groups
+            numbers = groups.rows["producer"]
+            sorted_ = groups.take(np.argsort(numbers, kind="stable"))  # each producer's events stay in their order
+            who, firsts = np.unique(sorted_.rows["producer"], return_index=True)
+            stops = np.cumsum(sorted_.rows["count"])[np.append(firsts[1:], len(groups)) - 1]
+            producers = ["" if number == NO_NUMBER else groups.producers[number] for number in who.tolist()]
+            lying, initial = Lying(one.events.encoded, sorted_.ordinals), step.statics
+            with ExitStack() as all_:
+                states = [all_.enter_context(kept[producer].of(ENQUEUE, initial)) for producer in producers]
+                came = step.select_apart(lying, stops, self.how.parameters.values, states, tally)
+            made += came_to_events([came], one.events, self.child, one.events.format, lying)
+        return made, {producer: Held(kept[producer].text, held.ran) for producer, held in before.items()}
 
     def _of_producer(
         self, events: Sequence[Prepared], producer: str, held: Held, tally: Tally

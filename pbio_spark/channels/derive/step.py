@@ -36,7 +36,9 @@ from pbio_spark.columns import (
     plan_read,
     rejection_to_error,
     samples_of,
+    select_apart,
     select_together,
+    selects_apart,
     statics_of,
     with_parameters,
     with_samples,
@@ -296,6 +298,26 @@ class NativeStep:
     def head(self) -> int:
         """The bytes of an event before its record."""
         return HEAD + self.format.header_size
+
+    @property
+    def selects_apart(self) -> bool:
+        """Whether it is a filter that can see the events of all producers in one call, each with its state."""
+        return self.selects and isinstance(self.converter, FilterConverter) and selects_apart(self.converter)
+
+    def select_apart(
+        self, events: Lying, stops: Int64s, values: Mapping[str, Any], states: Sequence[Statics], tally: Tally
+    ) -> Came:
+        """What a filter keeps of the events of several producers, one after another.
+
+        Args:
+            stops: int64, how many events there are up to each producer's last.
+            states: of each; updated in place.
+        """
+        converter = self.given(values)
+        assert isinstance(converter, FilterConverter)
+        passed, traps = select_apart(converter, *events.places(self.head), stops, states)
+        tally.add_traps(traps)
+        return Came(np.sort(events.ordinals[passed]), None)
 
     def _selected(self, decoder: FilterDecoder, events: Lying, tally: Tally) -> Came:
         """The events that a filter with state keeps."""

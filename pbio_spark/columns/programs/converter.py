@@ -207,16 +207,17 @@ class Programs:
         outputs = OutputMemory(room, pa.allocate_buffer, most_bytes)
         try:
             return self.program.run(
-                self.blocks, len(starts), statics, memory=self._memory(starts, ends), outputs=outputs
+                self.blocks, len(starts), statics, memory=self.memory(starts, ends), outputs=outputs
             )
         except BatchTooLarge as error:
             raise OverflowError(str(error)) from error
 
     def begin(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Run:
         """The same for programs that only select, to be run bit by bit."""
-        return self.program.begin(self.blocks, len(starts), memory=self._memory(starts, ends))
+        return self.program.begin(self.blocks, len(starts), memory=self.memory(starts, ends))
 
-    def _memory(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> dict[str, TableEntry]:
+    def memory(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> dict[str, TableEntry]:
+        """The table entries of records, and of what the programs read besides."""
         texts = {name: np.frombuffer(text, np.uint8) for name, text in self.texts.items()}
         return {"starts": starts, "ends": ends, **texts, **self.program.sampled(self.samples)}
 

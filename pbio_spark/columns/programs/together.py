@@ -1,4 +1,4 @@
-"""Several filters over the same records."""
+"""Several filters over the same records, and one filter with several states."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ecode.columns import run_together
+from ecode.columns import run_apart, run_together, runs_apart
+from ecode.outcome import Statics
 from pbio_spark.columns.programs.converter import FilterConverter
 from pbio_spark.errors import PbioError
 
@@ -34,3 +35,27 @@ def select_together(
         (np.flatnonzero(np.asarray(result.passed).view(np.bool_)), one.programs.traps(result))
         for one, result in zip(filters, results, strict=True)
     ]
+
+
+def selects_apart(converter: FilterConverter) -> bool:
+    """Whether `select_apart` takes a filter; otherwise its state is too much for memory that does not grow."""
+    return runs_apart(converter.programs.program)
+
+
+def select_apart(
+    converter: FilterConverter,
+    starts: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+    stops: npt.NDArray[np.int64],
+    states: Sequence[Statics],
+) -> Selected:
+    """What a filter selects of records, with a state for those of each producer.
+
+    Args:
+        starts, ends: int64, addresses, as of `select_together`.
+        stops: int64, for each state the number of the record after its last.
+        states: updated in place.
+    """
+    programs = converter.programs
+    result = run_apart(programs.program, programs.blocks, stops, states, programs.memory(starts, ends))
+    return np.flatnonzero(np.asarray(result.passed).view(np.bool_)), programs.traps(result)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
 from ecode.types import FLOAT64, INT32, INT64, STRING, Field, record
-from pbio_spark.channels import Channel, ChannelSpace, Source
+from pbio_spark.channels import Channel, ChannelSpace, Source, Submission
 from pbio_spark.channels.publish import late
+from pbio_spark.channels.upkeep.check import problems
+from tests.channels.derive.replay import check
 from tests.channels.spaces import again, values
 
 STOCK = record("stock", [Field("name", STRING), Field("price", FLOAT64), Field("volume", INT32)])
@@ -46,6 +49,36 @@ def test_each_producer_has_a_state_of_its_own_whoever_publishes(stocks: Channel)
     stocks.submit(rows(5, 7), producer="q", sequence=2)
     assert prices(records) == [3, 5, 1, 4, 6, 5, 7]
     assert prices(again(stocks.space).channel("records")) == [3, 5, 1, 4, 6, 5, 7]
+
+
+def test_the_events_of_many_producers_go_through_a_filter_in_one_call(space: ChannelSpace) -> None:
+    chance = random.Random(11)
+    calls = space.create_channel("calls", record("call", [Field("n", INT32), Field("x", FLOAT64)]))
+    source = """{
+        static int calls = 0;
+        calls += 1;
+        state.last[calls % 3] = input.x;
+        state.most = state.most > input.n ? state.most : input.n;
+        if (10 / (input.n % 13) > 7) return 0;  // a trap now and then, which leaves the state as it was
+        return calls % 2 == 1 || state.last[0] < param.least;
+    }"""
+    start = {"last": [0.0, 0.0, 0.0], "most": -1}
+    space.derive_channel("some", "calls", filter=source, state=start, parameters={"least": 0.1})
+    space.derive_channel("fewer", "some", filter="{ static int n = 5; return n++ % 3; }")
+    sent = dict.fromkeys([*(f"p{i}" for i in range(60)), None], 0)
+    for _ in range(4):
+        submissions = []
+        for _ in range(90):
+            who = chance.choice([*sent])
+            events = [{"n": chance.randrange(40), "x": chance.random()} for _ in range(chance.randrange(1, 4))]
+            submissions.append(Submission("calls", events, producer=who, sequence=None if who is None else sent[who]))
+            sent[who] += len(events)
+        space.publish(submissions)
+    check(space)
+    assert len(values(space.channel("fewer"))) > 50
+    assert len(calls.space.derivations()) == 2
+    assert all(report.trapped > 20 for report in space.derivations() if report.channel == "some")
+    assert list(problems(again(space))) == []
 
 
 def test_static_variables_are_kept_too(stocks: Channel) -> None:

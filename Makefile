@@ -1,6 +1,6 @@
 # `make demo` and `make test` need nothing but Python 3.11 to 3.13 and make; the rest they set up by themselves.
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak lint bench profile docs notebooks clean
+.PHONY: help demo test kills soak lint bench profile docs notebooks clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -23,6 +23,10 @@ demo: $(READY_FOR_DEMO)  ## Sample this machine through three generations of a s
 test: $(READY)  ## Lint and run all tests, JOBS=2 files at a time; LONG=1 runs their thorough forms
 	@status=0; $(MAKE) lint || status=1; \
 	$(SPARK) $(if $(LONG),PBIO_LONG=1) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile || status=1; exit $$status
+
+kills: $(READY)  ## Kill writers, Spark streams and subscribers KILLS times (100) while code and parameters change
+	@$(SPARK) PBIO_KILLS=$(or $(KILLS),100) $(BIN)/python -m pytest -s \
+		tests/channels/derive/test_kills.py tests/source/channels/test_kills.py
 
 soak: $(READY)  ## Run the long forms of the channel tests only, on a disk and a bucket that fail
 	@$(SPARK) PBIO_LONG=1 $(BIN)/python -m pytest tests/channels tests/source/channels/test_kills.py

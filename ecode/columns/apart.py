@@ -64,7 +64,8 @@ def run_apart(
     size = len(run.memory["statics"])
     blocks = np.zeros((len(states), size), np.int64)
     statics = program.event.statics
-    views = [memoryview(block.view(np.uint8)) for block in blocks]
+    whole = memoryview(blocks.data).cast("B")
+    views = [whole[start : start + 8 * size] for start in range(0, 8 * size * len(states), 8 * size)]
     for state, view in zip(states, views, strict=True):
         for one in statics:
             pack(checked(state[one.key], one.type, one.structs, one.key), one.type, one.structs, view, one.offset, _no)

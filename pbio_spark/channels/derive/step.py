@@ -363,11 +363,18 @@ def select(steps: Sequence[tuple[NativeStep, Mapping[str, Any]]], events: Lying)
     filters = [converter for converter in converters if isinstance(converter, FilterConverter)]
     assert len(filters) == len(steps)
     starts, ends = events.places(steps[0][0].head)
-    kept: list[list[Int64s]] = [[events.ordinals[:0]] for _ in steps]
+    kept: list[list[Int64s]] = [[] for _ in steps]
     tallies = [Tally() for _ in steps]
     for at in range(0, len(starts), MOST_SELECTED):
         end = at + MOST_SELECTED
         for number, (passed, traps) in enumerate(select_together(filters, starts[at:end], ends[at:end])):
-            kept[number].append(events.ordinals[at:end][passed])
+            ordinals = events.ordinals[at:end]
+            kept[number].append(ordinals if len(passed) == len(ordinals) else ordinals[passed])
             tallies[number].add_traps(traps)
-    return [(Came(np.concatenate(some), None), tally) for some, tally in zip(kept, tallies, strict=True)]
+    return [(Came(_joined(some, events), None), tally) for some, tally in zip(kept, tallies, strict=True)]
+
+
+def _joined(parts: Sequence[Int64s], events: Lying) -> Int64s:
+    if sum(map(len, parts)) == len(events.ordinals):
+        return events.ordinals
+    return parts[0] if len(parts) == 1 else np.concatenate([events.ordinals[:0], *parts])

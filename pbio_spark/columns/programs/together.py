@@ -31,10 +31,14 @@ def select_together(
     if not filters:
         return []
     results = run_together([one.programs.begin(starts, ends) for one in filters], TILE)
-    return [
-        (np.flatnonzero(np.asarray(result.passed).view(np.bool_)), one.programs.traps(result))
-        for one, result in zip(filters, results, strict=True)
-    ]
+    every = np.arange(len(starts))
+    selected: list[Selected] = []
+    for one, result in zip(filters, results, strict=True):
+        passed = np.asarray(result.passed).view(np.bool_)
+        # Filters that keep everything share the numbers: 64 of them would fill the memory.
+        numbers = every if passed.all() else np.flatnonzero(passed)
+        selected.append((numbers, one.programs.traps(result)))
+    return selected
 
 
 def selects_apart(converter: FilterConverter) -> bool:

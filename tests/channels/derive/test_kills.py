@@ -16,8 +16,8 @@ from tests.channels.derive.replay import check
 from tests.channels.spaces import again, everything
 from tests.channels.test_processes import end, start
 
-LONG = bool(os.environ.get("PBIO_LONG"))
-KILLS = 100 if LONG else 3
+KILLS = int(os.environ.get("PBIO_KILLS", 100 if os.environ.get("PBIO_LONG") else 3))
+LONG = KILLS > 3
 
 TICK = record("tick", [Field("n", INT64), Field("x", FLOAT64), Field("name", STRING)])
 SUM = record("sum", [Field("n", INT64), Field("sum", FLOAT64), Field("last", STRING)])

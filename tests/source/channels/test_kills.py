@@ -28,12 +28,12 @@ from tests.conftest import ROOT
 
 pytestmark = pytest.mark.spark
 
-LONG = bool(os.environ.get("PBIO_LONG"))
-EVENTS = 6_667 if LONG else 40
+KILLS = int(os.environ.get("PBIO_KILLS", 100 if os.environ.get("PBIO_LONG") else 4))
+LONG = KILLS > 4
+EVENTS = 67 * KILLS if LONG else 40
 """Of each writer."""
 PER_FILE = 25 if LONG else 10
 WRITERS = ("spark-0", "spark-1") if LONG else ("spark-0",)
-KILLS = 100 if LONG else 4
 
 SUM = record("sum", [Field("n", INT64), Field("before", INT64)])
 CODES = (

@@ -45,6 +45,9 @@ def _refusal(path: str, error: OSError) -> PbioError | None:
 
 UNKNOWN = "PBIO_OUTCOME_UNKNOWN"
 
+PASSING = frozenset({"PBIO_FILE_SYSTEM", "PBIO_NO_PERMISSION", "PBIO_NO_ROOM", UNKNOWN})
+"""Codes of failures that may be over later."""
+
 
 def uncertain(path: str, error: Exception) -> PbioError:
     """The error of a write that failed but may have happened."""

@@ -76,6 +76,7 @@ CODES: dict[str, str] = {
     "PBIO_NO_PERMISSION": "The file system does not let this program read or write there.",
     "PBIO_NO_ROOM": "A file does not fit: the disk is full, or a quota is used up.",
     "PBIO_OUTCOME_UNKNOWN": "A write fails and may or may not have happened; the hint says how to repeat it.",
+    "PBIO_CONCENTRATOR": "No concentrator serves the space, another one does already, or it cannot listen.",
     "PBIO_NO_SPACE": "The folder is not a channel space.",
     "PBIO_UNKNOWN_CHANNEL": "The channel does not exist or has been dropped.",
     # gateways

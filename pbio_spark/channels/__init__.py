@@ -7,6 +7,8 @@
     log        commits in order, what they add up to, and the layout on disk
     publish    a producer's events -> one commit
     derive     one channel's events -> another's, where they are published
+    concentrator
+               one committer for the processes of a machine
     subscribe  commits -> the events that a subscriber wants
     presence   who subscribes
     upkeep     what may be removed, and what is damaged
@@ -35,6 +37,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pbio_spark.channels.channel import Channel
     from pbio_spark.channels.commits.commit import Data
+    from pbio_spark.channels.concentrator.server import Concentrator, ConcentratorLimits
     from pbio_spark.channels.derive.deriver import Deriver
     from pbio_spark.channels.derive.modulator import Modulator
     from pbio_spark.channels.derive.reports import DerivationReport, derivations_to_arrow
@@ -43,11 +46,12 @@ if TYPE_CHECKING:
     from pbio_spark.channels.log.state import ChannelInfo, State
     from pbio_spark.channels.position import Position
     from pbio_spark.channels.presence.subscribers import ANONYMOUS, Subscriber
+    from pbio_spark.channels.publish.batch import Published
     from pbio_spark.channels.publish.delivery import NotDeliveredError, seconds_to_wait, wait_for_subscribers
     from pbio_spark.channels.publish.gather import Gatherer
     from pbio_spark.channels.publish.packed import Packed, Store, contents_of_all, pack
     from pbio_spark.channels.publish.prepare import Prepared, Preparer
-    from pbio_spark.channels.publish.publisher import Published, Publisher
+    from pbio_spark.channels.publish.publisher import Publisher
     from pbio_spark.channels.publish.records import RecordPreparer, Records
     from pbio_spark.channels.publish.straight import StraightWriter, is_straight
     from pbio_spark.channels.publish.submission import Columns, Submission, channel_format, stored_format, to_datetime
@@ -118,6 +122,8 @@ __all__ = [
     "Piece",
     "Stretch",
     "StreamSubscriber",
+    "Concentrator",
+    "ConcentratorLimits",
     "leftovers",
     "problems",
     "expired",
@@ -129,7 +135,9 @@ _HOMES = {
     "log.files": ("Folder",),
     "log.state": ("ChannelInfo", "State"),
     "position": ("Position",),
+    "publish.batch": ("Published",),
     "publish.delivery": ("NotDeliveredError", "seconds_to_wait", "wait_for_subscribers"),
+    "concentrator.server": ("Concentrator", "ConcentratorLimits"),
     "derive.deriver": ("Deriver",),
     "derive.modulator": ("Modulator",),
     "derive.reports": ("DerivationReport", "derivations_to_arrow"),
@@ -137,7 +145,7 @@ _HOMES = {
     "publish.gather": ("Gatherer",),
     "publish.packed": ("Packed", "Store", "contents_of_all", "pack"),
     "publish.prepare": ("Prepared", "Preparer"),
-    "publish.publisher": ("Published", "Publisher"),
+    "publish.publisher": ("Publisher",),
     "publish.records": ("RecordPreparer", "Records"),
     "publish.straight": ("StraightWriter", "is_straight"),
     "publish.submission": ("Columns", "Submission", "channel_format", "stored_format", "to_datetime"),

@@ -12,8 +12,8 @@ from pbio_spark.channels.named import AnyChannel
 from pbio_spark.channels.presence import subscribers
 from pbio_spark.channels.presence.subscribers import ANONYMOUS, EXPIRE_AFTER, new_anonymous
 from pbio_spark.channels.presence.watch import PRESENCE, release, watch
+from pbio_spark.channels.publish.batch import Published
 from pbio_spark.channels.publish.delivery import SYNC_TIMEOUT
-from pbio_spark.channels.publish.publisher import Published
 from pbio_spark.channels.publish.submission import Columns, Submission, channel_format
 from pbio_spark.channels.subscribe.eager import Demodulator, EagerSubscription
 from pbio_spark.channels.subscribe.options import Start, Subscribing, SubscriptionOptions

@@ -7,14 +7,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal, Self, Unpack
 
-from ecode.suggest import did_you_mean
 from pbio_spark.channels.channel import Channel
 from pbio_spark.channels.commits.checked import check_name, check_transaction, keep_to_value
-from pbio_spark.channels.commits.commit import Create, Data, Drop
+from pbio_spark.channels.commits.commit import Create, Drop
 from pbio_spark.channels.commits.derivation import Derivation
+from pbio_spark.channels.concentrator.through import Through, Use
 from pbio_spark.channels.derive.control import Control, current
 from pbio_spark.channels.derive.deriver import Deriver
-from pbio_spark.channels.derive.modulator import Modulator, ModulatorOptions
+from pbio_spark.channels.derive.modulator import Modulator, ModulatorOptions, to_modulator
 from pbio_spark.channels.derive.reports import DerivationReport, state_to_reports
 from pbio_spark.channels.derive.source import Source
 from pbio_spark.channels.log.files import Folder
@@ -23,12 +23,12 @@ from pbio_spark.channels.log.log import FolderLog
 from pbio_spark.channels.log.root import make_root, no_space_to_error, read_id
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.named import AnyChannel
-from pbio_spark.channels.position import Position
 from pbio_spark.channels.presence import subscribers
 from pbio_spark.channels.presence.subscribers import Subscriber
+from pbio_spark.channels.publish.batch import Published
 from pbio_spark.channels.publish.delivery import SYNC_TIMEOUT, seconds_to_wait, wait_for_subscribers
 from pbio_spark.channels.publish.prepare import Find, Preparer
-from pbio_spark.channels.publish.publisher import Published, Publisher
+from pbio_spark.channels.publish.publisher import Publisher
 from pbio_spark.channels.publish.submission import AnyType, Submission, type_to_format
 from pbio_spark.channels.upkeep.retention import Removed, compact, vacuum
 from pbio_spark.errors import PbioError
@@ -46,9 +46,17 @@ class ChannelSpace:
         folder: where its files are.
         history: its log.
         source: as what this program publishes, which says what the code of derived channels may use here.
+        publisher: commits events.
     """
 
-    def __init__(self, folder: Folder, space: str, formats: FolderStore, source: Source | None = None) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        space: str,
+        formats: FolderStore,
+        source: Source | None = None,
+        concentrator: Use = "auto",
+    ) -> None:
         """Use `create` or `open`."""
         self.root = folder.root
         self.id = space
@@ -59,11 +67,21 @@ class ChannelSpace:
         self.source = source or Source()
         self._deriver = Deriver(formats, self.source)
         self._control = Control(self.history, formats, self._deriver, self._info)
-        self._publisher = Publisher(folder, self.history, formats, self._deriver)
+        self.publisher = Publisher(folder, self.history, formats, self._deriver)
+        self._through = Through(self.publisher, self._preparer, space, concentrator)
 
     @classmethod
-    def create(cls, root: str, *, exist_ok: bool = False, source: Source | None = None, **storage_options: Any) -> Self:
-        """Make a folder a channel space; `source` is as for `open`, and `storage_options` go to fsspec.
+    def create(
+        cls,
+        root: str,
+        *,
+        exist_ok: bool = False,
+        source: Source | None = None,
+        concentrator: Use = "auto",
+        **storage_options: Any,
+    ) -> Self:
+        """Make a folder a channel space; `source` and `concentrator` are as for `open`, and `storage_options` go to
+        fsspec.
 
         Raises PBIO_CHANNEL_SPACE if it is inside of one, or is one already, unless `exist_ok` says that it is to be
         opened then; PBIO_NOT_EMPTY if it holds other files; PBIO_CANNOT_CREATE if the file system cannot hold one.
@@ -72,26 +90,30 @@ class ChannelSpace:
         space = make_root(folder)
         if space is None:
             if exist_ok:
-                return cls.open(root, source=source, **storage_options)
+                return cls.open(root, source=source, concentrator=concentrator, **storage_options)
             reason, hint = "the folder is a channel space already", "`ChannelSpace.open(path)` opens it"
             raise PbioError("PBIO_CHANNEL_SPACE", reason, file=root, hint=hint)
-        return cls(folder, space, FolderStore(root, **storage_options), source)
+        return cls(folder, space, FolderStore(root, **storage_options), source, concentrator)
 
     @classmethod
-    def open(cls, root: str, *, source: Source | None = None, **storage_options: Any) -> Self:
+    def open(
+        cls, root: str, *, source: Source | None = None, concentrator: Use = "auto", **storage_options: Any
+    ) -> Self:
         """Open a channel space.
 
         Args:
             source: what this program is to the code of derived channels, and what it grants to it.
+            concentrator: whether publications go by way of `pbio space concentrate`: if one is running on this machine
+                for this user, never, or not without one. The result is the same.
             storage_options: go to fsspec.
 
-        Raises PBIO_NO_SPACE, PBIO_CANNOT_CREATE, and PBIO_BAD_LOG if it is damaged.
+        Raises PBIO_NO_SPACE, PBIO_CANNOT_CREATE, PBIO_BAD_LOG if it is damaged, and PBIO_CONCENTRATOR.
         """
         folder = Folder(root, **storage_options)
         space = read_id(folder)
         if space is None:
             raise no_space_to_error(folder)
-        return cls(folder, space, FolderStore(root, **storage_options), source)
+        return cls(folder, space, FolderStore(root, **storage_options), source, concentrator)
 
     @property
     def is_there(self) -> bool:
@@ -325,13 +347,14 @@ class ChannelSpace:
             raise PbioError("PBIO_BAD_OPTION", reason, hint="publish([Submission(channel, events)])")
         if transaction is not None:
             check_transaction(*transaction)
+        submissions = list(submissions)
+        if transaction is None and seconds is None:
+            published = self._through.publish(submissions, find)
+            if published is not None:
+                return published
         self.history.catch_up()
-        prepared = [one for submission in submissions for one in self._preparer.prepare(submission, find)]
-        channels_of = [one.groups.rows["channel"] for one in prepared]
-        if all((channels == channels[0]).all() for channels in channels_of):
-            # A channel's events lie together. Where a submission has several channels, order comes before that.
-            prepared.sort(key=lambda one: int(one.groups.rows["channel"][0]))
-        published = self._publisher.publish([prepared], transaction)
+        prepared = self._preparer.prepare_all(submissions, find)
+        published = self.publisher.publish([prepared], transaction)
         if seconds is not None:
             channels = {channel for one in prepared for channel in one.groups.rows["channel"].tolist()}
             wait_for_subscribers(self.folder, self.history, channels, published.version, seconds)
@@ -355,36 +378,8 @@ class ChannelSpace:
         return subscribers.read_all(self.folder)
 
     def backlog(self, subscriber: Subscriber) -> tuple[int, int]:
-        """What a subscriber has not acknowledged: how many commits with events for it, and how many events.
-
-        It reads every commit since.
-        """
-        with self.history.lock:
-            info = self.history.catch_up().channels.get(subscriber.channel)
-        commits = events = 0
-        first, end = (0, 0) if info is None else (max(info.first, subscriber.position.version), info.last + 1)
-        for version in range(first, end):
-            entry = self.history.entry(version)
-            if entry is None or not isinstance(entry.change, Data):
-                continue
-            left = 0
-            for group in self.history.groups(entry.change, {subscriber.channel}):
-                place = max(Position(version, group.file, group.ordinal), subscriber.position)
-                left += max(0, group.ordinal + group.count - place.ordinal) if place.file == group.file else 0
-            commits += left > 0
-            events += left
-        return commits, events
-
-
-def to_modulator(modulator: Modulator | None, options: ModulatorOptions) -> Modulator:
-    """The modulator that is meant. Raises PBIO_BAD_OPTION for both a modulator and options, or for unknown ones."""
-    if modulator is not None and options:
-        raise PbioError("PBIO_BAD_OPTION", "give either a modulator or its attributes, not both")
-    for name in options:
-        if name not in ModulatorOptions.__annotations__:
-            hint = did_you_mean(name, ModulatorOptions.__annotations__)
-            raise PbioError("PBIO_BAD_OPTION", f"unknown argument {name!r}", hint=hint)
-    return Modulator(**options) if modulator is None else modulator
+        """What a subscriber has not acknowledged; see `subscribers.backlog`."""
+        return subscribers.backlog(self.history, subscriber)
 
 
 def _making(derivation: Derivation | None) -> object:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, TypedDict
 
 from ecode.limits import SOURCE_WORK
+from ecode.suggest import did_you_mean
 from pbio_spark.channels.commits.checked import check_word, is_text, span_to_microseconds
 from pbio_spark.channels.commits.derivation import MOST_TRAPS, Block, Derivation, When
 from pbio_spark.channels.derive.parameters import values_to_block
@@ -144,6 +145,17 @@ class ModulatorOptions(TypedDict, total=False):
     max_traps: int
     when: When
     frozen: bool
+
+
+def to_modulator(modulator: Modulator | None, options: ModulatorOptions) -> Modulator:
+    """The modulator that is meant. Raises PBIO_BAD_OPTION for both a modulator and options, or for unknown ones."""
+    if modulator is not None and options:
+        raise PbioError("PBIO_BAD_OPTION", "give either a modulator or its attributes, not both")
+    for name in options:
+        if name not in ModulatorOptions.__annotations__:
+            hint = did_you_mean(name, ModulatorOptions.__annotations__)
+            raise PbioError("PBIO_BAD_OPTION", f"unknown argument {name!r}", hint=hint)
+    return Modulator(**options) if modulator is None else modulator
 
 
 def _own(parameters: Mapping[str, Any] | str | None) -> Mapping[str, Any] | None:

@@ -62,6 +62,19 @@ class Folder:
         return f"{self._path}/{name}"
 
     @property
+    def location(self) -> str | None:
+        """Where the folder is, the same by whatever links it was reached; None if only this process sees it."""
+        if self.is_local:
+            return os.path.realpath(self._path)
+        names = (self._fs.protocol,) if isinstance(self._fs.protocol, str) else self._fs.protocol
+        if "s3" not in names:
+            return None
+        settings = getattr(self._fs, "client_kwargs", None) or {}
+        server = getattr(self._fs, "endpoint_url", None) or settings.get("endpoint_url")
+        server = server or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+        return f"s3://{self._path}@{server}"
+
+    @property
     def is_there(self) -> bool:
         """Whether the folder exists; where a file system has no folders, whether it holds something."""
         with self._asking(""):

@@ -69,6 +69,7 @@ class History(LogReader):
         self._compacted: dict[int, dict[str, tuple[str, int]]] = {}
         self._waiting = 0, 0.0
         """The version at which another writer took a turn, and when that was seen here."""
+        self._told = 0
         self.state = self._start()
         self._seen = max(self._seen, self.state.version)
 
@@ -98,6 +99,8 @@ class History(LogReader):
         with self.lock:
             if self._list_at is None:
                 self._list(1)
+            if self._told - self.state.version > 2 * CHECKPOINT_EVERY:
+                self._leap()
             while (entry := self.entry(self.state.version + 1)) is not None or self._is_folded(self.state.version + 1):
                 if entry is None:
                     continue
@@ -107,6 +110,16 @@ class History(LogReader):
                     raise error.at(file=commit_path(self.state.version + 1)) from None
                 self._seen = max(self._seen, self.state.version)
             return self.state
+
+    def told(self, version: int) -> None:
+        """Another program has said that the log has a version, although it was not read here so far."""
+        self._told = max(self._told, version)
+
+    def _leap(self) -> None:
+        """Go on from a checkpoint, if there is a newer one, rather than read each commit."""
+        self._told, newer = 0, self._start()
+        if newer.version > self.state.version:
+            self.state = newer
 
     def first_since(self, time: int, first: int) -> int:
         """The first version from `first` on that was published at a time or later."""

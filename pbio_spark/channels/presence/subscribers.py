@@ -10,7 +10,9 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 
 from pbio_spark.channels.commits.checked import MOST, a_name, a_number, a_position, a_time, bad, check_name, parse
+from pbio_spark.channels.commits.commit import Data
 from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.layout import (
     SUBSCRIBERS,
     is_subscriber_named,
@@ -155,3 +157,25 @@ def _expiry(expire_after: timedelta) -> int:
     if not 0 < microseconds <= MOST:
         raise PbioError("PBIO_BAD_OPTION", f"a subscriber cannot expire after {expire_after}")
     return microseconds
+
+
+def backlog(history: History, subscriber: Subscriber) -> tuple[int, int]:
+    """What a subscriber has not acknowledged: how many commits with events for it, and how many events.
+
+    It reads every commit since.
+    """
+    with history.lock:
+        info = history.catch_up().channels.get(subscriber.channel)
+    commits = events = 0
+    first, end = (0, 0) if info is None else (max(info.first, subscriber.position.version), info.last + 1)
+    for version in range(first, end):
+        entry = history.entry(version)
+        if entry is None or not isinstance(entry.change, Data):
+            continue
+        left = 0
+        for group in history.groups(entry.change, {subscriber.channel}):
+            place = max(Position(version, group.file, group.ordinal), subscriber.position)
+            left += max(0, group.ordinal + group.count - place.ordinal) if place.file == group.file else 0
+        commits += left > 0
+        events += left
+    return commits, events

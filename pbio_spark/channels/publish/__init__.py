@@ -8,6 +8,7 @@ straight     the same, straight to the disk where nothing puts them in order
 records      records as they came from elsewhere -> events
 derivation   events of one channel -> those of channels derived from it
 packed       encoded events -> data files that wait for their commit
+batch        what one commit is to publish, made anew as the log moves on
 publisher    data files -> one commit, exactly once
 delivery     a publication -> the moment when its subscribers have it
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -127,6 +127,11 @@ class Preparer:
             raise with_row(error, submission.events) from None
         return made
 
+    def prepare_all(self, submissions: Iterable[Submission], find: Find) -> list[Prepared]:
+        """The events of some submissions, for one data file. Raises what `prepare` raises."""
+        made = [one for submission in submissions for one in self.prepare(submission, find)]
+        return by_channel(made)
+
     def check(self, submission: Submission) -> None:
         """Raise what `prepare` raises for any events of such columns, whatever their channels."""
         _check(submission)
@@ -247,6 +252,14 @@ class Preparer:
             self._plans[key] = format_to_plan(form, schema, self._formats, request, others=(own,))
         for _ in read_encoded(self._plans[key], encoded.buffer, "the events"):
             pass
+
+
+def by_channel(events: list[Prepared]) -> list[Prepared]:
+    """A channel's events lie together. Where some of a submission have several channels, order comes before that."""
+    channels_of = [one.groups.rows["channel"] for one in events]
+    if all((channels == channels[0]).all() for channels in channels_of):
+        events.sort(key=lambda one: int(one.groups.rows["channel"][0]))
+    return events
 
 
 def read_encoded(plan: ReadPlan, items: pa.Buffer, name: str) -> Iterator[pa.RecordBatch]:

@@ -13,6 +13,7 @@ import typer
 from pbio_spark.cli.console import Files, TypeText, expand, printable, printable_lines, report, said_type, table
 from pbio_spark.cli.matching import one_format
 from pbio_spark.cli.space import derive, relay
+from pbio_spark.cli.space.concentrate import concentrate
 from pbio_spark.cli.space.derive import SHOWN, Name, Root, open_space
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ app.command()(derive.derive)
 app.command()(derive.replace)
 app.command("set")(derive.set_)
 app.command()(derive.parameters)
+app.command()(concentrate)
 app.command()(relay.relay)
 app.command()(relay.archive)
 

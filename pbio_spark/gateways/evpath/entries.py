@@ -24,13 +24,12 @@ from pbio_spark.channels import (
     RecordPreparer,
     Records,
 )
+from pbio_spark.disk import PASSING
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.text import one_line
 
 log = logging.getLogger("pbio_spark.gateways")
 
-PASSING = frozenset({"PBIO_FILE_SYSTEM", "PBIO_NO_PERMISSION", "PBIO_NO_ROOM", "PBIO_OUTCOME_UNKNOWN"})
-"""What may be better later: the events wait, and so do their senders."""
 _PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
 Result = TypeVar("Result")

@@ -12,6 +12,7 @@ from ecode.types import FLOAT64, Field, record
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.channels.commits.commit import Turn
 from pbio_spark.channels.log.history import History
+from pbio_spark.channels.publish import batch
 from pbio_spark.channels.publish import publisher as publishing
 from tests.channels.spaces import again, values
 
@@ -30,7 +31,7 @@ def test_changes_at_every_attempt_do_not_keep_a_writer_out(
     points = space.create_channel("points", POINT)
     kept = space.derive_channel("kept", "points", filter="{ return input.x >= param.m; }", parameters={"m": 0.0})
     rival = again(space)
-    pack, rivals = publishing.pack, []
+    pack, rivals = batch.pack, []
 
     def pack_and_change(*args: object) -> object:
         """Whenever events have been derived, their parameters change, as long as they may."""
@@ -41,7 +42,7 @@ def test_changes_at_every_attempt_do_not_keep_a_writer_out(
         thread.join(0.3)
         return packed
 
-    monkeypatch.setattr(publishing, "pack", pack_and_change)
+    monkeypatch.setattr(batch, "pack", pack_and_change)
     published = points.submit([{"x": float(x)} for x in range(100)], producer="p", sequence=0)
     assert published.events == 100
     for thread in rivals:

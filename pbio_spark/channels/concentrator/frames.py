@@ -1,0 +1,117 @@
+"""Messages between a concentrator and its writers: JSON, and bytes that it describes. Nothing in them is code.
+
+A message is 4 bytes that name the protocol, the length of the JSON as u32be and that of the bytes as u64be, and then
+both. The JSON is an object; its `kind` says what it is:
+
+    hello      from a writer, first: which space it means, and which versions it speaks
+    welcome    the answer: what the concentrator accepts;  refused: why it does not talk to the writer
+    publish    from a writer: encoded events
+    trying     they are about to be published as the batch of this application and number, and under no other since then
+    done, failed, stale, busy     the answer: what became of them
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+from pbio_spark.channels.commits.commit import VERSION
+from pbio_spark.errors import PbioError
+
+PROTOCOL = [1, VERSION]
+"""The version of these messages, and of the commits that both ends know."""
+
+PREFIX = struct.Struct(">4sIQ")
+_MAGIC = b"pbc\x01"
+LONGEST_WORD = 1 << 20
+"""The most bytes of the JSON of a message that has nothing else."""
+
+_FACTS = ("file", "offset", "format", "field", "hint", "record")
+_LONGEST_FACT = 10_000
+
+
+class FrameError(Exception):
+    """The other end does not speak this protocol, or it has been cut off."""
+
+
+def frame(said: dict[str, Any], body: Iterable[Any] = ()) -> list[Any]:
+    """A message as buffers, one after the other."""
+    text = json.dumps(said, separators=(",", ":")).encode()
+    pieces = [memoryview(one).cast("B") for one in body]
+    return [PREFIX.pack(_MAGIC, len(text), sum(map(len, pieces))) + text, *pieces]
+
+
+def lengths(prefix: bytes | bytearray) -> tuple[int, int]:
+    """The lengths that a message begins with. Raises FrameError."""
+    magic, text, body = PREFIX.unpack(prefix)
+    if magic != _MAGIC:
+        raise FrameError("not a message of this protocol")
+    return text, body
+
+
+def parsed(text: bytes | bytearray | memoryview) -> dict[str, Any]:
+    """The object of a message. Raises FrameError."""
+    try:
+        said = json.loads(bytes(text))
+    except (ValueError, RecursionError):
+        raise FrameError("a message is not JSON") from None
+    if not isinstance(said, dict):
+        raise FrameError("a message is not a JSON object")
+    return said
+
+
+def received(connection: socket.socket, count: int) -> bytearray | None:
+    """So many bytes; None if the connection has ended before the first one. Raises FrameError, OSError."""
+    made = bytearray(count)
+    view, at = memoryview(made), 0
+    while at < count:
+        got = connection.recv_into(view[at:])
+        if not got:
+            if at:
+                raise FrameError("the connection ends inside a message")
+            return None
+        at += got
+    return made
+
+
+def word(connection: socket.socket) -> dict[str, Any] | None:
+    """The next message, which has no bytes beside its JSON; None if the connection has ended.
+
+    Raises FrameError, OSError.
+    """
+    prefix = received(connection, PREFIX.size)
+    if prefix is None:
+        return None
+    text, body = lengths(prefix)
+    if body or not 0 < text <= LONGEST_WORD:
+        raise FrameError("a message of impossible length")
+    said = received(connection, text)
+    if said is None:
+        raise FrameError("the connection ends inside a message")
+    return parsed(said)
+
+
+def error_to_json(error: PbioError) -> dict[str, Any]:
+    """An error as what JSON holds.
+
+    >>> json_to_error(error_to_json(PbioError("PBIO_NO_ROOM", "full", file="a", hint="wait"))).hint
+    'wait'
+    """
+    facts = {name: value for name in _FACTS if (value := getattr(error, name)) is not None}
+    made = {"code": error.code, "reason": error.reason, **facts}
+    return {name: value[:_LONGEST_FACT] if isinstance(value, str) else value for name, value in made.items()}
+
+
+def json_to_error(said: Any) -> PbioError:
+    """The error; its class is PbioError, whatever it was. Raises FrameError."""
+    if not isinstance(said, dict) or not isinstance(said.get("code"), str) or not isinstance(said.get("reason"), str):
+        raise FrameError("an error without a code or a reason")
+    error = PbioError(said["code"], said["reason"])
+    for name in _FACTS:
+        value = said.get(name)
+        if value is None or isinstance(value, str | int):
+            setattr(error, name, value)
+    return error

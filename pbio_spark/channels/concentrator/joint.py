@@ -1,0 +1,157 @@
+"""Publications of several programs in one commit, each as if those before it had been committed on their own."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from pbio_spark.channels.commits.commit import Transaction
+from pbio_spark.channels.commits.groups import Groups
+from pbio_spark.channels.log.state import State
+from pbio_spark.channels.publish.batch import Batch, Published, Terms, known_of, without
+from pbio_spark.channels.publish.late import now
+from pbio_spark.channels.publish.packed import Packed, pack
+from pbio_spark.channels.publish.prepare import Prepared, by_channel
+from pbio_spark.errors import PbioError
+
+if TYPE_CHECKING:
+    from pbio_spark.channels.publish.publisher import Publisher
+
+Announce: TypeAlias = "Callable[[Sequence[int]], tuple[tuple[str, int], set[int]]]"
+"""Takes the indexes of the publications that the next attempt is to publish. Returns the application and the number of
+that batch, which is a new one, and which of the publications are taken back. The commit of a number has events of all
+that were announced under it and not taken back, and of no others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """A publication of another program.
+
+    Attributes:
+        events: what it is to publish.
+        control: the version of the last control change that the program knew of; None if it makes no difference.
+    """
+
+    events: Sequence[Prepared]
+    control: int | None = None
+
+
+def publish_each(
+    publisher: Publisher, handed: Sequence[Handed], announce: Announce
+) -> list[Published | PbioError | None]:
+    """Publish what several processes have handed over in one commit, as if they published it one after the other.
+
+    Args:
+        announce: told before each attempt what it is to publish.
+
+    Returns:
+        What became of each: as `Publisher.publish` returns it, or raises it; None if it was prepared for other channels
+        than there are now, or `announce` took it back.
+
+    Raises what `Publisher.publish` raises of all, such as PBIO_FILE_SYSTEM and PBIO_OUTCOME_UNKNOWN.
+    """
+    batch = Joint(publisher, handed, announce)
+    return batch.results(publisher.commit(batch))
+
+
+class Joint(Batch):
+    """Some publications in one data file."""
+
+    def __init__(self, publisher: Publisher, handed: Sequence[Handed], announce: Announce) -> None:
+        super().__init__(publisher, (), Terms())
+        self._handed = handed
+        self._groups = [Groups.concat(one.groups for one in own.events) for own in handed]
+        self._announce = announce
+        self._announced: tuple[list[int], tuple[str, int]] | None = None
+        self._taken_back: set[int] = set()
+        self._new: list[int | PbioError | None] = [None] * len(handed)
+        """How many events of each are new; or what is wrong with it, as `results` has it."""
+        self._made: tuple[list[dict[int, int] | None], Packed] | None = None
+
+    def results(self, published: Published) -> list[Published | PbioError | None]:
+        """What became of each publication."""
+        return [
+            Published(published.version if new else None, new, groups.events - new) if isinstance(new, int) else new
+            for new, groups in zip(self._new, self._groups, strict=True)
+        ]
+
+    def try_once(self, holder: str) -> Published | None:
+        """As `Batch` has it."""
+        state = self._history.catch_up()
+        while True:
+            packed = self._pack(state)
+            included = [i for i, new in enumerate(self._new) if isinstance(new, int) and new]
+            if not packed:
+                self._late.discard()
+                return Published(None, 0, 0)
+            if self._announced is None or self._announced[0] != included:
+                transaction, taken_back = self._announce(included)
+                self._announced = included, transaction
+                self._taken_back |= taken_back
+                if taken_back:
+                    continue
+            version = self._append(packed, state, Transaction(*self._announced[1]), holder)
+            return None if version is None else Published(version, sum(one.own.events for one in packed), 0)
+
+    def _pack(self, state: State) -> list[Packed]:
+        known = [self._settle(i, one) for i, one in enumerate(self._known(state))]
+        if not any(isinstance(new, int) and new for new in self._new):
+            self._discard()
+            return []
+        if self._made is not None:
+            before, packed = self._made
+            channels = packed.own.rows["channel"].tolist()
+            is_current = state.is_current(packed.made, now())
+            if before == known and is_current and packed.descendants == state.descendants(channels):
+                return [packed]
+            self._discard_made()
+        events = [
+            one
+            for handed, own in zip(self._handed, known, strict=True)
+            if own is not None
+            for one in without(handed.events, own)
+        ]
+        made = pack(self._folder, self._publisher.deriver, by_channel(events), state)
+        self._made = known, made
+        return [made]
+
+    def _known(self, state: State) -> list[dict[int, int] | PbioError | None]:
+        """What is known of each publication's events after those before it; or what is wrong with it."""
+        own: dict[tuple[int, str], int] = {}
+        sequences = ChainMap(own, state.sequences)
+        found: list[dict[int, int] | PbioError | None] = []
+        for i, (handed, groups) in enumerate(zip(self._handed, self._groups, strict=True)):
+            if i in self._taken_back or handed.control not in (None, state.control):
+                found.append(None)
+                continue
+            try:
+                (known,) = known_of([groups], state, sequences)
+            except PbioError as error:
+                found.append(error)
+                continue
+            for _, channel, producer, _, last in groups.numbered():
+                own[channel, producer] = max(last, sequences.get((channel, producer), -1))
+            found.append(known)
+        return found
+
+    def _settle(self, index: int, known: dict[int, int] | PbioError | None) -> dict[int, int] | None:
+        """Note what becomes of a publication; returns what is known of its events if some are to be published."""
+        if not isinstance(known, dict):
+            self._new[index] = known
+            return None
+        new = self._groups[index].events - sum(known.values())
+        self._new[index] = new
+        return known if new else None
+
+    def _discard_made(self) -> None:
+        if self._made is not None:
+            with suppress(PbioError):  # as long as it stays, it is that of a dead writer
+                self._folder.remove(self._made[1].file.path)
+        self._made = None
+
+    def _discard(self) -> None:
+        self._late.discard()
+        self._discard_made()

@@ -1,0 +1,195 @@
+"""Encoded events <-> the bytes of a message. Whatever a process sends is checked before it comes near the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pbio_spark.channels.commits.checked import LARGEST, is_name
+from pbio_spark.channels.commits.groups import NO_NUMBER, NO_TIME, ROW, Groups, Int64s, are_dates
+from pbio_spark.channels.log.layout import FORMAT_NAME
+from pbio_spark.channels.publish.prepare import Prepared
+from pbio_spark.channels.publish.submission import SEQUENCES
+from pbio_spark.columns import Encoded
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
+
+Lookup: TypeAlias = "Callable[[str], Format]"
+"""The format of an ID in hexadecimal. Raises PBIO_UNKNOWN_FORMAT."""
+
+_HEADER = 8
+"""Bytes of an item before the record, which begins with the ID of its format (ffs-wire-format 2.2)."""
+
+
+def prepared_to_message(events: Sequence[Prepared]) -> tuple[list[dict[str, Any]], list[Any]]:
+    """Events as what JSON holds, and the buffers that it describes."""
+    said, buffers = [], []
+    for one in events:
+        groups = one.groups
+        own = [(name, getattr(groups, name)) for name in ("sequences", "event_times")]
+        said.append(
+            {
+                "format": one.format.id.hex(),
+                "producers": list(groups.producers),
+                "groups": len(groups),
+                "events": len(one.encoded.offsets) - 1,
+                "bytes": one.encoded.buffer.size,
+                **{name: [[i, len(values)] for i, values in known.items()] for name, known in own if known},
+            }
+        )
+        buffers += [_bytes_of(groups.rows), _bytes_of(one.encoded.offsets), one.encoded.buffer]
+        buffers += [_bytes_of(values) for _, known in own for values in known.values()]
+    return said, buffers
+
+
+def size_of(events: Sequence[Prepared]) -> int:
+    """About how many bytes the message takes."""
+    return sum(
+        one.encoded.buffer.size
+        + 24 * len(one.encoded.offsets)
+        + (ROW.itemsize + 8) * len(one.groups)
+        + sum(len(name) + 20 for name in one.groups.producers)
+        for one in events
+    )
+
+
+def message_to_prepared(said: Any, body: memoryview, lookup: Lookup) -> list[Prepared]:
+    """The events of a message, which share its memory.
+
+    Raises PBIO_BAD_VALUE for what contradicts itself, and PBIO_UNKNOWN_FORMAT.
+    """
+    if not isinstance(said, list) or not said:
+        _bad("no events")
+    body_ = _Body(body)
+    made = [_part(one, body_, lookup) for one in said]
+    body_.end()
+    return made
+
+
+class _Body:
+    """The bytes of a message, taken piece by piece."""
+
+    def __init__(self, body: memoryview) -> None:
+        self._body = body
+        self._at = 0
+
+    def take(self, count: int) -> memoryview:
+        end = self._at + count
+        if end > len(self._body):
+            _bad("the lengths add up to more than there is")
+        taken = self._body[self._at : end]
+        self._at = end
+        return taken
+
+    def numbers(self, count: int) -> Int64s:
+        return np.frombuffer(self.take(8 * count), np.int64).copy()  # which is aligned
+
+    def end(self) -> None:
+        if self._at != len(self._body):
+            _bad("the lengths add up to less than there is")
+
+
+def _part(said: Any, body: _Body, lookup: Lookup) -> Prepared:
+    if not isinstance(said, dict):
+        _bad("a part is not an object")
+    format_id = said.get("format")
+    if not isinstance(format_id, str) or not FORMAT_NAME.fullmatch(format_id):
+        _bad("a format without an ID")
+    producers = said.get("producers")
+    if not isinstance(producers, list) or not all(map(is_name, producers)):
+        _bad("producers without names")
+    count, events, size = (_count(said.get(name)) for name in ("groups", "events", "bytes"))
+    rows = np.frombuffer(body.take(ROW.itemsize * count), ROW).copy()
+    offsets = body.numbers(events + 1)
+    items = body.take(size)
+    form = lookup(format_id)
+    _check_items(np.frombuffer(items, np.uint8), offsets, form)
+    _check_rows(rows, offsets, len(producers))
+    own = [_own(said.get(name, []), body, rows, name[:-1]) for name in ("sequences", "event_times")]
+    if own[0] and (rows["sequence"][list(own[0])] == NO_NUMBER).any():
+        _bad("numbers of events that have none")
+    firsts = rows["sequence"] + rows["count"]
+    if (firsts > SEQUENCES.stop).any() or any(values[-1] >= SEQUENCES.stop for values in own[0].values()):
+        _bad("sequence numbers that are too large")
+    groups = Groups(rows, (format_id,), tuple(producers), *own)
+    return Prepared(form, Encoded(pa.py_buffer(items), offsets), groups)
+
+
+def _own(said: Any, body: _Body, rows: npt.NDArray[np.void], name: str) -> dict[int, Int64s]:
+    """The values of single events of some groups."""
+    made: dict[int, Int64s] = {}
+    if not isinstance(said, list):
+        _bad(f"{name}s are not a list")
+    for pair in said:
+        if not isinstance(pair, list) or len(pair) != 2:
+            _bad(f"{name}s are not pairs")
+        index, count = map(_count, pair)
+        if index >= len(rows) or index in made or count != rows["count"][index]:
+            _bad(f"{name}s of a group that there is not")
+        values = body.numbers(count)
+        is_right = (np.diff(values) > 0).all() if name == "sequence" else are_dates(values).all()
+        if values[0] != rows[name][index] or not is_right:
+            _bad(f"{name}s contradict their group")
+        made[index] = values
+    return made
+
+
+def _check_items(items: npt.NDArray[np.uint8], offsets: Int64s, form: Format) -> None:
+    """Raise unless each event is one data item of the format, and they fill the bytes."""
+    if offsets[0] != 0 or offsets[-1] != len(items) or offsets.min() < 0 or offsets.max() > len(items):
+        _bad("the events do not fill their bytes")
+    sizes = np.diff(offsets)
+    start = _HEADER + len(form.id)
+    if (sizes < start).any():
+        _bad("an event is too short")
+    heads = items[offsets[:-1, None] + np.arange(start)]
+    wanted = np.zeros((len(sizes), _HEADER), np.uint8)
+    wanted[:, 2:] = (sizes - _HEADER).astype(">u8").view(np.uint8).reshape(-1, 8)[:, 2:]
+    wanted[:, 0] = 3
+    if (heads[:, :_HEADER] != wanted).any() or (heads[:, _HEADER:] != np.frombuffer(form.id, np.uint8)).any():
+        _bad("an event is not an item of its format")
+
+
+def _check_rows(rows: npt.NDArray[np.void], offsets: Int64s, producers: int) -> None:
+    """Raise unless the groups follow on each other, and have all events."""
+    counts = rows["count"]
+    if (counts <= 0).any() or (counts >= len(offsets)).any() or counts.sum() != len(offsets) - 1:
+        _bad("the groups do not have all events")
+    ends = np.cumsum(counts)
+    if (rows["ordinal"] != ends - counts).any():
+        _bad("the groups do not follow on each other")
+    if (rows["start"] != offsets[rows["ordinal"]]).any() or (rows["end"] != offsets[ends]).any():
+        _bad("the groups lie elsewhere than their events")
+    has_number, times = rows["sequence"] != NO_NUMBER, rows["event_time"]
+    wrong = (
+        (rows["channel"] <= 0)
+        | (rows["channel"] > LARGEST)
+        | (rows["file"] != 0)
+        | (rows["format"] != 0)
+        | (rows["producer"] < NO_NUMBER)
+        | (rows["producer"] >= producers)
+        | (rows["sequence"] < NO_NUMBER)
+        | (has_number & (rows["producer"] == NO_NUMBER))
+        | (rows["derivation"] != NO_NUMBER)
+        | ((times != NO_TIME) & ~are_dates(times))
+    )
+    if wrong.any():
+        _bad("a group has values that it cannot have")
+
+
+def _bytes_of(values: npt.NDArray[Any]) -> bytes:
+    return values.tobytes()
+
+
+def _count(said: Any) -> int:
+    if type(said) is not int or not 0 <= said <= LARGEST:
+        _bad("a length that is not one")
+    return said
+
+
+def _bad(reason: str) -> NoReturn:
+    raise PbioError("PBIO_BAD_VALUE", f"a publication for the concentrator contradicts itself: {reason}")

@@ -1,0 +1,177 @@
+"""Publishing by way of a concentrator where there is one, with the result that publishing directly has.
+
+Events are prepared for the channels that this process knows of. If there are others by now the concentrator says so,
+and they are prepared anew: so a writer need not read the log, which others are adding to all the time.
+
+If a concentrator dies, its writers look into the log whether it has committed what it had told them it would, in the
+same step in which they would publish it themselves. A commit of its that is still on the way to a bucket is for the
+version after the last one that they see: either they find it there, or that version is theirs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+import numpy as np
+
+from pbio_spark.channels.commits.checked import check_word
+from pbio_spark.channels.commits.commit import Data
+from pbio_spark.channels.commits.groups import Int64s
+from pbio_spark.channels.concentrator.client import Attempt, Client, Connection
+from pbio_spark.channels.concentrator.parcel import size_of
+from pbio_spark.channels.concentrator.place import CODE, place_of
+from pbio_spark.channels.derive.source import Source
+from pbio_spark.channels.log.history import History
+from pbio_spark.channels.log.log import SAFE_TO_RETRY
+from pbio_spark.channels.log.state import State
+from pbio_spark.channels.publish.batch import Published
+from pbio_spark.channels.publish.prepare import Find, Prepared, Preparer
+from pbio_spark.channels.publish.publisher import Publisher
+from pbio_spark.channels.publish.submission import Submission
+from pbio_spark.disk import PASSING, UNKNOWN
+from pbio_spark.errors import PbioError
+
+log = logging.getLogger("pbio_spark.channels")
+
+Use = Literal["auto", "off", "required"]
+
+_TRIES = 5
+"""How often events are handed over, if there are other channels by then, or the concentrator is another one."""
+
+
+class Through:
+    """The way of a process's publications for one space."""
+
+    def __init__(self, publisher: Publisher, preparer: Preparer, space: str, use: Use) -> None:
+        """Raises PBIO_BAD_OPTION; PBIO_CONCENTRATOR if one is required, and none is there."""
+        check_word(use, ("auto", "off", "required"), "concentrator")
+        self._publisher = publisher
+        self._preparer = preparer
+        self._history: History = publisher.history
+        self._use = use
+        place = None if use == "off" else place_of(publisher.folder, space)
+        if use == "required" and place is None:
+            raise PbioError(CODE, "no concentrator can see this space", file=publisher.folder.root)
+        self._client = None if place is None else Client(place, space)
+        if use == "required":
+            with self._connection() as connection:
+                if connection is None:
+                    raise self._required()
+
+    def publish(self, submissions: Sequence[Submission], find: Find) -> Published | None:
+        """What became of a publication; None if it is to be published directly.
+
+        Raises what `Publisher.publish` raises; PBIO_CONCENTRATOR if one is required, and none is there.
+        """
+        for _ in range(_TRIES):
+            with self._connection() as connection:
+                if connection is None:
+                    if self._use == "required":
+                        raise self._required()
+                    return None
+                control, prepared = self._prepared(submissions, find)
+                if not prepared or size_of(prepared) > connection.most or self._derives_itself(connection, prepared):
+                    return None
+                since = self._history.state.version
+                outcome = connection.publish(prepared, control)
+            if outcome.error is not None:
+                raise outcome.error
+            if outcome.published is not None:
+                self._history.told(outcome.published.version or 0)
+                return outcome.published
+            if outcome.attempts:
+                return self._finish(prepared, outcome.attempts, since)
+            if outcome.kind == "stale":
+                self._history.catch_up()
+        return None
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection | None]:
+        """A connection, if there is somebody to talk to; it is kept if it ends well."""
+        client = self._client
+        connection = None if client is None else client.connection(again=self._use == "required")
+        try:
+            yield connection
+        except BaseException as error:
+            if connection is not None and not isinstance(error, PbioError):
+                connection.close()
+            raise
+        finally:
+            if client is not None and connection is not None and connection.is_open:
+                client.keep(connection)
+
+    def _required(self) -> PbioError:
+        assert self._client is not None
+        return self._client.required()
+
+    def _prepared(self, submissions: Sequence[Submission], find: Find) -> tuple[int, list[Prepared]]:
+        """The events, and the version of the last control change that they are prepared for."""
+        control = self._history.state.control
+        try:
+            return control, self._preparer.prepare_all(submissions, find)
+        except PbioError:
+            # It may be another matter with what others have done meanwhile.
+            now = self._history.catch_up().control
+            if now == control:
+                raise
+            return now, self._preparer.prepare_all(submissions, find)
+
+    def _derives_itself(self, connection: Connection, prepared: Sequence[Prepared]) -> bool:
+        """Whether something is derived from the events by a source that has another name, or grants or limits what the
+        concentrator does not."""
+        if self._publisher.deriver.source == Source(connection.source):
+            return False
+        with self._history.lock:
+            return bool(self._history.state.descendants(_channels(prepared)))
+
+    def _finish(self, prepared: Sequence[Prepared], attempts: Sequence[Attempt], since: int) -> Published:
+        """Find a publication in the log, or publish it.
+
+        Args:
+            attempts: as which batches it may be published.
+            since: a version before which it is not.
+        """
+        log.warning("a concentrator has gone; publishing of %s goes on without it", self._publisher.folder.root)
+        seen = since
+
+        def unless(state: State) -> Published | None:
+            nonlocal seen
+            while seen < state.version:
+                entry = self._history.entry(seen + 1)
+                data = entry.change if entry is not None and isinstance(entry.change, Data) else None
+                if data is not None and data.transaction is not None:
+                    made = data.transaction
+                    if (made.application, made.number) in attempts:
+                        return self._of_commit(seen + 1, data, prepared)
+                seen += 1
+            return None
+
+        try:
+            return self._publisher.publish([prepared], unless=unless)
+        except PbioError as error:
+            if error.code not in PASSING:
+                raise
+            reason = f"unknown whether the concentrator that has gone published the events: {error.reason}"
+            raise PbioError(UNKNOWN, reason, file=error.file, hint=SAFE_TO_RETRY) from error
+
+    def _of_commit(self, version: int, data: Data, prepared: Sequence[Prepared]) -> Published:
+        """The result of a publication that is in a commit."""
+        there: dict[tuple[int, str], list[Int64s]] = {}
+        groups = self._history.all_groups(data)
+        for i, channel, producer, _, _ in groups.numbered():
+            there.setdefault((channel, producer), []).append(groups.numbers(i))
+        known = 0
+        for one in prepared:
+            for i, channel, producer, _, _ in one.groups.numbered():
+                numbers = one.groups.numbers(i)
+                own = there.get((channel, producer), [])
+                known += len(numbers) - sum(int(np.isin(numbers, values).sum()) for values in own)
+        total = sum(one.groups.events for one in prepared)
+        return Published(version if known < total else None, total - known, known)
+
+
+def _channels(prepared: Sequence[Prepared]) -> list[int]:
+    return sorted({channel for one in prepared for channel in one.groups.rows["channel"].tolist()})

@@ -1,0 +1,257 @@
+"""A concentrator that is not there, dies, or is another one: nothing is lost or doubled, and nobody has to notice."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import pbio_spark.channels.concentrator.client as client_module
+from pbio_spark.channels import Channel, ChannelSpace, Concentrator, Published
+from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.log.history import History
+from pbio_spark.errors import PbioError
+from tests.channels.spaces import COUNT, again, values
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.usefixtures("sockets")
+
+
+@contextmanager
+def mortal(root: str, moment: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "tests.channels.concentrator.mortal", root, moment]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "listening\n"
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def counts(space: ChannelSpace) -> Channel:
+    space.create_channel("counts", COUNT)
+    return space.channel("counts")
+
+
+@pytest.mark.parametrize(
+    ("moment", "store"),
+    [("taken", "disk"), ("trying", "disk"), ("committed", "disk"), ("trying", "bucket"), ("committed", "bucket")],
+)
+def test_a_publication_without_an_answer_is_neither_lost_nor_doubled(
+    tmp_path: Path, moment: str, store: str, request: pytest.FixtureRequest
+) -> None:
+    root = str(tmp_path / "space") if store == "disk" else request.getfixturevalue("bucket")
+    space = ChannelSpace.create(root)
+    counts = space.create_channel("counts", COUNT)
+    with mortal(space.root, moment) as concentrator:
+        # Without numbers only the log tells whether they are published.
+        assert counts.submit([{"n": 1}, {"n": 2}]) == Published(2, 2, 0)
+        assert concentrator.wait() == -signal.SIGKILL
+    assert counts.submit([{"n": 3}], producer="p", sequence=0) == Published(3, 1, 0)
+    if store == "disk":
+        with mortal(space.root, moment):
+            assert counts.submit([{"n": 3}, {"n": 4}], producer="p", sequence=0) == Published(4, 1, 1)
+    assert [one["n"] for one in values(counts)] == [1, 2, 3, 4][: 4 if store == "disk" else 3]
+
+
+def test_it_is_unknown_only_where_the_log_cannot_be_read(counts: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> bytes:
+        raise PbioError("PBIO_FILE_SYSTEM", "broken")
+
+    for moment, code in (("committed", "PBIO_OUTCOME_UNKNOWN"), ("taken", "PBIO_FILE_SYSTEM")):
+        with mortal(counts.space.root, moment), monkeypatch.context() as patch:
+            patch.setattr(Folder, "read", fails)
+            with pytest.raises(PbioError, match="broken") as caught:
+                counts.submit([{"n": 1}])
+            assert caught.value.code == code
+    assert values(counts) == [{"n": 1}]
+
+
+def test_one_that_was_killed_leaves_no_trace_and_two_do_not_run_at_once(counts: Channel) -> None:
+    root = counts.space.root
+    with mortal(root, "never") as concentrator:
+        assert counts.submit([{"n": 1}]).version == 2
+        with pytest.raises(PbioError, match=f"process {concentrator.pid} is the concentrator") as caught:
+            Concentrator(again(counts.space))
+        assert caught.value.code == "PBIO_CONCENTRATOR"
+        concentrator.kill()
+        concentrator.wait()
+        assert counts.submit([{"n": 2}]).version == 3
+        with Concentrator(again(counts.space)) as second:
+            assert counts.submit([{"n": 3}]).version == 4
+            assert second.totals.publications == 1
+        assert not any(Path(second.place.folder).iterdir())
+    assert counts.submit([{"n": 4}]).version == 5
+    assert len(values(counts)) == 4
+
+
+def test_required_means_that_there_is_one(counts: Channel, tmp_path: Path) -> None:
+    root = counts.space.root
+    with pytest.raises(PbioError, match="pbio space concentrate") as caught:
+        ChannelSpace.open(root, concentrator="required")
+    assert caught.value.code == "PBIO_CONCENTRATOR"
+    with pytest.raises(PbioError, match=r"did you mean 'required'\?"):
+        ChannelSpace.open(root, concentrator="requird")  # type: ignore[arg-type]
+    with pytest.raises(PbioError, match="no concentrator can see"):
+        ChannelSpace.create("memory://required", concentrator="required")
+    with Concentrator(again(counts.space)) as concentrator:
+        required = ChannelSpace.open(root, concentrator="required").channel("counts")
+        required.submit([{"n": 1}])
+        ChannelSpace.open(root, concentrator="off").channel("counts").submit([{"n": 2}])
+        assert concentrator.totals.publications == 1
+    with pytest.raises(PbioError) as caught:
+        required.submit([{"n": 3}])
+    assert caught.value.code == "PBIO_CONCENTRATOR"
+    with Concentrator(again(counts.space)) as concentrator:
+        required.submit([{"n": 4}])
+        assert concentrator.totals.publications == 1
+    assert [one["n"] for one in values(counts)] == [1, 2, 4]
+
+
+@pytest.mark.parametrize("by", ["link", "relative path", "URL"])
+def test_a_space_is_found_by_whatever_name(
+    counts: Channel, tmp_path: Path, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Path(counts.space.root)
+    (tmp_path / "link").symlink_to(root)
+    monkeypatch.chdir(tmp_path)
+    name = {"link": str(tmp_path / "link"), "relative path": root.name, "URL": root.as_uri()}[by]
+    with Concentrator(again(counts.space)) as concentrator:
+        ChannelSpace.open(name).channel("counts").submit([{"n": 1}])
+        assert concentrator.totals.publications == 1
+
+
+def test_a_copy_of_a_space_is_another_one(counts: Channel, tmp_path: Path) -> None:
+    subprocess.run(["cp", "-r", counts.space.root, str(tmp_path / "copy")], check=True)
+    copy = ChannelSpace.open(str(tmp_path / "copy"))
+    assert copy.id == counts.space.id
+    with Concentrator(again(counts.space)) as concentrator:
+        copy.channel("counts").submit([{"n": 1}])
+        assert concentrator.totals.publications == 0
+    assert (len(values(copy.channel("counts"))), len(values(counts))) == (1, 0)
+
+
+def test_a_long_path_of_a_space_is_no_matter_and_one_of_sockets_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = ChannelSpace.create(str(tmp_path / ("a" * 200) / ("b" * 200)))
+    with Concentrator(again(space)):
+        pass
+    (tmp_path / "c").mkdir(0o700)
+    monkeypatch.setenv("PBIO_RUNTIME_DIR", str(tmp_path / "c" / ("d" * 90)))
+    with pytest.raises(PbioError, match="too long"):
+        Concentrator(again(space))
+
+
+def test_a_folder_that_others_can_enter_is_not_used(
+    counts: Channel, sockets: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sockets.chmod(0o755)
+    with pytest.raises(PbioError, match="not yours alone"):
+        Concentrator(again(counts.space))
+    sockets.chmod(0o700)
+    with Concentrator(again(counts.space)) as concentrator:
+        sockets.chmod(0o755)
+        with caplog.at_level(logging.WARNING):
+            counts.submit([{"n": 1}])
+        assert "another user" in caplog.text
+        assert concentrator.totals.publications == 0
+    assert len(values(counts)) == 1
+
+
+def test_one_of_another_version_is_left_alone(
+    counts: Channel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(client_module, "PROTOCOL", [99, 3])
+    with Concentrator(again(counts.space)) as concentrator, caplog.at_level(logging.WARNING):
+        for n in range(3):
+            counts.submit([{"n": n}])
+        assert concentrator.totals.publications == 0
+        with pytest.raises(PbioError, match="none that this program can use"):
+            ChannelSpace.open(counts.space.root, concentrator="required")
+    assert caplog.text.count("it speaks version") == 2  # asked again only where one is required
+    assert len(values(counts)) == 3
+
+
+def test_channels_come_and_go_meanwhile(counts: Channel) -> None:
+    writer = again(counts.space)
+    a = writer.channel("counts")
+    with Concentrator(again(counts.space)) as concentrator:
+        a.submit([{"n": 1}])
+        counts.space.create_channel("new", COUNT)
+        writer.channel("new").submit([{"n": 2}])
+        a.submit([{"n": 3}])
+        counts.space.drop_channel("counts")
+        with pytest.raises(PbioError, match="unknown channel 'counts'") as caught:
+            a.submit([{"n": 4}])
+        assert caught.value.code == "PBIO_UNKNOWN_CHANNEL"
+        counts.space.create_channel("counts", COUNT)
+        with pytest.raises(PbioError, match="has been dropped"):
+            a.submit([{"n": 5}])
+        writer.channel("counts").submit([{"n": 6}])
+        assert concentrator.totals.publications == 4
+    assert [one["n"] for one in values(writer.channel("counts"))] == [6]
+
+
+def test_a_space_that_is_made_anew_is_another_one(counts: Channel, tmp_path: Path) -> None:
+    root = counts.space.root
+    with Concentrator(again(counts.space)) as concentrator:
+        counts.submit([{"n": 1}])
+        subprocess.run(["rm", "-r", root], check=True)
+        new = ChannelSpace.create(root).create_channel("counts", COUNT)
+        new.submit([{"n": 2}])
+        with pytest.raises(PbioError) as caught:
+            counts.submit([{"n": 3}])
+        assert caught.value.code in ("PBIO_BAD_LOG", "PBIO_NO_SPACE")
+        assert concentrator.failure is not None
+    assert values(new) == [{"n": 2}]
+
+
+def test_a_writer_that_did_not_read_the_log_for_long_starts_from_a_checkpoint(
+    counts: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = again(counts.space).channel("counts")
+    read: list[int] = []
+    entry = History.entry
+    monkeypatch.setattr(History, "entry", lambda self, version: read.append(version) or entry(self, version))
+    with Concentrator(again(counts.space)):
+        for n in range(320):
+            assert writer.submit([{"n": n}], producer="p", sequence=n).version == n + 2
+    assert writer.space.history.state.version == 1
+    read.clear()
+    assert writer.last_sequence("p") == 319
+    assert len(read) < 40
+    assert writer.submit([{"n": 320}]).version == 322
+
+
+def test_a_process_that_forks_does_not_share_its_connection(counts: Channel) -> None:
+    with Concentrator(again(counts.space)) as concentrator:
+        counts.submit([{"n": 0}])
+        code = f"""
+import os
+from pbio_spark.channels import ChannelSpace
+counts = ChannelSpace.open({counts.space.root!r}, concentrator="required").channel("counts")
+counts.submit([{{"n": 1}}])
+children = []
+for child in range(3):
+    number = os.fork()
+    if not number:
+        for n in range(20):
+            assert counts.submit([{{"n": n}}], producer=f"p{{child}}", sequence=n).events == 1
+        os._exit(0)
+    children.append(number)
+for n in range(20):
+    assert counts.submit([{{"n": n}}], producer="parent", sequence=n).events == 1
+for number in children:
+    assert os.waitpid(number, 0)[1] == 0
+"""
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, env=os.environ)
+        assert concentrator.totals.publications == 82
+    assert len(values(counts)) == 82

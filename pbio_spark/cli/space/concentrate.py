@@ -51,8 +51,7 @@ def concentrate(
 
     limits = ConcentratorLimits(linger / 1000, publication, waiting)
     made = Concentrator(ChannelSpace.open(root, concentrator="off"), limits)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     end = None if seconds is None else time.monotonic() + seconds
     with made:
         print(f"{printable(root)}: process {made.process} commits for the writers at {made.place.socket}", flush=True)
@@ -63,6 +62,8 @@ def concentrate(
                 if made.totals.publications != reported:
                     print(f"{printable(root)}: {_said(made)}, writers: {made.writers}", flush=True)
                 reported, due = made.totals.publications, time.monotonic() + _REPORT
+    for number, handler in before.items():
+        signal.signal(number, handler)
     print(f"{printable(root)}: {_said(made)}")
     if made.failure is not None:
         raise made.failure

@@ -1,0 +1,181 @@
+"""Writers with and without a concentrator that is killed and started again all the time: each event is there once."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from pbio_spark.channels import ChannelSpace
+from pbio_spark.channels.commits.commit import Data
+from pbio_spark.channels.upkeep.check import problems
+from tests.channels.spaces import COUNT, again, everything
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.usefixtures("sockets")
+
+KILLS = int(os.environ.get("PBIO_KILLS", "3"))
+
+
+PBIO = [sys.executable, "-c", "from pbio_spark.cli import main; main()"]
+
+
+def write(out: IO[str], *arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.channels.concentrator.writer", *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=out, text=True)
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def concentrate(root: str) -> subprocess.Popen[str]:
+    made = subprocess.Popen([*PBIO, "space", "concentrate", root], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert made.stdout is not None
+    assert "commits for the writers" in made.stdout.readline()
+    return made
+
+
+def space_with_channels(root: str) -> ChannelSpace:
+    space = ChannelSpace.create(root)
+    for name in "ab":
+        space.create_channel(name, COUNT)
+    space.derive_channel("odd", "a", filter="{ return input.n % 2; }")
+    return space
+
+
+def applications(space: ChannelSpace) -> int:
+    """How many concentrators have committed something."""
+    entries = (space.history.entry(version) for version in range(1, space.history.catch_up().version + 1))
+    changes = (entry.change for entry in entries if entry is not None)
+    return len({one.transaction.application for one in changes if isinstance(one, Data) and one.transaction})
+
+
+def check(space: ChannelSpace, said: dict[str, str]) -> None:
+    """All events are there once, in order.
+
+    Args:
+        said: by the name and number of each writer's process, what it said.
+    """
+    found: dict[str, dict[str, list[int]]] = {}
+    for channel in ("a", "odd", "b"):
+        for event in everything(again(space).channel(channel)):
+            assert channel != "a" or event.sequence == event.values["n"]
+            found.setdefault(channel, {}).setdefault(event.producer or "", []).append(event.values["n"])
+    for process, text in said.items():
+        name = process.split()[0]
+        lines = [line.split() for line in text.splitlines()]
+        tried, did, put = ([int(line[1]) for line in lines if line[0] == word] for word in ("try", "did", "put"))
+        numbered, own = found["a"].get(name, []), found["b"].get(process, [])
+        # None twice, in order, and none is left out; what was not answered may be there.
+        assert numbered == list(range(len(numbered)))
+        assert not put or put[-1] < len(numbered)
+        assert found["odd"].get(name, []) == [n for n in numbered if n % 2]
+        assert set(did) <= set(own)
+        assert not own or own == list(range(tried[0], own[-1] + 1))
+        assert not own or tried[-1] - 4 <= own[-1] < tried[-1] + 4
+    assert set(found["a"]) <= {process.split()[0] for process in said}
+    assert set(found["b"]) <= set(said)
+    assert list(problems(again(space))) == []
+
+
+class Writers:
+    """Processes that publish until they are stopped."""
+
+    def __init__(self, root: str, folder: Path, uses: dict[str, str]) -> None:
+        """
+        Args:
+            uses: by the name of each, its use of a concentrator.
+        """
+        self._root, self._folder, self._uses = root, folder, uses
+        self._files: dict[str, Path] = {}
+        self.running = {name: self.begin(name) for name in uses}
+
+    def begin(self, name: str) -> subprocess.Popen[str]:
+        path = self._folder / f"{name}-{len(self._files)}"
+        with path.open("w") as out:
+            made = write(out, self._root, name, self._uses[name], len(self._files), self._folder / "stop")
+        self._files[f"{name} {made.pid}"] = path
+        return made
+
+    @property
+    def said(self) -> dict[str, str]:
+        return {process: path.read_text() for process, path in self._files.items()}
+
+    def work(self, publications: int) -> None:
+        """Wait until they have published so much more."""
+        count = sum(text.count("did") for text in self.said.values()) + publications
+        while sum(text.count("did") for text in self.said.values()) < count:
+            assert all(process.poll() is None for process in self.running.values())
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        (self._folder / "stop").touch()
+        for name, process in self.running.items():
+            assert process.wait() == 0, name
+
+    def kill(self, name: str) -> None:
+        end(self.running[name])
+        self.running[name] = self.begin(name)
+
+
+def run(space: ChannelSpace, tmp_path: Path, kills: int, uses: dict[str, str]) -> None:
+    """Kill the concentrator so often, and a writer at every third time, while all publish; then stop in order."""
+    chance = random.Random(7)
+    concentrator = concentrate(space.root)
+    writers = Writers(space.root, tmp_path, uses)
+    try:
+        for number in range(kills):
+            writers.work(2 * len(uses))
+            time.sleep(chance.uniform(0, 0.05))
+            end(concentrator)
+            if number % 3 == 1:
+                writers.kill(chance.choice([*uses]))
+            if number % 2:
+                writers.work(1)
+            concentrator = concentrate(space.root)
+        writers.work(2 * len(uses))
+        concentrator.send_signal(signal.SIGTERM)
+        assert concentrator.wait() == 0
+        assert concentrator.stdout is not None
+        assert "publications: " in concentrator.stdout.read()
+        writers.work(1)
+        writers.stop()
+    finally:
+        for process in (concentrator, *writers.running.values()):
+            end(process)
+    check(space, writers.said)
+    events = sum(info.events for info in again(space).channels())
+    print(f"{kills} kills, commits: {space.history.catch_up().version}, events: {events}")
+    assert applications(again(space)) > kills / 2
+
+
+def test_each_event_is_there_once_whatever_is_killed(tmp_path: Path) -> None:
+    space = space_with_channels(str(tmp_path / "space"))
+    run(space, tmp_path, KILLS, {"w0": "auto", "w1": "auto", "w2": "auto", "w3": "off"})
+
+
+def test_each_event_is_there_once_in_a_bucket_that_fails(tmp_path: Path, bucket: str) -> None:
+    space = space_with_channels(bucket)
+    run(space, tmp_path, KILLS // 3, {"w0": "auto", "w1": "auto"})
+
+
+def test_two_do_not_run_at_once(tmp_path: Path) -> None:
+    space = space_with_channels(str(tmp_path / "space"))
+    first = concentrate(space.root)
+    second = subprocess.run(
+        [*PBIO, "space", "concentrate", space.root], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert second.returncode == 1
+    assert f"process {first.pid} is the concentrator of this space already" in second.stderr
+    end(first)

@@ -27,6 +27,9 @@ from pbio_spark.wire.container import legible_id
 MOST_MESSAGES = 10_000
 """What one commit holds of a partition, at most."""
 
+LOOK_AGAIN = 30.0
+"""Seconds between two looks for new partitions of a topic that is followed."""
+
 OF_A_MESSAGE = frozenset(
     {"PBIO_UNKNOWN_FORMAT", "PBIO_REJECTED", "PBIO_TRAP", "PBIO_UNEXPECTED_NULL", "PBIO_VALUE_BEYOND_TYPE"}
     | {"PBIO_BAD_RECORD", "PBIO_BAD_POINTER", "PBIO_BAD_STRING", "PBIO_BAD_VALUE", "PBIO_BAD_BODY", "PBIO_BAD_ID"}
@@ -97,7 +100,7 @@ class RelayIn:
             PbioError: PBIO_KAFKA; with `on_bad=fail` what is wrong with a message, and its place; PBIO_OTHER_BATCH if
                 another relay does the same; what publishing raises.
         """
-        count, silent = 0, 0.0
+        count, silent, looked = 0, 0.0, time.monotonic()
         while follow or not all(one.is_at_end for one in self._parts.values()):
             began = time.monotonic()
             silent = 0.0 if self._fetch() else silent + time.monotonic() - began
@@ -107,6 +110,9 @@ class RelayIn:
             for number, one in self._parts.items():
                 if one.waiting:
                     count += self._publish(number, one)
+            if follow and time.monotonic() - looked > LOOK_AGAIN:
+                self._look_for_partitions()
+                looked = time.monotonic()
         return count
 
     def close(self) -> None:
@@ -130,6 +136,26 @@ class RelayIn:
             application = f"kafka {topic} {described.topic_id}/{number} to {self._channel.info.id}"
             parts[number] = _Partition(application, known.get(application, (-1, 0))[0])
         return parts
+
+    def _look_for_partitions(self) -> None:
+        """Read what the topic has got since it was begun with, from the first message on."""
+        try:
+            new = {number: one for number, one in self._places().items() if number not in self._parts}
+            if not new:
+                return
+            with self._client.trouble(f"read topic {self._source.topic!r}"):
+                self._consumer.list_topics(self._source.topic, self._client.timeout)  # so that it knows them too
+                starts = [self._start(number, one) for number, one in new.items()]
+        except PbioError as error:
+            if error.code != "PBIO_KAFKA":
+                raise
+            # Brokers that are away for a time do not end a relay that follows.
+            log.info("cannot look for new partitions now: %s", error)
+            return
+        log.info("%s: new partitions: %s", self._source, ", ".join(map(str, new)))
+        with self._client.trouble(f"read topic {self._source.topic!r}"):
+            self._consumer.incremental_assign(starts)
+        self._parts |= new
 
     def _start(self, number: int, one: _Partition) -> Any:
         """Where a partition is read from. Raises PBIO_EVENTS_GONE if messages after the last one are removed."""

@@ -141,6 +141,45 @@ def test_a_relay_out_that_ends_around_its_commit(
     assert numbers(broker, topic) == [*range(6)]
 
 
+def test_partitions_that_come_while_a_topic_is_followed(
+    space: ChannelSpace, broker: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import NewPartitions
+
+    make(broker, topic)
+    serialize = PbioSerializer(OLD, f"kafka://{broker}/pbio-formats")
+    client = admin(broker)
+
+    def send(number: int, partition: int) -> None:
+        producer = Producer({"bootstrap.servers": broker})  # which knows the partitions that there are now
+        producer.produce(topic, serialize(old(number)), b"p", partition=partition)
+        producer.flush()
+
+    send(0, 0)
+    relay = RelayIn(space.channel("loads"), Address(broker, topic))
+    monkeypatch.setattr("pbio_spark.kafka.inward.LOOK_AGAIN", 0.0)
+    look = relay._look_for_partitions
+    steps = iter([True])
+
+    def looked() -> None:
+        look()
+        have = sorted(archived(space))
+        if have == [0] and next(steps, False):
+            client.create_partitions([NewPartitions(topic, 3)])[topic].result()
+            for partition in (1, 2, 0):
+                send(10 + partition, partition)
+        if len(have) == 4:
+            raise StopIteration
+
+    monkeypatch.setattr(relay, "_look_for_partitions", looked)
+    with pytest.raises(StopIteration):
+        relay.run(follow=True)
+    relay.close()
+    assert sorted(archived(space)) == [0, 10, 11, 12]
+    assert RelayIn(space.channel("loads"), Address(broker, topic)).run() == 0
+
+
 def test_two_relays_into_one_channel_double_nothing(
     space: ChannelSpace, broker: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,7 +124,8 @@ class Connection:
         self._socket.close()
 
     def __del__(self) -> None:
-        self._socket.close()
+        if hasattr(self, "_socket"):
+            self._socket.close()
 
 
 class Client:

@@ -102,7 +102,7 @@ def error_to_json(error: PbioError) -> dict[str, Any]:
     """
     facts = {name: value for name in _FACTS if (value := getattr(error, name)) is not None}
     made = {"code": error.code, "reason": error.reason, **facts}
-    return {name: value[:_LONGEST_FACT] if isinstance(value, str) else value for name, value in made.items()}
+    return {name: value[:_LONGEST_FACT] if isinstance(value, str) else int(value) for name, value in made.items()}
 
 
 def json_to_error(said: Any) -> PbioError:

@@ -254,30 +254,31 @@ class Concentrator:
 
     def _publish(self, batch: Sequence[_Waiting]) -> None:
         try:
-            results = publish_each(self._publisher, [one.handed for one in batch], partial(self._announce, batch))
-        except PbioError as error:
-            is_shared = error.code in PASSING or error.code in ("PBIO_BAD_LOG", "PBIO_NO_SPACE")
-            if len(batch) > 1 and not is_shared:
-                # It may be the fault of one of them.
-                for one in batch:
-                    self._publish([one])
-                return
-            results = [error] * len(batch)
-            self._check_space(error)
+            results = self._results(batch)
+            for result in results:
+                if isinstance(result, Published):
+                    self.totals.publications += 1
+                    self.totals.events += result.events
+            self.totals.commits += len({one.version for one in results if isinstance(one, Published)} - {None})
+            for one, result in zip(batch, results, strict=True):
+                one.answer(_result_to_json(result))
         except Exception:
             log.exception("concentrator: this is a defect; the writers publish on their own")
             # They look into the log for what was announced to them.
             for one in batch:
                 one.visitor.end()
                 one.is_over.set()
-            return
-        self.totals.commits += len({one.version for one in results if isinstance(one, Published)} - {None})
-        for result in results:
-            if isinstance(result, Published):
-                self.totals.publications += 1
-                self.totals.events += result.events
-        for one, result in zip(batch, results, strict=True):
-            one.answer(_result_to_json(result))
+
+    def _results(self, batch: Sequence[_Waiting]) -> Sequence[Published | PbioError | None]:
+        try:
+            return publish_each(self._publisher, [one.handed for one in batch], partial(self._announce, batch))
+        except PbioError as error:
+            is_shared = error.code in PASSING or error.code in ("PBIO_BAD_LOG", "PBIO_NO_SPACE")
+            if len(batch) > 1 and not is_shared:
+                # It may be the fault of one of them.
+                return [result for one in batch for result in self._results([one])]
+            self._check_space(error)
+            return [error] * len(batch)
 
     def _announce(self, batch: Sequence[_Waiting], included: Sequence[int]) -> tuple[tuple[str, int], set[int]]:
         """Tell writers the name of the attempt at publishing their events; see `Joint`."""

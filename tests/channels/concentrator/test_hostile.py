@@ -9,7 +9,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,12 @@ import pytest
 from pbio_spark.channels import Channel, ChannelSpace, Columns, Concentrator, ConcentratorLimits, Prepared, Submission
 from pbio_spark.channels.concentrator import server, visitor
 from pbio_spark.channels.concentrator.frames import PREFIX, PROTOCOL, frame, word
+from pbio_spark.channels.concentrator.joint import Announce, Handed
 from pbio_spark.channels.concentrator.parcel import message_to_prepared, prepared_to_message, size_of
 from pbio_spark.channels.concentrator.place import is_own_peer
 from pbio_spark.channels.concentrator.visitor import Room
 from pbio_spark.channels.publish.prepare import Preparer
+from pbio_spark.channels.publish.publisher import Publisher
 from pbio_spark.channels.upkeep.check import problems
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -292,6 +294,30 @@ def test_a_defect_sends_writers_to_the_log(
     assert counts.submit([{"n": 1}]).version == 2
     assert counts.submit([{"n": 2}]).version == 3
     assert len(values(counts)) == 2
+
+
+def test_an_error_of_a_whole_commit_hits_only_the_publication_whose_it_is(
+    counts: Channel, concentrator: Concentrator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish = server.publish_each
+
+    def fails(publisher: Publisher, handed: Sequence[Handed], announce: Announce) -> Any:
+        if any(one.events[0].groups.producers == ("bad",) for one in handed):
+            raise PbioError("PBIO_BAD_VALUE", "bad", offset=np.int64(7))  # type: ignore[arg-type]
+        return publish(publisher, handed, announce)
+
+    def submit(name: str) -> object:
+        try:
+            return counts.submit([{"n": 1}], producer=name).events
+        except PbioError as error:
+            return error.code, error.offset
+
+    monkeypatch.setattr(server, "publish_each", fails)
+    names = ["good", "bad", *"abcdef"] * 3
+    with ThreadPoolExecutor(len(names)) as pool:
+        found = list(pool.map(submit, names))
+    assert found == [("PBIO_BAD_VALUE", 7) if name == "bad" else 1 for name in names]
+    assert len(values(counts)) == 21
 
 
 def test_a_format_that_the_space_lacks_is_an_error_of_one_writer(

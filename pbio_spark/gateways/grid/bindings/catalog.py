@@ -45,14 +45,14 @@ class Catalog:
     def names(self) -> list[EventName]:
         """The events that there are: channels whose types XML can show."""
         infos = {info.name: info for info in self.space.channels() if _is_shown(info)}
-        found = {name for name, channel in self._named.items() if channel in infos}
-        if not self._settings.only_names:
-            found |= {EventName(name) for name in infos if is_name(name)}
-        return sorted((name for name in found if self._is_writable(name)), key=lambda name: (name.namespace, name.name))
+        found = {} if self._settings.only_names else {EventName(name): name for name in infos if is_name(name)}
+        there = [(name, infos[channel]) for name, channel in {**found, **self._named}.items() if channel in infos]
+        shown = (name for name, info in there if self._is_writable(name, info))
+        return sorted(shown, key=lambda name: (name.namespace, name.name))
 
-    def _is_writable(self, name: EventName) -> bool:
+    def _is_writable(self, name: EventName, info: ChannelInfo) -> bool:
         try:
-            self.plan(name, self.find(name).channel.format.record)
+            self.plan(name, Channel(self.space, info).format.record)  # without a look at the log for each
         except PbioError:
             return False
         return True

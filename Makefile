@@ -24,12 +24,12 @@ test: $(READY)  ## Lint and run all tests, JOBS=2 files at a time; LONG=1 runs t
 	@status=0; $(MAKE) lint || status=1; \
 	$(SPARK) $(if $(LONG),PBIO_LONG=1) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile || status=1; exit $$status
 
-kills: $(READY)  ## Kill writers, Spark streams and subscribers KILLS times (100) while code and parameters change
-	@$(SPARK) PBIO_KILLS=$(or $(KILLS),100) $(BIN)/python -m pytest -s \
-		tests/channels/derive/test_kills.py tests/source/channels/test_kills.py
+kills: $(READY)  ## Kill writers, Spark streams, subscribers and gateways KILLS times (100) while code and parameters change
+	@$(SPARK) PBIO_KILLS=$(or $(KILLS),100) $(BIN)/python -m pytest -s tests/gateways/grid/test_kills.py \
+		tests/gateways/evpath/test_kills.py tests/channels/derive/test_kills.py tests/source/channels/test_kills.py
 
-soak: $(READY)  ## Run the long forms of the channel tests only, on a disk and a bucket that fail
-	@$(SPARK) PBIO_LONG=1 $(BIN)/python -m pytest tests/channels tests/source/channels/test_kills.py
+soak: $(READY)  ## Run the long forms of tests of channels and gateways only; ONLY=tests/gateways picks some
+	@$(SPARK) PBIO_LONG=1 $(BIN)/python -m pytest $(or $(ONLY),tests/channels tests/source/channels/test_kills.py tests/gateways)
 
 lint: $(READY)  ## ruff and mypy --strict
 	@status=0; $(BIN)/ruff check --quiet . || status=1; $(BIN)/ruff format --check . || status=1; \

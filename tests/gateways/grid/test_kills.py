@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 from pbio_spark.errors import PbioError
@@ -23,6 +24,8 @@ from tests.gateways.grid.spaces import loads_in, new_space
 
 KILLS = int(os.environ.get("PBIO_KILLS", 100 if os.environ.get("PBIO_LONG") else 2))
 BATCH = 100
+MOST_AGAIN = 5_000
+"""How many events come again at most after each kill."""
 
 
 class Gateway:
@@ -82,14 +85,25 @@ async def consume(address: str, got: list[float]) -> None:
         await asyncio.sleep(0.05)
 
 
+async def resume(address: str, got: list[float]) -> None:
+    """Take events under a name, for ever; the space knows where it was."""
+    while True:
+        with suppress(PbioError, OSError):
+            async with await GridConsumer.connect(address, TYPES) as consumer:
+                async for event in await consumer.subscribe(NAME, {"Subscriber": "viewer", "After": "earliest"}):
+                    got.append(event.values["Load1"])
+        await asyncio.sleep(0.05)
+
+
 def test_a_killed_gateway_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     space, chance = new_space(tmp_path), random.Random(5)
-    gateway, got = Gateway(space.root, tmp_path), list[float]()
+    gateway, got, named = Gateway(space.root, tmp_path), list[float](), list[float]()
 
     async def main() -> int:
         over = asyncio.Event()
         producing = asyncio.create_task(produce(gateway.address, over))
         consuming = asyncio.create_task(consume(gateway.address, got))
+        resuming = asyncio.create_task(resume(gateway.address, named))
         for _ in range(KILLS):
             await asyncio.to_thread(gateway.start)
             await asyncio.sleep(chance.random() * 1.5)
@@ -100,10 +114,11 @@ def test_a_killed_gateway_loses_nothing_and_doubles_nothing(tmp_path: Path) -> N
             await asyncio.sleep(0.05)
         over.set()
         acknowledged = await producing
-        while len(got) < acknowledged:
+        while len(got) < acknowledged or not named or named[-1] < acknowledged - 1:
             await asyncio.sleep(0.05)
         await asyncio.to_thread(gateway.kill, signal.SIGTERM)
         consuming.cancel()
+        resuming.cancel()
         return acknowledged
 
     try:
@@ -113,4 +128,7 @@ def test_a_killed_gateway_loses_nothing_and_doubles_nothing(tmp_path: Path) -> N
     published = loads_in(space)
     assert published == [*range(len(published))]  # each once, in order
     assert got == published
+    assert named[0] == 0
+    assert all(later <= earlier + 1 for earlier, later in pairwise(named))  # some twice, and none is left out
+    assert len(named) < len(published) + (KILLS + 2) * MOST_AGAIN
     assert acknowledged <= len(published) < acknowledged + BATCH + 1

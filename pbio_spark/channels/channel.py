@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from pbio_spark.channels.log.state import ChannelInfo, dropped_to_error
 from pbio_spark.channels.named import AnyChannel
 from pbio_spark.channels.presence import subscribers
-from pbio_spark.channels.presence.subscribers import ANONYMOUS, EXPIRE_AFTER, new_anonymous
+from pbio_spark.channels.presence.subscribers import EXPIRE_AFTER, new_anonymous
 from pbio_spark.channels.presence.watch import PRESENCE, release, watch
 from pbio_spark.channels.publish.batch import Published
 from pbio_spark.channels.publish.delivery import SYNC_TIMEOUT
@@ -161,8 +161,8 @@ class Channel:
         """
         options = SubscriptionOptions(start, filter, mode, on_reject, on_unfilled, fail_on_loss, expire_after)
         space = self.space
-        if name is not None and name.startswith(ANONYMOUS):
-            raise PbioError("PBIO_BAD_OPTION", f"a subscriber's name cannot begin with {ANONYMOUS!r}: {name[:80]!r}")
+        if name is not None:
+            subscribers.check_given(name)
         with space.history.lock:  # its type may be another one by now
             now = space.history.catch_up().channels.get(self.info.id, self.info)
         how, expiry = now.derivation, expire_after if name else PRESENCE

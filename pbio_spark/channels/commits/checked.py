@@ -142,7 +142,16 @@ def is_name(said: Any) -> bool:
 def check_name(text: str, what: str) -> None:
     """Raise PBIO_BAD_OPTION if a channel, a producer or a subscriber cannot have this name."""
     if not is_name(text):
-        raise PbioError("PBIO_BAD_OPTION", f"{str(text)[:80]!r} cannot be the name of a {what}")
+        hint = f"give a string of 1 to {_LONGEST_NAME} characters that can be printed"
+        raise PbioError("PBIO_BAD_OPTION", f"{str(text)[:80]!r} cannot be the name of a {what}", hint=hint)
+
+
+def check_span(span: timedelta, what: str) -> None:
+    """Raise PBIO_BAD_OPTION unless a value is a span of time that is not negative."""
+    if not isinstance(span, timedelta) or span < timedelta(0):
+        raise PbioError(
+            "PBIO_BAD_OPTION", f"{what} cannot be {str(span)[:80]!r}", hint="an example is timedelta(hours=1)"
+        )
 
 
 def check_word(word: str, words: Sequence[str], what: str) -> None:

@@ -58,6 +58,13 @@ class Subscriber:
         return self.name.startswith(ANONYMOUS)
 
 
+def check_given(name: str) -> None:
+    """Raise PBIO_BAD_OPTION unless a subscriber can be given this name."""
+    check_name(name, "subscriber")
+    if name.startswith(ANONYMOUS):
+        raise PbioError("PBIO_BAD_OPTION", f"a subscriber's name cannot begin with {ANONYMOUS!r}: {name[:80]!r}")
+
+
 def new_anonymous() -> str:
     """A name for a subscriber without one."""
     return f"{ANONYMOUS}{uuid.uuid4().hex}"

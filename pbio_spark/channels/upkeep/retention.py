@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from pbio_spark.channels.commits.checked import bad
+from pbio_spark.channels.commits.checked import bad, check_span
 from pbio_spark.channels.commits.commit import Commit, Compact, Data, DataFile, Drop, Trim, Trims
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
@@ -25,6 +25,7 @@ from pbio_spark.channels.presence.watch import release
 from pbio_spark.channels.publish.submission import to_datetime
 from pbio_spark.channels.upkeep.expiry import expired
 from pbio_spark.channels.upkeep.folding import folded_files, make_folds
+from pbio_spark.errors import PbioError
 from pbio_spark.wire import MAGIC
 
 log = logging.getLogger("pbio_spark.channels")
@@ -59,7 +60,11 @@ def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta
             longer.
         linger: files whose events are elsewhere, or not kept, stay as long, because a reader may be reading them (on a
             local disk it does not matter to that), and so do those of commits that were folded.
+
+    Raises PBIO_BAD_OPTION for a span that is negative, or is none.
     """
+    check_span(grace, "grace")
+    check_span(linger, "linger")
     state = history.catch_up()
     everyone = subscribers.read_all(folder)
     gone = expired(folder, everyone, time.time_ns() // 1000)
@@ -109,8 +114,13 @@ def compact(history: History, folder: Folder, small: int, target: int) -> int:
     """Merge data files of less than `small` bytes into files of about `target` bytes; how many there were.
 
     The old files stay until the next vacuum. Files that were merged before stay as they are. Old commits are
-    folded as well, so that they are read in one go.
+    folded as well, so that they are read in one go. Raises PBIO_BAD_OPTION for what is not a number of bytes.
     """
+    for what, size in (("small", small), ("target", target)):
+        if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+            raise PbioError(
+                "PBIO_BAD_OPTION", f"{what} cannot be {str(size)[:80]!r}", hint="a number of bytes, 1 << 20"
+            )
     batch: list[tuple[int, DataFile]] = []
     size = count = 0
     moved = {

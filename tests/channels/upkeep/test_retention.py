@@ -336,3 +336,23 @@ def test_old_and_new_readers_a_format_that_joins_and_compaction_at_once(space: C
     assert old == [-1.0, *map(float, range(60))]
     assert new == [2.0 * n for n in range(1, 60, 2)]
     assert list(problems(space)) == []
+
+
+@pytest.mark.parametrize("odd", [timedelta(-1), None, 5, "1d"])
+def test_spans_that_are_none_are_refused(space: ChannelSpace, odd: Any) -> None:
+    for name in ("grace", "linger"):
+        with pytest.raises(PbioError, match=f"PBIO_BAD_OPTION.*{name} cannot be"):
+            space.vacuum(**{name: odd})
+
+
+@pytest.mark.parametrize("odd", [-1, None, "1m", 1.5, True])
+def test_sizes_that_are_none_are_refused(space: ChannelSpace, odd: Any) -> None:
+    for name in ("small", "target"):
+        with pytest.raises(PbioError, match=f"PBIO_BAD_OPTION.*{name} cannot be"):
+            space.compact(**{name: odd})
+
+
+@pytest.mark.parametrize("odd", [5, "", "x" * 300, b"n", "a\nb"], ids=["number", "empty", "long", "bytes", "line"])
+def test_names_that_are_none_are_refused(space: ChannelSpace, odd: Any) -> None:
+    with pytest.raises(PbioError, match=r"cannot be the name of a subscriber(.|\n)*characters that can be printed"):
+        space.create_channel("counts", COUNT).subscribe(name=odd)

@@ -81,15 +81,15 @@ def large_arrays(path: Path) -> Iterator[Row]:
     make(path, [step, step])
     size = 2 * 4 * 4_000_000 * 8
     ours, theirs = side_by_side(reading(path, rows="elements", variables="x,y,z,id"), library(path), repeats=3)
-    yield Row("8 arrays of 32 MB as elements, step and index", "adios2, a loop", ours, theirs, size, "bytes", goal=1)
+    yield Row("8 arrays of 32 MB as elements, step and index", "adios2, a loop", ours, theirs, size, "B", goal=1)
     alone = reading(path, ("x", "y", "z", "id"), rows="elements", variables="x,y,z,id")
     ours, theirs = side_by_side(alone, library(path), repeats=3)
-    yield Row("8 arrays of 32 MB as elements, alone", "adios2, a loop", ours, theirs, size, "bytes", goal=1)
+    yield Row("8 arrays of 32 MB as elements, alone", "adios2, a loop", ours, theirs, size, "B", goal=1)
     ours, theirs = side_by_side(reading(path), library(path), repeats=3)
-    yield Row("the same as steps", "adios2, a loop", ours, theirs, size, "bytes", goal=1)
+    yield Row("the same as steps", "adios2, a loop", ours, theirs, size, "B", goal=1)
     data = path / "data.0"
     ours, theirs = side_by_side(reading(path), lambda: pa.py_buffer(data.read_bytes()), repeats=3)
-    yield Row("the same as steps", "copying the bytes", ours, theirs, size, "bytes", goal=0.8)
+    yield Row("the same as steps", "copying the bytes", ours, theirs, size, "B", goal=0.8)
     where = "{ return input.x < 0.01; }"
     some = reading(path, rows="elements", variables="x,y,z,id", where=where)
     ours, theirs = side_by_side(some, reading(path, rows="elements", variables="x,y,z,id"), repeats=3)

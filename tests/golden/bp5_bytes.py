@@ -13,10 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from pbio_spark.bp5.data.places import place_blocks
 from pbio_spark.bp5.dataset import Dataset, open_dataset
 from pbio_spark.bp5.folder import Folder
 from pbio_spark.bp5.meta.blocks import read_blocks
 from pbio_spark.bp5.meta.metadata import Located
+from pbio_spark.bp5.meta.variables import NUMBERS
+from pbio_spark.formats import Format
+from pbio_spark.formats.layout import record_to_format
+from pbio_spark.wire import decode, encode
 from tests.bp5.values import spelled
 
 
@@ -200,3 +205,76 @@ def _shown(value: Any) -> Any:
         return [_shown(one) for one in value]
     value = value.item()
     return [spelled(value.real), spelled(value.imag)] if isinstance(value, complex) else spelled(value)
+
+
+def on_another_machine(path: Path, target: Path, machine: str) -> None:
+    """The folder that a program on another machine would have written, from one of a single writer on this one.
+
+    Args:
+        machine: a name in `MACHINES`, such as `be32`.
+    """
+    order = ">" if machine.startswith("be") else "<"
+    target.mkdir()
+    with Folder(str(path)) as folder:
+        dataset = open_dataset(folder)
+        forms = {id_: record_to_format(dataset.formats.get(id_).record, machine) for id_ in dataset.formats.bodies}
+        described = [(form.id, form.body) for form in forms.values()]
+        heads = b"".join(struct.pack(f"{order}QQ", len(i), len(body)) + i + body for i, body in described)
+        (target / "mmd.0").write_bytes(heads)
+        data = bytearray((path / "data.0").read_bytes())
+        index = bytearray((path / "md.idx").read_bytes()[:64])
+        index[36] = order == ">"
+        index += struct.pack(f"{order}cQ4Q", b"w", 32, 1, 1, 1, 0)
+        meta, old = b"", (path / "md.0").read_bytes()
+        for step in dataset.steps:
+            _, first, second = struct.unpack_from("<3Q", old, step.position)
+            begin = step.position + 24
+            blocks = [
+                _turned(old[a : a + n], dataset, forms, order) for a, n in ((begin, first), (begin + first, second))
+            ]
+            chunk = struct.pack(f"{order}2Q", *map(len, blocks)) + b"".join(blocks)
+            words = [len(meta), 8 + len(chunk), step.pieces.shape[1] // 2, *step.pieces[0].tolist()]
+            index += struct.pack(f"{order}cQ{len(words)}Q", b"s", 8 * len(words), *words)
+            meta += struct.pack(f"{order}Q", len(chunk)) + chunk
+        (target / "md.0").write_bytes(meta)
+        (target / "md.idx").write_bytes(bytes(index))
+        located = dataset.locate(folder, dataset.steps)
+        ways = dataset.formats.variables() if order == ">" else {}
+        for name in [name for name, (way, *_) in ways.items() if way.is_array]:
+            blocks_of = read_blocks(located, name, None, column_major=False)
+            assert blocks_of is not None
+            places = place_blocks(blocks_of, located.steps, str(path))
+            for at, size in zip(places.position.tolist(), blocks_of.stored.tolist(), strict=True):
+                data[at : at + size] = _swapped(bytes(data[at : at + size]), blocks_of.variable.type)
+        (target / "data.0").write_bytes(bytes(data))
+
+
+def _turned(block: bytes, dataset: Dataset, forms: dict[bytes, Format], order: str) -> bytes:
+    """A metadata or attribute block in another machine's layout."""
+    if not block:
+        return block
+    form = dataset.formats.get(block[:12])
+    (length,) = struct.unpack_from("<Q", block, 12)
+    values: Any = decode(form, block[: 24 + length], text=None)
+    if order == ">":
+        for name, value in values.items():
+            if isinstance(value, dict) and value.get("MinMax") is not None:
+                kind = int(name.split("_")[2])
+                value["MinMax"] = _list_swapped(value["MinMax"], kind)
+        for one in values.get("PrimAttrs") or []:
+            code = one["name"][0] - 48
+            one["Values"] = _list_swapped(one["Values"], code - 18 * (code > 18))
+    encoded = encode(forms[block[:12]], values)
+    return encoded + bytes(-len(encoded) % 8)
+
+
+def _list_swapped(values: Any, code: int) -> Any:
+    """Characters, in a list or in lists of lists, that hold numbers."""
+    listed = np.array(values, np.uint8)
+    return np.frombuffer(_swapped(listed.tobytes(), code), np.uint8).reshape(listed.shape).tolist()
+
+
+def _swapped(raw: bytes, code: int) -> bytes:
+    kind = np.dtype(NUMBERS[code])
+    width = kind.itemsize // 2 if kind.kind == "c" else kind.itemsize
+    return np.frombuffer(raw, np.uint8).reshape(-1, width)[:, ::-1].tobytes()

@@ -20,7 +20,7 @@ from pbio_spark.bp5.meta.variables import Shape
 from pbio_spark.bp5.rows.arrow.leaves import leaf_of, natural_type
 from pbio_spark.bp5.rows.arrow.nested import nest, validity_of
 from pbio_spark.bp5.rows.finish import finish, narrowed
-from pbio_spark.bp5.rows.survey import chunks
+from pbio_spark.bp5.rows.survey import chunks, halves
 from pbio_spark.bp5.rows.wanted import ColumnOf, Part, Wanted
 from pbio_spark.errors import PbioError
 
@@ -65,18 +65,23 @@ def _tolerant(part: Part, wanted: Wanted, folder: Folder, steps: Sequence[Step])
         elif tells:
             yield finish({}, [steps[0]], part, wanted, [error])
         return
-    found: list[Blocks] = []
+    found, errors = list[Blocks](), list[PbioError]()
     for name in wanted.variables:
         try:
             blocks = read_blocks(located, name, None, column_major=part.dataset.column_major)
         except PbioError as error:
+            if parts := halves(error, steps, flatten=part.dataset.index.header.flatten):
+                for some in parts:
+                    yield from _tolerant(part, wanted, folder, some)
+                return
             if wanted.mode == "FAILFAST":
                 raise
-            if tells:
-                yield finish({}, [steps[0]], part, wanted, [error])
+            errors.append(error)
             continue
         if blocks is not None:
             found.append(blocks)
+    if tells:
+        yield from (finish({}, [steps[0]], part, wanted, [error]) for error in errors)
     for blocks in _of_share(found, located, part):
         yield from _rows(part, wanted, folder, located, blocks)
 

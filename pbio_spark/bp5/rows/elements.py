@@ -22,7 +22,7 @@ from pbio_spark.bp5.rows.arrow.nested import validity_of
 from pbio_spark.bp5.rows.boxes import Box, around_blocks, blocks_allow, clip, cut
 from pbio_spark.bp5.rows.contents import Content, content_to_column, read_content
 from pbio_spark.bp5.rows.finish import finish, narrowed, numbers_of
-from pbio_spark.bp5.rows.survey import chunks
+from pbio_spark.bp5.rows.survey import chunks, halves
 from pbio_spark.bp5.rows.wanted import ColumnOf, Part, Wanted
 from pbio_spark.bp5.rows.where import Given, numbers_to_column, scalars_to_column
 from pbio_spark.bp5.trouble import bad, placed
@@ -44,9 +44,13 @@ def _tolerant(part: Part, wanted: Wanted, folder: Folder, steps: Sequence[Step])
     try:
         rows = _Rows(part, wanted, folder, steps)
     except PbioError as error:
-        if wanted.mode == "FAILFAST":
+        parts = halves(error, steps, flatten=part.dataset.index.header.flatten)
+        if wanted.mode == "FAILFAST" and not parts:
             raise
-        if len(steps) > 1 and not part.dataset.index.header.flatten:
+        if parts:
+            for some in parts:
+                yield from _tolerant(part, wanted, folder, some)
+        elif len(steps) > 1 and not part.dataset.index.header.flatten:
             for step in steps:
                 yield from _tolerant(part, wanted, folder, [step])
         elif wanted.mode == "PERMISSIVE" and part.is_first_share:

@@ -12,7 +12,7 @@ from pbio_spark.bp5.meta.index import Int64s, Step
 from pbio_spark.bp5.meta.scalars import read_scalars
 from pbio_spark.bp5.rows.contents import Content, content_to_column, read_content
 from pbio_spark.bp5.rows.finish import finish
-from pbio_spark.bp5.rows.survey import chunks
+from pbio_spark.bp5.rows.survey import chunks, halves
 from pbio_spark.bp5.rows.wanted import Part, Wanted
 from pbio_spark.bp5.rows.where import numbers_to_column, scalars_to_column
 from pbio_spark.errors import PbioError
@@ -47,7 +47,11 @@ class _Reader:
     def batches(self) -> Iterator[pa.RecordBatch]:
         try:
             contents, rows = self._contents()
-        except PbioError:
+        except PbioError as error:
+            if parts := halves(error, self.steps, flatten=self.part.dataset.index.header.flatten):
+                for half in parts:
+                    yield from _Reader(self.part, self.wanted, self.folder, tuple(half)).batches()
+                return
             if self.wanted.mode == "FAILFAST":
                 raise
             yield from self._one_by_one(np.arange(len(self.steps)))

@@ -82,6 +82,13 @@ def chunks(steps: Sequence[Step], most: int = CHUNK) -> Iterator[Sequence[Step]]
         yield steps[begin:]
 
 
+def halves(error: PbioError, steps: Sequence[Step], *, flatten: bool) -> list[Sequence[Step]]:
+    """Steps in two parts, if what keeps them from being read together is that a type changes among them; else none."""
+    if error.code != "PBIO_CANNOT_MERGE" or len(steps) < 2 or flatten:
+        return []
+    return [steps[: len(steps) // 2], steps[len(steps) // 2 :]]
+
+
 def _located(found: Survey, folder: Folder, steps: Sequence[Step], *, strict: bool) -> Iterator[Located]:
     try:
         yield found.dataset.locate(folder, steps)
@@ -172,15 +179,17 @@ def scales_of(found: Survey, names: Iterable[str]) -> dict[str, float]:
     return scales
 
 
-def columns_of(surveys: Sequence[Survey], unsigned_long_as: str, *, scaled: bool) -> list[pa.Field]:
-    """A column for each variable of datasets, in the order in which they first come.
+def columns_of(
+    surveys: Sequence[Survey], names: Iterable[str], unsigned_long_as: str, *, scaled: bool
+) -> list[pa.Field]:
+    """A column for each of some variables of datasets.
 
     Args:
+        names: of variables that at least one dataset has.
         scaled: whether values are multiplied by `unitSI`, where they have one.
 
     Raises PBIO_CANNOT_MERGE for a variable that no column can hold.
     """
-    names = dict.fromkeys(name for found in surveys for name in found.types)
     fields = []
     for name in names:
         type_: pa.DataType | None = None

@@ -35,11 +35,13 @@ class Given:
         name: as columns have it; `input["name"]`, and `input.word` if nothing else has that word.
         kind: numpy's type of its values; None for strings.
         is_step: the number of the step, whatever its name is.
+        is_mixed: it is a string in some datasets or runs, and a number in others.
     """
 
     name: str
     kind: str | None
     is_step: bool = False
+    is_mixed: bool = False
 
     @property
     def word(self) -> str:
@@ -96,6 +98,9 @@ def compile_where(source: str, given: Iterable[Given], step_column: str = "step"
     for name in read:
         if name in unclear:
             raise PbioError("PBIO_BAD_PROGRAM", f"where: input.{name} may be {unclear[name]}", hint=_UNCLEAR)
+        if fields[name].is_mixed:
+            reason = f"where: {name!r} is a string in some datasets or steps, and a number in others"
+            raise PbioError("PBIO_BAD_PROGRAM", reason, hint="read them by themselves")
     bounds = tuple((fields[one.path[0]], one) for one in program_to_bounds(program.typed) if len(one.path) == 1)
     return Where(compiled, tuple((name, fields[name]) for name in read), bounds)
 
@@ -125,14 +130,31 @@ def _fields(given: Iterable[Given], step_column: str) -> tuple[dict[str, Given],
 
 
 def numbers_to_column(values: Array, kind: str | None, present: npt.NDArray[np.bool_] | None = None) -> Column:
-    """Values as a program sees them; what is not there is zero."""
+    """Values as a program sees them; what is not there is zero. Raises PBIO_VALUE_BEYOND_TYPE."""
     there = None if present is None else present.astype(np.uint8)
     if kind is not None:
-        return Column(len(values), np.ascontiguousarray(values.astype(kind, copy=False)), present=there)
+        return Column(len(values), np.ascontiguousarray(_lossless(values, kind)), present=there)
     raw = [value or b"" for value in values.tolist()]
     offsets = np.zeros(len(raw) + 1, np.int32)
     np.cumsum([len(one) for one in raw], out=offsets[1:])
     return Column(len(raw), np.frombuffer(b"".join(raw), np.uint8), offsets, present=there)
+
+
+def _lossless(values: Array, kind: str) -> Array:
+    """Numbers as a type that other runs have them in."""
+    found = values.astype(kind, copy=False)
+    if (
+        values.dtype.kind in "iu"
+        and values.dtype.itemsize == 8
+        and found.dtype.newbyteorder("=") != values.dtype.newbyteorder("=")
+    ):
+        with np.errstate(invalid="ignore"):
+            wrong = found.astype(values.dtype) != values
+        wrong |= (found < 0) != (values < 0)
+        if wrong.any():
+            reason = f"where: {values[wrong][0]} is not a value of type {np.dtype(kind)}, which it has in other runs"
+            raise PbioError("PBIO_VALUE_BEYOND_TYPE", reason, hint="read these runs by themselves")
+    return found
 
 
 def scalars_to_column(scalars: Scalars | None, rows: int, kind: str | None, scale: float | None = None) -> Column:
@@ -141,7 +163,8 @@ def scalars_to_column(scalars: Scalars | None, rows: int, kind: str | None, scal
     present = np.zeros(rows, np.bool_)
     if scalars is not None:
         scalars = lowest(scalars)
-        values[scalars.row], present[scalars.row] = scaled(scalars.values, scale), True
+        own = scaled(scalars.values, scale)
+        values[scalars.row], present[scalars.row] = own if kind is None else _lossless(own, kind), True
     if kind is None:
         present &= np.array([value is not None and value != 0 for value in values], np.bool_)
         values[~present] = b""

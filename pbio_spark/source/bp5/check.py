@@ -38,7 +38,7 @@ def _of_step(found: Survey, folder: Folder, steps: Sequence[Step]) -> Iterator[P
     located = found.dataset.locate(folder, steps)
     for name in found.types:
         try:
-            (field,) = columns_of([Survey(found.dataset, {name: found.types[name]})], "decimal", scaled=False)
+            (field,) = columns_of([found], [name], "decimal", scaled=False)
             wanted = Wanted(pa.schema([field]), (ColumnOf(field.name, name),))
             content = read_content(found.dataset, located, name)
             content_to_column(content, wanted.columns[0], wanted, Part(found.dataset, tuple(steps)), folder, steps)

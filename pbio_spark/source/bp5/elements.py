@@ -23,31 +23,24 @@ class Elements:
         variables: whose elements are rows.
         index: the names of the index columns.
         parts: of a table, the names of its columns.
-        columns: with their types, those of the variables or of the table.
     """
 
     variables: tuple[str, ...]
     index: tuple[str, ...]
     parts: tuple[str, ...]
-    columns: tuple[pa.Field, ...]
-
-    @property
-    def fields(self) -> list[pa.Field]:
-        return [*(pa.field(name, pa.int64()) for name in self.index), *self.columns]
 
 
 def plan_elements(surveys: Sequence[Survey], options: Bp5Options, *, is_stream: bool = False) -> Elements:
     """The columns of elements; none if no step has a variable, which may be so in a micro-batch.
 
-    Raises PBIO_UNFILLED, PBIO_BAD_OPTION, PBIO_INCOMPATIBLE_TYPE and as `columns_of`.
+    Raises PBIO_UNFILLED, PBIO_BAD_OPTION, PBIO_INCOMPATIBLE_TYPE, PBIO_NAME_COLLISION.
     """
-    fields = columns_of(surveys, options.unsigned_long_as, scaled=options.apply_unit_si)
     names = dict.fromkeys(name for found in surveys for name in found.types)
     if is_stream:  # variables that only other steps have are known, too
         names |= dict.fromkeys(name for found in surveys for name in found.dataset.formats.variables())
     variables = tuple(resolve(options.variables, names, options, is_stream=is_stream).values())
     if not any(name in found.types for found in surveys for name in variables):
-        return Elements((), options.index_columns or ("index",), (), ())
+        return Elements((), options.index_columns or ("index",), ())
     dimensions = {_dimensions(found, name) for found in surveys for name in variables if name in found.types}
     if len(dimensions) > 1:
         listed = ", ".join(map(str, sorted(dimensions)))
@@ -57,23 +50,25 @@ def plan_elements(surveys: Sequence[Survey], options: Bp5Options, *, is_stream: 
             hint="read variables of other shapes by themselves",
         )
     (count,) = dimensions
-    by_name = {field.name: field for field in fields}
-    chosen = [by_name[valid_text(name)] for name in variables if valid_text(name) in by_name]
     parts = _parts(surveys, options)
-    _check_names(options, _index(options, 1 if parts else count), parts or tuple(field.name for field in chosen))
-    if parts:
-        if len(variables) > 1 or count != 2:
-            reason = "columns of a table need one variable of two dimensions"
-            raise PbioError("PBIO_BAD_OPTION", reason, field=", ".join(variables))
-        element = chosen[0].type.value_type.value_type
-        return Elements(variables, _index(options, 1), parts, tuple(pa.field(name, element) for name in parts))
-    elements = []
-    for field in chosen:
+    index = _index(options, 1 if parts else count)
+    _check_names(options, index, parts or tuple(map(valid_text, variables)))
+    if parts and (len(variables) > 1 or count != 2):
+        reason = "columns of a table need one variable of two dimensions"
+        raise PbioError("PBIO_BAD_OPTION", reason, field=", ".join(variables))
+    return Elements(variables, index, parts)
+
+
+def element_fields(surveys: Sequence[Survey], options: Bp5Options) -> list[pa.Field]:
+    """All columns of elements. Raises as `plan_elements` and `columns_of`."""
+    plan = plan_elements(surveys, options)
+    fields = [pa.field(name, pa.int64()) for name in plan.index]
+    for field in columns_of(surveys, plan.variables, options.unsigned_long_as, scaled=options.apply_unit_si):
         type_ = field.type
         while pa.types.is_list(type_):
             type_ = type_.value_type
-        elements.append(pa.field(field.name, type_, metadata=field.metadata))
-    return Elements(variables, _index(options, count), (), tuple(elements))
+        fields += [pa.field(name, type_) for name in plan.parts] or [field.with_type(type_)]
+    return fields
 
 
 def _check_names(options: Bp5Options, index: Sequence[str], columns: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from pbio_spark.bp5.rows.catalogue import ATTRIBUTES, VARIABLES
 from pbio_spark.bp5.rows.survey import Survey, columns_of, element_type, scales_of
 from pbio_spark.bp5.rows.wanted import CORRUPT_TYPE, METADATA_TYPE, ColumnOf, Part, Wanted
 from pbio_spark.errors import PbioError
-from pbio_spark.source.bp5.elements import check_shapes, plan_elements
+from pbio_spark.source.bp5.elements import check_shapes, element_fields, plan_elements
 from pbio_spark.source.bp5.fitting import check_blocks, check_fixed, check_variables
 from pbio_spark.source.bp5.options import Bp5Options
 from pbio_spark.source.bp5.resolve import resolve
@@ -36,15 +36,14 @@ def scan_to_schema(scan: Scan) -> pa.Schema:
     options = scan.options
     surveys = scan.surveyed().surveys
     if options.rows == "elements":
-        fields = [pa.field(options.step_column, pa.int64()), *plan_elements(surveys, options).fields]
+        fields = [pa.field(options.step_column, pa.int64()), *element_fields(surveys, options)]
         return with_special_columns(fields, scan)
     if options.rows != "steps":
         return with_special_columns(_catalogue_fields(scan.surveyed()), scan)
-    fields = columns_of(surveys, options.unsigned_long_as, scaled=options.apply_unit_si)
+    names = list(dict.fromkeys(name for found in surveys for name in found.types))
     if options.variables:
-        chosen = resolve(options.variables, [field.name for field in fields], options, is_stream=False)
-        by_name = {field.name: field for field in fields}
-        fields = [by_name[name] for name in chosen.values()]
+        names = list(dict.fromkeys(resolve(options.variables, names, options, is_stream=False).values()))
+    fields = columns_of(surveys, names, options.unsigned_long_as, scaled=options.apply_unit_si)
     fields = [pa.field(options.step_column, pa.int64()), *fields]
     return with_special_columns(fields, scan)
 

@@ -41,12 +41,15 @@ def _given(scan: Scan, index: Sequence[str], parts: Sequence[str]) -> Iterator[G
             return None
         return "f8" if variable in scaled else common_kind(numbers)
 
+    def is_mixed(variable: str) -> bool:
+        return len({kind is None for kind in kinds[variable]}) > 1
+
     yield from (Given(name, "i8") for name in index)
     for name in parts:
         if (table := scan.options.variables[0]) in kinds:
             yield Given(name, kind_of(table))
     for name in kinds:
-        yield Given(name, kind_of(name))
+        yield Given(name, kind_of(name), is_mixed=is_mixed(name))
 
 
 def _kinds(scan: Scan) -> dict[str, list[np.dtype[Any] | None]]:

@@ -219,3 +219,23 @@ def test_a_peer_has_so_many_names_and_no_other_subscribers(tmp_path: Path) -> No
 
     asyncio.run(main())
     assert sorted(positions(space)) == ["127.0.0.1/other", "127.0.0.1/viewer", "viewer"]
+
+
+@pytest.mark.parametrize("when", ["always", "subscribed"])
+def test_a_named_consumer_of_a_derived_channel_resumes_too(tmp_path: Path, when: str) -> None:
+    space = new_space(tmp_path)
+    space.derive_channel("high", NAME, filter="{ return input.Load1 >= 2.0; }", when=when)
+
+    async def main() -> None:
+        async with serving(space) as address:
+            for first in (2, 4):
+                async with await GridConsumer.connect(address, {"high": TYPES[NAME]}) as consumer:
+                    events = await consumer.subscribe("high", VIEWER)
+                    if first == 2:
+                        await asyncio.to_thread(submit, space, range(4))
+                    assert await take(events, 2) == [first, first + 1]
+                    await until(space, 0)
+                if first == 2:  # while nobody is there
+                    await asyncio.to_thread(submit, space, range(4, 6))
+
+    asyncio.run(main())

@@ -1,12 +1,10 @@
-"""Evolution: records of a newer format read as an older type, by the transforms that they carry; and selection.
+"""Evolution: records of a newer format read as an older type, by the transforms that they carry.
 
 Without evolution as many columns of the same types are decoded; the transform copies the array element by element.
-`PBIO_BENCH_ROWS` says how many rows the selection is from.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -47,11 +45,6 @@ BATCH = 32768
 TEXT_BYTES = {"json": 64 << 20, "xml": 4 << 20}
 """How much of our records the text formats get, XML less because it takes so long."""
 HOPS = 10
-ROWS = int(os.environ.get("PBIO_BENCH_ROWS", "4_000_000"))
-SELECTED = {
-    "trades": ["id", "concat('symbol ', id % 5000) symbol", "int(id % 97) size"],
-    "readings": ["int(id) id", "concat('host ', id % 1000) host", "transform(sequence(1, 4), i -> double(id + i)) v"],
-}
 
 OLD = reading("id", "at", "host", "n", "v")
 NEW = reading("number", "time", "machine", "count", "values")
@@ -84,8 +77,6 @@ def rows() -> Iterator[Row]:
     try:
         for size in SIZES[::2]:
             yield from texts(spark, (old, new), size, folder / str(size))
-        for what, columns in SELECTED.items():
-            yield selection(spark, what, columns, folder / what)
     finally:
         spark.stop()
         shutil.rmtree(folder)
@@ -219,24 +210,3 @@ def texts(spark: SparkSession, formats: tuple[Format, Format], size: int, folder
 
 def read_all(frame: DataFrame) -> Callable[[], object]:
     return scan(lambda: frame)
-
-
-def selection(spark: SparkSession, what: str, columns: list[str], folder: Path) -> Row:
-    """1 % of many rows: by a filter at our source, and by Spark's over Parquet."""
-    frame = spark.range(0, ROWS, 1, PARTITIONS).selectExpr("cast(hash(id) as double) / 1e6 x", *columns)
-    frame.write.format("pbio").mode("append").save(f"{folder}/pbio")
-    frame.write.parquet(f"{folder}/parquet")
-    least = frame.stat.approxQuantile("x", [0.99], 0.0001)[0]
-    reader = spark.read.format("pbio").schema(frame.schema).option("filter", f"{{ return input.x > {least}; }}")
-
-    def ours() -> DataFrame:
-        return reader.load(f"{folder}/pbio")
-
-    def theirs() -> DataFrame:
-        return spark.read.parquet(f"{folder}/parquet").filter(f"x > {least}D")
-
-    kept = ours().count()
-    if kept != theirs().count() or not 0.009 < kept / ROWS < 0.011:
-        raise ValueError(f"{kept} of {ROWS} rows are left")
-    times = side_by_side(scan(ours), scan(theirs))
-    return Row(f"1 % of {ROWS:,} {what}, in Spark", "filtered Parquet", *times, ROWS, "rows", goal=1)

@@ -7,6 +7,7 @@ each value decides for itself (`lossless`). Where every value of the field is on
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +54,7 @@ class Conversion:
         return array, beyond_precision(array) if self.is_checked else None
 
 
+@lru_cache(maxsize=1024)
 def field_to_conversion(basic: Basic, notes: Notes, want: pa.DataType, unsigned_long_as: str) -> Conversion | str:
     """How a basic field (`INT128` for 16 chars that are a decimal) becomes a wanted type, or the reason why not."""
     logical = notes.logical if is_known(notes.logical) and basic.kind is Kind.INTEGER else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -183,12 +184,12 @@ def nested_lists(
 ) -> pa.Array:
     """Lists in lists: `extents[d]` has the length of dimension d of each array, 0 for an absent one. What follows
     a 0 has no lists, so that it may be any number."""
-    levels = []
+    levels = [extents[0]]
     counts = np.ones(len(extents[0]), np.int64)
-    for lengths in extents:
+    for outer, lengths in pairwise(extents):
+        counts *= outer
         # A dimension has as many lists as the dimensions outside it have elements.
         levels.append(np.repeat(lengths, counts))
-        counts *= lengths
     types = [type_]
     for _ in extents[1:]:
         types.append(types[-1].value_type)

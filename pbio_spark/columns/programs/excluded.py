@@ -17,7 +17,7 @@ import ecode
 from ecode.analysis.bounds import Bound, program_to_bounds
 from ecode.semantics.arithmetic import limits
 from ecode.typed import FieldOf, Parameter, Read, TypedProgram, walk
-from ecode.types import Basic, Kind, Record, Ref
+from ecode.types import Array, Basic, Kind, Record, Ref
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.names import Names, Path, struct_to_counts
 from pbio_spark.wire.hints.ranges import Ranges
@@ -108,17 +108,26 @@ def program_to_excluding(program: ecode.Program, form: Format, names: Names) -> 
 
 
 def _reads(program: TypedProgram, name: str) -> Iterator[tuple[Path, Basic]]:
-    """The number fields in place that a program reads of a parameter."""
+    """The number fields in place that a program reads of a parameter, with the sizes of arrays that it goes into."""
     for node in walk(program.body):
-        if not isinstance(node, Read) or not isinstance(node.type, Basic) or node.type.kind is Kind.STRING:
-            continue
-        path: list[str] = []
-        place: object = node.place
-        while isinstance(place, FieldOf):
-            path.append(place.name)
-            place = place.record
-        if isinstance(place, Parameter) and place.param.name == name and path:
-            yield tuple(reversed(path)), node.type
+        if isinstance(node, Read) and isinstance(node.type, Basic) and node.type.kind is not Kind.STRING:
+            path = _path(node.place, name)
+            if path:
+                yield path, node.type
+        elif isinstance(node, FieldOf) and isinstance(node.type, Array):
+            path = _path(node, name)
+            for size in (program.structs[node.struct].find(dim) for dim in node.type.dims if isinstance(dim, str)):
+                if path and size is not None and isinstance(size.type, Basic):
+                    yield (*path[:-1], size.name), size.type
+
+
+def _path(place: object, name: str) -> Path:
+    """The names that lead to a place in a parameter through structures; () if others do."""
+    path: list[str] = []
+    while isinstance(place, FieldOf):
+        path.append(place.name)
+        place = place.record
+    return tuple(reversed(path)) if isinstance(place, Parameter) and place.param.name == name else ()
 
 
 def _seen(record: Record, path: Path, wanted: Basic, form: Format, names: Names) -> Seen | None:

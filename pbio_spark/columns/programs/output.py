@@ -209,7 +209,7 @@ class ProgramOutput:
         if mapped.rule in (Rule.CHARS, Rule.DECIMAL):
             return self._chars(mapped, items, extents[0], place)
         outer = extents[:-1] if mapped.rule is Rule.ROWS else extents
-        sizes = np.prod(outer, axis=0)
+        sizes = outer[0] if len(outer) == 1 else np.prod(outer, axis=0)
         marks = self._unmarked(mapped, items, place)
 
         def below() -> npt.NDArray[np.int64]:
@@ -274,6 +274,8 @@ def _extents(array: Array, made: Column, owner: Column) -> list[npt.NDArray[np.i
 
 def _empty_lists(extents: list[npt.NDArray[np.int64]]) -> float:
     """How many lists arrays without elements consist of. Sizes may be of 64 bits without a sign."""
+    if len(extents) == 1:
+        return 0.0
     lists, whole = np.zeros(len(extents[0])), np.ones(len(extents[0]))
     for extent in extents:
         whole = whole * np.where(extent < 0, 2.0**63, extent)

@@ -29,6 +29,7 @@ from ecode.types import (
     STRING,
     UINT16,
     UINT64,
+    Array,
     Basic,
     Field,
     Kind,
@@ -281,6 +282,23 @@ def test_a_value_that_the_filter_cannot_read_is_met(tmp_path: Path, found: Basic
         rows, code = outcome([str(path)], **options)
         assert (rows, code) == outcome([str(path)], skipBlocks=False, **options)
         assert code == ("PBIO_VALUE_BEYOND_TYPE" if first else ""), rows
+
+
+def test_a_size_that_the_filter_cannot_read_is_met(tmp_path: Path) -> None:
+    """A program that goes into an array reads its size, whatever its first comparison says."""
+    form = record_to_format(record("r", [Field("a", INT32), Field("n", INT32), Field("v", Array(INT8, ("n",)))]))
+    wanted = record("r", [Field("a", INT32), Field("n", INT8), Field("v", Array(INT8, ("n",)))])
+    path = tmp_path / "a.ffs"
+    for size in (100, 200):
+        with path.open("wb") as file, FileWriter(file) as writer:
+            for number in range(40):
+                count = 0 if number else size
+                writer.data(form, {"a": number, "n": count, "v": [1] * count})
+        index(path)
+        options = {"readerFormat": record_to_json(wanted), "filter": "{ return input.a == 39 && input.v[0] == 1; }"}
+        _, code = found = outcome([str(path)], **options)
+        assert found == outcome([str(path)], skipBlocks=False, **options)
+        assert (code == "PBIO_VALUE_BEYOND_TYPE") == (size > 127), code
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import ecode
 from ecode.analysis.bounds import Bound, program_to_bounds
 from ecode.semantics.arithmetic import limits
 from ecode.typed import FieldOf, Parameter, Read, TypedProgram, walk
-from ecode.types import Array, Basic, Kind, Record, Ref
+from ecode.types import FLOAT32, Array, Basic, Kind, Record, Ref
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.names import Names, Path, struct_to_counts
 from pbio_spark.wire.hints.ranges import Ranges
@@ -144,7 +144,8 @@ def _seen(record: Record, path: Path, wanted: Basic, form: Format, names: Names)
             value = field.notes.default if depth == len(path) else None
             if is_count or isinstance(value, str) or (value is not None and not _has(wanted, value)):
                 return None
-            return Seen(wanted, None, value=0 if value is None else value)
+            value = 0 if value is None else value
+            return Seen(wanted, None, value=float(np.float32(value)) if wanted == FLOAT32 else value)
         place.append(found.name)
         if depth == len(path):
             break

@@ -284,6 +284,21 @@ def test_a_value_that_the_filter_cannot_read_is_met(tmp_path: Path, found: Basic
         assert code == ("PBIO_VALUE_BEYOND_TYPE" if first else ""), rows
 
 
+def test_a_default_is_of_the_type_that_the_filter_sees(tmp_path: Path) -> None:
+    """0.1 as a float is more than 0.1 as a double."""
+    old = record_to_format(record("r", [Field("s", STRING)]))
+    new = record_to_format(record("r", [Field("s", STRING), Field("x", FLOAT32)]))
+    with (tmp_path / "a.ffs").open("wb") as file, FileWriter(file) as writer:
+        for _ in range(20):
+            writer.data(old, {"s": "x" * 40})
+        writer.data(new, {"s": "", "x": 5.0})
+    index(tmp_path / "a.ffs")
+    for sign, count in ((">", 21), ("<", 0)):
+        options = {"filter": f"{{ return input.x {sign} 0.1; }}", "defaults": json.dumps({"x": 0.1})}
+        for skips in (True, False):
+            assert pbio.read_arrow(str(tmp_path), skipBlocks=skips, **options).num_rows == count
+
+
 def test_a_size_that_the_filter_cannot_read_is_met(tmp_path: Path) -> None:
     """A program that goes into an array reads its size, whatever its first comparison says."""
     form = record_to_format(record("r", [Field("a", INT32), Field("n", INT32), Field("v", Array(INT8, ("n",)))]))

@@ -86,3 +86,18 @@ def test_what_is_not_asked_for_does_not_matter(tmp_path: Path) -> None:
     assert read(tmp_path, rows="blocks").num_rows == 2
     with pytest.raises(PbioError, match=r"PBIO_CANNOT_MERGE.*int64 in some steps and string in others"):
         read(tmp_path)
+
+
+def test_the_name_of_a_run_is_no_column_and_columns_of_folders_are_not_mistaken(tmp_path: Path) -> None:
+    for temperature in (1, 2):
+        make(tmp_path / "named" / f"T={temperature}.bp", [{"a": temperature}])
+        make(tmp_path / "folders" / f"index={temperature}" / "run.bp", [{"a": 1, "x": np.arange(2)}])
+    assert read(tmp_path / "named").to_pylist() == [{"step": 0, "a": 1}, {"step": 0, "a": 2}]
+    assert read(tmp_path / "folders", variables="a")["index"].to_pylist() == [1, 2]
+    index = pa.schema([("index", pa.int64())])
+    with pytest.raises(PbioError, match=r"PBIO_AMBIGUOUS_NAME.*'index' may be that of the folders"):
+        read(tmp_path / "folders", rows="elements", variables="x", schema=index)
+    make(tmp_path / "both" / "a=5" / "run.bp", [{"a": 1}])
+    with pytest.raises(PbioError, match=r"PBIO_AMBIGUOUS_NAME.*\n.*\n.*recursiveFileLookup"):
+        read(tmp_path / "both", schema=pa.schema([("a", pa.int64())]))
+    assert read(tmp_path / "both", recursiveFileLookup="true")["a"].to_pylist() == [1]

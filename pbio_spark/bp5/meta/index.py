@@ -83,7 +83,13 @@ class Index:
 def parse_header(data: bytes, file: str) -> Header:
     """The header of md.idx. Raises PBIO_NOT_BP5 for anything but BP5, minor version 2."""
     if len(data) < HEADER:
-        raise PbioError("PBIO_NOT_BP5", f"md.idx has {len(data)} bytes, but its header alone needs {HEADER}", file=file)
+        reason = f"md.idx has {len(data)} bytes, but its header alone needs {HEADER}"
+        hint = (
+            "no writer has begun yet, or one died at once: pathGlobFilter can leave the folder out"
+            if not data
+            else None
+        )
+        raise PbioError("PBIO_NOT_BP5", reason, file=file, hint=hint)
     if data[37] != 5:
         hint = "read it with ADIOS2, or write it again as BP5" if data[37] in (3, 4) else None
         raise PbioError("PBIO_NOT_BP5", f"unsupported BP version {data[37]}", file=file, offset=37, hint=hint)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -113,6 +113,7 @@ def scan_to_wanted(scan: Scan, schema: pa.Schema, *, is_stream: bool = False) ->
         check_fixed(step, schema.field(step).type, pa.int64())
     folders = {name.lower() for file in scan.files[:1] for name, _ in file.partition}
     partition = tuple(name for name in schema.names if name.lower() in folders)
+    _check_folders(partition, [*variables, step])
     special = {corrupt, metadata, step, *partition}
     asked = [name for name in schema.names if name not in special]
     wanted = Wanted(
@@ -140,6 +141,16 @@ def scan_to_wanted(scan: Scan, schema: pa.Schema, *, is_stream: bool = False) ->
     return wanted
 
 
+def _check_folders(partition: Sequence[str], names: Iterable[str]) -> None:
+    """Refuse columns that `k=v` folders and something else could fill. Raises PBIO_AMBIGUOUS_NAME."""
+    others = {name.lower(): name for name in names}
+    for name in partition:
+        if name.lower() in others:
+            reason = f"the column {name!r} may be that of the folders, or {others[name.lower()]!r} in them"
+            hint = "recursiveFileLookup=true makes no columns of folders"
+            raise PbioError("PBIO_AMBIGUOUS_NAME", reason, field=name, hint=hint)
+
+
 def as_asked(name: str, schema: pa.Schema, variables: Sequence[str]) -> str:
     """The name of a special column as a schema spells it, in upper or lower case, unless a variable is called so."""
     if name in schema.names:
@@ -151,6 +162,7 @@ def as_asked(name: str, schema: pa.Schema, variables: Sequence[str]) -> str:
 def _with_catalogue(wanted: Wanted, scan: Scan, asked: Sequence[str], *, is_stream: bool) -> Wanted:
     options = scan.options
     known = {field.name: field for field in _catalogue_fields(replace(scan, surveys=()))}
+    _check_folders(wanted.partition_columns, known)
     columns = resolve(asked, known, options, is_stream=is_stream)
     arrays = [
         name
@@ -180,6 +192,7 @@ def _with_elements(wanted: Wanted, scan: Scan, asked: Sequence[str], *, is_strea
     plan = plan_elements(scan.surveys, scan.options, is_stream=is_stream)
     if not plan.variables:
         return wanted  # there are no rows
+    _check_folders(wanted.partition_columns, [*plan.index, *plan.parts])
     folded = {name.lower(): i for i, name in enumerate(plan.parts)}
     index = {name.lower(): i for i, name in enumerate(plan.index)}
     others = [name for name in asked if name.lower() not in folded and name.lower() not in index]

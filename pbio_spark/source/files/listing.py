@@ -127,6 +127,10 @@ def unescape_name(text: str) -> str:
     return re.sub(r"%([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), text)
 
 
+RUNS = (".bp", ".bp5")
+"""How folders that count as files end: `T=300.bp` is a name, and no column."""
+
+
 class _Lister:
     """Lists what is below one path."""
 
@@ -222,7 +226,7 @@ class _Lister:
                     yield file
             elif self.options.recursive_file_lookup:
                 yield from self._folder(entry, (), above)
-            elif "=" in name:
+            elif "=" in name and not (self.mark is not None and name.lower().endswith(RUNS)):
                 key, _, value = name.partition("=")
                 pair = unescape_name(key), None if value == NULL_PARTITION else unescape_name(value)
                 yield from self._folder(entry, (*partition, pair), above)

@@ -252,6 +252,7 @@ class Feed:
             return False
         self._left -= 1
         if self._left == 0:
+            await self._arrivals.finish()  # now: the consumer may go as soon as it knows that this was the last
             await self._session.unsubscribe(self._outgoing)
         return self._left == 0
 

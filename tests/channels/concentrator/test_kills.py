@@ -68,7 +68,7 @@ def check(space: ChannelSpace, said: dict[str, str]) -> None:
         said: by the name and number of each writer's process, what it said.
     """
     found: dict[str, dict[str, list[int]]] = {}
-    for channel in ("a", "odd", "b"):
+    for channel in "a", "odd", "b":
         for event in everything(again(space).channel(channel)):
             assert channel != "a" or event.sequence == event.values["n"]
             found.setdefault(channel, {}).setdefault(event.producer or "", []).append(event.values["n"])
@@ -137,6 +137,8 @@ def run(space: ChannelSpace, tmp_path: Path, kills: int, uses: dict[str, str]) -
     try:
         for number in range(kills):
             writers.work(2 * len(uses))
+            # What writers have prepared is prepared anew.
+            space.create_channel(f"other {number}", COUNT)
             time.sleep(chance.uniform(0, 0.05))
             end(concentrator)
             if number % 3 == 1:

@@ -150,3 +150,13 @@ def test_what_is_no_bp5_folder_is_named(tmp_path: Path, file: str, said: str) ->
 @pytest.mark.parametrize("end", ["/", "//", "/."])
 def test_a_path_may_end_in_slashes(end: str) -> None:
     assert read(f"{GOLDEN / 'absent.bp'}{end}").equals(read(GOLDEN / "absent.bp"))
+
+
+def test_attributes_belong_to_the_variable_with_the_longest_name(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "run.bp")
+    maker.step({"x": np.arange(2), "x/y": 1}, {"x/units": "m", "x/y/units": "s", "x/y/unitSI": 3.0})
+    maker.close()
+    table = read(tmp_path / "run.bp", applyUnitSI="true")
+    assert table.schema.field("x").metadata == {b"units": b'"m"'}
+    assert table.schema.field("x/y").metadata == {b"units": b'"s"', b"unitSI": b"3.0"}
+    assert table.to_pylist() == [{"step": 0, "x": [0, 1], "x/y": 3.0}]

@@ -228,8 +228,9 @@ def _metadata(name: str, surveys: Sequence[Survey]) -> dict[str, str] | None:
     found: dict[str, str] = {}
     differing: set[str] = set()
     for one in surveys:
+        longer = tuple(other + SEPARATOR for other in one.types if other.startswith(name + SEPARATOR))
         for attribute, value in one.attributes.items():
-            if attribute.startswith(name + SEPARATOR):
+            if attribute.startswith(name + SEPARATOR) and not attribute.startswith(longer):
                 key = valid_text(attribute[len(name) + 1 :])
                 shown = json.dumps(plain(value.value))
                 if found.setdefault(key, shown) != shown:

@@ -12,7 +12,7 @@ from ecode.typed import ValueType
 from ecode.typed_to_numba.bindings import Reader, Site, Written
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.typed_to_numba.event import MOST_COPIES
-from ecode.typed_to_numba.stored import extent_of, load_name, total
+from ecode.typed_to_numba.stored import Home, extent_of, load_name, total
 from ecode.types import STRING, Array, Basic, Pointer, Ref, Struct
 
 _MOST_PLACES = 2**31 - 1
@@ -63,6 +63,34 @@ class ColumnSink:
         writing = _Writing(self, emitter, source, written, is_charged=size is not None)
         writing.value((), written.type, site, _Spot("row"))
 
+    def home(self, field: str, array: Array) -> Callable[[Emitter], Home] | None:
+        number = plain(array.element) if isinstance(array.element, Basic) else None
+        if number is None or not array.is_dynamic:
+            return None
+
+        def find(emitter: Emitter) -> Home:
+            capacity = self.capacity(emitter, (field,))
+            offsets = self.buffer(emitter, (field,), "offsets", _Spot("row"), "int32", capacity)
+            data = self.buffer(emitter, (field, ITEMS), "data", _Spot("", capacity), str(number))
+            return Home(data, emitter.temp(f"load_int32({offsets} + 4 * row)"), capacity)
+
+        return find
+
+    def buffer(
+        self, emitter: Emitter, path: tuple[str, ...], part: str, spot: _Spot, dtype: str, opens: str = ""
+    ) -> str:
+        """The table entry of a buffer."""
+        name = self.name(emitter, path, part)
+        self.buffers[name] = OutputBuffer(path, part, spot.level, spot.per, dtype, opens)
+        return name
+
+    def capacity(self, emitter: Emitter, path: tuple[str, ...]) -> str:
+        """The table entry of how many places a growing column has."""
+        name = self.name(emitter, path, "capacity")
+        if name not in self.capacities:
+            self.capacities.append(name)
+        return name
+
     def name(self, emitter: Emitter, path: tuple[str, ...], part: str) -> str:
         if (path, part) not in self._names:
             words = [self.param, *(p for p in path if p not in (ITEMS, TARGET)), part]
@@ -100,19 +128,13 @@ class _Writing:
             self.emitter.line(f"columns_left -= {needed}")
 
     def buffer(self, path: tuple[str, ...], part: str, spot: _Spot, dtype: str, opens: str = "") -> str:
-        name = self.sink.name(self.emitter, path, part)
-        self.sink.buffers[name] = OutputBuffer(path, part, spot.level, spot.per, dtype, opens)
-        return name
+        return self.sink.buffer(self.emitter, path, part, spot, dtype, opens)
 
     def capacity(self, path: tuple[str, ...]) -> str:
-        name = self.sink.name(self.emitter, path, "capacity")
-        if name not in self.sink.capacities:
-            self.sink.capacities.append(name)
-        return name
+        return self.sink.capacity(self.emitter, path)
 
     def is_written(self, path: tuple[str, ...]) -> bool:
-        names = tuple(name for name in path if name not in (ITEMS, TARGET))
-        return any(names[: len(w)] == w[: len(names)] for w in self.written.fields)
+        return self.written.has(tuple(name for name in path if name not in (ITEMS, TARGET)))
 
     def width(self, path: tuple[str, ...], type_: ValueType) -> int:
         """The bytes of fixed length that a value takes in columns."""
@@ -202,7 +224,9 @@ class _Writing:
         block = self.reader.elements(emitter, site) if number is not None else None
         if number is not None and block is not None:
             data = self.buffer(inner, "data", start, str(number))
-            emitter.line(f"copy_present({data} + {number.size} * {start.index}, {block}, {number.size} * {count})")
+            place = emitter.temp(f"{data} + {number.size} * {start.index}")
+            with emitter.block(f"if {block} != {place}:"):  # else they were made where they belong
+                emitter.line(f"copy_present({place}, {block}, {number.size} * {count})")
             return
         self.each(
             count,

@@ -16,14 +16,16 @@ that relies on them: `emitter.trap(condition, TrapKind.BAD_RECORD, 0)` ends the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from ecode.typed import Structs, ValueType
 from ecode.types import Array, Basic, Field
 
 if TYPE_CHECKING:
     from ecode.typed_to_numba.emitter import Emitter
+    from ecode.typed_to_numba.stored import Home
 
 Site: TypeAlias = Any
 
@@ -80,6 +82,16 @@ class Sink(Protocol):
         ...
 
 
+@runtime_checkable
+class HomeSink(Sink, Protocol):
+    """A sink that can say beforehand where arrays will lie, so that they are made there."""
+
+    def home(self, field: str, array: Array) -> Callable[[Emitter], Home] | None:
+        """What finds where the elements of an array of the record will lie, if its event leaves a row. None if they
+        do not lie there as the program has them."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """What a sink is to write: the type, and which of its fields the program ever writes (the others are null).
@@ -90,3 +102,7 @@ class Written:
     type: ValueType
     structs: Structs
     fields: frozenset[tuple[str, ...]]
+
+    def has(self, path: tuple[str, ...]) -> bool:
+        """Whether a field, or some of it, is written."""
+        return any(path[: len(written)] == written[: len(path)] for written in self.fields)

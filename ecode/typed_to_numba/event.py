@@ -39,14 +39,14 @@ from ecode.typed import (
     root,
     walk,
 )
-from ecode.typed_to_numba.bindings import Binding, Sink, Written
+from ecode.typed_to_numba.bindings import Binding, HomeSink, Sink, Written
 from ecode.typed_to_numba.code import Code, Literals, Parts, static_path
 from ecode.typed_to_numba.emitter import DROPPED, PASSED, Emitter
 from ecode.typed_to_numba.kernel import EventKernel, assembled
 from ecode.typed_to_numba.nodes.copying import copy_value
 from ecode.typed_to_numba.nodes.statements import write
 from ecode.typed_to_numba.state.statics import StaticsText
-from ecode.typed_to_numba.stored import MemoryBlock, Scattered, Stored, cast
+from ecode.typed_to_numba.stored import MemoryBlock, Scattered, Stored, StoredSite, cast
 from ecode.types import STRING, Array, Basic, Pointer, Record
 
 # How often a record may be copied for pointers into it, beyond what any event may allocate.
@@ -154,6 +154,7 @@ class Event:
                 )
                 code.roots[param.name] = (code.stored, site)
                 code.stored.clear(emitter, site)
+                self._find_homes(param.name, site)
         with self.statics.of(code):
             if isinstance(self.program.body, Machine):
                 for variable in self.program.variables:
@@ -164,6 +165,18 @@ class Event:
                 self._finish(None)
 
     # Where things are
+
+    def _find_homes(self, name: str, site: StoredSite) -> None:
+        """Lets arrays of an output be made where its sink wants them."""
+        sink = self.to.sinks.get(name)
+        if not isinstance(sink, HomeSink) or not isinstance(site, Scattered):
+            return
+        written = Written(site.type, self.program.structs, written_fields(self.program, name))
+        for field, inner in site.fields:
+            if isinstance(inner, Scattered) and isinstance(inner.type, Array) and written.has((field,)):
+                find = sink.home(field, inner.type)
+                if find is not None:
+                    self.code.stored.homes[inner.names[0]] = find
 
     def _place_variables(self) -> None:
         code = self.code

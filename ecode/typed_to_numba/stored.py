@@ -45,6 +45,21 @@ class InMemory:
 StoredSite: TypeAlias = Scattered | InMemory
 
 
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where the elements of an array will lie in the end, if there is room: in its column.
+
+    Attributes:
+        data: the address of the column's values.
+        start: the number of the array's first one there.
+        places: how many the column has room for.
+    """
+
+    data: str
+    start: str
+    places: str
+
+
 class MemoryBlock:
     """The fixed block of memory of an event ("frame"), handed out as the text is generated."""
 
@@ -96,10 +111,15 @@ def cast(number: Basic | None, text: str) -> str:
 
 
 class Stored:
-    """Reads and writes the program's own storage."""
+    """Reads and writes the program's own storage.
+
+    Attributes:
+        homes: of the arrays of an output, by the variables of their addresses: what finds where they will lie.
+    """
 
     def __init__(self, structs: Structs, frame: MemoryBlock, output_bytes: int) -> None:
         self.structs, self.frame, self.output_bytes = structs, frame, output_bytes
+        self.homes: dict[str, Callable[[Emitter], Home]] = {}
 
     # Making room
 
@@ -225,8 +245,12 @@ class Stored:
         with emitter.block(f"if {new} > {capacity}:"):
             grown = emitter.temp(f"max_int64({new}, 2 * {capacity})")
             spend(grown)
-            moved = self.allocate(emitter, grown, size, at, is_limited=True)
-            emitter.line(f"copy({moved}, {address}, {size} * {capacity})")
+            find = self.homes.get(site.names[0]) if isinstance(site, Scattered) else None
+            home = None if find is None else find(emitter)
+            is_first = f"{capacity} == 0"
+            moved = self.allocate(emitter, grown, size, at, is_limited=True, home=home, is_first=is_first)
+            with emitter.block(f"if {capacity} != 0:"):
+                emitter.line(f"copy({moved}, {address}, {size} * {capacity})")
             emitter.line(f"zero({moved} + {size} * {capacity}, {size} * ({grown} - {capacity}))")
             if isinstance(site, Scattered):
                 emitter.line(f"{site.names[0]} = {moved}", f"{site.names[1]} = {grown}")
@@ -234,10 +258,21 @@ class Stored:
                 emitter.line(f"store_int64({site.address}, {moved})")
                 emitter.line(f"store_int64({plus(site.address, 8)}, {grown})")
 
-    def allocate(self, emitter: Emitter, count: str, size: int, at: int, *, is_limited: bool) -> str:
+    def allocate(
+        self,
+        emitter: Emitter,
+        count: str,
+        size: int,
+        at: int,
+        *,
+        is_limited: bool,
+        home: Home | None = None,
+        is_first: str = "",
+    ) -> str:
         """The address of new memory for `count` things of `size` bytes each, not zeroed, for this event.
 
-        The count may be any number that is not negative: it is compared before it is multiplied.
+        The count may be any number that is not negative: it is compared before it is multiplied. If `is_first` they lie
+        at home, where there is room; what they are charged does not depend on it.
         """
         count = emitter.temp(count)
         limit = self._limit(is_limited)
@@ -246,10 +281,20 @@ class Stored:
         needed = emitter.temp(f"({size} * {count} + 7) & -8")
         if is_limited:
             self.charge(emitter, needed, at)
+        if home is None:
+            return self._on_heap(emitter, needed, emitter.temporary())
+        address = emitter.temporary()
+        with emitter.block(f"if {is_first} and {home.start} + {count} <= {home.places}:"):
+            emitter.line(f"{address} = {home.data} + {size} * {home.start}")
+        with emitter.block("else:"):
+            self._on_heap(emitter, needed, address)
+        return address
+
+    def _on_heap(self, emitter: Emitter, needed: str, address: str) -> str:
+        """Sets a name to the address of so many bytes of the event's heap."""
         heap = emitter.entry("heap")
         emitter.out_of("heap", f"heap_used + {needed} > {emitter.entry('heap_size')}", f"heap_used + {needed}")
-        address = emitter.temp(f"{heap} + heap_used")
-        emitter.line(f"heap_used += {needed}")
+        emitter.line(f"{address} = {heap} + heap_used", f"heap_used += {needed}")
         return address
 
     def charge(self, emitter: Emitter, size: str, at: int) -> None:

@@ -9,9 +9,11 @@ from ecode.typed import (
     Assign,
     Constant,
     Convert,
+    CopyRecord,
     Element,
     Expression,
     FieldOf,
+    Local,
     Logical,
     Not,
     Place,
@@ -23,25 +25,47 @@ from ecode.typed import (
     TypedProgram,
     Unset,
     Update,
+    ValueType,
+    Variable,
     rewritten,
     walk,
 )
-from ecode.types import INT32, INT64, STRING, UINT8, Basic, Kind, Pointer
+from ecode.types import INT32, INT64, STRING, UINT8, Array, Basic, Kind, Pointer, Ref
 
 
 def lower_nulls(program: TypedProgram) -> TypedProgram:
     """The program with `unset` as assignments, and `present` that looks at the bits, too.
 
-    What is unset is zero underneath. A value that is assigned later is there again.
+    What is unset is zero underneath. A value that is assigned later is there again, and so is all that it lies in. Bits
+    also come with a structure that is assigned as a whole.
     """
     fields = {(node.place.struct, node.place.name) for node in walk(program.body) if isinstance(node, Unset)}
-    lowering = _Lowering(program.structs, fields)
-    return replace(program, body=rewritten(program.body, lowering.change))
+    for node in walk(program.body):
+        if isinstance(node, CopyRecord) and isinstance(node.place.type, Ref):
+            fields |= _fields_below(node.place.type, program.structs)
+    lowering = _Lowering(program.structs, fields, list(program.variables))
+    body = rewritten(program.body, lowering.change)
+    return replace(program, body=body, variables=tuple(lowering.variables))
+
+
+def _fields_below(type_: Ref, structs: Structs) -> set[tuple[str, str]]:
+    """All fields of a structure, and of those that lie in it."""
+    found: set[tuple[str, str]] = set()
+    waiting: list[ValueType] = [type_]
+    while waiting:
+        match waiting.pop():
+            case Ref(name):
+                new = {(name, field.name) for field in structs[name].fields} - found
+                found |= new
+                waiting += [field.type for field in structs[name].fields if (name, field.name) in new]
+            case Array(element):
+                waiting.append(element)
+    return found
 
 
 class _Lowering:
-    def __init__(self, structs: Structs, unset: set[tuple[str, str]]) -> None:
-        self.structs, self.unset = structs, unset
+    def __init__(self, structs: Structs, unset: set[tuple[str, str]], variables: list[Variable]) -> None:
+        self.structs, self.unset, self.variables = structs, unset, variables
 
     def change(self, node: Typed) -> Typed:
         match node:
@@ -51,11 +75,62 @@ class _Lowering:
                 byte, bit = bits
                 masked = Arithmetic(at, INT32, "&", Convert(at, INT32, Read(at, UINT8, byte)), Constant(at, INT32, bit))
                 return Logical(at, INT32, "&&", node, Not(at, INT32, masked))
-            case Assign(place=FieldOf() as place) | Update(place=FieldOf() as place):
-                if (place.struct, place.name) in self.unset and self._byte(place) is not None:
-                    assert isinstance(node, Assign | Update)
-                    return Sequence(node.at, node.type, (self._marked(place, is_null=False),), node)
+            case Assign(place=place) | Update(place=place) if self._marks(place):
+                assert isinstance(node, Assign | Update)
+                indexes, place = self._settled(place)
+                return Sequence(node.at, node.type, (*indexes, *self._marks(place)), replace(node, place=place))
+            case CopyRecord(place=place) if self._marks(place):
+                indexes, place = self._settled(place)
+                return Sequence(node.at, None, (*indexes, *self._marks(place)), replace(node, place=place))
         return node
+
+    def _marks(self, place: Place) -> list[Expression]:
+        """What says that a place is there, and all that it lies in: bits that may say that it is null."""
+        marks: list[Expression] = []
+        at: Place | None = place
+        while at is not None:
+            match at:
+                case FieldOf(record=outer):
+                    if (at.struct, at.name) in self.unset and self._byte(at) is not None:
+                        marks.append(self._marked(at, is_null=False))
+                    at = outer
+                case Element(array=FieldOf() as array) if (array.struct, array.name) in self.unset:
+                    mark = self._mark_of_item(array, at)
+                    marks += [] if mark is None else [mark]
+                    at = array
+                case Element(array=outer):
+                    at = outer
+                case _:
+                    at = None
+        return marks
+
+    def _mark_of_item(self, array: FieldOf, item: Element) -> Expression | None:
+        """What says that an element is there, if there are marks of those that are null."""
+        struct = self.structs[array.struct]
+        field = struct.find(array.name)
+        marks = None if field is None or field.notes.null_items is None else struct.find(field.notes.null_items)
+        if marks is None or not isinstance(marks.type, Array) or len(marks.type.dims) != 1:
+            return None
+        at = item.at
+        beside = FieldOf(at, marks.type, array.record, array.struct, marks.name)
+        return Assign(at, UINT8, Element(at, UINT8, beside, item.index), Constant(at, UINT8, 0))
+
+    def _settled(self, place: Place) -> tuple[list[Expression], Place]:
+        """A place whose indexes are variables, so that it may be named again, and what sets these."""
+        match place:
+            case FieldOf(record=outer):
+                indexes, outer = self._settled(outer)
+                return indexes, replace(place, record=outer)
+            case Element(at=at, array=outer, index=index):
+                indexes, outer = self._settled(outer)
+                if not isinstance(index, Constant):
+                    variable = Variable("index", len(self.variables), INT64, False, False, at)
+                    self.variables.append(variable)
+                    local = Local(at, INT64, variable)
+                    indexes.append(Assign(at, INT64, local, Convert(at, INT64, index)))
+                    index = Read(at, INT64, local)
+                return indexes, replace(place, array=outer, index=index)
+        return [], place
 
     def _nothing(self, place: FieldOf) -> tuple[Expression, ...]:
         if place.type == STRING or isinstance(place.type, Pointer):

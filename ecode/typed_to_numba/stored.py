@@ -185,7 +185,12 @@ class Stored:
 
     def target(self, emitter: Emitter, site: StoredSite) -> InMemory:
         assert isinstance(site.type, Pointer)
-        return self.nothing(emitter, site.type.target, emitter.temp(self.pointer(site)[0]))
+        address, low, high = (emitter.temp(part) for part in self.pointer(site))
+        size = MEMORY_LAYOUT.size(site.type.target, self.structs)
+        # A program may leave a pointer just past the end of what it points into.
+        outside = f"{address} != 0 and ({address} < {low} or {size} > {high} - {address})"
+        emitter.trap(outside, TrapKind.INDEX_OUT_OF_RANGE, 0)
+        return self.nothing(emitter, site.type.target, address)
 
     def nothing(self, emitter: Emitter, type_: ValueType, address: str) -> InMemory:
         """What is at an address, or zeros if the address is 0."""

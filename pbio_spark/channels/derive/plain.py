@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 import ecode
-from ecode.types import STRING, Array, Basic, Pointer, Record, Ref, Type
+from ecode.types import STRING, Array, Basic, Pointer, Record, Ref, Struct, Type
 from pbio_spark.channels.commits.derivation import block_to_inputs
 from pbio_spark.columns import PARAMETERS, Encoded, RecordRoute
 from pbio_spark.errors import PbioError
@@ -86,14 +86,32 @@ def _is_number(type_: Type) -> bool:
     return isinstance(type_, Basic) and type_ != STRING
 
 
+def _marks(values: Mapping[str, Any], struct: Struct) -> dict[str, list[int]]:
+    """What the hidden fields of a structure say of nulls, so that a copy of it has them."""
+    made: dict[str, list[int]] = {}
+    bits = struct.null_bits
+    if bits is not None and isinstance(bits.type, Array) and isinstance(bits.type.dims[0], int):
+        made[bits.name] = [0] * bits.type.dims[0]
+        for field in struct.fields:
+            if field.notes.null_bit is not None and field.name in values and values[field.name] is None:
+                byte, bit = divmod(field.notes.null_bit, 8)
+                made[bits.name][byte] |= 1 << bit
+    for field in struct.fields:
+        items = values.get(field.name)
+        if field.notes.null_items is not None and isinstance(field.type, Array) and len(field.type.dims) == 1:
+            made[field.notes.null_items] = [int(item is None) for item in items or ()]
+    return made
+
+
 def _fitted(value: Any, type_: Type | Record, record: Record | None = None) -> Any:
     """A decoded value as one that a program of a type can take: only its fields, and zero for a null number."""
     match type_:
         case Record():
             return _fitted(value, Ref(type_.name), type_)
         case Ref() if record is not None:
-            fields = record.struct(type_.name).fields
-            given = value or {}
+            struct = record.struct(type_.name)
+            fields = struct.fields
+            given = {**(value or {}), **_marks(value or {}, struct)}
             # A field that is left out is absent to the program, as a null is to kernels.
             there = [f for f in fields if given.get(f.name) is not None or (f.name in given and not _is_number(f.type))]
             return {f.name: _fitted(given[f.name], f.type, record) for f in there}

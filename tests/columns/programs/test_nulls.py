@@ -10,7 +10,7 @@ import pytest
 
 import ecode
 import pbio_spark as pbio
-from ecode.types import FLOAT64, INT32, STRING, Field, record
+from ecode.types import FLOAT64, INT32, STRING, Field, Pointer, record
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.written import columns_to_record
@@ -126,6 +126,52 @@ def test_a_derived_channel_makes_nulls(tmp_path: Path, engine: str) -> None:
     space.channel("new").submit(pa.Table.from_pylist(ROWS, NEW))
     with space.channel("old").subscribe(start="earliest") as subscription:
         assert [event.values["celsius"] for event in subscription.events()] == [1.0, None, 0.0]
+
+
+@pytest.mark.parametrize("engine", ["kernel", "plain"])
+def test_what_is_assigned_after_a_copy_of_nulls_is_there(tmp_path: Path, engine: str) -> None:
+    space = ChannelSpace.create(str(tmp_path / "space"))
+    schema = pa.schema(
+        [("a", pa.int32()), ("b", pa.float64()), ("v", pa.list_(pa.int32())), ("w", pa.list_(pa.int32()))]
+    )
+    made = "output.a += 1; output.v_count = 2; output.v[i++] = 5; output.v[i++] = 6; output.b = i;"
+    services = []
+    if engine == "plain":
+        services = ["double zero(double x)"]
+        space = ChannelSpace.open(space.root, source=pbio.Source(services=[ecode.service(services[0], lambda x: 0.0)]))
+        made += " output.b += zero(1.0);"
+    space.create_channel("events", schema)
+    transform = f"{{ int i = 0; output = input; {made} return 1; }}"
+    space.derive_channel("copies", "events", transform=transform, type=schema, services=services)
+    dequeue = f"{{ int i = 0; {made} return 1; }}"
+    space.derive_channel("late", "events", filter="{ return 1; }", dequeue=dequeue, services=services)
+    rows = [
+        {"a": None, "b": None, "v": None, "w": None},
+        {"a": 3, "b": 1.0, "v": [None, 1, None], "w": [None, 7]},
+        {"a": None, "b": 2.0, "v": [], "w": []},
+    ]
+    space.channel("events").submit(pa.Table.from_pylist(rows, schema))
+    expected = [{**row, "a": (row["a"] or 0) + 1, "b": 2.0, "v": [5, 6]} for row in rows]
+    for name in ("copies", "late"):
+        with space.channel(name).subscribe(start="earliest") as subscription:
+            assert [event.values for event in subscription.events()] == expected
+
+
+@pytest.mark.parametrize("program", ["output.x = input.x + 1;", "double a[2]; output.x = &a[1] + 1;"])
+def test_a_pointer_past_the_end_is_not_followed(tmp_path: Path, program: str) -> None:
+    """What lies behind would be memory of the process."""
+    type_ = record("r", [Field("x", Pointer(FLOAT64)), Field("y", FLOAT64)])
+    space = ChannelSpace.create(str(tmp_path / "space"))
+    events = space.create_channel("events", type_)
+    space.derive_channel("strays", "events", transform=f"{{ {program} return 1; }}", type=type_)
+    space.derive_channel("same", "events", transform="{ output.x = input.x + 1 - 1; return 1; }", type=type_)
+    events.submit([{"x": 1.5, "y": 2.0}])
+    with space.channel("strays").subscribe(start="earliest") as strays:
+        assert not list(strays.events())
+    with space.channel("same").subscribe(start="earliest") as same:
+        assert [event.values["x"] for event in same.events()] == [1.5]
+    trapped = {report.channel: report.trapped for report in space.derivations()}
+    assert trapped == {"strays": 1, "same": 0}
 
 
 @pytest.mark.parametrize(

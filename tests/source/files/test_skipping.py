@@ -40,6 +40,7 @@ from ecode.types import (
     record,
 )
 from pbio_spark.cli.verify import range_problems
+from pbio_spark.columns import format_to_encoder, ranges_kernel
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.written import columns_to_record
@@ -49,6 +50,7 @@ from pbio_spark.source.files import outlines, planning, splits
 from pbio_spark.source.files.listing import list_files
 from pbio_spark.source.files.outlines import file_to_outline
 from pbio_spark.source.options.options import Options
+from pbio_spark.source.write import output
 from pbio_spark.wire import FileWriter, Scanner, decode
 from pbio_spark.wire.hints.sidecar import Outline, _digest, read_sidecar, sidecar_path, write_sidecar
 from tests.columns.checked import CheckedKernel
@@ -314,6 +316,28 @@ def test_a_size_that_the_filter_cannot_read_is_met(tmp_path: Path) -> None:
         _, code = found = outcome([str(path)], **options)
         assert found == outcome([str(path)], skipBlocks=False, **options)
         assert (code == "PBIO_VALUE_BEYOND_TYPE") == (size > 127), code
+
+
+def test_a_writer_finds_the_same_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "STEP", 400)
+    schema = pa.schema([("a", pa.int32()), ("x", pa.float64()), ("s", pa.string())])
+    form = record_to_format(columns_to_record(schema, "r", "mask"))
+    file = output.OutputFile(
+        FS, str(tmp_path), "a.ffs", [form, FORMATS[3]], indexed=False, summed=False, ranged=ranges_kernel()
+    )
+    encoder = format_to_encoder(form, schema, wrap=True)
+    chance = random.Random(5)
+    for _ in range(3):
+        rows = [{"a": chance.choice((None, 5, -7)), "x": chance.random(), "s": "y" * 20} for _ in range(40)]
+        file.add(encoder.encode(pa.RecordBatch.from_pylist(rows, schema)))
+    written = file.close()
+    with (tmp_path / "a.ffs").open("rb") as source:
+        outline, _ = file_to_outline(list_files([str(tmp_path / "a.ffs")], Options())[0], source, ranged=True)
+    assert written.points == outline.points
+    assert len(outline.points) > 10
+    assert [form.id for form in outline.formats] == [form.id, FORMATS[3].id]
+    assert written.ranges == outline.ranges[0]
+    assert not outline.ranges[1].records.any()
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pbio_spark.channels.log.state import ChannelInfo, State
     from pbio_spark.channels.publish.prepare import Preparer
     from pbio_spark.channels.publish.submission import Submission
-    from pbio_spark.columns import NullValue
+    from pbio_spark.columns import Encoder, NullValue
     from pbio_spark.disk import NewFile
     from pbio_spark.formats import Format
 
@@ -79,6 +79,10 @@ class StraightWriter:
         self._null_value = null_value
         self._summing = summing
         self._room = Room()
+        self._known: tuple[Format, list[str], Encoder] | None = None
+        """What events are encoded in, their columns that are fields, and what encodes them."""
+        self._is_plain = False
+        self._channels = np.empty(0, np.int64)
         self._file: NewFile | None = None
         self._path = ""
         self.bytes = 0
@@ -93,15 +97,20 @@ class StraightWriter:
         """
         if not events.num_rows:
             return
-        rows = rows_to_batch(events, None)
-        preparer = self._preparer
-        form, fields = preparer.written(self._info, rows.schema, self._submission)
-        _, groups = group(rows, np.full(rows.num_rows, self._info.id), self._submission)
-        chosen = rows.select(fields)
+        rows = events if self._is_plain else rows_to_batch(events, None)
+        if self._known is None:
+            self._is_plain = rows.schema.equals(events.schema, check_metadata=True)
+            form, fields = self._preparer.written(self._info, rows.schema, self._submission)
+            encoder = self._preparer.encoder(form, rows.select(fields).schema, self._null_value)
+            self._known = form, fields, encoder
+        form, fields, encoder = self._known
+        if len(self._channels) < rows.num_rows:
+            self._channels = np.full(rows.num_rows, self._info.id)
+        _, groups = group(rows, self._channels[: rows.num_rows], self._submission)
         self._room.clear()
-        preparer.encoder(form, chosen.schema, self._null_value).encode_into(chosen, self._room)
+        encoder.encode_into(rows.select(fields), self._room)
         encoded = self._room.encoded()
-        prepared = preparer.finished(self._info, form, encoded, groups)
+        prepared = self._preparer.finished(self._info, form, encoded, groups)
         if self._summing is not None:
             self._contents += contents_of(encoded, prepared.groups, self._summing)
         file = self._file or self._opened(form)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from pbio_spark.columns import Encoder, RangeMaker, format_to_encoder, limited, ranges_kernel
+from pbio_spark.columns import Encoder, RangeMaker, Room, format_to_encoder, limited, ranges_kernel
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.paths import find_entry, full_path, is_local, locate, move_file, remove_folder, trouble
@@ -231,6 +231,7 @@ class _Task:
         self._partition = partition
         self._name = f"part-{partition:05}-{writer.job[:8]}-{attempt}"
         self._rows = 0
+        self._room = Room()
         self._fs, root = locate(writer.path)
         self._staging = f"{root}/{writer.staging}"
         self._open: dict[str, OutputFile] = {}
@@ -253,7 +254,9 @@ class _Task:
             while start < rows.num_rows:
                 file = self._file(folder)
                 part = rows.slice(start, None if most is None else most - file.records)
-                file.add(self._writer.encoder.encode(part))
+                self._room.clear()
+                self._writer.encoder.encode_into(part, self._room)
+                file.add(self._room.encoded())
                 start += part.num_rows
                 if file.records == most:
                     self._done.append(self._open.pop(folder).close())

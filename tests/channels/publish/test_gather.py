@@ -182,3 +182,22 @@ def test_a_file_that_is_given_up_is_gone(tmp_path: object) -> None:
     writer.discard()
     assert writer.finished() is None
     assert world.space.folder.names("data") == world.space.folder.names("data", temporary=True) == []
+
+
+@pytest.mark.parametrize("producer", [None, "p"])
+@pytest.mark.parametrize("event_time", [None, EPOCH])
+def test_contents_do_not_depend_on_how_events_are_grouped(
+    world: World, producer: str | None, event_time: datetime | None
+) -> None:
+    said = Submission("events", batch_of([]), producer=producer, event_time=event_time)
+    (whole,) = world.whole([batch_of([(n, "a", [], "p", 0, EPOCH) for n in range(7)])], said)
+    halves = whole.groups.take(np.array([0, 0]))
+    halves.rows["count"] = 3, 4
+    halves.rows["ordinal"] = 0, 3
+    assert contents_of_all([whole]) == contents_of_all([replace(whole, groups=halves)])
+    fewer = whole.groups.take(np.array([0]))
+    fewer.rows["count"] = 3
+    rest = whole.groups.take(np.array([0]))
+    rest.rows["count"], rest.rows["ordinal"] = 4, 3
+    parts = [replace(whole, groups=groups) for groups in (fewer, rest)]
+    assert contents_of_all(parts) == contents_of_all([whole])

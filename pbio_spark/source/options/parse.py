@@ -60,6 +60,9 @@ OF_KAFKA = {
 WRONG = (ValueError, KeyError, OverflowError, RecursionError)
 """What parsing raises for an invalid value, also for one that is too large or nested too deeply."""
 
+MAY_BE_EMPTY = ("partition_columns",)
+"""Options of which an empty value says something: no columns."""
+
 TABLE_PROPERTY_PREFIX = "option."
 """The prefix under which Spark repeats the options of a table among its properties."""
 
@@ -98,7 +101,7 @@ def parse_table(table: type[Any], given: Mapping[str, str], *scopes: Scope) -> d
         if is_setting:
             parsed[entry.name] = {**parsed.get(entry.name, {}), setting.lower(): value}  # type: ignore[dict-item]
             continue
-        if not value.strip():
+        if not value.strip() and entry.name not in MAY_BE_EMPTY:
             hint = "leave it out to have the default; is a variable empty?"
             raise PbioError("PBIO_BAD_OPTION", f"option {option_name(entry.name)!r} is empty", hint=hint)
         try:

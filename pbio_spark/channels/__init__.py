@@ -2,6 +2,7 @@
 
     space      `ChannelSpace`: create, open, list, drop, derive, publish
     channel    `Channel`: submit, subscribe
+    named      a channel as callers name it: a name, or an object that was opened before
     position   where an event stands in a space
     commits    what one commit says
     log        commits in order, what they add up to, and the layout on disk

@@ -18,7 +18,7 @@ _MODES = {"accuracy": "tolerance", "rate": "rate", "precision": "precision"}
 _NO_MATTER = ("backend",)
 MOST_DIMENSIONS = 4
 MOST_BYTES = 4 << 30
-"""The most memory that is set aside for a stream. Of what lies behind the stream none is really taken."""
+"""The most memory that is set aside for a stream. What comes after the stream is only reserved."""
 
 
 def zfp(raw: bytes, version: int, size: int, order: str) -> bytes:
@@ -93,7 +93,7 @@ def _mode(parameters: dict[str, str]) -> dict[str, Any]:
 
 
 def _with_room(raw: bytes, at: int, shape: tuple[int, ...], width: int, mode: dict[str, Any]) -> bytes:
-    """The stream and as many zeros behind it as the library may read: it does not look for the end."""
+    """The stream, followed by as many zeros as the library may read: it does not look for the end."""
     values = 4 ** len(shape)
     blocks = math.prod(-(-n // 4) for n in shape)
     bits = (8 * width + 2) * values + 8 * width + 32

@@ -27,7 +27,7 @@ that were announced under it and not taken back, and of no others."""
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class Publication:
     """A publication of another program.
 
     Attributes:
@@ -40,7 +40,7 @@ class Handed:
 
 
 def publish_each(
-    publisher: Publisher, handed: Sequence[Handed], announce: Announce
+    publisher: Publisher, handed: Sequence[Publication], announce: Announce
 ) -> list[Published | PbioError | None]:
     """Publish what several processes have handed over in one commit, as if they published it one after the other.
 
@@ -60,7 +60,7 @@ def publish_each(
 class Joint(Batch):
     """Some publications in one data file."""
 
-    def __init__(self, publisher: Publisher, handed: Sequence[Handed], announce: Announce) -> None:
+    def __init__(self, publisher: Publisher, handed: Sequence[Publication], announce: Announce) -> None:
         super().__init__(publisher, (), Terms())
         self._handed = handed
         self._groups = [Groups.concat(one.groups for one in own.events) for own in handed]

@@ -16,10 +16,10 @@ from functools import partial
 from typing import Any, Self
 
 from pbio_spark.channels.concentrator.frames import PROTOCOL, FrameError, error_to_json
-from pbio_spark.channels.concentrator.joint import Handed, publish_each
+from pbio_spark.channels.concentrator.joint import Publication, publish_each
 from pbio_spark.channels.concentrator.parcel import message_to_prepared
 from pbio_spark.channels.concentrator.place import CODE, Occupied, is_own_peer, place_of
-from pbio_spark.channels.concentrator.visitor import Room, Visitor
+from pbio_spark.channels.concentrator.visitor import Allowance, Visitor
 from pbio_spark.channels.publish.batch import Published
 from pbio_spark.channels.publish.publisher import Publisher
 from pbio_spark.channels.publish.submission import stored_format
@@ -74,7 +74,7 @@ class _Waiting:
     """A publication, and who waits for what becomes of it."""
 
     visitor: Visitor
-    handed: Handed
+    handed: Publication
     size: int
     is_over: threading.Event = field(default_factory=threading.Event)
 
@@ -97,7 +97,8 @@ class Concentrator:
         """Raises PBIO_CONCENTRATOR if another one is there, or the space is in this process's memory."""
         place = place_of(space.folder, space.id)
         if place is None:
-            raise PbioError(CODE, "other processes cannot see this space", file=space.root)
+            hint = "a concentrator serves spaces on disks and in buckets"
+            raise PbioError(CODE, "other processes cannot see this space", file=space.root, hint=hint)
         self.place = place
         self.process = os.getpid()
         self.totals = Totals()
@@ -109,7 +110,7 @@ class Concentrator:
         self._number = 0
         self._publisher: Publisher = space.publisher
         self._formats: dict[str, Format] = {}
-        self._room = Room(self._limits.waiting)
+        self._room = Allowance(self._limits.waiting)
         self._queue: deque[_Waiting] = deque()
         self._changed = threading.Condition()
         self._visitors: set[Visitor] = set()
@@ -204,7 +205,7 @@ class Concentrator:
         try:
             control = said.get("control")
             events = message_to_prepared(said.get("parts"), body, self._format)
-            waiting = _Waiting(visitor, Handed(events, control if type(control) is int else None), size)
+            waiting = _Waiting(visitor, Publication(events, control if type(control) is int else None), size)
             with self._changed:
                 if not self._is_stopping:
                     self._queue.append(waiting)

@@ -54,7 +54,8 @@ class Through:
         self._use = use
         place = None if use == "off" else place_of(publisher.folder, space)
         if use == "required" and place is None:
-            raise PbioError(CODE, "no concentrator can see this space", file=publisher.folder.root)
+            hint = "open it with concentrator='off': it is in this process's memory"
+            raise PbioError(CODE, "no concentrator can see this space", file=publisher.folder.root, hint=hint)
         self._client = None if place is None else Client(place, space)
         if use == "required":
             with self._connection() as connection:

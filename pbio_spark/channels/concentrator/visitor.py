@@ -24,8 +24,8 @@ _PATIENCE = 30.0
 """Seconds without a byte inside a message, after which its sender is taken for lost."""
 
 
-class Room:
-    """The bytes of publications that a concentrator may hold. Whoever asks first gets some first."""
+class Allowance:
+    """The bytes of publications that a concentrator may hold. Those who ask are served in order."""
 
     def __init__(self, most: int) -> None:
         self._free = most
@@ -81,7 +81,7 @@ class Visitor:
         self.tell({"kind": "refused", "reason": refused} if refused else {"kind": "welcome", **welcome})
         return refused is None
 
-    def request(self, room: Room, most: int) -> tuple[dict[str, Any], memoryview, int] | None:
+    def request(self, room: Allowance, most: int) -> tuple[dict[str, Any], memoryview, int] | None:
         """The next publication, and how much room it has taken; None at the end. Raises FrameError, OSError."""
         self._connection.settimeout(None)
         first = received(self._connection, 1)

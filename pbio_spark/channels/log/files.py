@@ -171,7 +171,7 @@ class Folder:
         return self._written(name, lambda: create_file(path, pieces))
 
     def begin(self, name: str) -> NewFile:
-        """Begin a file on the local disk as `add` creates one: calls of its methods belong into `adding`."""
+        """Begin a file on the local disk as `add` creates one: its methods are called within `adding`."""
         assert self.is_local
         with definite():
             return self._written(name, lambda: NewFile(self.path(name)))

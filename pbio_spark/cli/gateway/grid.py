@@ -122,7 +122,7 @@ def subscribe(
 
 
 @dataclass(frozen=True)
-class Published(Encryption):
+class PublishOptions(Encryption):
     """What the options of `publish` say of the rows and their producer."""
 
     now: Annotated[
@@ -153,12 +153,12 @@ class Published(Encryption):
         raise typer.BadParameter(f"--sequence takes a whole number from 0, not {said!r}{near}")
 
 
-@takes(Published)
+@takes(PublishOptions)
 def publish(
     address: Address,
     name: EventOf,
     files: Files,
-    published: Published,
+    published: PublishOptions,
     namespace: Namespace = None,
     type_: TypeText = None,
 ) -> None:

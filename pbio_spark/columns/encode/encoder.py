@@ -136,7 +136,7 @@ class Encoder:
         return room.encoded()
 
     def encode_into(self, batch: pa.RecordBatch, room: Room) -> None:
-        """Put the records of a batch, one for each row, behind those that are in a room.
+        """Put the records of a batch, one for each row, after those that are in a room.
 
         Raises:
             PbioError: PBIO_CANNOT_BE_NULL or PBIO_BAD_VALUE, with the column and the row, for the first value that the

@@ -95,7 +95,7 @@ class RangeField:
 
 
 def format_to_range_fields(form: Format) -> tuple[RangeField, ...]:
-    """The number fields of records, in structures in place too, at most `FIELDS`; none behind pointers or in arrays."""
+    """The number fields at fixed places in records, also within structures: the first `FIELDS`."""
     layouts = {layout.name: {f.name: f.offset for f in layout.fields} for layout in form.structs}
     structs = {struct.name: struct for struct in form.record.structs}
 

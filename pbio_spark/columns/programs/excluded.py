@@ -131,7 +131,7 @@ def _path(place: object, name: str) -> Path:
 
 
 def _seen(record: Record, path: Path, wanted: Basic, form: Format, names: Names) -> Seen | None:
-    """The field of a format that a program's path leads to; None if that is no number in place."""
+    """The field of a format that a program's path leads to; None unless that is a number in place."""
     own = {struct.name: struct for struct in record.structs}
     theirs = {struct.name: struct for struct in form.record.structs}
     at, inside, place = own[record.name], theirs[form.record.name], list[str]()

@@ -51,7 +51,7 @@ class GridSettings:
     names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raises PBIO_BAD_OPTION for an `advertise` that is no address, or one that peers cannot connect to."""
+        """Raises PBIO_BAD_OPTION for an `advertise` that is not an address, or one that peers cannot connect to."""
         if self.advertise:
             host, _, port = self.advertise.rpartition(":")
             if not host or not port or is_wildcard(to_address(self.advertise)[0]):

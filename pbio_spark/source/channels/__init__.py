@@ -5,5 +5,6 @@ plan        its events -> partitions, and what reading them needs to know
 reader      a batch, and what a task does
 stream      what Spark calls
 writer      tasks' files -> one commit, of a batch or of a micro-batch
+task        what one task writes: data files to which nothing refers yet
 behind      data files written in the background
 """

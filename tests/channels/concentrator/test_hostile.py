@@ -21,10 +21,10 @@ import pytest
 from pbio_spark.channels import Channel, ChannelSpace, Columns, Concentrator, ConcentratorLimits, Prepared, Submission
 from pbio_spark.channels.concentrator import server, visitor
 from pbio_spark.channels.concentrator.frames import PREFIX, PROTOCOL, frame, word
-from pbio_spark.channels.concentrator.joint import Announce, Handed
+from pbio_spark.channels.concentrator.joint import Announce, Publication
 from pbio_spark.channels.concentrator.parcel import message_to_prepared, prepared_to_message, size_of
 from pbio_spark.channels.concentrator.place import is_own_peer
-from pbio_spark.channels.concentrator.visitor import Room
+from pbio_spark.channels.concentrator.visitor import Allowance
 from pbio_spark.channels.publish.prepare import Preparer
 from pbio_spark.channels.publish.publisher import Publisher
 from pbio_spark.channels.upkeep.check import problems
@@ -202,15 +202,15 @@ def test_what_waits_has_a_limit_and_all_is_published(
 ) -> None:
     """The disk is slow, and 8 writers hand over 1.6 MB at once, of which 300 kB may wait."""
     publish, taken, most = server.publish_each, [0], [0]
-    take, give = Room.take, Room.give
+    take, give = Allowance.take, Allowance.give
 
-    def counting(self: Room, size: int, sign: int = 1) -> bool:
+    def counting(self: Allowance, size: int, sign: int = 1) -> bool:
         result = take(self, size)
         taken[0] += size
         most[0] = max(most[0], taken[0])
         return result
 
-    def giving(self: Room, size: int) -> None:
+    def giving(self: Allowance, size: int) -> None:
         taken[0] -= size
         give(self, size)
 
@@ -218,8 +218,8 @@ def test_what_waits_has_a_limit_and_all_is_published(
         time.sleep(0.02)
         return publish(*args)
 
-    monkeypatch.setattr(Room, "take", counting)
-    monkeypatch.setattr(Room, "give", giving)
+    monkeypatch.setattr(Allowance, "take", counting)
+    monkeypatch.setattr(Allowance, "give", giving)
     monkeypatch.setattr(server, "publish_each", slow)
     rows = pa.table({"n": pa.array(range(1500), pa.int32())})  # 42 kB, and 36 kB of offsets
     with ThreadPoolExecutor(8) as pool:
@@ -232,7 +232,7 @@ def test_what_waits_has_a_limit_and_all_is_published(
 
 
 def test_room_is_given_to_the_first_who_asks() -> None:
-    room, order = Room(10), []
+    room, order = Allowance(10), []
 
     def ask(size: int) -> None:
         assert room.take(size)
@@ -301,7 +301,7 @@ def test_an_error_of_a_whole_commit_hits_only_the_publication_whose_it_is(
 ) -> None:
     publish = server.publish_each
 
-    def fails(publisher: Publisher, handed: Sequence[Handed], announce: Announce) -> Any:
+    def fails(publisher: Publisher, handed: Sequence[Publication], announce: Announce) -> Any:
         if any(one.events[0].groups.producers == ("bad",) for one in handed):
             raise PbioError("PBIO_BAD_VALUE", "bad", offset=np.int64(7))  # type: ignore[arg-type]
         return publish(publisher, handed, announce)

@@ -5,6 +5,7 @@ catalog    names of events -> channels
 wishes     parameters of subscriptions
 news       one look for commits, for all
 feed       a channel -> a consumer
+named      named subscribers: the last connection that asks for a name has it
 archive    producers -> channels
 made       a type for an event that nothing describes
 directory  which gateways a space has

@@ -14,7 +14,7 @@ from pbio_spark.gateways.grid.bindings.catalog import Catalog, Offered
 from pbio_spark.gateways.grid.bindings.directory import Entry
 from pbio_spark.gateways.grid.bindings.feed import Feed, open_reading
 from pbio_spark.gateways.grid.bindings.made import node_to_record
-from pbio_spark.gateways.grid.bindings.named import Named
+from pbio_spark.gateways.grid.bindings.named import NamedSubscribers
 from pbio_spark.gateways.grid.bindings.news import News
 from pbio_spark.gateways.grid.bindings.wishes import KNOWN, Wish, node_to_wish, unknown
 from pbio_spark.gateways.grid.peers.session import Session
@@ -50,7 +50,7 @@ class GridGateway:
         self._archive = Archive(space, self._settings, self._news)
         self._entry: Entry | None = None
         self._producers: dict[tuple[str, str], Session] = {}
-        self._named = Named(space, self._settings)
+        self._named = NamedSubscribers(space, self._settings)
 
     async def start(self, address: str) -> None:
         """Begin, and enter the gateway in the directory."""

@@ -14,7 +14,7 @@ from pbio_spark.gateways.grid.protocol.messages import Event
 from pbio_spark.gateways.grid.settings import GridSettings
 
 
-class Named:
+class NamedSubscribers:
     """The named subscribers whose consumers are there."""
 
     def __init__(self, space: ChannelSpace, settings: GridSettings) -> None:

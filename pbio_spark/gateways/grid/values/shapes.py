@@ -1,9 +1,9 @@
 """Events whose messages differ in their values only -> values, fast.
 
 A producer writes all events of a subscription alike: the same tags, other values. What is new or odd is read carefully,
-by expat and `reading`, and its *shape* is learned from what these found: the characters between its texts. A message
-with the same characters there, and with texts in which nothing can be markup, is XML with the same elements; generated
-code makes values of the texts. So this decides nothing: it remembers.
+by expat and `reading`, and its *shape* is learned from what these found: the characters between its values. A message
+with the same characters there, and with values in which nothing can be markup, is XML with the same elements; generated
+code converts the values. So this decides nothing: it remembers.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ def option(parse: Callable[[str], object], default: object, *scopes: Scope, doc:
 
 def option_name(attribute: str) -> str:
     """
-    >>> option_name("max_partition_bytes")
-    'maxPartitionBytes'
+    >>> option_name("max_partition_bytes"), option_name("apply_unit_si")
+    ('maxPartitionBytes', 'applyUnitSI')
     """
     first, *rest = attribute.split("_")
-    return first + "".join(map(str.capitalize, rest))
+    return first + "".join("SI" if word == "si" else word.capitalize() for word in rest)

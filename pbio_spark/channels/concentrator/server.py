@@ -74,7 +74,7 @@ class _Waiting:
     """A publication, and who waits for what becomes of it."""
 
     visitor: Visitor
-    handed: Publication
+    publication: Publication
     size: int
     is_over: threading.Event = field(default_factory=threading.Event)
 
@@ -272,7 +272,7 @@ class Concentrator:
 
     def _results(self, batch: Sequence[_Waiting]) -> Sequence[Published | PbioError | None]:
         try:
-            return publish_each(self._publisher, [one.handed for one in batch], partial(self._announce, batch))
+            return publish_each(self._publisher, [one.publication for one in batch], partial(self._announce, batch))
         except PbioError as error:
             is_shared = error.code in PASSING or error.code in ("PBIO_BAD_LOG", "PBIO_NO_SPACE")
             if len(batch) > 1 and not is_shared:

@@ -45,7 +45,7 @@ class Reading:
     wish: Wish
     _events: Iterator[ChannelEvent] | None = None
 
-    def texts(self) -> list[tuple[Position, str | PbioError]]:
+    def messages(self) -> list[tuple[Position, str | PbioError]]:
         """Some of the events that are there now, as XML; an error for one that XML cannot show. It blocks.
 
         Raises PbioError if there will be no more.
@@ -207,8 +207,8 @@ class Feed:
     async def _run(self) -> None:
         while True:
             version = self._news.version
-            texts = await asyncio.shield(asyncio.to_thread(self._reading.texts))
-            for position, text in texts:
+            messages = await asyncio.shield(asyncio.to_thread(self._reading.messages))
+            for position, text in messages:
                 if not self._reading.wish.period:
                     if await self._send(position, text):
                         return
@@ -219,7 +219,7 @@ class Feed:
                         return
             self._arrivals.note()
             await self._arrivals.acknowledge()
-            if texts:
+            if messages:
                 continue
             wait = _LONGEST_WAIT if self._held is None else max(0.0, self._next - time.monotonic())
             await self._news.wait(version, min(wait, _ACKNOWLEDGE_EVERY) if self._arrivals.is_waiting else wait)

@@ -12,12 +12,12 @@
 Only numpy arrays are known here; an Arrow array's buffers become numpy arrays without a copy.
 """
 
-from ecode.columns.apart import run_apart, runs_apart
+from ecode.columns.apart import loop_kernels, run_apart, runs_apart
 from ecode.columns.batch import BatchProgram
 from ecode.columns.column import Column, columns_of, values_of
 from ecode.columns.run import BatchResult, OutputMemory, Run, run_together
 
 __all__ = [
     "BatchProgram", "BatchResult", "OutputMemory", "Run", "run_apart", "run_together", "runs_apart", "Column",
-    "columns_of", "values_of",
+    "columns_of", "values_of", "loop_kernels",
 ]  # fmt: skip

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from ecode.columns.batch import BatchProgram
 from ecode.columns.column import Column
-from ecode.columns.run import BatchResult
+from ecode.columns.run import IN_TURN, BatchResult
 from ecode.columns.state import checked, pack, unpack
-from ecode.native import Table, compile_kernel
+from ecode.native import Kernel, Table, compile_kernel
 from ecode.native.table import TableEntry
 from ecode.outcome import Statics
 from ecode.typed import Structs, ValueType
@@ -35,6 +35,12 @@ def kernel(count, table):
         i += 1
     return 0
 """
+
+
+def loop_kernels() -> tuple[Kernel, ...]:
+    """The kernels that `run_together` and `run_apart` need besides those of programs, for processes that never compile:
+    these `adopt` them."""
+    return compile_kernel(IN_TURN), compile_kernel(_APART)
 
 
 def runs_apart(program: BatchProgram) -> bool:

@@ -91,7 +91,7 @@ class Output:
     capacities: tuple[str, ...]
 
 
-_IN_TURN = """
+IN_TURN = """
 def kernel(count, table):
     events = load_int64(table)
     kernels = load_int64(table + 8)
@@ -119,7 +119,7 @@ def run_together(runs: Sequence[Run], events: int) -> list[BatchResult]:
     tables = [run.table for run in runs]
     entries = np.array([run.program.kernel.address for run in runs], np.int64)
     places = np.array([table.address for table in tables], np.int64)
-    if compile_kernel(_IN_TURN)(count, Table([events, len(runs), entries, places])):
+    if compile_kernel(IN_TURN)(count, Table([events, len(runs), entries, places])):
         # One of them needs more room: they go on from where they are.
         for end in range(events, count + events, events):
             for run in runs:

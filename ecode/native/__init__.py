@@ -21,9 +21,9 @@ This package knows nothing about E-code: the decoders, encoders and index walker
     table.py     building the table that a kernel is called with
 """
 
-from ecode.native.compile import compile_kernel
+from ecode.native.compile import adopt, compile_kernel
 from ecode.native.kernel import Kernel
 from ecode.native.table import Table
 from ecode.native.text import Lines
 
-__all__ = ["Kernel", "Table", "Lines", "compile_kernel"]
+__all__ = ["Kernel", "Table", "Lines", "compile_kernel", "adopt"]

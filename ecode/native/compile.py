@@ -39,6 +39,12 @@ def compile_kernel(source: str, name: str = "kernel") -> Kernel:
     return kernel
 
 
+def adopt(kernel: Kernel) -> None:
+    """Let `compile_kernel` find a kernel that another process has compiled, if that has the same kind of machine."""
+    if kernel.identity == identity():
+        _compiled.setdefault(_key(kernel.source, kernel.name), kernel)
+
+
 def is_compiled(source: str, name: str = "kernel") -> bool:
     """Whether `compile_kernel` finds this text without compiling it."""
     key = _key(source, name)

@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import ecode
+from ecode.columns import loop_kernels
+from ecode.native import Kernel, adopt
 from pbio_spark.channels.commits.commit import Made
 from pbio_spark.channels.commits.derivation import NO_BLOCK, Derivation
 from pbio_spark.channels.commits.groups import NO_NUMBER, Groups, Int64s
@@ -63,6 +65,12 @@ class Deriver:
         self._steps: dict[tuple[Stage, Format], Step] = {}
         """What was compiled, the most recently used last."""
         self._most = _LEAST_KEPT
+        self._loops: tuple[Kernel, ...] = ()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for kernel in self._loops:
+            adopt(kernel)
 
     def derive(self, events: Sequence[Prepared], state: State) -> Derivatives:
         """The events of all channels that are derived from these, unless they must be made in order.
@@ -158,6 +166,7 @@ class Deriver:
     def warm(self, channel: int, form: Format, state: State) -> None:
         """Compile the derivations for events of a channel and a format. Those that fail are reported by `derive`."""
         self._make_room(state)
+        self._loops = loop_kernels()
         waiting = [(state.channels[channel], form)]
         for parent, met in waiting:  # grows while it is walked
             for child in self.children(parent.id, state):

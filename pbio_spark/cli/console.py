@@ -125,20 +125,22 @@ def scanner_of(path: str) -> Iterator[Scanner]:
 def opened(path: str) -> Iterator[BinaryIO]:
     """A file that can seek; `-` is standard input, which may be opened again."""
     if path == "-":
-        yield _standard_input()
+        source, start = _standard_input()
+        source.seek(start)
+        yield source
     else:
         with open_path(path) as file:
             yield file
 
 
 @cache
-def _standard_input() -> BinaryIO:
-    """Standard input, kept in a temporary file if it is a pipe."""
+def _standard_input() -> tuple[BinaryIO, int]:
+    """Standard input, kept in a temporary file if it is a pipe, and where it begins."""
     if sys.stdin.buffer.seekable():
-        return sys.stdin.buffer
+        return sys.stdin.buffer, sys.stdin.buffer.tell()
     file = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
     copyfileobj(sys.stdin.buffer, file)
-    return file
+    return file, 0
 
 
 def items(scanner: Scanner) -> Iterator[Item]:

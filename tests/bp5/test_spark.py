@@ -75,6 +75,11 @@ def test_batch_elements_metadata_and_a_stream(spark: SparkSession, tmp_path: Pat
     assert sorted(row["t"] for row in spark.table("bp5_steps").collect()) == [0, 1, 2, 10]
 
 
+def test_folders_are_only_read(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match=r"PBIO_BAD_OPTION\] BP5 folders are only read(.|\n)*format\(.pbio.\)"):
+        spark.range(2).write.format("bp5").mode("append").save(str(tmp_path / "out"))
+
+
 def test_format_pbio_names_this_source_for_a_bp5_folder(spark: SparkSession, tmp_path: Path) -> None:
     run = make(tmp_path / "run.bp", [{"t": 1}])
     with pytest.raises(Exception, match=r'PBIO_NOT_FFS.*\n.*\n.*format\("bp5"\)'):

@@ -16,6 +16,7 @@ from fsspec.implementations.local import LocalFileSystem
 from ecode.types import ENUMERATION, FLOAT64, INT32, INT64, Field, Notes, record
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.tables import read
 from pbio_spark.wire import FileWriter, Kind, Scanner
 from pbio_spark.wire.hints.sidecar import read_sidecar
 from pbio_spark.wire.writer import format_to_item
@@ -76,6 +77,25 @@ def test_standard_input_may_be_a_pipe_or_a_file(readings: Path) -> None:
     with readings.open("rb") as file:
         redirected = subprocess.run(command, stdin=file, capture_output=True, check=True)
     assert piped.stdout == redirected.stdout == b"4\n"
+
+
+def test_json_lines_may_come_through_a_pipe(tmp_path: Path) -> None:
+    space = tmp_path / "space"
+    ChannelSpace.create(str(space)).create_channel("load", record("load", [Field("n", INT32)]))
+
+    def run(lines: bytes, *verb: str | Path) -> tuple[int, str]:
+        command = [sys.executable, "-c", "from pbio_spark.cli import main; main()", *map(str, verb)]
+        ran = subprocess.run(command, input=lines, capture_output=True, check=False)
+        return ran.returncode, ran.stdout.decode() + ran.stderr.decode()
+
+    publish = ("space", "publish", space, "load", "-")
+    assert run(b'{"n": 1}\n{"n": 2}\n', *publish) == (0, "load: events published: 2, in commit 2\n")
+    assert run(b"", *publish) == (0, "load: no events to publish\n")
+    code, said = run(b"hello\n", *publish)
+    assert (code, said.partition("]")[0]) == (1, "[PBIO_BAD_VALUE")
+    written = tmp_path / "lines.ffs"
+    assert run(b'{"n": 1}\n', "convert", "-", "-o", written)[0] == 0
+    assert [row["n"] for row in read(written)] == [1]
 
 
 @pytest.mark.parametrize("shell", ["cat $(yes {} | head -3000) | head -1", "schema {} | true", "cat --help | true"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -31,6 +32,8 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.store import FormatStore
 
 _LONGEST_PARENT = 150
+
+log = logging.getLogger("pbio_spark.channels")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +185,8 @@ class Control:
                 info = self.history.catch_up().channels.get(self.history.state.names.get(name, 0))
             is_new = info is not None and subscribers.read(folder, info.id, presence) is None
             if info is not None and watch(self.history, folder, info, presence, expire_after):
+                if not is_new and self._derivation(info).parameters != derivation.parameters:
+                    log.warning("%r keeps the parameters that were set: set_parameters changes them", presence)
                 return info, presence, is_new
 
     def _shared(self, name: str) -> tuple[int, Block]:

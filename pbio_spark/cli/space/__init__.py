@@ -97,7 +97,10 @@ def publish(
         else:
             events += rows_of_records(list(expand([path])))
     published = channel.submit(events, producer=producer)
-    print(f"{printable(name)}: events published: {published.events}, in commit {published.version}")
+    if published.version is None:
+        print(f"{printable(name)}: no events to publish")
+    else:
+        print(f"{printable(name)}: events published: {published.events}, in commit {published.version}")
 
 
 @app.command()

@@ -26,6 +26,7 @@ from ecode.suggest import did_you_mean
 from ecode.types import (
     CHAR,
     NO_NOTES,
+    STRING,
     Array,
     Basic,
     Default,
@@ -299,7 +300,8 @@ class _Reading(_Mapper):
         return bool(pa.types.is_string(arrow) or pa.types.is_binary(arrow))
 
     def refuse(self, node: Mapped, what: str) -> NoReturn:
-        refuse_type(node.where, f"{what} cannot become {node.arrow}")
+        hint = "ask for STRING, or leave the column out" if node.type == STRING else WIDEN
+        refuse_type(node.where, f"{what} cannot become {node.arrow}", hint)
 
 
 class _Writing(_Mapper):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
@@ -57,6 +57,12 @@ class Bp5DataSource(DataSource):
         scan = self._scan or scan_datasets(paths_of(self.options), options)
         return Bp5Reader(scan, spark_to_arrow(schema))
 
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        raise _only_read()
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802 - Spark's name
+        raise _only_read()
+
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         from pbio_spark.source.arrow import spark_to_arrow
         from pbio_spark.source.bp5.follow.stream import Bp5StreamReader
@@ -72,3 +78,8 @@ class Bp5DataSource(DataSource):
             if not in_worker():
                 raise
             return RefusedStream(error)
+
+
+def _only_read() -> PbioError:
+    hint = 'write the rows with df.write.format("pbio"), or the dataset with ADIOS2'
+    return PbioError("PBIO_BAD_OPTION", "BP5 folders are only read", hint=hint)

@@ -41,12 +41,13 @@ def plan_elements(surveys: Sequence[Survey], options: Bp5Options, *, is_stream: 
     variables = tuple(resolve(options.variables, names, options, is_stream=is_stream).values())
     if not any(name in found.types for found in surveys for name in variables):
         return Elements((), options.index_columns or ("index",), ())
+    have = {name: _dimensions(found, name) for name in variables for found in surveys if name in found.types}
     dimensions = {_dimensions(found, name) for found in surveys for name in variables if name in found.types}
     if len(dimensions) > 1:
-        listed = ", ".join(map(str, sorted(dimensions)))
+        listed = ", ".join(f"{name} {count}" for name, count in have.items())
         raise PbioError(
             "PBIO_INCOMPATIBLE_TYPE",
-            f"the variables {', '.join(variables)} have {listed} dimensions; elements have one index",
+            f"variables differ in their dimensions: {listed}; elements have one index",
             hint="read variables of other shapes by themselves",
         )
     (count,) = dimensions

@@ -57,6 +57,9 @@ OF_KAFKA = {
 }
 """Options of Spark's Kafka source and sink -> their names here."""
 
+OF_PBIO = {"filter": "where"}
+"""Options of the source "pbio" -> their names in the source "bp5"."""
+
 WRONG = (ValueError, KeyError, OverflowError, RecursionError)
 """What parsing raises for an invalid value, also for one that is too large or nested too deeply."""
 
@@ -191,16 +194,16 @@ def _unknown(table_of: type[Any], key: str, scopes: tuple[Scope, ...]) -> PbioEr
     """The error of an option that the table lacks, or has for another scope. Spark has lower-cased its name."""
     table = {option_name(f.name): f.metadata["scopes"] for f in fields(table_of)}
     places = {name: " and ".join(its) for name, its in table.items()}
-    of_kafka = OF_KAFKA if table_of is Options else {}
-    spelling = {name.lower(): name for name in (*of_kafka, *table)}
+    elsewhere = OF_KAFKA if table_of is Options else OF_PBIO
+    spelling = {name.lower(): name for name in (*elsewhere, *table)}
     name, place = spelling.get(key.lower(), key), " or ".join(scopes)
     if name in table:
         reason, hint = f"option {name!r} does not apply to {place}", f"it is an option of {places[name]}"
         return PbioError("PBIO_UNKNOWN_OPTION", reason, hint=hint)
     known = [name for name, its in table.items() if set(scopes) & set(its)]
     hint = did_you_mean(key, known) or f"the options are {', '.join(known)}"
-    if name in of_kafka:
-        own = of_kafka[name]
+    if name in elsewhere:
+        own = elsewhere[name]
         hint = f"it is called {own!r} here" + ("" if own in known else f", an option of {places[own]}")
     return PbioError("PBIO_UNKNOWN_OPTION", f"unknown option {name!r} for {place}", hint=hint)
 

@@ -156,3 +156,14 @@ def test_what_a_subscriber_cannot_ask_for(stocks: Channel, said: dict[str, Any],
     with pytest.raises(PbioError, match=reason):
         stocks.subscribe(print, **said)
     assert names(stocks.space) == ["stocks"]
+
+
+def test_parameters_that_were_set_are_kept_and_said(stocks: Channel, caplog: pytest.LogCaptureFixture) -> None:
+    dear = Modulator(filter="{ return input.price > param.least; }", parameters={"least": 10})
+    with stocks.subscribe(modulator=dear, name="desk") as first:
+        first.set_parameters({"least": 20})
+    assert caplog.text == ""
+    with stocks.subscribe(modulator=dear, name="desk") as again_there:
+        assert "'desk' keeps the parameters that were set" in caplog.text
+        stocks.submit(rows(15.0, 25.0))
+        assert [event.values["price"] for event in again_there.events()] == [25.0]

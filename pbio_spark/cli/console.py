@@ -190,8 +190,8 @@ def takes(said: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None
     return give
 
 
-def assignments(texts: Iterable[str]) -> dict[str, str]:
-    """What options of the form `NAME=VALUE` say, by name. Raises BadParameter.
+def assignments(texts: Iterable[str], example: str = "") -> dict[str, str]:
+    """What options of the form `NAME=VALUE` say, by name. Raises BadParameter, with the example if there is one.
 
     >>> assignments(["Period=600 sec", "unit=a=b"])
     {'Period': '600 sec', 'unit': 'a=b'}
@@ -200,7 +200,7 @@ def assignments(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         name, sign, value = text.partition("=")
         if not sign or not name:
-            raise typer.BadParameter(f"{text!r} is not NAME=VALUE")
+            raise typer.BadParameter(f"{text!r} is not NAME=VALUE" + (f", such as {example}" if example else ""))
         if name in made:
             raise typer.BadParameter(f"{name!r} is given twice")
         made[name] = value

@@ -35,7 +35,7 @@ class Said:
 
     def settings(self) -> dict[str, str]:
         """By name. Raises BadParameter."""
-        return assignments(one.removeprefix("kafka.") for one in self.setting or ())
+        return assignments((one.removeprefix("kafka.") for one in self.setting or ()), "security.protocol=SSL")
 
 
 @takes(Said)

@@ -15,6 +15,7 @@ import pytest
 from pbio_spark.channels import ChannelSpace, Submission
 from pbio_spark.channels.commits.commit import Compact, Data
 from pbio_spark.channels.log import history
+from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.log import FolderLog
 from pbio_spark.channels.upkeep.check import problems
@@ -128,6 +129,37 @@ def test_of_two_compactions_at_once_one_is_made(full: ChannelSpace, monkeypatch:
     assert f"data/{os.listdir(Path(full.root) / 'data')[0]}" == made
     assert all_events(again(full)) == known
     assert list(problems(again(full))) == []
+
+
+@pytest.mark.parametrize("way", ["compacted", "dropped"])
+def test_a_compaction_whose_files_go_meanwhile_is_given_up(
+    full: ChannelSpace, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    rival, turns = again(full), [1]
+    original = Folder.read
+
+    def read(self: Folder, path: str, *place: Any) -> bytes | None:
+        if path.startswith("data/") and turns:
+            turns.pop()
+            if way == "compacted":
+                rival.compact()
+            else:
+                for info in sorted(rival.channels(), key=lambda info: -info.id):  # derived ones first
+                    rival.drop_channel(info)
+            rival.vacuum(grace=NOW, linger=NOW)
+        return original(self, path, *place)
+
+    monkeypatch.setattr(Folder, "read", read)
+    assert full.compact() == 0
+    assert turns == []
+    assert list(problems(again(full))) == []
+
+
+def test_a_lost_file_ends_a_compaction(full: ChannelSpace) -> None:
+    _, path = data_files(full)[0]
+    (Path(full.root) / path).unlink()
+    with pytest.raises(PbioError, match=r"PBIO_BAD_LOG.*is not the file that was committed"):
+        full.compact()
 
 
 def data_files(space: ChannelSpace) -> list[tuple[int, str]]:

@@ -190,14 +190,14 @@ def takes(said: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None
     return give
 
 
-def assignments(texts: Iterable[str], example: str = "") -> dict[str, str]:
+def assignments(given: Iterable[str], example: str = "") -> dict[str, str]:
     """What options of the form `NAME=VALUE` say, by name. Raises BadParameter, with the example if there is one.
 
     >>> assignments(["Period=600 sec", "unit=a=b"])
     {'Period': '600 sec', 'unit': 'a=b'}
     """
     made: dict[str, str] = {}
-    for text in texts:
+    for text in given:
         name, sign, value = text.partition("=")
         if not sign or not name:
             raise typer.BadParameter(f"{text!r} is not NAME=VALUE" + (f", such as {example}" if example else ""))

@@ -41,10 +41,10 @@ def plan_elements(surveys: Sequence[Survey], options: Bp5Options, *, is_stream: 
     variables = tuple(resolve(options.variables, names, options, is_stream=is_stream).values())
     if not any(name in found.types for found in surveys for name in variables):
         return Elements((), options.index_columns or ("index",), ())
-    have = {name: _dimensions(found, name) for name in variables for found in surveys if name in found.types}
-    dimensions = {_dimensions(found, name) for found in surveys for name in variables if name in found.types}
+    have = {(name, _dimensions(found, name)): None for name in variables for found in surveys if name in found.types}
+    dimensions = {count for _, count in have}
     if len(dimensions) > 1:
-        listed = ", ".join(f"{name} {count}" for name, count in have.items())
+        listed = ", ".join(f"{name} {count}" for name, count in have)
         raise PbioError(
             "PBIO_INCOMPATIBLE_TYPE",
             f"variables differ in their dimensions: {listed}; elements have one index",

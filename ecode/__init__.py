@@ -21,6 +21,7 @@ How a program is processed, in order:
     native           text -> machine code
     columns          programs over batches of columns
     program          `compile` and `Program`, which tie all of this together
+    in_a_row         what programs that run one after the other have in common
     cli              the `ecode` command
 
 All of it uses `semantics` (what C does), `outcome` (what a call leaves), `limits`, `errors` and `suggest`; `pipe` is
@@ -36,6 +37,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ecode.analysis.source import check_source
     from ecode.environment import Function, Mode, Param, service
     from ecode.errors import (
         CompileError,
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
     )
     from ecode.interpreter.row import Row, RowOutcome
     from ecode.library import PRINTF
-    from ecode.limits import Limits, check_source
+    from ecode.limits import Limits
     from ecode.outcome import Keep, Outcome, Statics
     from ecode.program import Program, compile  # noqa: A004
 
@@ -79,6 +81,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "analysis.source": ("check_source",),
     "environment": ("Function", "Mode", "Param", "service"),
     "errors": (
         "CompileError",
@@ -92,7 +95,7 @@ _HOMES = {
     ),
     "interpreter.row": ("Row", "RowOutcome"),
     "library": ("PRINTF",),
-    "limits": ("Limits", "check_source"),
+    "limits": ("Limits",),
     "outcome": ("Keep", "Outcome", "Statics"),
     "program": ("Program", "compile"),
 }

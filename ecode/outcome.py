@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from ecode.environment import Mode
-from ecode.errors import ParameterError
 from ecode.semantics.values import zero
 from ecode.typed import (
     Assign,
@@ -25,10 +22,7 @@ from ecode.typed import (
     root,
     walk,
 )
-from ecode.types import STRING, Array, Basic, Record, Ref
-
-if TYPE_CHECKING:
-    from ecode.program import Program
+from ecode.types import STRING, Array, Ref
 
 # The values of a program's static variables by name, as plain values. A dict: copy, save and restore it at will.
 Statics: TypeAlias = dict[str, Any]
@@ -80,32 +74,6 @@ def initial_statics(program: TypedProgram, program_name: str = "") -> Statics:
         name: deepcopy(zero(v.type, program.structs) if v.initial is None else v.initial)
         for v, name in static_names(program, program_name).items()
     }
-
-
-def check_shared(programs: Sequence[Program]) -> None:
-    """Checks that programs mean the same by each parameter of mode `state`.
-
-    Raises:
-        ParameterError: two of them have one of the same name and of different types.
-    """
-    known: dict[str, Record | Basic] = {}
-    for program in programs:
-        for param in program.params:
-            if param.mode is Mode.STATE and known.setdefault(param.name, param.type) != param.type:
-                raise ParameterError(f"two programs have a state {param.name!r}, of different types")
-
-
-def row_names(programs: Sequence[Program]) -> tuple[str, ...]:
-    """The names of programs in a row that have no others: their numbers; of a single program, none."""
-    return tuple(map(str, range(len(programs)))) if len(programs) > 1 else ("",)
-
-
-def row_statics(programs: Sequence[Program], names: Sequence[str]) -> Statics:
-    """The state of programs in a row before the first event."""
-    found: Statics = {}
-    for name, program in zip(names, programs, strict=True):
-        found |= initial_statics(program.typed, name)
-    return found
 
 
 def stores_strings(program: TypedProgram) -> bool:

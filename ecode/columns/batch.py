@@ -16,10 +16,11 @@ from ecode.columns.sink import ColumnSink
 from ecode.columns.state import pack
 from ecode.environment import Mode
 from ecode.errors import NotCompilable, ParameterError
+from ecode.in_a_row import check_shared, row_names, row_statics
 from ecode.limits import Limits
 from ecode.native import Kernel, compile_kernel
 from ecode.native.table import TableEntry
-from ecode.outcome import Statics, check_shared, row_names, row_statics
+from ecode.outcome import Statics
 from ecode.program import Program
 from ecode.semantics.arithmetic import convert, is_floating
 from ecode.typed import Structs, ValueType

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ecode.environment import Mode
+from ecode.in_a_row import check_shared, row_names, row_statics
 from ecode.interpreter.memory import Frame, Trapped
 from ecode.interpreter.run import Interpreter, store_strings, trap
-from ecode.outcome import Statics, check_shared, row_names, row_statics
+from ecode.outcome import Statics
 from ecode.types import Record, Ref, Struct
 
 if TYPE_CHECKING:

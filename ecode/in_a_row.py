@@ -1,0 +1,37 @@
+"""Programs that run in a row on each event, such as a filter and a transform: their names, and the state they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ecode.environment import Mode
+from ecode.errors import ParameterError
+from ecode.outcome import Statics, initial_statics
+from ecode.program import Program
+from ecode.types import Basic, Record
+
+
+def check_shared(programs: Sequence[Program]) -> None:
+    """Checks that programs mean the same by each parameter of mode `state`.
+
+    Raises:
+        ParameterError: two of them have one of the same name and of different types.
+    """
+    known: dict[str, Record | Basic] = {}
+    for program in programs:
+        for param in program.params:
+            if param.mode is Mode.STATE and known.setdefault(param.name, param.type) != param.type:
+                raise ParameterError(f"two programs have a state {param.name!r}, of different types")
+
+
+def row_names(programs: Sequence[Program]) -> tuple[str, ...]:
+    """The names of programs in a row that have no others: their numbers; of a single program, none."""
+    return tuple(map(str, range(len(programs)))) if len(programs) > 1 else ("",)
+
+
+def row_statics(programs: Sequence[Program], names: Sequence[str]) -> Statics:
+    """The state of programs in a row before the first event."""
+    found: Statics = {}
+    for name, program in zip(names, programs, strict=True):
+        found |= initial_statics(program.typed, name)
+    return found

@@ -239,7 +239,7 @@ def on_another_machine(path: Path, target: Path, machine: str) -> None:
         (target / "md.0").write_bytes(meta)
         (target / "md.idx").write_bytes(bytes(index))
         located = dataset.locate(folder, dataset.steps)
-        ways = dataset.formats.variables() if order == ">" else {}
+        ways = dataset.formats.variables if order == ">" else {}
         for name in [name for name, (way, *_) in ways.items() if way.is_array]:
             blocks_of = read_blocks(located, name, None, column_major=False)
             assert blocks_of is not None

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pbio_spark.bp5.folder import Bytes
 from pbio_spark.errors import PbioError
 from pbio_spark.extras import require
 
@@ -17,6 +18,8 @@ _COMPLEX = (12, 13)
 _MODES = {"accuracy": "tolerance", "rate": "rate", "precision": "precision"}
 _NO_MATTER = ("backend",)
 MOST_DIMENSIONS = 4
+_OTHER = 64
+"""So many bytes after a stream are other ones when it is read again: what is missing begins there."""
 MOST_BYTES = 4 << 30
 """The most memory that is set aside for a stream. What comes after the stream is only reserved."""
 
@@ -39,13 +42,21 @@ def zfp(raw: bytes, version: int, size: int, order: str) -> bytes:
         raise _bad(f"{shape} numbers of {width} bytes are not the {size} bytes of the block")
     mode = _mode(parameters)
     zfpy = require("zfpy", "bp5")
-    try:
-        found = zfpy._decompress(
-            _with_room(raw, at, shape, width, mode), getattr(zfpy, f"type_{name}"), list(shape[::-1]), **mode
-        )
-    except (ValueError, OverflowError, MemoryError) as error:
-        raise _bad(f"the library refuses the data: {error}") from None
-    plain: bytes = found.tobytes()
+    room, end = _with_room(raw, at, shape, width, mode)
+
+    def decompress() -> bytes:
+        try:
+            found = zfpy._decompress(room.data, getattr(zfpy, f"type_{name}"), list(shape[::-1]), **mode)
+        except (ValueError, OverflowError, MemoryError) as error:
+            raise _bad(f"the library refuses the data: {error}") from None
+        plain: bytes = found.tobytes()
+        return plain
+
+    plain = decompress()
+    # Nothing in a stream says where it ends. One that is whole gives the same, whatever comes after it.
+    room[end : end + _OTHER] = 255
+    if decompress() != plain:
+        raise _bad("the stream is cut off")
     return plain
 
 
@@ -92,8 +103,8 @@ def _mode(parameters: dict[str, str]) -> dict[str, Any]:
     return {_MODES[name]: int(value) if name == "precision" else value}
 
 
-def _with_room(raw: bytes, at: int, shape: tuple[int, ...], width: int, mode: dict[str, Any]) -> bytes:
-    """The stream, followed by as many zeros as the library may read: it does not look for the end."""
+def _with_room(raw: bytes, at: int, shape: tuple[int, ...], width: int, mode: dict[str, Any]) -> tuple[Bytes, int]:
+    """The stream, followed by as many zeros as the library may read, as it does not look for the end; and that end."""
     values = 4 ** len(shape)
     blocks = math.prod(-(-n // 4) for n in shape)
     bits = (8 * width + 2) * values + 8 * width + 32
@@ -103,9 +114,10 @@ def _with_room(raw: bytes, at: int, shape: tuple[int, ...], width: int, mode: di
         raise _bad(f"a block of {shape} numbers may take {need} bytes")
     if "rate" in mode and len(raw) - at < blocks * int(mode["rate"] * values) // 8:
         raise _bad("the stream is cut off")
-    room = np.zeros(max(need, len(raw) - at), np.uint8)
-    room[: len(raw) - at] = np.frombuffer(raw, np.uint8, offset=at)
-    return room.data  # type: ignore[return-value]
+    end = len(raw) - at
+    room = np.zeros(max(need, end + _OTHER), np.uint8)
+    room[:end] = np.frombuffer(raw, np.uint8, offset=at)
+    return room, end
 
 
 def _bad(reason: str) -> PbioError:

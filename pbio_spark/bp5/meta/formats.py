@@ -154,7 +154,10 @@ class Formats:
         self._metadata: dict[bytes, MetadataFormat] = {}
 
     def get(self, id_: bytes) -> Format:
-        """The format of an ID. Raises PBIO_UNKNOWN_FORMAT, PBIO_FORMAT_CONFLICT and what `Format.from_body` raises."""
+        """The format of an ID, which is the hash of its description: one that is damaged belongs to another ID.
+
+        Raises PBIO_UNKNOWN_FORMAT, PBIO_FORMAT_CONFLICT, PBIO_BAD_ID, and what `Format.from_body` raises.
+        """
         if id_ in self._known:
             return self._known[id_]
         if id_ in self.conflicts:
@@ -164,6 +167,7 @@ class Formats:
             raise PbioError("PBIO_UNKNOWN_FORMAT", f"mmd.0 has no format {id_.hex()}{cut}", file=self.file)
         try:
             form = Format.from_body(self.bodies[id_], id_)
+            form.verify_id()
         except PbioError as error:
             raise error.at(file=self.file) from None
         self._known[id_] = form
@@ -186,6 +190,7 @@ class Formats:
                 continue  # of attributes or structures, or damaged: a step that uses it says so
         return tuple(found)
 
+    @cached_property
     def variables(self) -> dict[str, list[Variable]]:
         """By name, the different ways in which the formats have a variable, in the order of the formats."""
         found: dict[str, list[Variable]] = {}
@@ -198,7 +203,8 @@ class Formats:
 
     def __getstate__(self) -> dict[str, object]:
         state = dict(self.__dict__)
-        state.pop("all_metadata", None)
+        for name in ("all_metadata", "variables"):
+            state.pop(name, None)
         return {**state, "_known": {}, "_metadata": {}}
 
 

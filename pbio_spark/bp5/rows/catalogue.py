@@ -126,7 +126,7 @@ def _see(seen: dict[Variable, _Seen], located: Located) -> None:
 
 def read_attributes(part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """A row for each attribute, and another for each change of its value."""
-    names = sorted(part.dataset.formats.variables(), key=len, reverse=True)
+    names = sorted(part.dataset.formats.variables, key=len, reverse=True)
     known: Mapping[str, Attribute] = {}
     rows: list[dict[str, Any]] = []
     with Folder(part.dataset.path) as folder:

@@ -37,7 +37,7 @@ def plan_elements(surveys: Sequence[Survey], options: Bp5Options, *, is_stream: 
     """
     names = dict.fromkeys(name for found in surveys for name in found.types)
     if is_stream:  # variables that only other steps have are known, too
-        names |= dict.fromkeys(name for found in surveys for name in found.dataset.formats.variables())
+        names |= dict.fromkeys(name for found in surveys for name in found.dataset.formats.variables)
     variables = tuple(resolve(options.variables, names, options, is_stream=is_stream).values())
     if not any(name in found.types for found in surveys for name in variables):
         return Elements((), options.index_columns or ("index",), ())

@@ -74,7 +74,7 @@ class _Owner:
         if self.survey is not None:
             yield from self.survey.types.get(name, [])
             return
-        for way in self.dataset.formats.variables().get(name, []):
+        for way in self.dataset.formats.variables.get(name, []):
             if not way.is_array or rows != "steps":
                 yield way, int(way.is_array)
             else:

@@ -167,7 +167,7 @@ def _with_catalogue(wanted: Wanted, scan: Scan, asked: Sequence[str], *, is_stre
     arrays = [
         name
         for one in scan.found
-        for name, ways in one.dataset.formats.variables().items()
+        for name, ways in one.dataset.formats.variables.items()
         if any(variable.is_array for variable in ways)
     ]
     chosen = resolve(options.variables, arrays, options, is_stream=is_stream)
@@ -185,7 +185,7 @@ def _with_catalogue(wanted: Wanted, scan: Scan, asked: Sequence[str], *, is_stre
 
 
 def _variables(scan: Scan) -> list[str]:
-    return list(dict.fromkeys(name for one in scan.found for name in one.dataset.formats.variables()))
+    return list(dict.fromkeys(name for one in scan.found for name in one.dataset.formats.variables))
 
 
 def _with_elements(wanted: Wanted, scan: Scan, asked: Sequence[str], *, is_stream: bool) -> Wanted:

@@ -56,7 +56,7 @@ def _kinds(scan: Scan) -> dict[str, list[np.dtype[Any] | None]]:
     """By variable, numpy's type of its values in each format; None for strings."""
     kinds: dict[str, list[np.dtype[Any] | None]] = {}
     for one in scan.found:
-        for name, variables in one.dataset.formats.variables().items():
+        for name, variables in one.dataset.formats.variables.items():
             for variable in variables:
                 is_asked = variable.shape is Shape.VALUE or (scan.options.rows == "elements" and variable.is_array)
                 if is_asked and variable.type not in _NO_NUMBERS:

@@ -47,7 +47,7 @@ def test_programs_reach_every_name(named: Path, where: str, found: list[int]) ->
     ("options", "said"),
     [
         ({"stepColumn": "s", "where": "{ return input.a_b == 1; }"}, "PBIO_BAD_PROGRAM.*may be 'a b' or 'a-b'"),
-        ({"stepColumn": "t", "where": "{ return input.s == 1; }"}, "PBIO_BAD_PROGRAM.*no field 's'"),
+        ({"stepColumn": "t", "where": "{ return input.s == 1; }"}, "PBIO_BAD_PROGRAM.*no dataset has a variable 's'"),
         ({"where": "{ return input.step == 1; }"}, "the number of the step or the variable 'step'"),
         ({}, "PBIO_AMBIGUOUS_NAME.*the number of the step or the variable"),
     ],

@@ -16,6 +16,7 @@ from pbio_spark.source.bp5.follow.stream import Bp5StreamReader
 from pbio_spark.source.bp5.options import parse_bp5_options
 from pbio_spark.source.options.scopes import Scope
 from tests.bp5.made import Maker, make
+from tests.bp5.values import read
 
 SCHEMA = pa.schema([("step", pa.int64()), ("t", pa.int64()), ("x", pa.list_(pa.float64()))])
 
@@ -125,6 +126,44 @@ def test_steps_without_the_variable_of_elements_have_no_rows(tmp_path: Path) -> 
     table = make(tmp_path / "table.bp", [{"t": 0}, {"k": np.arange(4.0).reshape(2, 2)}, {"t": 2}])
     stream = Stream(table, schema=columns, rows="elements", variables="k", columns="a,b", maxStepsPerTrigger="1")
     assert [stream.batch("a") for _ in range(4)] == [[], [0.0, 2.0], [], []]
+
+
+@pytest.mark.parametrize(
+    ("where", "batches"),
+    [
+        ("{ return input.late > 1; }", [[], [2]]),
+        ("{ return input.late % 2 == 0; }", [[0, 1], [2]]),  # zero where it is absent
+        ("{ return !present(input.late) || input.late == 2; }", [[0, 1], [2]]),
+        ('{ return input["word"] == "w2"; }', [[], [2]]),
+    ],
+)
+def test_a_program_of_a_stream_may_ask_about_variables_that_come_later(
+    tmp_path: Path, where: str, batches: list[list[int]]
+) -> None:
+    schema = pa.schema([("step", pa.int64()), ("t", pa.int64())])
+    maker = Maker(tmp_path / "run.bp")
+    maker.step({"t": 0})
+    maker.step({"t": 1})
+    stream = Stream(tmp_path, schema=schema, where=where)
+    found = [stream.batch("step")]
+    maker.step({"t": 2, "late": 2, "word": "w2"})
+    found.append(stream.batch("step"))
+    maker.close()
+    assert found == batches
+
+
+def test_a_name_in_a_program_that_is_nearly_one_there_is_is_an_error_if_that_is_not_borne(tmp_path: Path) -> None:
+    run = make(tmp_path / "run.bp", [{"time": 1, "grid": np.arange(3.0)}])
+    schema, where = pa.schema([("time", pa.int64())]), "{ return input.tiem < 1; }"
+    with pytest.raises(PbioError, match="no dataset has a variable 'tiem'") as caught:
+        Stream(run, schema=schema, where=where).batch("time")
+    assert "did you mean 'time'? onUnfilled=warn" in str(caught.value)
+    assert Stream(run, schema=schema, where=where, onUnfilled="warn").batch("time") == [1]
+    assert read(run, schema=schema, where=where, onUnfilled="ignore")["time"].to_pylist() == [1]
+    with pytest.raises(PbioError, match="no dataset has a variable 'later'"):
+        read(run, schema=schema, where="{ return present(input.later); }")
+    with pytest.raises(PbioError, match="'grid' is a global array of double, which a program for rows=steps"):
+        Stream(run, schema=schema, where="{ return input.grid > 1; }", onUnfilled="ignore").batch("time")
 
 
 def test_units_hold_for_later_batches_and_what_comes_later_does_not_matter(tmp_path: Path) -> None:

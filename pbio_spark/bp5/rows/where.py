@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import ecode
 from ecode.analysis.bounds import Bound, program_to_bounds
 from ecode.columns import Column
 from ecode.errors import valid_text
+from ecode.syntax.mentions import fields_named
 from ecode.types import STRING, Basic, Field, Kind, record
 from pbio_spark.bp5.meta.metadata import Array
 from pbio_spark.bp5.meta.scalars import Scalars, lowest
@@ -77,17 +79,16 @@ class Where:
         return result.passed[:count].astype(np.bool_)
 
 
-def compile_where(source: str, given: Iterable[Given], step_column: str = "step") -> Where:
+def compile_where(source: str, given: Iterable[Given], step_column: str = "step", missing: Sequence[str] = ()) -> Where:
     """A program over some of these and the number of the step. Raises PBIO_BAD_PROGRAM.
 
     Args:
         step_column: what the number of the step is called. It is `step` as well, if nothing else is.
+        missing: names that nothing has yet. They are absent, and numbers or strings, whichever the program can take.
     """
     fields, unclear = _fields(given, step_column)
     try:
-        program = ecode.compile(
-            source, [ecode.Param("input", record("row", [Field(n, g.type) for n, g in fields.items()]))]
-        )
+        program, fields = _program(source, fields, missing)
         compiled = program.kernel()
     except ecode.EcodeError as error:
         raise PbioError("PBIO_BAD_PROGRAM", f"where does not compile: {error.summary}", hint=error.hint) from error
@@ -105,6 +106,33 @@ def compile_where(source: str, given: Iterable[Given], step_column: str = "step"
     return Where(compiled, tuple((name, fields[name]) for name in read), bounds)
 
 
+def unknown_names(source: str, given: Iterable[Given], step_column: str = "step") -> tuple[list[str], list[str]]:
+    """The names in a program that nothing given has; and all names that it may use. A program that is none has none."""
+    fields, _ = _fields(given, step_column)
+    try:
+        named = fields_named(source, "input")
+    except ecode.EcodeError:
+        return [], list(fields)
+    return [name for name in named if name not in fields], list(fields)
+
+
+def _program(
+    source: str, fields: Mapping[str, Given], missing: Sequence[str]
+) -> tuple[ecode.Program, dict[str, Given]]:
+    """The program, and the fields of `input`. Raises EcodeError as if what is missing were numbers."""
+    first: ecode.EcodeError | None = None
+    for kinds in islice(product(("i8", None), repeat=len(missing)), _MOST_WAYS):
+        found = {**fields, **{name: Given(name, kind) for name, kind in zip(missing, kinds, strict=True)}}
+        row = record("row", [Field(name, one.type) for name, one in found.items()])
+        try:
+            return ecode.compile(source, [ecode.Param("input", row)]), found
+        except ecode.EcodeError as error:
+            first = first or error
+    assert first is not None
+    raise first
+
+
+_MOST_WAYS = 64
 _UNCLEAR = (
     'write input["name"] for the variable of that name; the option stepColumn names the number of the step otherwise'
 )

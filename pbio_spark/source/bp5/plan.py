@@ -136,7 +136,7 @@ def scan_to_wanted(scan: Scan, schema: pa.Schema, *, is_stream: bool = False) ->
         return _with_elements(wanted, scan, asked, is_stream=is_stream)
     found = resolve(asked, variables, options, is_stream=is_stream)
     columns = tuple(ColumnOf(name, variable) for name, variable in found.items())
-    wanted = replace(wanted, columns=columns, where=scan_to_where(scan, (), ()))
+    wanted = replace(wanted, columns=columns, where=scan_to_where(scan, (), (), is_stream=is_stream))
     check_variables(wanted, scan)
     return wanted
 
@@ -210,7 +210,7 @@ def _with_elements(wanted: Wanted, scan: Scan, asked: Sequence[str], *, is_strea
         index_names=plan.index,
         index_columns={name: index[name.lower()] for name in asked if name.lower() in index},
         parts=plan.parts,
-        where=scan_to_where(scan, plan.index, plan.parts),
+        where=scan_to_where(scan, plan.index, plan.parts, is_stream=is_stream),
         trust_statistics=scan.options.trust_statistics,
     )
     check_variables(wanted, scan)

@@ -2,31 +2,63 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ecode.suggest import did_you_mean
 from pbio_spark.bp5.meta.variables import STRING, STRUCTURE, Shape
+from pbio_spark.errors import PbioError
 from pbio_spark.source.bp5.scan import Scan
 
 if TYPE_CHECKING:
     from pbio_spark.bp5.rows.where import Given, Where
 
+log = logging.getLogger("pbio_spark.source")
+
 _NO_NUMBERS = (11, 12, 13, STRUCTURE)
 
 
-def scan_to_where(scan: Scan, index: Sequence[str], parts: Sequence[str]) -> Where | None:
+def scan_to_where(scan: Scan, index: Sequence[str], parts: Sequence[str], *, is_stream: bool) -> Where | None:
     """The program, if there is one. Raises PBIO_BAD_PROGRAM.
+
+    A name that no dataset has is absent where `onUnfilled` bears that. By default a stream does, which knows only the
+    formats that writers have used so far; but not if the name is nearly one that there is.
 
     Args:
         index, parts: of elements, the names of the index columns and of a table's columns.
     """
-    if scan.options.where is None:
+    source, options = scan.options.where, scan.options
+    if source is None:
         return None
-    from pbio_spark.bp5.rows.where import compile_where
+    from pbio_spark.bp5.rows.where import compile_where, unknown_names
 
-    return compile_where(scan.options.where, _given(scan, index, parts), scan.options.step_column)
+    given = list(_given(scan, index, parts))
+    missing, known = unknown_names(source, given, options.step_column)
+    for name in missing:
+        _refuse(name, known, scan, is_stream=is_stream)
+    return compile_where(source, given, options.step_column, missing)
+
+
+def _refuse(name: str, known: Sequence[str], scan: Scan, *, is_stream: bool) -> None:
+    """Refuse a name in a program that stands for nothing, unless it may come later. Raises PBIO_BAD_PROGRAM."""
+    options = scan.options
+    variable = next((ways[0] for one in scan.found for ways in [one.dataset.formats.variables.get(name)] if ways), None)
+    if variable is not None:
+        shown = f"a {variable.shape} of {variable.type_name}"
+        reason = f"where: {name!r} is {shown}, which a program for rows={options.rows} cannot ask about"
+        hint = "it sees scalars that are numbers or strings; for rows=elements also the variables that are named"
+        raise PbioError("PBIO_BAD_PROGRAM", reason, hint=hint)
+    near = did_you_mean(name, known)
+    said = options.on_unfilled or ("fail" if near or not is_stream else "warn")
+    if said == "fail":
+        later = "onUnfilled=warn or ignore takes it as absent, for it may come later"
+        hint = f"{near} {later}" if near else f"rows=variables lists the variables; {later}"
+        raise PbioError("PBIO_BAD_PROGRAM", f"where: no dataset has a variable {name!r}", hint=hint)
+    if said == "warn":
+        log.warning("where: no dataset has a variable %r yet", name)
 
 
 def _given(scan: Scan, index: Sequence[str], parts: Sequence[str]) -> Iterator[Given]:

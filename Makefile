@@ -39,7 +39,7 @@ bench: $(READY)  ## Benchmarks, two things side by side; ONLY="decode encode" pi
 	@$(SPARK) $(BIN)/python -m benchmarks $(ONLY)
 
 profile: $(READY)  ## Where the time of tasks goes; WHAT=write (or read, write-channel, stream-in, stream-out), KIND=list picks rows
-	@$(SPARK) $(BIN)/python -m benchmarks.stages $(or $(WHAT),write) $(KIND)
+	@$(SPARK) $(BIN)/python -m benchmarks.spark.stages $(or $(WHAT),write) $(KIND)
 
 docs: $(READY)  ## Write the pages of docs/ that are generated from code
 	@$(BIN)/python docs/generate.py

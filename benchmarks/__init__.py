@@ -1,5 +1,5 @@
-"""Benchmarks: always two things side by side in one run, reported as a ratio. `make bench` runs all modules here that
-define `rows()`; the first line of a module's docstring is the title of its table.
+"""Benchmarks: always two things side by side in one run, reported as a ratio. `make bench` runs all modules of the
+rooms here that define `rows()`; the first line of a module's docstring is the title of its table.
 
 A ratio taken in one run survives another machine and a noisy neighbour; seconds do not. Nothing here is a test.
 """

@@ -1,4 +1,7 @@
-"""`python -m benchmarks [MODULE...]`: run the benchmark modules and print their tables, in Markdown."""
+"""`python -m benchmarks [NAME...]`: run benchmarks and print their tables, in Markdown.
+
+A name is that of a module, whichever room it lies in: `decode`, `spark_write`.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,30 @@ from pathlib import Path
 
 import benchmarks
 from benchmarks import Row
+from ecode.suggest import did_you_mean
 
 PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def main() -> None:
-    """Run the modules named on the command line, or all of them."""
+    """Run the benchmarks named on the command line, or all of them."""
+    known = homes()
+    for name in sys.argv[1:]:
+        if name not in known:
+            sys.exit(f"there is no benchmark '{name}'; {did_you_mean(name, known) or f'known are {sorted(known)}'}")
     print(machine())
-    for name in sys.argv[1:] or [module.name for module in pkgutil.iter_modules(benchmarks.__path__)]:
-        module = importlib.import_module(f"benchmarks.{name}")
+    for name in sys.argv[1:] or sorted(known):
+        module = importlib.import_module(known[name])
         if hasattr(module, "rows"):
             title = (module.__doc__ or name).partition("\n")[0]
             print(f"\n### {title}\n")
             print(to_markdown(list(module.rows())), flush=True)
+
+
+def homes() -> dict[str, str]:
+    """The modules of all rooms, by their names in their rooms."""
+    found = pkgutil.walk_packages(benchmarks.__path__, "benchmarks.")
+    return {each.name.rpartition(".")[2]: each.name for each in found if not each.ispkg and each.name.count(".") == 2}
 
 
 def machine() -> str:

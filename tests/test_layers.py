@@ -181,6 +181,23 @@ def test_files_functions_and_folders_stay_small() -> None:
     assert {kind: names - STILL_TOO_LARGE[kind] for kind, names in found.items()} == {kind: set() for kind in found}
 
 
+LISTS = ("tests/golden/wire", "tests/golden/bp5")
+"""Lists of cases, not rooms: one finds a case by its name, and a room more would only make its path longer."""
+
+
+def test_rooms_of_tests_and_benchmarks_stay_small() -> None:
+    files = [
+        path
+        for house in ("tests", "benchmarks")
+        for path in sorted((ROOT / house).rglob("*.*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    ]
+    folders = [path.parent.relative_to(ROOT).as_posix() for path in files]
+    assert {folder for folder in folders if folders.count(folder) > MOST_FILES} - set(LISTS) == set()
+    modules = [path for path in files if path.suffix == ".py"]
+    assert [path for path in modules if len(path.read_text("utf-8").splitlines()) > MOST_LINES] == []
+
+
 def loaded_by(module: str) -> set[str]:
     """The modules that are there after a fresh process imported one."""
     command = [sys.executable, "-c", f"import {module}, sys; print(*sys.modules)"]

@@ -1,4 +1,4 @@
-"""Wrong programs and what is said about them: `diagnostics/NAME.ec` and `NAME.txt`.
+"""Wrong programs and what is said about them: `diagnostics/ROOM/NAME.ec` and `NAME.txt`.
 
 python -m tests.ecode.test_diagnostics    writes the expected output again, on purpose
 """
@@ -27,7 +27,7 @@ def rejection(path: Path) -> ecode.CompileError:
     return caught.value
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ec")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.ec")), ids=lambda path: path.stem)
 def test_what_is_said(path: Path) -> None:
     error = rejection(path)
     assert str(error) + "\n" == path.with_suffix(".txt").read_text()
@@ -44,5 +44,5 @@ def test_mistakes_stop_at_the_limit() -> None:
 
 
 if __name__ == "__main__":
-    for each in sorted(FOLDER.glob("*.ec")):
+    for each in sorted(FOLDER.rglob("*.ec")):
         each.with_suffix(".txt").write_text(str(rejection(each)) + "\n")

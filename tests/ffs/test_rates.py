@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.ffs_rates import SIZES, STRUCTS, event, sample
+from benchmarks.records.ffs_rates import SIZES, STRUCTS, event, sample
 from tests.ffs_library import Context
 
 

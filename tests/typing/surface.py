@@ -1,4 +1,4 @@
-"""What mypy says of the public surface; `tests/test_typing.py` compares each line with its comment."""
+"""What mypy says of the public surface; `tests/typing/test_typing.py` compares each line with its comment."""
 
 from __future__ import annotations
 

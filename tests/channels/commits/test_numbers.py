@@ -19,9 +19,9 @@ from pbio_spark.channels.commits.groups import Groups, bound, set_aside
 from pbio_spark.channels.log import history
 from pbio_spark.channels.upkeep.check import problems
 from pbio_spark.errors import PbioError
+from tests.channels.faults.test_failures import failing
 from tests.channels.spaces import COUNT, again, everything
-from tests.channels.test_failures import failing
-from tests.source.channel_query import Query
+from tests.source.channels.query import Query
 from tests.source.local import load
 
 NOW = timedelta(0)

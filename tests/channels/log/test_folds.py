@@ -25,8 +25,8 @@ from pbio_spark.channels.upkeep import folding
 from pbio_spark.channels.upkeep.check import problems
 from pbio_spark.channels.upkeep.folding import make_folds
 from pbio_spark.errors import PbioError
+from tests.channels.faults.test_failures import failing
 from tests.channels.spaces import COUNT, again, everything, values
-from tests.channels.test_failures import failing
 
 NOW = timedelta(0)
 

@@ -20,8 +20,8 @@ from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.log import FolderLog
 from pbio_spark.channels.upkeep.check import problems
 from pbio_spark.errors import PbioError
+from tests.channels.faults.test_failures import failing
 from tests.channels.spaces import COUNT, NEW, OLD, READING, again, everything, reading, values
-from tests.channels.test_failures import failing
 
 NOW = timedelta(0)
 

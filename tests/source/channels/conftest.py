@@ -1,4 +1,4 @@
-"""A channel of stocks, as the tests of writing have it."""
+"""A channel of stocks, as the tests of writing and of modulators have it."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def change(space: ChannelSpace, chance: random.Random) -> None:
 @pytest.fixture
 def processes(space: ChannelSpace, tmp_path: Path) -> Iterator[dict[str, Process]]:
     """Writers and subscribers, by what they are."""
-    module = "tests.source.channel_process"
+    module = "tests.source.channels.process"
     made = {"plain": Process(tmp_path / "plain.err", module, "publish", space.root, "plain", EVENTS)}
     for producer in WRITERS:
         source = tmp_path / producer

@@ -13,7 +13,7 @@ from pbio_spark.channels import Channel, ChannelSpace, Modulator
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.record_json import record_to_json
 from tests.channels.derive.replay import check
-from tests.source.channel_query import Query
+from tests.source.channels.query import Query
 from tests.source.local import load, source
 
 HIGH = "{ return input.price > param.least; }"

@@ -9,7 +9,7 @@ from ecode.types import FLOAT64, INT32, Field, record
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT
-from tests.source.channel_query import Query, columns
+from tests.source.channels.query import Query, columns
 from tests.source.channels.streams.published import EARLIEST, publish
 
 

@@ -9,7 +9,7 @@ import pytest
 from pbio_spark.channels import ChannelSpace, Position
 from pbio_spark.channels.presence import subscribers
 from tests.channels.spaces import COUNT
-from tests.source.channel_query import Query
+from tests.source.channels.query import Query
 from tests.source.channels.streams.published import EARLIEST, NOW, publish
 
 

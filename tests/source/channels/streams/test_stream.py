@@ -20,7 +20,7 @@ from pbio_spark.channels.subscribe import follower
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from tests.channels.spaces import COUNT
-from tests.source.channel_query import Query
+from tests.source.channels.query import Query
 from tests.source.channels.streams.published import EARLIEST, NOW, publish
 from tests.source.local import batches, load, plan
 

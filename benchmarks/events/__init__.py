@@ -1,0 +1,1 @@
+"""Channels, gateways and Kafka."""

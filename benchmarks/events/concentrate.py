@@ -1,0 +1,148 @@
+"""Concentrator: 1, 4 and 16 processes that publish to one space, each for itself and by way of one committer.
+
+On a disk, and in a bucket of moto's server, which shares the machine with the writers. Each publication has 10 events;
+its process waits until they are durable. Two tables of the same runs: first the processes with a concentrator beside
+without one, then beside what one process does without one, where the goal is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import fsspec.config
+
+from benchmarks import Row
+from ecode.types import FLOAT64, INT32, STRING, Field, record
+from pbio_spark.channels import ChannelSpace
+
+STOCK = record("stock", [Field("name", STRING), Field("price", FLOAT64), Field("volume", INT32)])
+PROCESSES = (1, 4, 16)
+EVENTS = 10
+SECONDS = float(os.environ.get("PBIO_BENCH_SECONDS", 5))
+REPEATS = 2
+KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1"}
+
+
+def rows() -> Iterator[Row]:
+    with tempfile.TemporaryDirectory(prefix="pbio-", dir="/tmp") as folder, bucket() as address:
+        os.environ["PBIO_RUNTIME_DIR"] = f"{folder}/sockets"
+        for store, above in (("a disk", folder), ("a bucket", address)):
+            yield from on(store, above)
+
+
+def on(store: str, above: str) -> Iterator[Row]:
+    """The rates of one store, the best of some runs of each kind in turns."""
+    best: dict[tuple[str, int], tuple[float, float]] = {}
+    for _ in range(REPEATS):
+        for count in PROCESSES:
+            for use in ("off", "required"):
+                found = measured(f"{above}/{uuid.uuid4().hex}", use, count)
+                best[use, count] = max(best.get((use, count), (0.0, 0.0)), found)
+    alone = best["off", 1][0]
+    for count in PROCESSES:
+        (without, commits), (through, fewer) = best["off", count], best["required", count]
+        what = f"{count} processes on {store}"
+        yield Row(f"{what}, events", "without one", 1 / through, 1 / without, 1, "events")
+        yield Row(f"{what}, commits", "without one", 1 / fewer, 1 / commits, 1, "commits")
+    for count in PROCESSES[1:]:
+        goal = 4 if count == 16 else None
+        yield Row(f"{count} on {store}", "1 without one", 1 / best["required", count][0], 1 / alone, 1, "events", goal)
+
+
+def measured(root: str, use: str, count: int) -> tuple[float, float]:
+    """Events and commits a second, of so many processes."""
+    space = ChannelSpace.create(root, concentrator="off")
+    space.create_channel("stocks", STOCK)
+    with concentrator(root, use):
+        code = f"from benchmarks.events.concentrate import publish; publish({root!r}, {use!r})"
+        writers = [python(code) for _ in range(count)]
+        for writer in writers:
+            line(writer)
+        first = space.history.catch_up().version
+        for writer in writers:
+            assert writer.stdin is not None
+            writer.stdin.write(f"{time.time() + 0.2} {SECONDS}\n")
+            writer.stdin.flush()
+        published = sum(int(line(writer)) for writer in writers)
+        for writer in writers:
+            writer.communicate()
+    return published * EVENTS / SECONDS, (space.history.catch_up().version - first) / SECONDS
+
+
+def publish(root: str, use: str) -> None:
+    """Publish from the time that standard input says for so many seconds; print how many publications were durable."""
+    channel = ChannelSpace.open(root, concentrator=use).channel("stocks")  # type: ignore[arg-type]
+    events = [{"name": "ACME", "price": n / 8, "volume": n} for n in range(EVENTS)]
+    producer, number = f"p{os.getpid()}", 0
+    for _ in range(3):
+        channel.submit(events, producer=producer, sequence=number)
+        number += EVENTS
+    print("ready", flush=True)
+    start, seconds = map(float, sys.stdin.readline().split())
+    time.sleep(max(0, start - time.time()))
+    count = 0
+    while True:
+        channel.submit(events, producer=producer, sequence=number)
+        number += EVENTS
+        if time.time() > start + seconds:
+            break
+        count += 1
+    print(count, flush=True)
+
+
+@contextmanager
+def concentrator(root: str, use: str) -> Iterator[None]:
+    if use == "off":
+        yield
+        return
+    command = ["space", "concentrate", root]
+    running = python(f"import sys; from pbio_spark.cli import main; sys.argv[1:] = {command!r}; main()")
+    line(running)
+    yield
+    running.terminate()
+    running.communicate()
+
+
+@contextmanager
+def bucket() -> Iterator[str]:
+    """The address of a bucket; processes that are started find its server too."""
+    os.environ |= KEYS
+    command = [sys.executable, "-m", "tests.channels.s3_server", "0"]
+    nowhere = subprocess.DEVNULL
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=nowhere, text=True, cwd=ROOT
+    ) as server:
+        settings = {"endpoint_url": line(server)}
+        os.environ["FSSPEC_S3"] = json.dumps(settings)
+        fsspec.config.conf["s3"] = settings
+        yield "s3://bucket"
+        server.kill()
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def python(code: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    """The next line that a process prints."""
+    out: IO[str] | None = process.stdout
+    assert out is not None
+    said = out.readline().strip()
+    if not said:
+        raise RuntimeError("a process of the benchmark has ended")
+    return said

@@ -1,0 +1,1 @@
+"""Scans, writes and selections in Spark, and where their time goes."""

@@ -1,0 +1,64 @@
+"""Selection: 1 % of many rows, kept by `filter`, beside Parquet filtered by Spark.
+
+In order: of rows whose values grow, so that both skip blocks. `PBIO_BENCH_ROWS` says how many rows there are.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks import Row, side_by_side
+from benchmarks.spark.spark_scan import PARTITIONS, scan, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS = int(os.environ.get("PBIO_BENCH_ROWS", "4_000_000"))
+COLUMNS = {
+    "trades": ["id", "concat('symbol ', id % 5000) symbol", "int(id % 97) size"],
+    "readings": ["int(id) id", "concat('host ', id % 1000) host", "transform(sequence(1, 4), i -> double(id + i)) v"],
+}
+VALUES = {"in no order": "cast(hash(id) as double) / 1e6", "in order": "cast(id as double) / 1e3"}
+
+
+def rows() -> Iterator[Row]:
+    folder = Path(tempfile.mkdtemp())
+    spark = session()
+    try:
+        for what, columns in COLUMNS.items():
+            for order, value in VALUES.items():
+                yield from selection(spark, f"{what} {order}", [f"{value} x", *columns], folder / what / order)
+    finally:
+        spark.stop()
+        shutil.rmtree(folder)
+
+
+def selection(spark: SparkSession, what: str, columns: list[str], folder: Path) -> Iterator[Row]:
+    frame = spark.range(0, ROWS, 1, PARTITIONS).selectExpr(*columns)
+    frame.write.format("pbio").mode("append").save(f"{folder}/pbio")
+    frame.write.parquet(f"{folder}/parquet")
+    least = frame.stat.approxQuantile("x", [0.99], 0.0001)[0]
+    reader = spark.read.format("pbio").schema(frame.schema).option("filter", f"{{ return input.x > {least}; }}")
+
+    def ours() -> DataFrame:
+        return reader.load(f"{folder}/pbio")
+
+    def whole() -> DataFrame:
+        return reader.load(f"{folder}/pbio", skipBlocks="false")
+
+    def theirs() -> DataFrame:
+        return spark.read.parquet(f"{folder}/parquet").filter(f"x > {least}D")
+
+    kept = ours().count()
+    if not kept == whole().count() == theirs().count() or not 0.009 < kept / ROWS < 0.011:
+        raise ValueError(f"{kept} of {ROWS} rows are left")
+    name = f"1 % of {ROWS:,} {what}"
+    goal = 1 if what.endswith("in order") else 0.8
+    yield Row(name, "filtered Parquet", *side_by_side(scan(ours), scan(theirs)), ROWS, "rows", goal=goal)
+    if what.endswith("in order"):
+        yield Row(name, "skipBlocks=false", *side_by_side(scan(ours), scan(whole)), ROWS, "rows")

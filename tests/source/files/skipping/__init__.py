@@ -1,0 +1,1 @@
+"""Blocks that a filter skips by what outlines say of them."""

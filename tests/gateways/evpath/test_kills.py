@@ -24,29 +24,27 @@ from pbio_spark.wire import decode
 from tests.channels.spaces import again, everything
 from tests.conftest import ROOT
 from tests.gateways.evpath.streams import thin_stream
+from tests.gateways.forked import Forked
 
 KILLS = int(os.environ.get("PBIO_KILLS", 100 if os.environ.get("PBIO_LONG") else 3))
 EVENTS = max(30_000, 5_000 * KILLS)
 KIND = record("event", [Field("who", STRING), Field("n", INT64)])
 FORM = Format.of(KIND)
 PRODUCERS = ("p0", "p1")
-COMMAND = [sys.executable, "-c", "from pbio_spark.cli import main; main()", "gateway"]
 
 
 class Gateway:
     """A gateway that is killed and started again, at another port each time."""
 
     def __init__(self, root: str, config: Path) -> None:
-        self._command = [*COMMAND, "serve", root, "--evpath", "0", "--config", str(config)]
+        self._arguments = ["gateway", "serve", root, "--evpath", "0", "--config", str(config)]
+        self._output = config.with_name("gateway.out")
         self._lock = threading.Lock()
         self._start()
 
     def _start(self) -> None:
-        self._process = subprocess.Popen(
-            self._command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        assert self._process.stdout is not None
-        host, _, port = self._process.stdout.readline().removeprefix("evpath: ").rpartition(":")
+        self._process = Forked(self._arguments, self._output)
+        host, _, port = self._process.line().removeprefix("evpath: ").rpartition(":")
         self._address = host, int(port)
 
     @property
@@ -57,7 +55,6 @@ class Gateway:
     def kill(self, *, anew: bool = True) -> None:
         with self._lock:
             self._process.kill()
-            self._process.communicate()
             if anew:
                 self._start()
 
@@ -65,6 +62,12 @@ class Gateway:
 def produce(channel: Channel, gateway: Gateway, producer: str) -> None:
     """Send numbered events, and after each failure all again that the channel does not have."""
     chance = random.Random(producer)
+    # All are written once, and are of one size.
+    one, two = (thin_stream(FORM, [{"who": producer, "n": 0}] * count) for count in (1, 2))
+    size = len(two) - len(one)
+    begin = one[:-size]
+    records = thin_stream(FORM, ({"who": producer, "n": n} for n in range(EVENTS)))[len(begin) :]
+    assert len(records) == EVENTS * size
     while True:
         last = channel.last_sequence(producer)
         first = 0 if last is None else last + 1
@@ -72,10 +75,9 @@ def produce(channel: Channel, gateway: Gateway, producer: str) -> None:
             return
         first = max(0, first - chance.randrange(50))  # it need not be sure
         with suppress(OSError), socket.create_connection(gateway.address) as connection:
-            values = ({"who": producer, "n": n} for n in range(first, EVENTS))
-            data = thin_stream(FORM, values)
-            for at in range(0, len(data), 20_000):
-                connection.sendall(data[at : at + 20_000])
+            connection.sendall(begin)
+            for at in range(first * size, len(records), 20_000):
+                connection.sendall(records[at : at + 20_000])
                 time.sleep(0.001)
             connection.shutdown(socket.SHUT_WR)
             connection.recv(1)
@@ -148,15 +150,17 @@ def test_a_receiver_misses_nothing_though_the_sender_is_killed(tmp_path: Path) -
     chance = random.Random(5)
     count = 0
     with listening() as (port, received):
-        command = [*COMMAND, "send", space.root, "events", "--evpath", str(port), "--stone", "0", "--follow"]
+        arguments = ["gateway", "send", space.root, "events", "--evpath", str(port), "--stone", "0"]
         for _ in range(KILLS):
-            with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as sender:
-                before = len(received)
-                while len(received) == before or chance.random() < 0.5:
-                    channel.submit([{"who": "p", "n": n} for n in range(count, count + 100)])
-                    count += 100
-                sender.kill()
-        done = subprocess.run(command[:-1], cwd=ROOT, check=True, capture_output=True, text=True)
+            sender = Forked([*arguments, "--follow"], tmp_path / "sender.out")
+            before = len(received)
+            while len(received) == before or chance.random() < 0.5:
+                channel.submit([{"who": "p", "n": n} for n in range(count, count + 100)])
+                count += 100
+                time.sleep(chance.uniform(0, 0.05))
+            sender.kill()
+        command = [sys.executable, "-c", "from pbio_spark.cli import main; main()", *arguments]
+        done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
         assert "events sent: " in done.stdout
         while not received or received[-1] != count - 1:
             time.sleep(0.01)

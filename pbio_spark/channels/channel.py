@@ -179,7 +179,16 @@ class Channel:
         return Subscription(space.folder, space.history, space.formats, now, handlers, name, options)
 
     def unsubscribe(self, name: str) -> None:
-        """Forget a named subscriber, if it exists: nothing is kept for it any longer."""
-        subscribers.forget(self.space.folder, self.info.id, name)
-        if self.info.derivation is not None:
-            release(self.space.history, self.space.folder, self.info.id)
+        """Forget a named subscriber, if it exists: nothing is kept for it any longer.
+
+        All code that it gave to the sources of this channel goes, unless other subscribers share it.
+        """
+        space = self.space
+        with space.history.lock:
+            children = space.history.catch_up().children(self.info.id)
+        own = [child.id for child in children if child.derivation is not None and child.derivation.is_temporary]
+        codes = [id_ for id_ in own if subscribers.read(space.folder, id_, name) is not None]
+        for id_ in (self.info.id, *codes):
+            subscribers.forget(space.folder, id_, name)
+        for id_ in codes if self.info.derivation is None else (self.info.id, *codes):
+            release(space.history, space.folder, id_)

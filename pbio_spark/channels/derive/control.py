@@ -13,7 +13,7 @@ from typing import Any
 from ecode.suggest import did_you_mean
 from pbio_spark.channels.commits.checked import check_name, span_to_microseconds
 from pbio_spark.channels.commits.commit import Change, Create, Drop, Replace, Share
-from pbio_spark.channels.commits.derivation import Block, Derivation
+from pbio_spark.channels.commits.derivation import Block, Derivation, When
 from pbio_spark.channels.commits.derivation_json import derivation_to_json
 from pbio_spark.channels.derive.check import Checked
 from pbio_spark.channels.derive.deriver import Deriver
@@ -47,7 +47,7 @@ class Control:
     """The channel of a name. Raises PBIO_UNKNOWN_CHANNEL."""
 
     def derivation(
-        self, parent: ChannelInfo, modulator: Modulator, *, is_temporary: bool = False
+        self, parent: ChannelInfo, modulator: Modulator, *, is_temporary: bool = False, when: When = "always"
     ) -> tuple[Format, Checked]:
         """The type of a derived channel, and its derivation, with all programs checked.
 
@@ -58,7 +58,7 @@ class Control:
         form = channel_format(parent, self.formats)
         own = modulator.output_format(form)
         shared = None if not isinstance(modulator.parameters, str) else self._shared(modulator.parameters)
-        derivation = modulator.to_derivation(parent.id, shared, is_temporary=is_temporary)
+        derivation = modulator.to_derivation(parent.id, shared, is_temporary=is_temporary, known=when)
         return own, self.deriver.check(form, own, derivation)
 
     def replace(self, name: AnyChannel, modulator: Modulator) -> int:
@@ -71,7 +71,7 @@ class Control:
             info = self.named(name, state)
             known = self._derivation(info)
             parent = state.channels[known.parent]
-        own, made = self.derivation(parent, modulator, is_temporary=known.is_temporary)
+        own, made = self.derivation(parent, modulator, is_temporary=known.is_temporary, when=known.when)
         form = channel_format(parent, self.formats)
         self.formats.put(own)
 
@@ -187,7 +187,22 @@ class Control:
             if info is not None and watch(self.history, folder, info, presence, expire_after):
                 if not is_new and self._derivation(info).parameters != derivation.parameters:
                     log.warning("%r keeps the parameters that were set: set_parameters changes them", presence)
+                if is_new and subscriber is not None and self._has_other_code(folder, parent, info, subscriber):
+                    log.warning(
+                        "%r has other code at the sources of %r, which stays until it expires; that channel's "
+                        "unsubscribe(%r) ends all of it",
+                        subscriber,
+                        parent.name,
+                        subscriber,
+                    )
                 return info, presence, is_new
+
+    def _has_other_code(self, folder: Folder, parent: ChannelInfo, own: ChannelInfo, subscriber: str) -> bool:
+        """Whether a subscriber has given a channel's sources code before, under the same name."""
+        with self.history.lock:
+            children = self.history.catch_up().children(parent.id)
+        others = {child.id for child in children if self._derivation(child).is_temporary} - {own.id}
+        return any(one.channel in others for one in subscribers.of_name(folder, subscriber))
 
     def _shared(self, name: str) -> tuple[int, Block]:
         with self.history.lock:

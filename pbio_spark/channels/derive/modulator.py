@@ -43,7 +43,8 @@ class Modulator:
         services: functions that the source must grant: `clock`, `load`, `process`, or prototypes of its own.
         max_cost: units of work (about one operation each) that the code may take for an event.
         max_traps: after how many events that end in a trap, in commits with no other, a source suspends the code.
-        when: whether sources run it `always`, or only while somebody subscribes (`subscribed`).
+        when: whether sources run it `always`, or only while somebody subscribes (`subscribed`). None: as before for
+            a channel whose code is replaced, and `always` for a new one.
         frozen: whether the subscriber will never set the parameters, so that others with equal code may share it.
     """
 
@@ -58,7 +59,7 @@ class Modulator:
     services: Sequence[str] = ()
     max_cost: int = SOURCE_WORK
     max_traps: int = MOST_TRAPS
-    when: When = "always"
+    when: When | None = None
     frozen: bool = False
 
     @property
@@ -81,15 +82,19 @@ class Modulator:
             )
         return parent if self.type is None else type_to_format(self.type)
 
-    def to_derivation(self, parent: int, shared: tuple[int, Block] | None, *, is_temporary: bool = False) -> Derivation:
+    def to_derivation(
+        self, parent: int, shared: tuple[int, Block] | None, *, is_temporary: bool = False, known: When = "always"
+    ) -> Derivation:
         """The derivation that commits record, before its programs are checked.
 
         Args:
             shared: the ID and the values of the block that `parameters` names.
+            known: `when`, where the modulator does not say.
 
         Raises PBIO_BAD_OPTION.
         """
-        check_word(self.when, ("always", "subscribed"), "when")
+        if self.when is not None:
+            check_word(self.when, ("always", "subscribed"), "when")
         for what in ("filter", "transform", "dequeue", "period"):
             text = getattr(self, what)
             if text is not None and not (isinstance(text, str) and is_text(text)):
@@ -111,7 +116,7 @@ class Modulator:
             self.period,
             self._every(),
             tuple(self.services),
-            when=self.when,
+            when=self.when or known,
             is_temporary=is_temporary,
             max_traps=_whole(self.max_traps, "max_traps", "a positive number of events"),
         )
@@ -143,7 +148,7 @@ class ModulatorOptions(TypedDict, total=False):
     services: Sequence[str]
     max_cost: int
     max_traps: int
-    when: When
+    when: When | None
     frozen: bool
 
 

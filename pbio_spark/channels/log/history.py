@@ -39,7 +39,10 @@ CHECKPOINT_EVERY = 100
 """Commits between two checkpoints: what a new reader reads at most, unless a writer died before it made one."""
 
 AHEAD = 86_400_000_000
-"""How many microseconds a clock may be ahead before it is no longer trusted."""
+"""How many microseconds a clock may be ahead before commits do not take its time."""
+
+_APART = 60_000_000
+"""The same before no events are let go of by its time."""
 
 _DOUBLINGS = 4
 """How often the pause before another attempt, at first as long as the attempt took, is doubled."""
@@ -147,6 +150,14 @@ class History(LogReader):
                 published = self._log.modified(middle)
             first, end = (middle + 1, end) if published < time else (first, middle)
         return first
+
+    def certain_now(self) -> int:
+        """The time by this machine's clock, unless it is ahead of that of the log, which is then the time.
+
+        In microseconds since 1970 UTC. It may be slow.
+        """
+        now, there = time.time_ns() // 1000, self._log.now()
+        return there if now - there > _APART else now
 
     def locate(self, version: int, path: str) -> tuple[str, int] | None:
         """Where a data file of a commit has gone: its new path, and how many bytes further on its items are there."""

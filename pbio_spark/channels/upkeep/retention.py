@@ -69,11 +69,13 @@ def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta
     everyone = subscribers.read_all(folder)
     gone = expired(folder, everyone, time.time_ns() // 1000)
     trims = []
+    # A clock that is ahead would let go of young events.
+    now = history.certain_now() if any(isinstance(one.keep, int) for one in state.channels.values()) else 0
     for info in list(state.channels.values()):
         those = [one for one in everyone if one.channel == info.id and not one.is_anonymous]
         # If all have expired, their positions still count: otherwise events would go that no subscriber has seen.
         present = [one for one in those if one not in gone] or those
-        before = _before(history, state, info, [one.position for one in present])
+        before = _before(history, info, [one.position for one in present], now)
         end = _last_end(history, info, before)
         if end is not None:
             trims.append(Trim(info.id, before, end))
@@ -196,13 +198,12 @@ def _trim(history: History, trims: Sequence[Trim]) -> tuple[str, ...]:
     return names
 
 
-def _before(history: History, state: State, info: ChannelInfo, acknowledged: Sequence[Position]) -> int:
-    """The first version whose events of a channel must be kept."""
+def _before(history: History, info: ChannelInfo, acknowledged: Sequence[Position], now: int) -> int:
+    """The first version whose events of a channel must be kept, at a time."""
     if info.keep == "always" or (info.keep == "subscribed" and not acknowledged):
         return info.first
     if info.keep == "subscribed":
         return max(info.first, min(position.version for position in acknowledged))
-    now = time.time_ns() // 1000
     return history.age_ends(now - info.keep, info.first, now)
 
 

@@ -118,6 +118,46 @@ def test_a_named_subscriber_finds_its_code_again(stocks: Channel) -> None:
     assert names(stocks.space) == ["stocks"]
 
 
+def test_all_code_under_a_name_ends_at_once(stocks: Channel, caplog: pytest.LogCaptureFixture) -> None:
+    """That of before stays, with what was not read, so that a program can go back to its last version."""
+    space = stocks.space
+    dear = space.derive_channel("dear", "stocks", filter=DEAR.filter)
+    dear.subscribe(name="clerk")
+    old = eager(stocks, None, BOUND, name="clerk")
+    assert not caplog.records
+    stocks.submit(rows(60))
+    new = eager(again(space).channel("stocks"), None, AMOUNT, name="clerk")
+    assert "'clerk' has other code at the sources of 'stocks'" in caplog.text
+    shared, other = eager(stocks, None, DEAR, name="clerk"), eager(stocks, None, DEAR, name="other")
+    assert [event.values["price"] for event in eager(stocks, None, BOUND, name="clerk").events()] == [60]
+    assert len({old.channel.id, new.channel.id, shared.channel.id}) == 3
+    stocks.unsubscribe("clerk")
+    assert {info.id for info in again(space).channels()} == {stocks.info.id, dear.info.id, other.channel.id}
+    assert [(one.channel, one.name) for one in space.subscribers()] == [
+        (dear.info.id, "clerk"),
+        (other.channel.id, "other"),
+    ]
+    stocks.unsubscribe("clerk")
+
+
+def test_replaced_code_is_derived_as_before(stocks: Channel) -> None:
+    space = stocks.space
+    dear = space.derive_channel("dear", "stocks", filter=DEAR.filter, when="subscribed")
+    space.replace_channel("dear", filter="{ return input.price > 10.0; }")
+    stocks.submit(rows(20))
+    with dear.subscribe() as subscription:
+        space.replace_channel("dear", filter="{ return input.price > 15.0; }")
+        stocks.submit(rows(12, 30))
+        assert [event.values["price"] for event in subscription.events()] == [30]
+    stocks.submit(rows(40))
+    assert [row["price"] for row in values(dear)] == [30]
+    space.replace_channel("dear", filter="{ return input.price > 15.0; }", when="always")
+    stocks.submit(rows(50))
+    space.replace_channel("dear", filter="{ return input.price > 55.0; }")
+    stocks.submit(rows(50, 60))
+    assert [row["price"] for row in values(dear)] == [30, 50, 60]
+
+
 def test_a_channel_is_derived_only_while_somebody_subscribes(stocks: Channel) -> None:
     space = stocks.space
     dear = space.derive_channel("dear", "stocks", filter=DEAR.filter, when="subscribed")

@@ -172,10 +172,16 @@ def data_files(space: ChannelSpace) -> list[tuple[int, str]]:
     ]
 
 
-def aged(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch, hours: float) -> None:
-    """Let time pass for whoever asks for it."""
+def ahead_by(hours: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set this machine's clock ahead, and no other one."""
     now = time.time_ns() + int(hours * 3600e9)
     monkeypatch.setattr("time.time_ns", lambda: now)
+
+
+def aged(monkeypatch: pytest.MonkeyPatch, hours: float) -> None:
+    """Let time pass for whoever asks for it."""
+    ahead_by(hours, monkeypatch)
+    monkeypatch.setattr(FolderLog, "now", lambda _: time.time_ns() // 1000)
 
 
 def test_events_are_kept_as_long_as_their_channel_says(space: ChannelSpace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +191,7 @@ def test_events_are_kept_as_long_as_their_channel_says(space: ChannelSpace, monk
     fill(space)
     space.channel("counts").submit({"n": 10})
     assert space.vacuum(linger=NOW).channels == ()
-    aged(space, monkeypatch, 2)
+    aged(monkeypatch, 2)
     space.channel("counts").submit({"n": 11})
     removed = space.vacuum(linger=NOW)
     assert (removed.channels, removed.files) == (("counts",), 1)  # the others hold readings too
@@ -223,7 +229,7 @@ def test_a_clock_that_is_a_year_ahead_keeps_nothing_for_a_year(
     counts = space.create_channel("counts", COUNT, keep=timedelta(hours=1))
     counts.submit({"n": 0})
     with monkeypatch.context() as ahead:
-        aged(space, ahead, 24 * 365)
+        ahead_by(24 * 365, ahead)
         counts.submit({"n": 1})
     assert "365.0 days ahead" in caplog.text
     counts.submit({"n": 2})
@@ -232,7 +238,7 @@ def test_a_clock_that_is_a_year_ahead_keeps_nothing_for_a_year(
     # In a log of old it has happened.
     with monkeypatch.context() as ahead:
         ahead.setattr(history, "AHEAD", 10**18)
-        aged(space, ahead, 24 * 365)
+        ahead_by(24 * 365, ahead)
         counts.submit({"n": 3})
     counts.submit({"n": 4})
     assert (everything(counts)[-1].published - last.published).days == 365
@@ -241,7 +247,7 @@ def test_a_clock_that_is_a_year_ahead_keeps_nothing_for_a_year(
         long_ago = path.stat().st_mtime - 7200
         os.utime(path, (long_ago, long_ago))
     counts.submit({"n": 5})
-    aged(space, monkeypatch, 2)
+    aged(monkeypatch, 2)
     assert space.vacuum(linger=NOW).channels == ("counts",)
     assert values(counts) == []
 
@@ -290,7 +296,7 @@ def test_a_clock_that_is_ahead_removes_no_file_whose_commit_is_about_to_come(
 
     def late(self: FolderLog, version: int, entry: bytes) -> bool:
         monkeypatch.undo()
-        aged(full, monkeypatch, 24 * 365)
+        ahead_by(24 * 365, monkeypatch)
         monkeypatch.setattr("time.time", lambda: time.time_ns() / 1e9)
         assert again(full).vacuum().files == 0
         return append(self, version, entry)

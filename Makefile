@@ -42,7 +42,7 @@ profile: $(READY)  ## Where the time of tasks goes; WHAT=write (or read, write-c
 	@$(SPARK) $(BIN)/python -m benchmarks.spark.stages $(or $(WHAT),write) $(KIND)
 
 docs: $(READY)  ## Write the pages of docs/ that are generated from code
-	@$(BIN)/python docs/generate.py
+	@$(BIN)/python docs/reference/generate.py
 
 notebooks: $(READY)  ## Run the notebooks, and store with them what they show
 	@$(SPARK) $(BIN)/python -m tests.test_notebooks

@@ -6,8 +6,9 @@
     >>> pbio.decode(sparc, pbio.encode(sparc, {"host": "a", "load": 0.5}))
     {'host': 'a', 'load': 0.5}
 
-What this module exports is all that a program needs (docs/api.md); deeper modules may move. Each name is loaded when it
-is first used, so that importing this stays light. The packages below, each of which imports only those before it:
+What this module exports is all that a program needs (docs/reference/api.md); deeper modules may move. Each name is
+loaded when it is first used, so that importing this stays light. The packages below, each of which imports only those
+before it:
 
     errors     `PbioError`, with a stable code and every fact that helps to find the place
     extras     optional libraries, and what to install where one is missing

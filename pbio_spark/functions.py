@@ -6,7 +6,7 @@
     format_id_of    binary -> the ID of the record's format
 
 Formats are given as `formats`, or found by ID in the store that the option `formatStore` names. The options are those
-of the data source; docs/options.md has a table for each function.
+of the data source; docs/reference/options.md has a table for each function.
 """
 
 from __future__ import annotations

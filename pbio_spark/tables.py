@@ -7,8 +7,8 @@
     open_writer   rows and tables -> a file
 
 What the data source does, these do: every version and machine becomes one schema, MaxMatch and E-code included. Options
-have the names and the values that they have in Spark (docs/options.md); a value may also be what its text stands for: a
-number, a record type, a list, a dict.
+have the names and the values that they have in Spark (docs/reference/options.md); a value may also be what its text
+stands for: a number, a record type, a list, a dict.
 """
 
 from __future__ import annotations
@@ -300,7 +300,7 @@ def _option_to_string(name: str, value: Any) -> str:
             except (TypeError, ValueError) as error:
                 raise PbioError("PBIO_BAD_OPTION", f"option {name!r} cannot be put as JSON: {error}") from None
     reason = f"option {name!r} cannot be a {type(value).__name__}"
-    raise PbioError("PBIO_BAD_OPTION", reason, hint="give what docs/options.md says, as a string")
+    raise PbioError("PBIO_BAD_OPTION", reason, hint="give what docs/reference/options.md says, as a string")
 
 
 def _listed(paths: Path | Sequence[Path]) -> tuple[str, ...]:

@@ -181,14 +181,15 @@ def test_files_functions_and_folders_stay_small() -> None:
     assert {kind: names - STILL_TOO_LARGE[kind] for kind, names in found.items()} == {kind: set() for kind in found}
 
 
-LISTS = ("tests/golden/wire", "tests/golden/bp5")
-"""Lists of cases, not rooms: one finds a case by its name, and a room more would only make its path longer."""
+LISTS = ("tests/golden/wire", "tests/golden/bp5", "docs/decisions")
+"""Lists of cases and of numbered decisions, not rooms: one finds an entry by its name or number, and a room more would
+only make its path longer."""
 
 
-def test_rooms_of_tests_and_benchmarks_stay_small() -> None:
+def test_rooms_of_tests_benchmarks_and_pages_stay_small() -> None:
     files = [
         path
-        for house in ("tests", "benchmarks")
+        for house in ("tests", "benchmarks", "docs")
         for path in sorted((ROOT / house).rglob("*.*"))
         if path.is_file() and "__pycache__" not in path.parts
     ]

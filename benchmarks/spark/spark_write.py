@@ -2,7 +2,8 @@
 
 The writer that does nothing gets its batches as ours does and throws them away, so that what our time exceeds its by is
 all that writing PBIO costs. Avro's jar is asked of Maven by its name; without it its lines are left out. The session
-has `spark.sql.execution.arrow.maxBytesPerBatch` at its greatest (docs/performance.md), but for the table's last lines.
+has `spark.sql.execution.arrow.maxBytesPerBatch` at its greatest (docs/spark/performance.md), except in the
+table's last lines.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def spark_session(builder: SparkSession.Builder | None = None) -> SparkSession:
     package only while its environment is active. This sets the variable to the running Python, unless it is set.
 
     Unless the session has `spark.sql.execution.arrow.maxBytesPerBatch`, it is set to its greatest value, which makes
-    writes 1.3 to 2.5 times as fast (docs/performance.md).
+    writes 1.3 to 2.5 times as fast (docs/spark/performance.md).
 
     Raises PBIO_BAD_OPTION for what is not a builder; PBIO_OTHER_PYTHON if Spark's JVM is already running and starts
     another Python.

@@ -13,7 +13,7 @@ import ecode
 from ecode.cli.description import Description, described
 from ecode.columns import columns_of, values_of
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "programs"
 PAGES = ("e-code.md", "safe-filters.md")
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from tests.conftest import ROOT
 from tests.kafka.test_store import make
 
-PAGE = (ROOT / "docs" / "kafka.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "events" / "kafka.md").read_text(encoding="utf-8")
 
 pytestmark = pytest.mark.spark
 
@@ -33,7 +33,7 @@ def test_the_page_runs(
     for topic in (*made[1].split(), "high"):
         make(broker, topic)
     code = "".join(re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE))
-    exec(compile(code, "docs/kafka.md", "exec"), {"spark": kafka_spark})
+    exec(compile(code, "docs/events/kafka.md", "exec"), {"spark": kafka_spark})
     said = capsys.readouterr().out
     for line in re.findall(r"^print\(.*?  # (.*)$", code, re.MULTILINE):
         assert line in said

@@ -1,5 +1,5 @@
 """The pages of `docs`, and the README: their examples run, and what they say is so.
 
-Pages whose tests need what another room sets up are tested there: `docs/kafka.md` in `tests/kafka`, those on E-code in
-`tests/ecode`.
+Pages whose tests need what another room sets up are tested there: `docs/events/kafka.md` in `tests/kafka`,
+those on E-code in `tests/ecode`.
 """

@@ -19,14 +19,17 @@ def test_every_example_and_every_command_of_the_page_runs(
     pbio: Callable[..., Ran], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    text = (ROOT / "docs" / "channels.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "events" / "channels.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     assert {language for language, _ in blocks} == {"python", "bash"}
     names: dict[str, object] = {"spark": spark}
     for language, block in blocks:
         if language == "python":
             # Spark's processes work in another folder.
-            exec(compile(block.replace("build/space", f"{tmp_path}/build/space"), "docs/channels.md", "exec"), names)
+            exec(
+                compile(block.replace("build/space", f"{tmp_path}/build/space"), "docs/events/channels.md", "exec"),
+                names,
+            )
             continue
         for command in block.splitlines():
             assert pbio(*shlex.split(command)[1:]).code == 0, command

@@ -1,4 +1,4 @@
-"""What docs/differences-from-built-in-sources.md and docs/troubleshooting.md say of Spark, tried on this Spark."""
+"""What the pages on differences from built-in sources and on troubleshooting say of Spark, tried on this Spark."""
 
 from __future__ import annotations
 

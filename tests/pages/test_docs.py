@@ -5,14 +5,16 @@ from __future__ import annotations
 import doctest
 import importlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from docs.generate import DOCS, PAGES
+from docs.reference.generate import PAGES, REFERENCE
 from ecode.errors import CODES, Category, CostError, NotCompilable, ParameterError, TrapKind
 from tests.test_layers import ROOT, SOURCES
 
+DOCS = ROOT / "docs"
 CITED = {
     "DESIGN": DOCS / "design.md",
     "ffs-wire-format": DOCS / "spec" / "ffs.md",
@@ -25,12 +27,13 @@ CITATION = re.compile(
     r"((?:(?:,\s*|,?\s+(?:and|to)\s+)\d+(?:\.\d+)?)*)"
 )
 
+CODE = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py"), *SOURCES.values()]
 PROSE = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_page_is_up_to_date(name: str) -> None:
-    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), "run `make docs`"
+    assert (REFERENCE / name).read_text(encoding="utf-8") == PAGES[name](), "run `make docs`"
 
 
 def test_every_error_code_of_e_code_is_explained() -> None:
@@ -50,6 +53,23 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+def named_paths() -> Iterator[tuple[str, str]]:
+    """Where a path of this repository stands in prose, and the path."""
+    paths = re.compile(r"(?<![\w/.-])(?:docs|tests|benchmarks|notebooks|ecode|morph|pbio_spark)/[\w/.-]*\w")
+    released = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    code = [(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")) for path in CODE]
+    prose = [(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")) for path in PROSE]
+    for where, text in [("CHANGELOG.md", released), ("Makefile", makefile), *prose, *code]:
+        yield from ((where, path) for path in paths.findall(text))
+
+
+def test_paths_that_are_named_are_there() -> None:
+    found = list(named_paths())
+    assert {where for where, _ in found} >= {"CHANGELOG.md", "Makefile", "README.md"}
+    assert [(where, path) for where, path in found if not [*ROOT.glob(f"{path}*")]] == []  # `0017` is enough
+
+
 def numbers(page: Path) -> tuple[set[str], set[str]]:
     """What a page numbers: its sections, headings and the items of their lists (`15.3`), and its decisions."""
     sections, items, section = set(), set(), ""
@@ -66,7 +86,7 @@ def numbers(page: Path) -> tuple[set[str], set[str]]:
 def citations() -> list[tuple[str, str, str]]:
     """Where, which page as which kind of number, the number."""
     found = []
-    for path in [*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py"), *SOURCES.values(), *PROSE]:
+    for path in [*CODE, *PROSE]:
         for word, kind, first, more in CITATION.findall(path.read_text(encoding="utf-8")):
             for number in [first, *re.findall(r"\d+(?:\.\d+)?", more)]:
                 found.append((str(path.relative_to(ROOT)), f"{word} {kind}".strip(), number))

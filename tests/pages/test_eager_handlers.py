@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.conftest import ROOT
 
-PAGE = (ROOT / "docs" / "eager-handlers.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "events" / "eager-handlers.md").read_text(encoding="utf-8")
 ABOVE, _, BELOW = PAGE.partition("\n## Recipes\n")
 RECIPES = dict(re.findall(r"^### (.*?)\n(.*?)(?=^### |\Z)", BELOW, re.DOTALL | re.MULTILINE))
 
@@ -28,7 +28,7 @@ SPARK = "From Spark"
 def test_a_recipe_of_the_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert "assert " in examples(RECIPES[name])
-    exec(compile(examples(ABOVE) + examples(RECIPES[name]), "docs/eager-handlers.md", "exec"), {})
+    exec(compile(examples(ABOVE) + examples(RECIPES[name]), "docs/events/eager-handlers.md", "exec"), {})
 
 
 @pytest.mark.spark
@@ -37,7 +37,7 @@ def test_the_recipe_for_spark_runs(spark: SparkSession, tmp_path: Path, monkeypa
     # Spark's processes work in another folder.
     code = (examples(ABOVE) + examples(RECIPES[SPARK])).replace("build/eager", f"{tmp_path}/build/eager")
     names: dict[str, Any] = {"spark": spark}
-    exec(compile(code, "docs/eager-handlers.md", "exec"), names)
+    exec(compile(code, "docs/events/eager-handlers.md", "exec"), names)
     while [info.name for info in names["space"].channels()] != ["stocks"]:  # the code goes with the query
         time.sleep(0.05)
 

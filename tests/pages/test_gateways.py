@@ -17,7 +17,7 @@ from pbio_spark.gateways.limits import Limits
 from tests.cli.conftest import Ran
 from tests.conftest import ROOT
 
-PAGE = (ROOT / "docs" / "gateways.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "events" / "gateways.md").read_text(encoding="utf-8")
 
 
 def test_every_example_and_every_command_of_the_page_runs(
@@ -29,7 +29,7 @@ def test_every_example_and_every_command_of_the_page_runs(
     names: dict[str, object] = {}
     for language, block in blocks:
         if language == "python":
-            exec(compile(block, "docs/gateways.md", "exec"), names)
+            exec(compile(block, "docs/events/gateways.md", "exec"), names)
         elif language == "bash":
             for command in block.splitlines():
                 assert pbio(*shlex.split(command)[1:]).code == 0, command

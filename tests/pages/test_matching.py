@@ -10,7 +10,7 @@ from morph import PAPER
 from morph.comparison.convertible import CONVERTIBLE
 from tests.test_layers import ROOT
 
-PAGE = ROOT / "docs" / "matching.md"
+PAGE = ROOT / "docs" / "programs" / "matching.md"
 
 
 def test_the_examples_run() -> None:

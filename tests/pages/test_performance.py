@@ -1,4 +1,4 @@
-"""What docs/performance.md says to set is there to be set, and is what the session of the tests has."""
+"""What docs/spark/performance.md says to set is there to be set, and is what the session of the tests has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from benchmarks.__main__ import homes
 from tests.test_layers import ROOT
 
-PAGE = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "spark" / "performance.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 LIMIT = "spark.sql.execution.arrow.maxBytesPerBatch"
 

@@ -76,7 +76,9 @@ def test_an_environment_need_not_be_active(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_spark_connect(tmp_path: Path) -> None:
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "connect.md").read_text(encoding="utf-8"), re.DOTALL)
+    (block,) = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / "spark" / "connect.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     run(CONNECT + block.replace("sc://host:15002", "local[1]").replace("/data/", f"{tmp_path}/"), tmp_path)
 
 

@@ -1,7 +1,7 @@
 """Following a growing folder: from one offset of a stream to the next.
 
 A file is read as far as its records are complete. What identifies it is what was read of it, not its name: see
-`matching`, and `docs/streams.md` for what follows from that.
+`matching`, and `docs/spark/streams.md` for what follows from that.
 """
 
 from __future__ import annotations

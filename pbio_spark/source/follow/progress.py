@@ -5,7 +5,8 @@
                         "stamp": "c58f02ba9b249e71", "modified": 1764280000.25}}, "remembered": "eJxjYG..."}
 
 `to` is the end of a record, the number of records up to there, and their digest: what identifies a file is what was
-read of it. Where a batch reads from a file, `from` says from where. `docs/streams.md` says what follows from that.
+read of it. Where a batch reads from a file, `from` says from where. What follows from that is in
+`docs/spark/streams.md`.
 
 `files` has the files that the batch reads, those that wait for something, and the `SHOWN` last of the others; the rest
 is packed into some 55 bytes each, also of files that are gone. Files that have not changed for `maxFileAge` are

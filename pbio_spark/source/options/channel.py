@@ -34,8 +34,8 @@ class ChannelOptions(ReadOptions):
         None,
         *READS,
         doc="Code that runs at the sources of the channel's events, and what it makes is read: see "
-        "[eager handlers](eager-handlers.md#from-spark). In a stream sources run it while the query runs, with "
-        "`subscriber` as long as that name is known; for a batch from the first read with this code on.",
+        "[eager handlers](../events/eager-handlers.md#from-spark). In a stream sources run it while the query runs, "
+        "with `subscriber` as long as that name is known; for a batch from the first read with this code on.",
     )
     parameters: Mapping[str, Any] | str | None = option(
         values.parameters, None, *READS, doc="What `param` is for the code of `modulator`."

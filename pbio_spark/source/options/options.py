@@ -1,4 +1,4 @@
-"""Every option of the data source, in one table: `Options`. docs/options.md is generated from it."""
+"""Every option of the data source, in one table: `Options`. docs/reference/options.md is generated from it."""
 
 from __future__ import annotations
 

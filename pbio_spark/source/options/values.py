@@ -1,7 +1,8 @@
 """The values of options: a string as the user gave it -> the value that it stands for.
 
-The docstring of each function describes valid strings; docs/options.md and error messages show it. An invalid string
-raises ValueError (`NotAValue` with a reason), KeyError, OverflowError, RecursionError or an error of the package.
+The docstring of each function describes valid strings; docs/reference/options.md and error messages show it. An invalid
+string raises ValueError (`NotAValue` with a reason), KeyError, OverflowError, RecursionError or an error of the
+package.
 """
 
 from __future__ import annotations

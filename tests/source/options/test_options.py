@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from docs.generate import PAGES
+from docs.reference.generate import PAGES
 from pbio_spark.errors import PbioError
 from pbio_spark.source.bp5.options import Bp5Options
 from pbio_spark.source.options.derived import options_to_key

@@ -1,4 +1,4 @@
-"""docs/api.md: what `import pbio_spark as pbio` gives, from signatures and docstrings."""
+"""docs/reference/api.md: what `import pbio_spark as pbio` gives, from signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -41,12 +41,13 @@ MADE_BY_OTHERS = (
 def api() -> str:
     """The page."""
     missing = set(pbio.__all__) ^ {name for names in GROUPS.values() for name in names}
-    assert not missing, f"docs/generate_api.py and pbio_spark.__all__ differ in {missing}"
+    assert not missing, f"docs/reference/generate_api.py and pbio_spark.__all__ differ in {missing}"
     lines = [
         "# What `import pbio_spark as pbio` gives",
         "",
         "Each name is loaded when it is first used. `help(pbio.read_batches)` and the like show arguments and errors",
-        "in full; E-code itself is in [`ecode`](e-code.md), MaxMatch in [`morph`](matching.md).",
+        "in full; E-code itself is in [`ecode`](../programs/e-code.md), MaxMatch in",
+        "[`morph`](../programs/matching.md).",
     ]
     for title, names in GROUPS.items():
         lines += ["", f"## {title}"]

@@ -1,6 +1,6 @@
-"""Writes the pages of docs/ that say what the code says: options.md, types.md, errors.md, api.md.
+"""Writes the pages of docs/reference that say what the code says: options.md, types.md, errors.md, api.md.
 
-    python docs/generate.py
+    python docs/reference/generate.py
 
 A test compares the pages with what this would write.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from docs.generate_api import api
+from docs.reference.generate_api import api
 from ecode.errors import CODES as ECODE_CODES
 from ecode.types import (
     CHAR,
@@ -49,7 +49,7 @@ from pbio_spark.source.bp5.options import Bp5Options
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.options.scopes import READS, Scope, option_name
 
-DOCS = Path(__file__).parent
+REFERENCE = Path(__file__).parent
 
 
 def options() -> str:
@@ -161,9 +161,10 @@ LOSSLESS = """\
 ## Reading as another type: only without loss
 
 With `.schema()`, `readerFormat`, `from_pbio`, and where `load()` joins several versions, a column may have another
-type than its field. One rule holds everywhere, and [matching](matching.md) asks it too: a value becomes the very same
-value, or it makes a bad record, with which `mode` deals. In the table *all* values of the field are values of the
-column, *each* is looked at when it is met, and `-` is refused when the query is planned."""
+type than its field. One rule holds everywhere, and [matching](../programs/matching.md) asks it
+too: a value becomes the very same value, or it makes a bad record, with which `mode` deals. In the table *all* values
+of the field are values of the column, *each* is looked at when it is met, and `-` is refused when the query is
+planned."""
 
 EDGES = """\
 Some values at the edge: 9007199254740993 (2^53 + 1) is no `DOUBLE`, 9007199254740992 is one. 0.1 in a `float` of 8
@@ -242,7 +243,7 @@ integer[x_count]` 1, a bit of `nulls` | smaller and faster; other readers see ze
 
 Plain files and `to_pbio` refuse nulls unless told otherwise. A channel that was made from a schema has masks, so that
 a DataFrame with nulls can be published as it is; one made from a record type or a file says null as that does. In
-E-code a null reads as zero, and `present(input.x)` tells. [Why](decisions/0011-nulls.md).
+E-code a null reads as zero, and `present(input.x)` tells. [Why](../decisions/0011-nulls.md).
 
 ## Writing what is there
 
@@ -322,7 +323,7 @@ PAGES: dict[str, Callable[[], str]] = {"options.md": options, "types.md": types,
 def main() -> None:
     """Write all pages."""
     for name, page in PAGES.items():
-        (DOCS / name).write_text(page(), encoding="utf-8")
+        (REFERENCE / name).write_text(page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

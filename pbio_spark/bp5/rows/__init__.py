@@ -5,7 +5,6 @@ survey    datasets -> the columns that they can give
 arrow     elements and shapes -> Arrow
 contents  what steps say of a variable, and the column that it becomes
 steps     a row for each step
-boxes     arrays in parts of bounded size
 elements  a row for each element
 blocks    a row for each block
 catalogue a row for each variable, or attribute

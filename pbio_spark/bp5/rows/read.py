@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from pbio_spark.bp5.rows.blocks import read_block_rows
 from pbio_spark.bp5.rows.catalogue import read_attributes, read_variables
-from pbio_spark.bp5.rows.elements import read_elements
+from pbio_spark.bp5.rows.elements.elements import read_elements
 from pbio_spark.bp5.rows.steps import read_steps
 from pbio_spark.bp5.rows.wanted import Part, Wanted
 

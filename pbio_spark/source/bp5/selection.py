@@ -36,7 +36,12 @@ def scan_to_where(scan: Scan, index: Sequence[str], parts: Sequence[str], *, is_
     from pbio_spark.bp5.rows.where import compile_where, unknown_names
 
     given = list(_given(scan, index, parts))
-    missing, known = unknown_names(source, given, options.step_column)
+    try:
+        return compile_where(source, given, options.step_column)
+    except PbioError:
+        missing, known = unknown_names(source, given, options.step_column)
+        if not missing:
+            raise
     for name in missing:
         _refuse(name, known, scan, is_stream=is_stream)
     return compile_where(source, given, options.step_column, missing)

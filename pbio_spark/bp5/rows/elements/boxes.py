@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ecode.analysis.bounds import Bound
 from pbio_spark.bp5.data.arrays import Targets
 from pbio_spark.bp5.meta.blocks import Blocks
+from pbio_spark.bp5.meta.index import Int64s
 from pbio_spark.bp5.rows.arrow.leaves import scaled
 from pbio_spark.bp5.rows.where import Given
 
@@ -36,6 +37,20 @@ class Box:
         """The dimension along which the box may be cut: those before it have one index."""
         return next((i for i, n in enumerate(self.shape) if n > 1), len(self.shape) - 1)
 
+    def around(self, chosen: Int64s) -> Iterator[tuple[Box, Int64s]]:
+        """The parts of the box that have chosen elements, and which those are of each part; as `runs`.
+
+        Args:
+            chosen: the places of elements among those of the box, ascending.
+        """
+        along, rest = self.along, prod(self.shape[self.along + 1 :])
+        wanted = np.zeros(self.shape[along], np.bool_)
+        wanted[chosen // rest] = True
+        for box in self.runs(wanted):
+            first = (box.low[along] - self.low[along]) * rest
+            begin, end = np.searchsorted(chosen, (first, first + prod(box.shape)))
+            yield box, chosen[begin:end] - first
+
     def holds(self, other: Box) -> bool:
         """Whether another box lies in this one."""
         inside = (a <= b for a, b in zip((*self.low, *other.high), (*other.low, *self.high), strict=True))
@@ -44,14 +59,17 @@ class Box:
     def runs(self, wanted: npt.NDArray[np.bool_]) -> Iterator[Box]:
         """The parts of the box where `wanted`, of each index in `along`, is true; a gap that is too
         short to be skipped comes with them."""
+        if wanted.all():
+            yield self
+            return
         along = self.along
-        chosen = np.flatnonzero(wanted)
-        if not len(chosen):
+        edges = np.flatnonzero(np.diff(wanted, prepend=False, append=False)).reshape(-1, 2)
+        if not len(edges):
             return
         gap = max(1, SMALL // max(1, prod(self.shape[along + 1 :])))
-        cuts = np.flatnonzero(np.diff(chosen) > gap)
-        begins = chosen[np.concatenate(([0], cuts + 1))].tolist()
-        ends = (chosen[np.concatenate((cuts, [len(chosen) - 1]))] + 1).tolist()
+        is_cut = edges[1:, 0] - edges[:-1, 1] >= gap
+        begins = edges[np.concatenate(([True], is_cut)), 0].tolist()
+        ends = edges[np.concatenate((is_cut, [True])), 1].tolist()
         for begin, end in zip(begins, ends, strict=True):
             low, high = list(self.low), list(self.high)
             low[along], high[along] = self.low[along] + begin, self.low[along] + end

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from pbio_spark.bp5.data.arrays import EXPANSION, ROOM, Elements, read_arrays
-from pbio_spark.bp5.data.flat import Flat, flat_array
+from pbio_spark.bp5.data.flat import flat_array
 from pbio_spark.bp5.folder import Folder
 from pbio_spark.bp5.meta.blocks import Blocks
 from pbio_spark.bp5.meta.index import Int64s, Step
@@ -19,40 +18,48 @@ from pbio_spark.bp5.meta.metadata import Array
 from pbio_spark.bp5.meta.variables import Shape
 from pbio_spark.bp5.rows.arrow.leaves import kind_of_scaled, leaf_of, scaled
 from pbio_spark.bp5.rows.arrow.nested import validity_of
-from pbio_spark.bp5.rows.boxes import Box, around_blocks, blocks_allow, clip, cut
 from pbio_spark.bp5.rows.contents import Content, content_to_column, read_content
-from pbio_spark.bp5.rows.finish import finish, narrowed, numbers_of
+from pbio_spark.bp5.rows.elements.boxes import Box, around_blocks, blocks_allow, clip, cut
+from pbio_spark.bp5.rows.elements.counted import Counted
+from pbio_spark.bp5.rows.elements.units import Unit, as_array, part_of, slice_of
+from pbio_spark.bp5.rows.finish import finish, narrowed
 from pbio_spark.bp5.rows.survey import chunks, halves
 from pbio_spark.bp5.rows.wanted import ColumnOf, Part, Wanted
 from pbio_spark.bp5.rows.where import Given, numbers_to_column, scalars_to_column
 from pbio_spark.bp5.trouble import bad, placed
 from pbio_spark.errors import PbioError
 
+Around: TypeAlias = Sequence[tuple[Box, Int64s]]
+"""The parts of a box that have chosen elements, and which those are of each part."""
+
 
 def read_elements(part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """The elements of a part as batches of the wanted schema. Memory holds about `max_batch_bytes` at a time, and of
     arrays that an operator made whole blocks. Damage is a row or left out if `mode` says so."""
     with Folder(part.dataset.path) as folder:
+        counted = Counted()
         if part.dataset.index.header.flatten:
-            yield from _tolerant(part, wanted, folder, part.steps)
+            yield from _tolerant(part, wanted, folder, part.steps, counted)
             return
         for steps in chunks(part.steps, wanted.max_batch_bytes):
-            yield from _tolerant(part, wanted, folder, steps)
+            yield from _tolerant(part, wanted, folder, steps, counted)
 
 
-def _tolerant(part: Part, wanted: Wanted, folder: Folder, steps: Sequence[Step]) -> Iterator[pa.RecordBatch]:
+def _tolerant(
+    part: Part, wanted: Wanted, folder: Folder, steps: Sequence[Step], counted: Counted
+) -> Iterator[pa.RecordBatch]:
     try:
-        rows = _Rows(part, wanted, folder, steps)
+        rows = _Rows(part, wanted, folder, steps, counted)
     except PbioError as error:
         parts = halves(error, steps, flatten=part.dataset.index.header.flatten)
         if wanted.mode == "FAILFAST" and not parts:
             raise
         if parts:
             for some in parts:
-                yield from _tolerant(part, wanted, folder, some)
+                yield from _tolerant(part, wanted, folder, some, counted)
         elif len(steps) > 1 and not part.dataset.index.header.flatten:
             for step in steps:
-                yield from _tolerant(part, wanted, folder, [step])
+                yield from _tolerant(part, wanted, folder, [step], counted)
         elif wanted.mode == "PERMISSIVE" and part.is_first_share:
             yield _damage(part, wanted, steps[0], error)
         return
@@ -65,29 +72,10 @@ def _damage(part: Part, wanted: Wanted, step: Step, error: PbioError) -> pa.Reco
     return finish(columns, [step], part, wanted, [error])
 
 
-@dataclass
-class _Unit:
-    """Arrays of one shape whose elements become rows.
-
-    Attributes:
-        row: the place of the step.
-        shape: of all arrays; of a table the number of its rows.
-        arrays: by variable, the blocks of the array; one that this step lacks is left out.
-        undone: of arrays that an operator made, the last part that was read.
-        flat: by variable what is known of an array that is read in ranges; None if it cannot be.
-    """
-
-    row: int
-    shape: tuple[int, ...]
-    arrays: dict[str, Blocks]
-    undone: dict[str, tuple[Box, Elements]] = field(default_factory=dict)
-    flat: dict[str, Flat | None] = field(default_factory=dict)
-
-
 class _Rows:
     """The rows of some steps, whose metadata is held at once."""
 
-    def __init__(self, part: Part, wanted: Wanted, folder: Folder, steps: Sequence[Step]) -> None:
+    def __init__(self, part: Part, wanted: Wanted, folder: Folder, steps: Sequence[Step], counted: Counted) -> None:
         self.part, self.wanted, self.folder, self.steps = part, wanted, folder, steps
         located = part.dataset.locate(folder, steps)
         asked = dict.fromkeys(column.variable for column in wanted.columns)
@@ -103,7 +91,7 @@ class _Rows:
         self.arrays = {n: c.found for n, c in contents.items() if isinstance(c.found, Blocks)}
         self.scalars = {n: c for n, c in contents.items() if not isinstance(c.found, Blocks)}
         self.is_table = wanted.is_table
-        self.same_step: tuple[int, pa.Array] | None = None
+        self.counted = counted
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         for row in range(self.rows):
@@ -121,7 +109,7 @@ class _Rows:
                 for some in self._narrowed(unit, box):
                     yield from self._box(unit, some)
 
-    def _narrowed(self, unit: _Unit, box: Box) -> Iterator[Box]:
+    def _narrowed(self, unit: Unit, box: Box) -> Iterator[Box]:
         """The parts of a box in which the least and greatest values of blocks allow a row to pass `where`."""
         where = self.wanted.where
         if where is None or not where.bounds:
@@ -148,7 +136,7 @@ class _Rows:
                 return
         yield from box.runs(may_pass)
 
-    def _units(self, row: int) -> Iterator[_Unit]:
+    def _units(self, row: int) -> Iterator[Unit]:
         """The arrays of a step that have elements. Raises PBIO_BAD_BP5 if their shapes differ."""
         own = {name: blocks.of_rows(np.array([row])) for name, blocks in self.arrays.items() if blocks.present[row]}
         if not own:
@@ -160,12 +148,12 @@ class _Rows:
             }
             self._same(row, places)
             for block in range(len(next(iter(places.values())))):
-                yield self._unit(row, {name: _as_array(one.take(np.array([block]))) for name, one in own.items()})
+                yield self._unit(row, {name: as_array(one.take(np.array([block]))) for name, one in own.items()})
             return
         self._same(row, local)
         yield self._unit(row, own)
 
-    def _unit(self, row: int, arrays: dict[str, Blocks]) -> _Unit:
+    def _unit(self, row: int, arrays: dict[str, Blocks]) -> Unit:
         shapes = {name: tuple(blocks.shape[0].tolist()) for name, blocks in arrays.items()}
         self._same(row, shapes)
         shape = next(iter(shapes.values()))
@@ -186,7 +174,7 @@ class _Rows:
         if dimensions != len(self.wanted.index_names):
             reason = f"arrays have {dimensions} dimensions, but {len(self.wanted.index_names)} index columns"
             raise self._fail(row, reason)
-        return _Unit(row, shape[:1] if self.is_table else shape, arrays)
+        return Unit(row, shape[:1] if self.is_table else shape, arrays)
 
     def _same(self, row: int, facts: Mapping[str, object]) -> None:
         (first, fact), *others = facts.items()
@@ -199,13 +187,13 @@ class _Rows:
         error.hint = "read variables of other shapes by themselves"
         return error
 
-    def _most(self, unit: _Unit) -> int:
+    def _most(self, unit: Unit) -> int:
         """How many rows one box may have."""
         wide = [blocks.variable.size * (blocks.shape[0, 1] if self.is_table else 1) for blocks in unit.arrays.values()]
         most = self.wanted.max_batch_bytes // max(1, int(sum(wide)))
         return max(1, min(most, -(-math.prod(unit.shape) // self.part.share[1])))
 
-    def _box(self, unit: _Unit, box: Box) -> Iterator[pa.RecordBatch]:
+    def _box(self, unit: Unit, box: Box) -> Iterator[pa.RecordBatch]:
         try:
             columns = self._columns(unit, box)
         except PbioError as error:
@@ -221,17 +209,11 @@ class _Rows:
         made, count = columns
         step = self.steps[unit.row]
         if self.wanted.step_column is not None:
-            made[self.wanted.step_column] = self._step(step.number, count)
+            steps, field = self.counted.step(step.number, count), self.wanted.schema.field(self.wanted.step_column)
+            made[self.wanted.step_column] = narrowed(steps, field)
         batch = finish(made, [step] if made else [step] * count, self.part, self.wanted)
         for begin in range(0, count, self.wanted.records_per_batch):
             yield batch.slice(begin, self.wanted.records_per_batch)
-
-    def _step(self, number: int, count: int) -> pa.Array:
-        """The number of a step for each row. The boxes of a step share it."""
-        if self.same_step is None or self.same_step[0] != number or len(self.same_step[1]) < count:
-            field = self.wanted.schema.field(self.wanted.step_column)
-            self.same_step = number, narrowed(numbers_of([number], count), field)
-        return self.same_step[1].slice(0, count)
 
     def _trusts(self, blocks: Blocks) -> bool:
         """Whether rows may be skipped by the statistics of an array's blocks.
@@ -242,45 +224,42 @@ class _Rows:
             return self.part.dataset.kind(blocks.variable).kind in "iu"
         return self.wanted.trust_statistics == "all"
 
-    def _columns(self, unit: _Unit, box: Box) -> tuple[dict[str, pa.Array], int] | None:
+    def _columns(self, unit: Unit, box: Box) -> tuple[dict[str, pa.Array], int] | None:
         """The columns of a box, and how many rows; None if no element is wanted."""
-        count = int(np.prod(box.shape))
+        count = math.prod(box.shape)
         read: dict[str, Elements] = {}
         chosen: Int64s | None = None
+        around: Around | None = None
         where = self.wanted.where
         if where is not None:
             given = {one: self._given(one, unit, box, read) for one in where.reads}
             mask = where.mask(given, count)
-            if not mask.any():
+            rows = int(np.count_nonzero(mask))
+            if not rows:
                 return None
-            chosen = None if mask.all() else np.flatnonzero(mask)
+            if rows < count:
+                chosen = np.flatnonzero(mask)
+                around = list(box.around(chosen))
+                if 2 * sum(math.prod(some.shape) for some, _ in around) > count:
+                    around = None
         rows = count if chosen is None else len(chosen)
-        columns = {column.name: self._column(column, unit, box, read, chosen, rows) for column in self.wanted.columns}
+        columns = {c.name: self._column(c, unit, box, read, (chosen, around), rows) for c in self.wanted.columns}
         for name, dimension in self.wanted.index_columns.items():
-            index = self._index(box, dimension)
-            values = pa.array(index if chosen is None else index[chosen])
-            columns[name] = narrowed(values, self.wanted.schema.field(name))
+            columns[name] = narrowed(self.counted.index(box, dimension, chosen), self.wanted.schema.field(name))
         return columns, rows
 
-    def _index(self, box: Box, dimension: int) -> Int64s:
-        before, after = int(np.prod(box.shape[:dimension])), int(np.prod(box.shape[dimension + 1 :]))
-        index = np.arange(box.low[dimension], box.high[dimension])
-        if after > 1:
-            index = np.repeat(index, after)
-        return index if before == 1 else np.tile(index, before)
-
-    def _given(self, given: Given, unit: _Unit, box: Box, read: dict[str, Elements]) -> Any:
+    def _given(self, given: Given, unit: Unit, box: Box, read: dict[str, Elements]) -> Any:
         """What a program asks about, one value for each element."""
         count, name, kind = int(np.prod(box.shape)), given.name, given.kind
         if given.is_step:
             return numbers_to_column(np.full(count, self.steps[unit.row].number), "i8")
         if name in self.wanted.index_names:
-            return numbers_to_column(self._index(box, self.wanted.index_names.index(name)), "i8")
+            return numbers_to_column(self.counted.indexes(box, self.wanted.index_names.index(name)), "i8")
         variable = self.wanted.variable_of(name)
         part = self.wanted.part_of(name)
         if variable in unit.arrays:
             elements = self._elements(variable, unit, box, read)
-            values, covered = _part(elements, part, unit.arrays[variable])
+            values, covered = part_of(elements, part, unit.arrays[variable])
             values = scaled(values, self.part.scales.get(variable))
             return numbers_to_column(values, kind, None if covered is None else covered.astype(np.bool_))
         content = self.scalars.get(variable, Content(None, self.rows)).of_rows(np.array([unit.row]))
@@ -296,7 +275,7 @@ class _Rows:
         """The box in the array itself, which has the columns of a table as well."""
         return Box((*box.low, 0), (*box.high, int(blocks.shape[0, 1]))) if self.is_table else box
 
-    def _elements(self, variable: str, unit: _Unit, box: Box, read: dict[str, Elements]) -> Elements:
+    def _elements(self, variable: str, unit: Unit, box: Box, read: dict[str, Elements]) -> Elements:
         if variable not in read:
             blocks = unit.arrays[variable]
             kind, marks = self.part.dataset.kind(blocks.variable), self.wanted.uncovered == "null"
@@ -308,14 +287,14 @@ class _Rows:
                     around, some = around_blocks(blocks, whole)
                     found = read_arrays(self.folder, some, self.steps, kind, order, marks=marks)
                     unit.undone[variable] = around, found
-                read[variable] = _slice(found, around, whole)
+                read[variable] = slice_of(found, around, whole)
             else:
                 read[variable] = self._range(variable, unit, whole, kind) or read_arrays(
                     self.folder, clip(blocks, whole), self.steps, kind, order, marks=marks
                 )
         return read[variable]
 
-    def _range(self, variable: str, unit: _Unit, box: Box, kind: np.dtype[Any]) -> Elements | None:
+    def _range(self, variable: str, unit: Unit, box: Box, kind: np.dtype[Any]) -> Elements | None:
         """The elements of a box that are read as one range; None if that is not possible, or something is wrong."""
         if variable not in unit.flat:
             unit.flat[variable] = flat_array(unit.arrays[variable], self.steps, self.folder, kind)
@@ -329,7 +308,13 @@ class _Rows:
         return None if found is None else Elements(found, np.zeros(1, np.int64))
 
     def _column(
-        self, column: ColumnOf, unit: _Unit, box: Box, read: dict[str, Elements], chosen: Int64s | None, rows: int
+        self,
+        column: ColumnOf,
+        unit: Unit,
+        box: Box,
+        read: dict[str, Elements],
+        selection: tuple[Int64s | None, Around | None],
+        rows: int,
     ) -> pa.Array:
         want = self.wanted.schema.field(column.name).type
         if column.variable not in unit.arrays:
@@ -340,9 +325,7 @@ class _Rows:
             value = content_to_column(one, column, self.wanted, self.part, self.folder, self.steps)
             return pa.repeat(value[0], rows)
         blocks = unit.arrays[column.variable]
-        values, covered = _part(self._elements(column.variable, unit, box, read), column.part, blocks)
-        if chosen is not None:
-            values, covered = values[chosen], None if covered is None else covered[chosen]
+        values, covered = self._selected(column, unit, box, read, *selection)
         scale = self.part.scales.get(column.variable)
         kind = kind_of_scaled(self.part.dataset.kind(blocks.variable), scale)
         leaf = leaf_of(kind, blocks.variable, want, self.wanted.unsigned_long_as)
@@ -352,27 +335,27 @@ class _Rows:
         except PbioError as error:
             raise error.at(field=column.variable) from None
 
-
-def _part(elements: Elements, part: int | None, blocks: Blocks) -> tuple[Array, Array | None]:
-    """The elements, or one column of a table; and which are covered."""
-    if part is None:
-        return elements.data, elements.covered
-    width = int(blocks.shape[0, 1])
-    covered = None if elements.covered is None else elements.covered.reshape(-1, width)[:, part]
-    return elements.data.reshape(-1, width)[:, part], covered
-
-
-def _slice(found: Elements, around: Box, box: Box) -> Elements:
-    """A box of a larger one, which is held."""
-    where = tuple(
-        slice(low - begin, high - begin) for low, high, begin in zip(box.low, box.high, around.low, strict=True)
-    )
-    covered = None if found.covered is None else found.covered.reshape(around.shape)[where].reshape(-1)
-    return Elements(found.data.reshape(around.shape)[where].reshape(-1), np.zeros(1, np.int64), covered)
-
-
-def _as_array(block: Blocks) -> Blocks:
-    """A block of a local array as an array of its own."""
-    return replace(
-        block, variable=replace(block.variable, shape=Shape.ARRAY), shape=block.count, start=np.zeros_like(block.count)
-    )
+    def _selected(
+        self,
+        column: ColumnOf,
+        unit: Unit,
+        box: Box,
+        read: dict[str, Elements],
+        chosen: Int64s | None,
+        around: Around | None,
+    ) -> tuple[Array, Array | None]:
+        """The elements of a column in a box, or the chosen ones, for which only what is around them is read."""
+        blocks = unit.arrays[column.variable]
+        if chosen is None or around is None or column.variable in read:
+            parts = [(part_of(self._elements(column.variable, unit, box, read), column.part, blocks), chosen)]
+        else:
+            parts = [
+                (part_of(self._elements(column.variable, unit, some, {}), column.part, blocks), wanted)
+                for some, wanted in around
+            ]
+        if chosen is None:
+            return parts[0][0]
+        values = np.concatenate([values[wanted] for (values, _), wanted in parts])
+        if parts[0][0][1] is None:
+            return values, None
+        return values, np.concatenate([covered[wanted] for (_, covered), wanted in parts if covered is not None])

@@ -7,6 +7,7 @@ The records are real: samples of the machine that this runs on. They stay in bui
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import sys
@@ -109,4 +110,5 @@ def title(text: str) -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     main()

@@ -333,7 +333,11 @@ def _format_of(type_: RecordType, options: Options, given: Mapping[str, str]) ->
     for name in decided:
         if option_name(name).lower() in (one.lower() for one in given):
             reason = f"option {option_name(name)!r} means nothing beside a {type(type_).__name__}, which decides that"
-            raise PbioError("PBIO_BAD_OPTION", reason, hint="leave it out, or give an Arrow schema")
+            hint = "leave it out, or give an Arrow schema"
+            if name == "nulls":
+                hint = "a field of it has nulls if it is a pointer, such as '*float64' in JSON or Pointer(FLOAT64); or "
+                hint += "give an Arrow schema, to which the option applies"
+            raise PbioError("PBIO_BAD_OPTION", reason, hint=hint)
     if isinstance(type_, Format):
         return type_
     if isinstance(type_, str | Mapping):

@@ -112,6 +112,7 @@ def test_a_bad_row_is_named_and_those_before_it_stay(tmp_path: Path) -> None:
         (lambda path: pbio.open_writer(path / "a.ffs", 7), "PBIO_BAD_TYPE", "give a Record"),
         (lambda path: pbio.open_writer(path / "a.ffs", LOAD, checksums=True), "PBIO_BAD_OPTION", "single file"),
         (lambda path: pbio.open_writer(path / "a.ffs", LOAD, nulls="mask"), "PBIO_BAD_OPTION", "Arrow schema"),
+        (lambda path: pbio.open_writer(path / "a.ffs", LOAD, Nulls="mask"), "PBIO_BAD_OPTION", "'*float64' in JSON"),
         (lambda path: pbio.Format.of(LOAD), "PBIO_BAD_TYPE", "parse_record"),
         (
             lambda path: pbio.Format.of(pbio.parse_record(LOAD), "spark"),

@@ -32,16 +32,22 @@ class Channel:
 
     Attributes:
         space: that it is in.
-        info: what was known of it when it was opened.
+        id: of it in the space; a channel that is made anew under its name has another one.
+        name: of it.
     """
 
     def __init__(self, space: ChannelSpace, info: ChannelInfo) -> None:
         self.space = space
-        self.info = info
+        self.id = info.id
+        self.name = info.name
+        self._info = info
 
     @property
-    def name(self) -> str:
-        return self.info.name
+    def info(self) -> ChannelInfo:
+        """What is known of it now: each look asks the log for news. Of a dropped channel it is what was known last."""
+        with self.space.history.lock:
+            self._info = self.space.history.catch_up().channels.get(self.id, self._info)
+        return self._info
 
     @property
     def format(self) -> Format:
@@ -67,7 +73,7 @@ class Channel:
     def _find(self, name: AnyChannel) -> ChannelInfo:
         """What is known of the channel. Raises PBIO_UNKNOWN_CHANNEL if it was dropped, whatever has its name now."""
         info = self.space.find(name)
-        if info.id != self.info.id:
+        if info.id != self.id:
             raise dropped_to_error(self.name, anew=True).at(file=self.space.root)
         return info
 
@@ -163,8 +169,7 @@ class Channel:
         space = self.space
         if name is not None:
             subscribers.check_given(name)
-        with space.history.lock:  # its type may be another one by now
-            now = space.history.catch_up().channels.get(self.info.id, self.info)
+        now = self.info  # its type may be another one by now
         how, expiry = now.derivation, expire_after if name else PRESENCE
         if modulator is not None:
             info, presence, is_new = space.attach(now, modulator, name, expiry)
@@ -185,10 +190,10 @@ class Channel:
         """
         space = self.space
         with space.history.lock:
-            children = space.history.catch_up().children(self.info.id)
+            children = space.history.catch_up().children(self.id)
         own = [child.id for child in children if child.derivation is not None and child.derivation.is_temporary]
         codes = [id_ for id_ in own if subscribers.read(space.folder, id_, name) is not None]
-        for id_ in (self.info.id, *codes):
+        for id_ in (self.id, *codes):
             subscribers.forget(space.folder, id_, name)
-        for id_ in codes if self.info.derivation is None else (self.info.id, *codes):
+        for id_ in codes if self.info.derivation is None else (self.id, *codes):
             release(space.history, space.folder, id_)

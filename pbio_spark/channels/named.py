@@ -8,7 +8,7 @@ from pbio_spark.errors import PbioError
 
 
 class Info(Protocol):
-    """What a `ChannelInfo` has."""
+    """What a `Channel` and a `ChannelInfo` have."""
 
     @property
     def id(self) -> int: ...
@@ -17,23 +17,15 @@ class Info(Protocol):
     def name(self) -> str: ...
 
 
-class Opened(Protocol):
-    """What a `Channel` has."""
-
-    @property
-    def info(self) -> Info: ...
-
-
-AnyChannel: TypeAlias = "str | Info | Opened"
+AnyChannel: TypeAlias = "str | Info"
 """A name, a `ChannelInfo` or a `Channel`. The objects mean the channel that they were made for, whatever has its name
 now."""
 
 
 def name_and_id(channel: AnyChannel) -> tuple[str, int | None]:
     """The name, and the ID where an object says it. Raises PBIO_BAD_OPTION for anything else."""
-    info = getattr(channel, "info", channel)
-    name = getattr(info, "name", info)
-    number = getattr(info, "id", None)
+    name = getattr(channel, "name", channel)
+    number = getattr(channel, "id", None)
     if not isinstance(name, str) or (name is not channel and not isinstance(number, int)):
         reason = f"expected a channel or its name, not {type(channel).__name__}"
         raise PbioError("PBIO_BAD_OPTION", reason, hint="such as space.channel('stock'), or 'stock'")

@@ -133,7 +133,7 @@ class RelayIn:
         parts = {}
         for number in numbers:
             # A topic that is made anew begins anew; so does the same topic in another channel.
-            application = f"kafka {topic} {described.topic_id}/{number} to {self._channel.info.id}"
+            application = f"kafka {topic} {described.topic_id}/{number} to {self._channel.id}"
             parts[number] = _Partition(application, known.get(application, (-1, 0))[0])
         return parts
 
@@ -233,7 +233,7 @@ class RelayIn:
 
     def _find(self, name: str) -> ChannelInfo:
         info = self._channel.space.find(name)
-        if info.id != self._channel.info.id:
+        if info.id != self._channel.id:
             raise PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {name!r} has been dropped, and made anew")
         return info
 

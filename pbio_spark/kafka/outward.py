@@ -73,7 +73,7 @@ class RelayOut:
         self._known: set[Format] = set()
         self._progress = options.progress
         name = options.subscriber or f"kafka {to.topic}"
-        self._key = json.dumps([channel.space.id, channel.info.id, name, to.topic]).encode()
+        self._key = json.dumps([channel.space.id, channel.id, name, to.topic]).encode()
         if not self._client.partitions(to.topic):
             hint = "create it, with as many partitions as it needs: kafka-topics --create --topic NAME"
             raise self._client.missing(to.topic, hint)

@@ -40,6 +40,38 @@ def test_an_object_means_the_channel_that_it_was_opened_for(space: pbio.ChannelS
     assert space.find(new).events == 0
 
 
+def test_what_is_known_of_a_channel_is_known_anew(space: pbio.ChannelSpace) -> None:
+    stock, other = space.create_channel("stock", STOCK), pbio.ChannelSpace.open(space.root)
+    assert stock.info.events == 0
+    other.channel("stock").submit({"price": 1.0})
+    assert stock.info.events == 1
+    other.drop_channel("stock")
+    assert (stock.info.events, stock.info.id, stock.name) == (1, stock.id, "stock")
+
+
+@pytest.mark.parametrize("said", [{"stock": {"price": "float64"}}, ' {"stock": {"price": "double"}}'])
+def test_a_type_may_be_json(space: pbio.ChannelSpace, said: Any) -> None:
+    assert space.create_channel("stock", said).format == space.create_channel("same", STOCK).format
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "hint"),
+    [
+        ("price DOUBLE", "PBIO_BAD_OPTION", "StructType.fromDDL"),
+        ("", "PBIO_BAD_OPTION", "JSON"),
+        ("{", "PBIO_BAD_TYPE", ""),
+        ({}, "PBIO_BAD_TYPE", ""),
+        ({"stock": {"price": "dubble"}}, "PBIO_BAD_TYPE", "double"),
+        (None, "PBIO_BAD_OPTION", "JSON"),
+    ],
+)
+def test_what_is_no_type_says_what_is(space: pbio.ChannelSpace, said: Any, code: str, hint: str) -> None:
+    with pytest.raises(pbio.PbioError) as caught:
+        space.create_channel("stock", said)
+    assert caught.value.code == code
+    assert hint in (caught.value.hint or "")
+
+
 @pytest.mark.parametrize("odd", [None, 7, b"stock", ["stock"], object(), STOCK], ids=lambda odd: type(odd).__name__)
 def test_anything_else_is_an_error(space: pbio.ChannelSpace, odd: Any) -> None:
     space.create_channel("stock", STOCK)

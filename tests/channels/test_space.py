@@ -64,8 +64,10 @@ def test_the_error_says_why_a_folder_is_not_a_channel_space(tmp_path: Path, spac
         "": "the folder holds other files",
         "space/data": f"inside the channel space {space.root},",
         "empty": "the folder is empty",
+        "file": "the path is a file",
     }
     (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
     for place, reason in reasons.items():
         with pytest.raises(PbioError, match=rf"PBIO_NO_SPACE\].*{reason}"):
             ChannelSpace.open(str(tmp_path / place))

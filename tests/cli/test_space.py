@@ -140,6 +140,40 @@ def test_tail(pbio: Pbio, root: Path) -> None:
     assert "PBIO_BAD_OPTION" in pbio("space", "tail", root, "notes", "--start", "soon").err
 
 
+def test_the_last_events(pbio: Pbio, root: Path) -> None:
+    def numbers(*options: str) -> list[int]:
+        lines = pbio("space", "tail", root, "notes", *options).out.splitlines()
+        return [json.loads(line)["event"]["n"] for line in lines]
+
+    assert numbers("-n", "2") == [1, 2]
+    assert numbers("-n", "9") == [0, 1, 2]
+    assert numbers("-n", "0") == []
+    assert numbers("-n", "1", "--start", "3.0.1", "--filter", "{ return input.n < 2; }") == [1]
+    assert pbio("space", "tail", root, "notes", "-n", "-1").code == 2
+
+
+def test_what_was_published_before_is_not_published_again(pbio: Pbio, root: Path, tmp_path: Path) -> None:
+    lines = tmp_path / "notes.jsonl"
+    lines.write_text('{"n": 7, "text": "a"}\n{"n": 8, "text": "b"}\n')
+    publish = ("space", "publish", root, "notes", lines, "--producer", "me", "--sequence", "4")
+    when = ("--event-time", "2026-01-31T12:00:00+01:00")
+    assert pbio(*publish, *when).out == "notes: events published: 2, in commit 4\n"
+    assert pbio(*publish, *when).out == "notes: no events to publish; published before: 2\n"
+    lines.write_text(lines.read_text() + '{"n": 9, "text": "c"}\n')
+    assert pbio(*publish).out == "notes: events published: 1, in commit 5; published before: 2\n"
+    shown = [json.loads(line) for line in pbio("space", "tail", root, "notes", "-n", "3").out.splitlines()]
+    assert [(line["event"]["n"], line["sequence"], line["producer"]) for line in shown] == [
+        (7, 4, "me"),
+        (8, 5, "me"),
+        (9, 6, "me"),
+    ]
+    assert [line.get("event_time") for line in shown] == [*["2026-01-31T11:00:00+00:00"] * 2, None]
+    late = pbio(*publish[:4], lines, "--wait", "0.01")
+    assert (late.code, "PBIO_NOT_DELIVERED" in late.err) == (1, True)
+    assert "not a time: 'noon'" in pbio(*publish, "--event-time", "noon").err
+    assert "producer" in pbio(*publish[:5], "--sequence", "1").err
+
+
 def test_verify(pbio: Pbio, root: Path) -> None:
     sound = pbio("space", "verify", root)
     assert (sound.code, sound.out) == (0, f"{root}: sound (commits: 3, channels: 2, events: 4)\n")

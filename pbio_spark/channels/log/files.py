@@ -80,6 +80,12 @@ class Folder:
         with self._asking(""):
             return bool(self._fs.isdir(self._path))
 
+    @property
+    def is_file(self) -> bool:
+        """Whether there is a file in place of the folder."""
+        with self._asking(""):
+            return bool(self._fs.isfile(self._path))
+
     def space_above(self) -> str | None:
         """The root of the channel space that the folder is, or is inside of; None if there is none."""
         return space_above(self._fs, self._path)

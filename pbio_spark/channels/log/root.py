@@ -63,6 +63,8 @@ def no_space_to_error(folder: Folder) -> PbioError:
     if above is not None:
         reason = f"the folder is inside the channel space {above}, and is not one itself"
         hint = "open that one, and name the channel; in Spark with the option channel"
+    elif folder.is_file:
+        reason, hint = "the path is a file, and a channel space is a folder", "`pbio cat` and `read` take files"
     elif not folder.is_there:
         reason, hint = (
             f"folder not found{from_where(folder.root)}",

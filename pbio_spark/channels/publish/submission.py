@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, TypeAlias
@@ -19,6 +20,7 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.spark_json_to_arrow import spark_json_to_arrow
 from pbio_spark.formats.arrow.written import columns_to_record, writable
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.record_json import json_to_record
 from pbio_spark.formats.store import FormatStore
 
 
@@ -29,8 +31,8 @@ class SparkSchema(Protocol):
         """The schema as JSON values."""
 
 
-AnyType: TypeAlias = "Format | Record | pa.Schema | SparkSchema"
-"""What can be a channel's type."""
+AnyType: TypeAlias = "Format | Record | pa.Schema | SparkSchema | str | Mapping[str, Any]"
+"""What can be a channel's type: the last two are a record type as JSON."""
 
 WHOLE = Policy(mismatch_threshold=0.0, same_name=False)
 """What a channel asks of an event: all fields of its type, directly or by the transforms of the event's format."""
@@ -109,8 +111,17 @@ def type_to_format(type_: AnyType) -> Format:
 
     A schema says what may be null: so does the format, in hidden fields, which leave the others as they are.
 
-    Raises what `record_to_format` and `columns_to_record` raise; PBIO_UNSUPPORTED_TYPE; PBIO_BAD_OPTION for no type.
+    Raises what `record_to_format`, `columns_to_record` and `json_to_record` raise; PBIO_UNSUPPORTED_TYPE;
+    PBIO_BAD_OPTION for no type.
     """
+    if isinstance(type_, str) and not type_.lstrip().startswith("{"):
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            f"not a type of events: {type_[:80]!r}",
+            hint='a record type is JSON, {"stock": {"price": "float64"}}; StructType.fromDDL(...) makes a schema',
+        )
+    if isinstance(type_, str | Mapping):
+        type_ = json_to_record(type_)
     if isinstance(type_, Format):
         return type_
     if isinstance(type_, Record):
@@ -121,7 +132,8 @@ def type_to_format(type_: AnyType) -> Format:
         raise PbioError(
             "PBIO_BAD_OPTION",
             f"not a type of events: {str(type_)[:80]!r}",
-            hint="a Record, such as record('stock', [Field('price', FLOAT64)]), a Format, an Arrow or a Spark schema",
+            hint="a Record, such as record('stock', [Field('price', FLOAT64)]), a Format, an Arrow or Spark schema, or "
+            'JSON: {"stock": {"price": "float64"}}',
         )
     return record_to_format(columns_to_record(spark_json_to_arrow(type_.jsonValue()), "event", "mask"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
+from collections import Counter, deque
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,7 +57,7 @@ def create(
         channel = open_space(root).create_channel(name, one_format(like))
     else:
         channel = open_space(root).create_channel(name, said_type(type_))
-    print(f"{printable(name)}: channel {channel.info.id} of")
+    print(f"{printable(name)}: channel {channel.id} of")
     print(printable_lines(str(channel.format.record)))
 
 
@@ -76,13 +76,31 @@ def publish(
     name: Name,
     files: Files,
     producer: Annotated[str | None, typer.Option(metavar="NAME", help="The name of the producer.")] = None,
+    sequence: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="The number of the first event among the producer's, the others follow: what was published before is "
+            "not published again.",
+        ),
+    ] = None,
+    event_time: Annotated[
+        str | None,
+        typer.Option(
+            "--event-time", metavar="TIME", help="When what they describe happened, in ISO 8601; UTC if no zone."
+        ),
+    ] = None,
+    wait: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", min=0, help="Wait so long until all named subscribers have the events."),
+    ] = None,
 ) -> None:
     """Publish the rows of JSON lines, or the records of PBIO files, in one commit. - stands for JSON lines on standard
     input.
 
     \b
     Example:
-      pbio space publish space readings readings.jsonl
+      pbio space publish space readings readings.jsonl --producer me --sequence 0
     """
     from pbio_spark.cli.convert import rows_of_records
     from pbio_spark.cli.from_json import is_lines, json_to_batch, rows_of
@@ -96,11 +114,19 @@ def publish(
             events += json_to_batch(list(rows_of(path)), schema, path, 0).to_pylist()
         else:
             events += rows_of_records(list(expand([path])))
-    published = channel.submit(events, producer=producer)
-    if published.version is None:
-        print(f"{printable(name)}: no events to publish")
+    published = channel.submit(
+        events,
+        producer=producer,
+        sequence=sequence,
+        event_time=None if event_time is None else relay.moment(event_time),
+        delivery="async" if wait is None else "sync",
+        sync_timeout=wait or 0,
+    )
+    known = f"; published before: {published.known}" if published.known else ""
+    if published.version is None or not published.events:
+        print(f"{printable(name)}: no events to publish{known}")
     else:
-        print(f"{printable(name)}: events published: {published.events}, in commit {published.version}")
+        print(f"{printable(name)}: events published: {published.events}, in commit {published.version}{known}")
 
 
 @app.command()
@@ -197,16 +223,24 @@ def tail(
         str | None,
         typer.Option("--filter", metavar="E-CODE", help="The events to show; the filter sees them as `input`."),
     ] = None,
+    count: Annotated[
+        int | None,
+        typer.Option("-n", metavar="N", min=0, help="Show the last N events from the start on; more with --follow."),
+    ] = None,
 ) -> None:
     """Show events as lines of JSON.
 
     \b
     Example:
-      pbio space tail space readings --filter '{ return input.n > 1; }'
+      pbio space tail space readings -n 2 --filter '{ return input.n > 1; }'
     """
     subscription = open_space(root).channel(name).subscribe(start=relay.start_of(start), filter=filter_)
-    for event in subscription.events(timeout=None if follow else 0):
-        print(json.dumps(_event_to_json(event), default=_plain), flush=follow)
+    if count is not None:
+        for event in deque(subscription.events(timeout=0), maxlen=count):
+            print(_event_to_line(event), flush=follow)
+    if count is None or follow:
+        for event in subscription.events(timeout=None if follow else 0):
+            print(_event_to_line(event), flush=follow)
 
 
 @app.command()
@@ -270,14 +304,15 @@ def verify(root: Root) -> None:
         print(f"{printable(path)}: not a file of a channel space")
 
 
-def _event_to_json(event: Event) -> dict[str, Any]:
+def _event_to_line(event: Event) -> str:
     said = {"producer": event.producer, "sequence": event.sequence, "event_time": event.event_time}
-    return {
+    line = {
         "position": str(event.position),
         "published": event.published,
         **{name: value for name, value in said.items() if value is not None},
         "event": event.values,
     }
+    return json.dumps(line, default=_plain)
 
 
 def _plain(value: Any) -> str:

@@ -101,7 +101,7 @@ def derive(
     """
     modulator = said.modulator()  # wrong usage is said before what is wrong with the space
     channel = open_space(root).derive_channel(name, parent, modulator)
-    print(f"{printable(name)}: channel {channel.info.id}, made of {printable(parent)}, of")
+    print(f"{printable(name)}: channel {channel.id}, made of {printable(parent)}, of")
     print(printable_lines(str(channel.format.record)))
 
 

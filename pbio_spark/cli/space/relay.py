@@ -99,7 +99,19 @@ def archive(
 def start_of(text: str) -> Where:
     """What `--start` means: a time, else a word or a position."""
     try:
-        moment = datetime.fromisoformat(text)
+        return _moment(text)
     except ValueError:
         return text
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def moment(text: str) -> datetime:
+    """A time. Raises BadParameter."""
+    try:
+        return _moment(text)
+    except ValueError:
+        raise typer.BadParameter(f"not a time: {printable(text)!r}; an example is 2026-01-31T12:00:00+01:00") from None
+
+
+def _moment(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -90,7 +90,7 @@ class ChannelOptions(ReadOptions):
         None,
         *WRITES,
         doc="The column of whole numbers that rise with each producer's events: those that were published before are "
-        "left out. The rows of a producer must lie in one partition, in order: "
+        "left out. They must rise from row to row and from partition to partition, as after "
         "`df.repartition(producer).sortWithinPartitions(producer, sequence)`.",
     )
     event_time_column: str | None = option(

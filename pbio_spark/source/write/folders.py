@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from ecode.suggest import did_you_mean
 from pbio_spark.errors import PbioError
-from pbio_spark.source.files.listing import NULL_PARTITION
+from pbio_spark.source.files.listing import NULL_PARTITION, ListedFile
+from pbio_spark.source.files.partitions import partition_schema
 
 _ESCAPED = {*map(chr, range(32)), *"\"#%'*/:=?\\\x7f{[]^"}
 """What Spark escapes in the names of folders, and NUL, which no name can hold."""
@@ -23,26 +24,43 @@ class FolderColumns:
     """Which columns of a schema become folders.
 
     Attributes:
-        names: of these columns, outermost folder first.
+        names: of the folders, outermost first, as the user writes them.
+        columns: whose values they are; a name may be in another case.
         rest: the schema of the other columns.
     """
 
     names: tuple[str, ...]
+    columns: tuple[pa.Field, ...]
     rest: pa.Schema
 
     @classmethod
     def of(cls, schema: pa.Schema, wanted: Sequence[str]) -> Self:
         """Raises PBIO_BAD_OPTION if a column does not exist, cannot be a folder, or nothing else is left."""
-        for name in wanted:
-            if schema.names.count(name) != 1:
-                raise _refusal(name, "unknown column", did_you_mean(name, schema.names))
-            type_ = schema.field(name).type
-            if not (pa.types.is_integer(type_) or pa.types.is_string(type_) or pa.types.is_date(type_)):
-                raise _refusal(name, f"values of type {type_} cannot be folder names", "cast it to a string")
-        rest = pa.schema([field for field in schema if field.name not in wanted])
+        columns = tuple(_column(schema, name) for name in wanted)
+        rest = pa.schema([field for field in schema if field not in columns])
         if wanted and not len(rest):
             raise _refusal(",".join(wanted), "the records would have no column left", "leave one out")
-        return cls(tuple(wanted), rest)
+        return cls(tuple(wanted), columns, rest)
+
+    def refuse_other_types(self, files: Sequence[ListedFile], path: str) -> None:
+        """Raise PBIO_BAD_PARTITIONS if a column is a number or a date, and those of the files' folders are not.
+
+        A string is what a folder's name is, whatever it looks like.
+        """
+        there = partition_schema(files)
+        for name, column in zip(self.names, self.columns, strict=True):
+            type_ = column.type
+            if pa.types.is_string(type_) or not any(dict(file.partition).get(name) for file in files):
+                continue
+            known = there.field(name).type
+            if pa.types.is_date(type_) != pa.types.is_date(known) or pa.types.is_string(known):
+                raise PbioError(
+                    "PBIO_BAD_PARTITIONS",
+                    f"the column {name} is of type {type_}, and its folders are of type {known}: both would be read as "
+                    "strings",
+                    file=path,
+                    hint="cast the column to a string if that is meant",
+                )
 
     def of_nulls(self) -> str:
         """The folder of rows that have a null in each of the columns."""
@@ -53,13 +71,31 @@ class FolderColumns:
         if not self.names:
             yield "", batch
             return
-        levels = [_folder_names(name, batch.column(name)) for name in self.names]
+        levels = [
+            _folder_names(name, batch.column(column.name))
+            for name, column in zip(self.names, self.columns, strict=True)
+        ]
         folders = pc.binary_join_element_wise(*levels, "")
         coded = folders.dictionary_encode()
         codes, rest = coded.indices.to_numpy(zero_copy_only=False), batch.select(self.rest.names)
         for code, folder in enumerate(coded.dictionary.to_pylist()):
             rows = np.nonzero(codes == code)[0]
             yield folder, rest if len(rows) == batch.num_rows else rest.take(pa.array(rows))
+
+
+def _column(schema: pa.Schema, name: str) -> pa.Field:
+    """The column that is to be folders. Raises PBIO_BAD_OPTION."""
+    same = [field for field in schema if field.name == name] or [
+        field for field in schema if field.name.lower() == name.lower()
+    ]
+    if len(same) != 1:
+        raise _refusal(
+            name, "several columns are called so" if same else "unknown column", did_you_mean(name, schema.names)
+        )
+    type_ = same[0].type
+    if not (pa.types.is_integer(type_) or pa.types.is_string(type_) or pa.types.is_date(type_)):
+        raise _refusal(name, f"values of type {type_} cannot be folder names", "cast it to a string")
+    return same[0]
 
 
 def _folder_names(name: str, column: pa.Array) -> pa.Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ecode.types import Record
@@ -15,13 +15,13 @@ from pbio_spark.formats.chosen import chosen_format, split_choice
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.paths import find_entry, locate
-from pbio_spark.source.files.listing import list_files
+from pbio_spark.source.files.listing import ListedFile, list_files
 from pbio_spark.source.files.outlines import outline_files, paths_to_formats
 from pbio_spark.source.options.derived import machine_of, name_of, nulls_of
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.options.scopes import option_name
 from pbio_spark.source.query.naming import find_format
-from pbio_spark.source.query.schema import formats_with_records
+from pbio_spark.source.query.schema import check_names, formats_with_records, infer_schema
 from pbio_spark.source.query.store import store_of
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def formats_to_write(options: Options, schema: pa.Schema, target: str | None) ->
     return (form, *priors)
 
 
-def names_there(path: str, options: Options, without: Collection[str] = ()) -> list[str]:
-    """What the records of a folder's files are called, as a query without `formatName` sees it; none if none is there.
+def files_there(path: str, without: Collection[str] = ()) -> list[ListedFile]:
+    """The files that a query of a folder reads; none if it is missing, or cannot be read as a whole anyway.
 
     Args:
         without: paths of files that do not count.
@@ -64,30 +64,63 @@ def names_there(path: str, options: Options, without: Collection[str] = ()) -> l
     if not _is_there(path):
         return []
     try:
-        found = [file for file in list_files((path,), Options()) if file.path not in without]
+        return [file for file in list_files((path,), Options()) if file.path not in without]
     except PbioError as error:
         if error.code not in ("PBIO_CHANNEL_SPACE", "PBIO_BAD_PARTITIONS", "PBIO_NOT_FFS"):
             raise
-        return []  # the folder cannot be read as a whole anyway
-    found.sort(key=lambda file: file.modified)
+        return []
+
+
+def formats_of(files: Iterable[ListedFile], options: Options) -> list[Format]:
+    """The formats of the records in files, of many only as some files tell."""
+    found = sorted(files, key=lambda file: file.modified)
     chosen = found if len(found) <= LOOKED_AT else [*found[:: -(-len(found) // (LOOKED_AT - 1))], found[-1]]
     # Existing damage stays, but does not prevent writing new files beside it.
     bearing = Options(
         format_store=options.format_store, kafka=options.kafka, ignore_corrupt_files=True, ignore_missing_files=True
     )
-    outlines = outline_files(chosen, bearing, all_formats=False)
-    return sorted({form.name for form in formats_with_records(outlines)})
+    return list(formats_with_records(outline_files(chosen, bearing, all_formats=False)))
 
 
-def name_there(path: str, options: Options) -> str | None:
+def name_there(path: str, there: Iterable[Format]) -> str | None:
     """The name under which records are added to a folder where the user gives none: its own, if it has one.
 
     Raises PBIO_SEVERAL_FORMATS if it has several.
     """
-    names = names_there(path, options)
+    names = sorted({form.name for form in there})
     if len(names) > 1:
         raise several_there(path, names)
     return names[0] if names else None
+
+
+def refuse_other_types(path: str, form: Format, there: Iterable[Format]) -> None:
+    """Raise PBIO_CANNOT_MERGE or PBIO_NAME_COLLISION if records of a format would make a folder unreadable as a table.
+
+    Formats of other names do not count, nor does what is no table already, or is none by itself.
+    """
+    versions = [known for known in there if known.name == form.name and known.record != form.record]
+    if not versions or not _is_table(versions) or not _is_table([form]):
+        return
+    try:
+        check_names(infer_schema([*versions, form], Options()))
+    except PbioError as error:
+        raise PbioError(
+            error.code,
+            f"the new records and those of the folder would not be one table: {error.reason}",
+            file=path,
+            format=form.name,
+            field=error.field,
+            hint="cast or rename the column as in the folder, choose another folder, or give the new records a name of "
+            "their own with the option formatName",
+        ) from None
+
+
+def _is_table(formats: Sequence[Format]) -> bool:
+    try:
+        check_names(infer_schema(formats, Options()))
+    except PbioError:
+        return False
+    return True
 
 
 def several_there(path: str, names: Collection[str]) -> PbioError:

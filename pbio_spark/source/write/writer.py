@@ -29,7 +29,14 @@ from pbio_spark.source.reason_first import says_reason_first
 from pbio_spark.source.write.folders import FolderColumns
 from pbio_spark.source.write.output import OutputFile, Written
 from pbio_spark.source.write.overwrite import refuse_other_columns, replaced_files
-from pbio_spark.source.write.write_format import formats_to_write, name_there, names_there, several_there
+from pbio_spark.source.write.write_format import (
+    files_there,
+    formats_of,
+    formats_to_write,
+    name_there,
+    refuse_other_types,
+    several_there,
+)
 from pbio_spark.spaces import space_above
 from pbio_spark.wire.hints.ranges import Ranges
 from pbio_spark.wire.hints.sidecar import Outline, write_sidecar
@@ -83,8 +90,8 @@ class PbioWriter(DataSourceArrowWriter):
     def __init__(self, path: str, options: Options, schema: pa.Schema, overwrite: bool) -> None:
         """
         Raises:
-            PbioError: PBIO_CHANNEL_SPACE; what `formats_to_write` and `name_there` raise; PBIO_BAD_OPTION and what
-                `format_to_encoder` raises for a schema that cannot be written.
+            PbioError: PBIO_CHANNEL_SPACE; what `formats_to_write`, `name_there` and both of `refuse_other_types` raise;
+                PBIO_BAD_OPTION and what `format_to_encoder` raises for a schema that cannot be written.
         """
         if options.checksums and options.index != "sidecar":
             reason = f"checksums lie in the small file beside each file, which index={options.index} does not write"
@@ -96,6 +103,7 @@ class PbioWriter(DataSourceArrowWriter):
         refuse_space(path)
         fs, root = locate(path)
         place = find_entry(fs, root)
+        there: Sequence[Format] = ()
         self._is_new = place is None
         if place is None and is_local(fs) and os.path.islink(root):
             raise PbioError("PBIO_PATH_NOT_FOUND", "the path is a broken link", file=path)
@@ -106,9 +114,15 @@ class PbioWriter(DataSourceArrowWriter):
             replaced_files(fs, root)
         else:
             refuse_other_columns(fs, root, self.folders.names)
-            if not options.format_name and options.write_format is None and (own := name_there(path, options)):
+            files = files_there(path)
+            if not overwrite:
+                self.folders.refuse_other_types(files, path)
+            there = formats_of(files, options) if options.write_format is None else ()
+            if not options.format_name and (own := name_there(path, there)):
                 options = replace(options, format_name=(own,))
         self.format, *priors = formats_to_write(options, self.folders.rest, path)
+        if not overwrite and not priors:
+            refuse_other_types(path, self.format, there)
         self.priors = tuple(priors)
         self.encoder: Encoder = format_to_encoder(
             self.format,
@@ -195,11 +209,16 @@ class PbioWriter(DataSourceArrowWriter):
             return replaced_files(fs, root)
         refuse_other_columns(fs, root, self.folders.names)
         replaced = replaced_files(fs, root, {file.path.rpartition("/")[0] for m in messages for file in m.files})
-        if not self.options.format_name and self.options.write_format is None:
-            # If the session says so, planning did not know that other files stay.
-            names = names_there(self.path, self.options, {full_path(fs, path) for path in replaced})
-            if names and self.format.name not in names:
+        # Planning did not know which files stay.
+        files = files_there(self.path, {full_path(fs, path) for path in replaced})
+        self.folders.refuse_other_types(files, self.path)
+        if self.options.write_format is None:
+            there = formats_of(files, self.options)
+            names = sorted({form.name for form in there})
+            if names and self.format.name not in names and not self.options.format_name:
                 raise several_there(self.path, (*names, self.format.name))
+            if not self.priors:
+                refuse_other_types(self.path, self.format, there)
         return replaced
 
     def _empty(self, fs: AbstractFileSystem, root: str) -> Written:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +136,107 @@ def test_a_failed_write_to_a_bucket_leaves_nothing(bucket: str) -> None:
         save(bucket, rows(1), nullable, maxRecordsPerFile=1)
     fs.invalidate_cache()
     assert fs.find(root) == []
+
+
+def one(**columns: tuple[Any, pa.DataType]) -> pa.RecordBatch:
+    return pa.record_batch({name: pa.array([value], type_) for name, (value, type_) in columns.items()})
+
+
+BIG, TEXT, DAY = pa.int64(), pa.string(), pa.date32()
+ID = one(id=(1, BIG), x=(1, BIG))
+
+
+@pytest.mark.parametrize(
+    ("there", "added", "says"),
+    [
+        (ID, one(id=("a", TEXT), x=(1, BIG)), r"CANNOT_MERGE.*'int64' .*'string'.*\n.*\$\.id"),
+        (ID, one(id=([1], pa.list_(BIG)), x=(1, BIG)), r"CANNOT_MERGE.*'int64' .*'int64\["),
+        (ID, one(id=(1, pa.timestamp("us", "UTC")), x=(1, BIG)), r"CANNOT_MERGE.*logical type.*\n.*\$\.id"),
+        (
+            one(s=({"a": 1}, pa.struct([("a", BIG)]))),
+            one(s=({"a": "1"}, pa.struct([("a", TEXT)]))),
+            r"CANNOT_MERGE.*\$\.s\.a",
+        ),
+        (ID, one(ID=(1, BIG), x=(1, BIG)), r"NAME_COLLISION.*'id' and 'ID'"),
+    ],
+)
+def test_records_that_would_be_no_table_with_those_that_are_there(
+    tmp_path: Path, there: pa.RecordBatch, added: pa.RecordBatch, says: str
+) -> None:
+    save(tmp_path, there)
+    files = sorted(tmp_path.rglob("*"))
+    with pytest.raises(PbioError, match=rf"(?s)\[PBIO_{says}"):
+        save(tmp_path, added)
+    with pytest.raises(PbioError, match=rf"(?s)\[PBIO_{says}"):
+        save(tmp_path, added, formatName="record")
+    assert sorted(tmp_path.rglob("*")) == files
+    assert load(tmp_path) == there.to_pylist()
+    save(tmp_path, added, formatName="other")
+    assert load(tmp_path, formatName="other") == added.to_pylist()
+    save(tmp_path, added, overwrite=True)
+    assert load(tmp_path) == added.to_pylist()
+
+
+def test_wider_numbers_and_other_columns_are_added(tmp_path: Path) -> None:
+    save(tmp_path, one(id=(1, pa.int32())))
+    save(tmp_path, one(id=(1 << 40, BIG)))
+    save(tmp_path, one(more=("m", TEXT)))
+    found = {(row["id"], row["more"]) for row in load(tmp_path)}
+    assert found == {(1, None), (1 << 40, None), (None, "m")}
+
+
+def test_what_is_no_table_already_can_grow(tmp_path: Path) -> None:
+    save(tmp_path, ID)
+    save(tmp_path / "other", one(id=("a", TEXT)))
+    next((tmp_path / "other").glob("*.ffs")).rename(tmp_path / "text.ffs")
+    save(tmp_path, one(id=(3, BIG)))
+    with pytest.raises(PbioError, match=r"\[PBIO_CANNOT_MERGE\]"):
+        load(tmp_path)
+    wanted = load(tmp_path, readerFormat='{"record": {"id": "int64"}}', onReject="drop")
+    assert sorted(row["id"] for row in wanted) == [1, 3]
+
+
+def test_who_says_how_readers_get_there_may_change_a_type(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    was = record_to_format(record("record", [Field("id", INT64)]))
+    FolderStore(str(store)).put(was)
+    save(tmp_path / "out", one(id=(1, BIG)), formatName="record")
+    step = f'[{{"to": "{was.id.hex()}", "ecode": "{{ old.id = 2; }}"}}]'
+    save(tmp_path / "out", one(id=("2", TEXT)), transforms=step, formatStore=store)
+    wanted = load(tmp_path / "out", readerFormat='{"record": {"id": "int64"}}', formatStore=store)
+    assert sorted(row["id"] for row in wanted) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("there", "added"),
+    [
+        (one(k=("a", TEXT), x=(1, BIG)), one(k=(1, BIG), x=(1, BIG))),
+        (one(k=(date(2026, 1, 31), DAY), x=(1, BIG)), one(k=(1, pa.int16()), x=(1, BIG))),
+        (one(k=(1, BIG), x=(1, BIG)), one(k=(date(2026, 1, 31), DAY), x=(1, BIG))),
+    ],
+)
+@pytest.mark.parametrize("outer", ["", "o,"])
+def test_folders_of_another_type(tmp_path: Path, there: pa.RecordBatch, added: pa.RecordBatch, outer: str) -> None:
+    there, added = (batch.append_column("o", pa.array([None], TEXT)) for batch in (there, added))
+    save(tmp_path, there, partitionColumns=f"{outer}k")
+    before = load(tmp_path)
+    types = [str(batch.schema.field("k").type)[:4] for batch in (added, there)]
+    with pytest.raises(PbioError, match=rf"\[PBIO_BAD_PARTITIONS\].* k is of type {types[0]}.* of type {types[1][:3]}"):
+        save(tmp_path, added, partitionColumns=f"{outer}k")
+    assert load(tmp_path) == before
+    save(tmp_path, added.set_column(0, "k", added["k"].cast(TEXT)), partitionColumns=f"{outer}k")
+    assert len(load(tmp_path)) == 2
+
+
+def test_folders_of_nulls_have_no_type(tmp_path: Path) -> None:
+    save(tmp_path, one(k=(None, TEXT), x=(1, BIG)), partitionColumns="k")
+    save(tmp_path, one(k=(7, BIG), x=(1, BIG)), partitionColumns="k")
+    assert sorted(str(row["k"]) for row in load(tmp_path)) == ["7", "None"]
+
+
+def test_a_column_becomes_folders_whatever_its_case(tmp_path: Path) -> None:
+    save(tmp_path, one(k=(1, BIG), x=(1, BIG)), partitionColumns="k")
+    save(tmp_path, one(K=(2, BIG), x=(1, BIG)), partitionColumns="k")
+    assert sorted(row["k"] for row in load(tmp_path)) == [1, 2]
+    with pytest.raises(PbioError, match=r"\[PBIO_BAD_OPTION\].*'kK'.*several"):
+        save(tmp_path / "new", one(kk=(2, BIG), KK=(1, BIG), x=(1, BIG)), partitionColumns="kK")

@@ -34,7 +34,7 @@ class NamedSubscribers:
         Raises PBIO_LIMIT if the peer would have too many.
         """
         stored = f"{session.link.name}/{name}"
-        key = channel.info.id, stored
+        key = channel.id, stored
         async with self._taking:
             await asyncio.to_thread(self._check, *key, f"{session.link.name}/")
             former = self._there.pop(key, None)

@@ -4,46 +4,39 @@ from __future__ import annotations
 
 import os
 import random
-import signal
-import subprocess
-import sys
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import IO
 
 import pytest
 
 from pbio_spark.channels import ChannelSpace, Concentrator
 from pbio_spark.channels.commits.commit import Data
 from pbio_spark.channels.upkeep.check import problems
+from tests.channels.concentrator import writer
 from tests.channels.spaces import COUNT, again, everything
-from tests.conftest import ROOT
+from tests.children import pbio, start
 
 pytestmark = pytest.mark.usefixtures("sockets")
 
-KILLS = int(os.environ.get("PBIO_KILLS", "2"))
+LONG = bool(os.environ.get("PBIO_LONG"))
+KILLS = int(os.environ.get("PBIO_KILLS", 100 if LONG else 2))
 
 
-PBIO = [sys.executable, "-c", "from pbio_spark.cli import main; main()"]
-
-
-def write(out: IO[str], *arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.channels.concentrator.writer", *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=out, text=True)
-
-
-def end(process: subprocess.Popen[str]) -> None:
-    process.kill()
-    process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
-
-
-def concentrate(root: str) -> subprocess.Popen[str]:
-    made = subprocess.Popen([*PBIO, "space", "concentrate", root], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert made.stdout is not None
-    assert "commits for the writers" in made.stdout.readline()
+def concentrate(root: str, folder: Path) -> BaseProcess:
+    """A concentrator that listens; it prints to a file of its own number."""
+    out = folder / "concentrator"
+    out.unlink(missing_ok=True)
+    made = start(out, pbio, "space", "concentrate", root)
+    while "commits for the writers" not in (out.read_text() if out.exists() else ""):
+        assert made.is_alive()
+        time.sleep(0.005)
     return made
+
+
+def end(process: BaseProcess) -> None:
+    process.kill()
+    process.join()
 
 
 def space_with_channels(root: str) -> ChannelSpace:
@@ -101,10 +94,11 @@ class Writers:
         self._files: dict[str, Path] = {}
         self.running = {name: self.begin(name) for name in uses}
 
-    def begin(self, name: str) -> subprocess.Popen[str]:
+    def begin(self, name: str) -> BaseProcess:
         path = self._folder / f"{name}-{len(self._files)}"
-        with path.open("w") as out:
-            made = write(out, self._root, name, self._uses[name], len(self._files), self._folder / "stop")
+        path.touch()
+        stop = str(self._folder / "stop")
+        made = start(path, writer.main, self._root, name, self._uses[name], str(len(self._files)), stop)
         self._files[f"{name} {made.pid}"] = path
         return made
 
@@ -116,13 +110,14 @@ class Writers:
         """Wait until they have published so much more."""
         count = sum(text.count("did") for text in self.said.values()) + publications
         while sum(text.count("did") for text in self.said.values()) < count:
-            assert all(process.poll() is None for process in self.running.values())
+            assert all(process.is_alive() for process in self.running.values())
             time.sleep(0.01)
 
     def stop(self) -> None:
         (self._folder / "stop").touch()
         for name, process in self.running.items():
-            assert process.wait() == 0, name
+            process.join()
+            assert process.exitcode == 0, name
 
     def kill(self, name: str) -> None:
         end(self.running[name])
@@ -132,7 +127,7 @@ class Writers:
 def run(space: ChannelSpace, tmp_path: Path, kills: int, uses: dict[str, str]) -> None:
     """Kill the concentrator so often, and a writer at every third time, while all publish; then stop in order."""
     chance = random.Random(7)
-    concentrator = concentrate(space.root)
+    concentrator = concentrate(space.root, tmp_path)
     writers = Writers(space.root, tmp_path, uses)
     try:
         for number in range(kills):
@@ -145,12 +140,12 @@ def run(space: ChannelSpace, tmp_path: Path, kills: int, uses: dict[str, str]) -
                 writers.kill(chance.choice([*uses]))
             if number % 2:
                 writers.work(1)
-            concentrator = concentrate(space.root)
+            concentrator = concentrate(space.root, tmp_path)
         writers.work(2 * len(uses))
-        concentrator.send_signal(signal.SIGTERM)
-        assert concentrator.wait() == 0
-        assert concentrator.stdout is not None
-        assert "publications: " in concentrator.stdout.read()
+        concentrator.terminate()
+        concentrator.join()
+        assert concentrator.exitcode == 0
+        assert "publications: " in (tmp_path / "concentrator").read_text()
         writers.work(1)
         writers.stop()
     finally:
@@ -167,6 +162,7 @@ def test_each_event_is_there_once_whatever_is_killed(tmp_path: Path) -> None:
     run(space, tmp_path, KILLS, {"w0": "auto", "w1": "auto", "w2": "auto", "w3": "off"})
 
 
+@pytest.mark.skipif(not (LONG or KILLS > 2), reason="long: moments at which it dies are tested on a bucket, too")
 def test_each_event_is_there_once_in_a_bucket_that_fails(tmp_path: Path, bucket: str) -> None:
     space = space_with_channels(bucket)
     run(space, tmp_path, max(1, KILLS // 4), {"w0": "auto", "w1": "auto"})
@@ -175,8 +171,8 @@ def test_each_event_is_there_once_in_a_bucket_that_fails(tmp_path: Path, bucket:
 def test_two_do_not_run_at_once(tmp_path: Path) -> None:
     space = space_with_channels(str(tmp_path / "space"))
     with Concentrator(space):
-        second = subprocess.run(
-            [*PBIO, "space", "concentrate", space.root], cwd=ROOT, capture_output=True, text=True, check=False
-        )
-    assert second.returncode == 1
-    assert f"process {os.getpid()} is the concentrator of this space already" in second.stderr
+        out = tmp_path / "second"
+        second = start(out, pbio, "space", "concentrate", space.root)
+        second.join()
+    assert second.exitcode == 1
+    assert f"process {os.getpid()} is the concentrator of this space already" in out.read_text()

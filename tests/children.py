@@ -1,0 +1,50 @@
+"""Processes for tests that are killed: forked from one that has everything imported, so that starting costs nothing."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Mapping
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import fsspec.config
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(
+    ["tests.children", "pbio_spark.cli", "pbio_spark.channels", "pbio_spark.kafka.inward", "confluent_kafka", "s3fs"]
+)
+
+
+def start(out: Path, target: Callable[..., object], *arguments: Any) -> BaseProcess:
+    """A process of this program that calls a function of a module, and ends with this one at the latest.
+
+    Args:
+        out: the file to which it prints, and writes its errors.
+        arguments: of the function; they are pickled.
+    """
+    child = _CONTEXT.Process(target=_run, args=(str(out), dict(os.environ), target, arguments), daemon=True)
+    child.start()
+    return child
+
+
+def pbio(*arguments: str) -> None:
+    """What the command `pbio` does."""
+    from pbio_spark.cli import main
+
+    sys.argv = ["pbio", *arguments]
+    main()
+
+
+def _run(out: str, environment: Mapping[str, str], target: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    fsspec.config.conf.clear()
+    fsspec.config.set_conf_env(fsspec.config.conf)
+    os.fsync = lambda _: None  # as in `tests.conftest`
+    file = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    target(*arguments)

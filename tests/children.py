@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -30,7 +31,28 @@ def start(out: Path, target: Callable[..., object], *arguments: Any) -> BaseProc
     return child
 
 
-def pbio(*arguments: str) -> None:
+def wait_for_lines(process: BaseProcess, out: Path, more: int) -> None:
+    """Wait until a process has printed so many more lines. Raises EOFError if it ends before that."""
+    count = _lines(out) + more
+    while process.is_alive():
+        if _lines(out) >= count:
+            return
+        time.sleep(0.001)
+    if _lines(out) < count:
+        raise EOFError(f"the process has ended ({process.exitcode}): {out.read_text()[-2000:]}")
+
+
+def end(process: BaseProcess) -> None:
+    """Kill a process, if it is still there."""
+    process.kill()
+    process.join()
+
+
+def _lines(out: Path) -> int:
+    return out.read_bytes().count(b"\n") if out.exists() else 0
+
+
+def run_pbio(*arguments: str) -> None:
     """What the command `pbio` does."""
     from pbio_spark.cli import main
 
@@ -43,7 +65,8 @@ def _run(out: str, environment: Mapping[str, str], target: Callable[..., object]
     os.environ.update(environment)
     fsspec.config.conf.clear()
     fsspec.config.set_conf_env(fsspec.config.conf)
-    os.fsync = lambda _: None  # as in `tests.conftest`
+    if not os.environ.get("PBIO_LONG"):
+        os.fsync = lambda _: None  # as in `tests.conftest`
     file = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(file, 1)
     os.dup2(file, 2)

@@ -1,9 +1,8 @@
-"""A process that publishes numbered events, and may be killed at any time: `python -m tests.channels.producer`."""
+"""A process that publishes numbered events, and may be killed at any time."""
 
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -59,8 +58,3 @@ def is_published(space: ChannelSpace, submission: Submission) -> bool:
             raise
         return False
     return True
-
-
-if __name__ == "__main__":
-    root, producer, *numbers = sys.argv[1:]
-    main(root, producer, *map(int, numbers))

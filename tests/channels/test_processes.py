@@ -4,33 +4,21 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.channels.commits.commit import Data
+from tests.channels import consumer, producer
 from tests.channels.spaces import COUNT, again, everything
-from tests.conftest import ROOT
+from tests.children import end, start, wait_for_lines
 
 LONG = bool(os.environ.get("PBIO_LONG"))
-EVENTS, KILLS = (5_000, 100) if LONG else (200, 4)
+EVENTS, KILLS = (5_000, 100) if LONG else (120, 4)
 """Of each of two producers on each of two channels; of the processes, by turns."""
-
-
-def start(module: str, *arguments: object) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", f"tests.channels.{module}", *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
-    assert process.stdout is not None
-    process.stdout.close()
 
 
 def space_with_channels(root: str) -> ChannelSpace:
@@ -45,8 +33,8 @@ def check(space: ChannelSpace, producers: list[str], count: int) -> None:
     for name in "ab":
         events = everything(again(space).channel(name))
         assert [event.position for event in events] == sorted({event.position for event in events})
-        for producer in producers:
-            own = [(event.sequence, event.values["n"]) for event in events if event.producer == producer]
+        for who in producers:
+            own = [(event.sequence, event.values["n"]) for event in events if event.producer == who]
             assert own == [(n, n) for n in range(count)]
         assert len(events) == count * len(producers)
 
@@ -60,10 +48,11 @@ def test_processes_publish_to_one_space_at_once_while_its_store_fails(
     writers, batches, size, failures = (8, 250, 3, 20) if LONG else (3, 20, 3, 300)
     producers = [f"p{i}" for i in range(writers)]
     count = batches // 2 * size
-    running = [start("producer", space.root, producer, 0, count, size, failures) for producer in producers]
+    out = tmp_path / "out"
+    running = [start(out, producer.main, space.root, name, 0, count, size, failures) for name in producers]
     for process in running:
-        process.communicate()
-        assert process.returncode == 0, "a producer failed"
+        process.join()
+        assert process.exitcode == 0, out.read_text()
     check(space, producers, count)
     entries = [space.history.entry(version) for version in range(1, space.history.catch_up().version + 1)]
     # On a slow store writers take turns besides.
@@ -76,28 +65,28 @@ def test_processes_that_are_killed_lose_and_double_nothing(tmp_path: Path) -> No
     producers = ["p0", "p1"]
     kept = {name: tmp_path / f"kept-{name}" for name in "ab"}
 
-    def begin(who: str) -> subprocess.Popen[bytes]:
+    def begin(who: str) -> BaseProcess:
         if who in producers:
-            return start("producer", space.root, who, 0, EVENTS, 2, 0)
-        return start("consumer", space.root, who, kept[who])
+            return start(tmp_path / who, producer.main, space.root, who, 0, EVENTS, 2, 0)
+        return start(tmp_path / who, consumer.main, space.root, who, str(kept[who]))
 
     running = {who: begin(who) for who in (*producers, *kept)}
     try:
         for number in range(KILLS):
             who = [*running][number % len(running)]
             if who in producers:
-                for _ in range(chance.randint(1, 20)):  # it is at work, and does not stop for us
-                    running[who].stdout.readline()  # type: ignore[union-attr]
-            time.sleep(chance.uniform(0, 0.02 if who in producers else 2))
+                # It is at work, and does not stop for us.
+                wait_for_lines(running[who], tmp_path / who, chance.randint(1, 20))
+            time.sleep(chance.uniform(0, 0.02 if who in producers else 0.5))
             end(running[who])
             running[who] = begin(who)
-        for producer in producers:
-            running[producer].stdout.read()  # type: ignore[union-attr]
-            assert running[producer].wait() == 0
+        for name in producers:
+            running[name].join()
+            assert running[name].exitcode == 0, (tmp_path / name).read_text()
         check(space, producers, EVENTS)
         expected = {name: len(everything(space.channel(name))) for name in "ab"}
         while any(path.read_bytes().count(b"\n") < expected[name] for name, path in kept.items()):
-            assert all(running[name].poll() is None for name in kept)
+            assert all(running[name].is_alive() for name in kept)
             time.sleep(0.05)
     finally:
         for process in running.values():

@@ -19,6 +19,7 @@ from pbio_spark import ChannelSpace, Format, PbioDeserializer, PbioError, PbioSe
 from pbio_spark.kafka.address import Address
 from pbio_spark.kafka.inward import InwardOptions, RelayIn
 from pbio_spark.kafka.outward import OutwardOptions, RelayOut
+from tests.children import end, run_pbio, start
 from tests.conftest import ROOT
 from tests.kafka.test_store import admin, make, say
 
@@ -289,17 +290,19 @@ def command(*said: str) -> list[str]:
     return [sys.executable, "-c", "from pbio_spark.cli import main; main()", "space", *said]
 
 
-def run_killed(command: list[str], step: Callable[[int], object], chance: random.Random) -> None:
+def run_killed(words: tuple[str, ...], out: Path, step: Callable[[int], object], chance: random.Random) -> None:
     """Run a relay that follows, and kill it again and again while there is something to do."""
     for kill in range(KILLS):
-        with subprocess.Popen([*command, "--follow"], cwd=ROOT) as relay:
-            step(kill)
-            time.sleep(chance.uniform(0.5, 2.5))
-            step(kill + KILLS)
-            time.sleep(chance.uniform(0, 0.3))
-            relay.kill()
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert (ran.returncode, ran.stderr) == (0, "")
+        relay = start(out, run_pbio, "space", *words, "--follow")
+        step(kill)
+        time.sleep(chance.uniform(0, 1.5))
+        step(kill + KILLS)
+        time.sleep(chance.uniform(0, 0.3))
+        end(relay)
+    out.unlink()
+    relay = start(out, run_pbio, "space", *words)
+    relay.join()
+    assert (relay.exitcode, out.read_text().count("\n")) == (0, 1), out.read_text()
 
 
 def test_killed_relays_lose_and_double_nothing(space: ChannelSpace, broker: str, topic: str, tmp_path: Path) -> None:
@@ -312,7 +315,8 @@ def test_killed_relays_lose_and_double_nothing(space: ChannelSpace, broker: str,
             loads.submit([old(count + n) for n in range(50)], producer="p", sequence=count)
             count += 50
 
-    run_killed(command("relay", space.root, "loads", "--to", f"kafka://{broker}/{topic}"), publish, chance)
+    words = ("relay", space.root, "loads", "--to", f"kafka://{broker}/{topic}")
+    run_killed(words, tmp_path / "relay", publish, chance)
     assert numbers(broker, topic) == [*range(count)]
 
     archive = ChannelSpace.create(str(tmp_path / "archive"))
@@ -324,7 +328,8 @@ def test_killed_relays_lose_and_double_nothing(space: ChannelSpace, broker: str,
         say(broker, topic, *((b"p", serialize(new(more + n))) for n in range(500)))
         more += 500
 
-    run_killed(command("archive", archive.root, "loads", "--from", f"kafka://{broker}/{topic}"), produce, chance)
+    words = ("archive", archive.root, "loads", "--from", f"kafka://{broker}/{topic}")
+    run_killed(words, tmp_path / "archiving", produce, chance)
     assert archived(archive) == [*range(more)]
 
 
@@ -358,8 +363,8 @@ def test_where_a_relay_starts_and_how_long_an_archive_waits(
     make(broker, topic)
     space.channel("loads").submit([old(1)])
     address, store = f"kafka://{broker}/{topic}", tmp_path / "formats"
-    for start, count in (("latest", 0), ("1999-12-31", 1), ("2.0.0", 1)):
-        words = f"relay {space.root} loads --to {address} --subscriber {start} --formats {store} --start {start}"
+    for first, count in (("latest", 0), ("1999-12-31", 1), ("2.0.0", 1)):
+        words = f"relay {space.root} loads --to {address} --subscriber {first} --formats {store} --start {first}"
         app(["space", *words.split()], standalone_mode=False)
         assert capsys.readouterr().out == f"loads: events relayed: {count}\n"
     with pytest.raises(PbioError, match=r"\[PBIO_BAD"):

@@ -1,4 +1,4 @@
-"""A concentrator that dies at a chosen moment: `python -m tests.channels.concentrator.mortal ROOT MOMENT`.
+"""A concentrator that dies at a chosen moment.
 
 Moments are `taken`, when a publication has come in; `trying`, when its writer has been told that it is about to be
 committed; `committed`, when it is; and `never`. It says when it listens.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from typing import Any
 
 from pbio_spark.channels import ChannelSpace, Concentrator
@@ -38,8 +37,4 @@ def main(root: str, moment: str) -> None:
     Visitor.tell = tell_or_die  # type: ignore[method-assign]
     with Concentrator(space):
         print("listening", flush=True)
-        sys.stdin.read()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+        signal.pause()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -18,20 +19,23 @@ from pbio_spark.channels import Channel, ChannelSpace, Concentrator, Published
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
 from pbio_spark.errors import PbioError
+from tests.channels.concentrator import mortal as mortal_module
 from tests.channels.spaces import COUNT, again, values
+from tests.children import end, start, wait_for_lines
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures("sockets")
 
 
 @contextmanager
-def mortal(root: str, moment: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "tests.channels.concentrator.mortal", root, moment]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "listening\n"
+def mortal(root: str, moment: str, tmp_path: Path) -> Iterator[BaseProcess]:
+    out = tmp_path / "mortal"
+    process = start(out, mortal_module.main, root, moment)
+    wait_for_lines(process, out, 1)
+    try:
         yield process
-        process.kill()
+    finally:
+        end(process)
 
 
 @pytest.fixture
@@ -50,23 +54,26 @@ def test_a_publication_without_an_answer_is_neither_lost_nor_doubled(
     root = str(tmp_path / "space") if store == "disk" else request.getfixturevalue("bucket")
     space = ChannelSpace.create(root)
     counts = space.create_channel("counts", COUNT)
-    with mortal(space.root, moment) as concentrator:
+    with mortal(space.root, moment, tmp_path) as concentrator:
         # Without numbers only the log tells whether they are published.
         assert counts.submit([{"n": 1}, {"n": 2}]) == Published(2, 2, 0)
-        assert concentrator.wait() == -signal.SIGKILL
+        concentrator.join()
+        assert concentrator.exitcode == -signal.SIGKILL
     assert counts.submit([{"n": 3}], producer="p", sequence=0) == Published(3, 1, 0)
     if store == "disk":
-        with mortal(space.root, moment):
+        with mortal(space.root, moment, tmp_path):
             assert counts.submit([{"n": 3}, {"n": 4}], producer="p", sequence=0) == Published(4, 1, 1)
     assert [one["n"] for one in values(counts)] == [1, 2, 3, 4][: 4 if store == "disk" else 3]
 
 
-def test_it_is_unknown_only_where_the_log_cannot_be_read(counts: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_unknown_only_where_the_log_cannot_be_read(
+    counts: Channel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def fails(*_: object) -> bytes:
         raise PbioError("PBIO_FILE_SYSTEM", "broken")
 
     for moment, code in (("committed", "PBIO_OUTCOME_UNKNOWN"), ("taken", "PBIO_FILE_SYSTEM")):
-        with mortal(counts.space.root, moment), monkeypatch.context() as patch:
+        with mortal(counts.space.root, moment, tmp_path), monkeypatch.context() as patch:
             patch.setattr(Folder, "read", fails)
             with pytest.raises(PbioError, match="broken") as caught:
                 counts.submit([{"n": 1}])
@@ -74,15 +81,14 @@ def test_it_is_unknown_only_where_the_log_cannot_be_read(counts: Channel, monkey
     assert values(counts) == [{"n": 1}]
 
 
-def test_one_that_was_killed_leaves_no_trace_and_two_do_not_run_at_once(counts: Channel) -> None:
+def test_one_that_was_killed_leaves_no_trace_and_two_do_not_run_at_once(counts: Channel, tmp_path: Path) -> None:
     root = counts.space.root
-    with mortal(root, "never") as concentrator:
+    with mortal(root, "never", tmp_path) as concentrator:
         assert counts.submit([{"n": 1}]).version == 2
         with pytest.raises(PbioError, match=f"process {concentrator.pid} is the concentrator") as caught:
             Concentrator(again(counts.space))
         assert caught.value.code == "PBIO_CONCENTRATOR"
-        concentrator.kill()
-        concentrator.wait()
+        end(concentrator)
         assert counts.submit([{"n": 2}]).version == 3
         with Concentrator(again(counts.space)) as second:
             assert counts.submit([{"n": 3}]).version == 4

@@ -15,7 +15,7 @@ from pbio_spark.channels.commits.commit import Data
 from pbio_spark.channels.upkeep.check import problems
 from tests.channels.concentrator import writer
 from tests.channels.spaces import COUNT, again, everything
-from tests.children import pbio, start
+from tests.children import end, run_pbio, start
 
 pytestmark = pytest.mark.usefixtures("sockets")
 
@@ -27,16 +27,11 @@ def concentrate(root: str, folder: Path) -> BaseProcess:
     """A concentrator that listens; it prints to a file of its own number."""
     out = folder / "concentrator"
     out.unlink(missing_ok=True)
-    made = start(out, pbio, "space", "concentrate", root)
+    made = start(out, run_pbio, "space", "concentrate", root)
     while "commits for the writers" not in (out.read_text() if out.exists() else ""):
         assert made.is_alive()
         time.sleep(0.005)
     return made
-
-
-def end(process: BaseProcess) -> None:
-    process.kill()
-    process.join()
 
 
 def space_with_channels(root: str) -> ChannelSpace:
@@ -172,7 +167,7 @@ def test_two_do_not_run_at_once(tmp_path: Path) -> None:
     space = space_with_channels(str(tmp_path / "space"))
     with Concentrator(space):
         out = tmp_path / "second"
-        second = start(out, pbio, "space", "concentrate", space.root)
+        second = start(out, run_pbio, "space", "concentrate", space.root)
         second.join()
     assert second.exitcode == 1
     assert f"process {os.getpid()} is the concentrator of this space already" in out.read_text()

@@ -1,15 +1,14 @@
-"""A process that publishes, and may be killed: `python -m tests.channels.concentrator.writer ROOT NAME USE SEED STOP`.
+"""A process that publishes, and may be killed.
 
-It publishes the same numbers twice, until there is a file STOP: as the producer NAME on the channel `a`, with sequence
-numbers, from the one after the last that is there; and before that on the channel `b`, without sequence numbers, as a
-producer whose name no other process has. It says `try N`, `did N` and `put N` before, between and after.
+It publishes the same numbers twice, until there is a file `stop`: as the producer `name` on the channel `a`, with
+sequence numbers, from the one after the last that is there; and before that on the channel `b`, without sequence
+numbers, as a producer whose name no other process has. It says `try N`, `did N` and `put N` before, between and after.
 """
 
 from __future__ import annotations
 
 import os
 import random
-import sys
 import time
 
 from pbio_spark.channels import ChannelSpace
@@ -35,7 +34,3 @@ def main(root: str, name: str, use: str, seed: str, stop: str) -> None:
         print("put", at, flush=True)
         at = end
         time.sleep(chance.uniform(0, 0.06))  # all that is published is read at the end
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 
 from ecode.types import FLOAT64, INT64, STRING, Field, record
 from pbio_spark.channels import Channel, ChannelSpace
+from tests.channels.derive import writer
 from tests.channels.derive.replay import check
 from tests.channels.spaces import again, everything
-from tests.channels.test_processes import end, start
+from tests.children import end, start, wait_for_lines
 
 KILLS = int(os.environ.get("PBIO_KILLS", 100 if os.environ.get("PBIO_LONG") else 3))
 LONG = KILLS > 3
@@ -94,28 +95,27 @@ def test_writers_that_are_killed_while_code_and_parameters_change(ticks: Channel
     chance = random.Random(3)
     stop = tmp_path / "stop"
 
-    def begin(producer: str) -> subprocess.Popen[bytes]:
-        return start("derive.writer", space.root, producer, stop)
+    def begin(producer: str) -> BaseProcess:
+        return start(tmp_path / producer, writer.main, space.root, producer, str(stop))
 
     running = {producer: begin(producer) for producer in "pq"}
     changed = time.monotonic()
     try:
         for _ in range(KILLS):
             who = chance.choice([*running])
-            for _ in range(chance.randint(1, 10)):  # it is at work
-                assert running[who].stdout.readline()  # type: ignore[union-attr]
+            wait_for_lines(running[who], tmp_path / who, chance.randint(1, 10))  # it is at work
             if time.monotonic() - changed > (1.0 if LONG else 0.2):
                 change(space, chance)
                 changed = time.monotonic()
             time.sleep(chance.uniform(0, 0.02))
             end(running[who])
             running[who] = begin(who)
-        for process in running.values():
-            assert process.stdout.readline()  # type: ignore[union-attr]
+        for who, process in running.items():
+            wait_for_lines(process, tmp_path / who, 1)
         stop.touch()
         for process in running.values():
-            process.communicate()
-            assert process.returncode == 0
+            process.join()
+            assert process.exitcode == 0
     finally:
         for process in running.values():
             end(process)

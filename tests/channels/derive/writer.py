@@ -1,9 +1,7 @@
-"""A process that publishes numbered ticks until a file is there, and may be killed at any time:
-`python -m tests.channels.derive.writer`."""
+"""A process that publishes numbered ticks until a file is there, and may be killed at any time."""
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 
@@ -26,7 +24,3 @@ def main(root: str, producer: str, stop: str) -> None:
         start += SIZE
         print(start, flush=True)
         time.sleep(0.01)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -42,6 +42,15 @@ class FormatStore(Protocol):
         """A store hashes by identity, whatever it holds."""
 
 
+def missing_hint(store: FormatStore) -> str:
+    """What to do about a format that a store lacks."""
+    while (asked := getattr(store, "asked", None)) is not None:
+        store = asked
+    place = getattr(store, "root", None) or getattr(store, "place", None)
+    where = "" if place is None else f", which is not in {place}"
+    return f"see that its producer stores the format{where}"
+
+
 class MemoryStore:
     """Formats in memory, for instance those that a file's own format items describe.
 

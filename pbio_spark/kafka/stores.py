@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.format import Format
-from pbio_spark.formats.store import FolderStore, FormatStore
+from pbio_spark.formats.store import FolderStore, FormatStore, missing_hint
 from pbio_spark.kafka.address import is_kafka
 from pbio_spark.kafka.settings import NO_SETTINGS
 from pbio_spark.wire.foreign import unknown_format
@@ -56,11 +56,7 @@ def put_with_priors(form: Format, source: FormatStore, target: FormatStore) -> N
 
 def format_missing(record: bytes, store: FormatStore) -> PbioError:
     """PBIO_UNKNOWN_FORMAT for what should be a record, after a store was asked for its format in vain."""
-    while isinstance(store, PatientStore):
-        store = store.asked
-    place = store.root if isinstance(store, FolderStore) else getattr(store, "place", None)
-    where = "" if place is None else f", which is not in {place}"
-    return unknown_format(record, f"see that its producer stores the format{where}")
+    return unknown_format(record, missing_hint(store))
 
 
 class PatientStore:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,13 @@ def commands(tmp_path: Path) -> Path:
     for name in ("sh", "awk", "cat", "dirname", "env", "grep", "ls"):
         (folder / name).symlink_to(str(shutil.which(name)))
     return folder
+
+
+def test_help_does_not_run_the_demo(tmp_path: Path) -> None:
+    demo = [sys.executable, str(SCRIPTS.parent / "demo" / "monitor.py"), "--help"]
+    shown = subprocess.run(demo, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert "build/demo" in shown
+    assert list(tmp_path.iterdir()) == []
 
 
 def put(folder: Path, name: str, text: str) -> Path:

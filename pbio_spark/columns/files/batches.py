@@ -275,7 +275,9 @@ class BatchMaker:
         form = self.formats[number] if number >= 0 else None
         plan = decoder.converter.plan if isinstance(decoder, Decoder) else None
         encoding = self.plan.selection.presentation.encoding
-        return explain(record, form, plan, int(bad.status[entry]), encoding, self.part.name, offset)
+        return explain(
+            record, form, plan, int(bad.status[entry]), encoding, self.part.name, offset, store=self.plan.store
+        )
 
     def _record(self, chunk: Chunk, entry: int) -> tuple[int, bytes]:
         """The offset of an entry's item in the file, and the record's bytes."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ecode.errors import valid_text
+from pbio_spark.bp5.folder import Folder
 from pbio_spark.bp5.meta.variables import Shape
 from pbio_spark.bp5.rows.survey import Survey, columns_of
 from pbio_spark.errors import PbioError
@@ -57,7 +58,29 @@ def plan_elements(surveys: Sequence[Survey], options: Bp5Options, *, is_stream: 
     if parts and (len(variables) > 1 or count != 2):
         reason = "columns of a table need one variable of two dimensions"
         raise PbioError("PBIO_BAD_OPTION", reason, field=", ".join(variables))
+    if parts and options.mode == "FAILFAST":
+        _check_count(next(found for found in surveys if variables[0] in found.types), variables[0], len(parts))
     return Elements(variables, index, parts)
+
+
+def _check_count(found: Survey, name: str, count: int) -> None:
+    """Refuse more or fewer names than a table has columns where it comes first. Raises PBIO_BAD_OPTION."""
+    dataset = found.dataset
+    if dataset.index.header.flatten:
+        return
+    with Folder(dataset.path) as folder:
+        steps = [dataset.steps[found.first[name]]]
+        blocks = dataset.blocks(dataset.locate(folder, steps), name, 2)
+    if blocks is None or blocks.variable.shape is Shape.LOCAL_ARRAY or not len(blocks.shape):
+        return
+    if (width := int(blocks.shape[0, 1])) != count:
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            f"the table has {width} columns, but {count} are named",
+            file=dataset.path,
+            field=name,
+            hint=f"name {width} in the option columns, or leave it out and take the index in both dimensions",
+        )
 
 
 def element_fields(surveys: Sequence[Survey], options: Bp5Options) -> list[pa.Field]:

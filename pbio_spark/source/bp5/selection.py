@@ -55,6 +55,10 @@ def _refuse(name: str, known: Sequence[str], scan: Scan, *, is_stream: bool) -> 
         shown = f"a {variable.shape} of {variable.type_name}"
         reason = f"where: {name!r} is {shown}, which a program for rows={options.rows} cannot ask about"
         hint = "it sees scalars that are numbers or strings; for rows=elements also the variables that are named"
+        if variable.is_array and options.rows == "steps":
+            hint = (
+                f"with the options rows=elements and variables={name} rows are its elements, and the program sees them"
+            )
         raise PbioError("PBIO_BAD_PROGRAM", reason, hint=hint)
     near = did_you_mean(name, known)
     said = options.on_unfilled or ("fail" if near or not is_stream else "warn")

@@ -162,7 +162,8 @@ def test_a_name_in_a_program_that_is_nearly_one_there_is_is_an_error_if_that_is_
     assert read(run, schema=schema, where=where, onUnfilled="ignore")["time"].to_pylist() == [1]
     with pytest.raises(PbioError, match="no dataset has a variable 'later'"):
         read(run, schema=schema, where="{ return present(input.later); }")
-    with pytest.raises(PbioError, match="'grid' is a global array of double, which a program for rows=steps"):
+    said = r"'grid' is a global array of double, which a program for rows=steps(.|\n)*rows=elements"
+    with pytest.raises(PbioError, match=said):
         Stream(run, schema=schema, where="{ return input.grid > 1; }", onUnfilled="ignore").batch("time")
 
 

@@ -177,6 +177,9 @@ def test_formats_from_a_store(tmp_path: Path) -> None:
     with pytest.raises(PbioError, match=r"\[PBIO_UNKNOWN_FORMAT\](.|\n)*formatStore"):
         load(tmp_path / "data")
     FolderStore(str(tmp_path)).put(formatted(MIDDLE))
+    with pytest.raises(PbioError, match=r"\[PBIO_UNKNOWN_FORMAT\](.|\n)*which is not in .*other") as caught:
+        load(tmp_path / "data", formatStore=tmp_path / "other")
+    assert "name its store" not in str(caught.value)
     assert load(tmp_path / "data", formatStore=tmp_path) == [{"n": 0, "unit": None}, {"n": 1, "unit": "u1"}]
 
 

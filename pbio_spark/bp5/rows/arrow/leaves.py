@@ -14,6 +14,7 @@ from pbio_spark.bp5.meta.metadata import Array
 from pbio_spark.bp5.meta.variables import STRING, Variable
 from pbio_spark.columns import field_to_conversion
 from pbio_spark.errors import PbioError
+from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_ddl
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 
 Leaf: TypeAlias = Callable[[Array, pa.Buffer | None], pa.Array]
@@ -67,6 +68,11 @@ def _natural(kind: np.dtype[Any], unsigned_long_as: str) -> pa.DataType:
     return record_to_arrow(record("value", [Field("value", _basic(kind))]), presentation).field(0).type
 
 
+def _name(type_: pa.DataType) -> str:
+    """Spark's name of a type."""
+    return arrow_to_ddl(pa.schema([("value", type_)])).removeprefix("value ")
+
+
 def _basic(kind: np.dtype[Any]) -> Basic:
     return Basic(_KINDS[kind.kind], kind.itemsize)
 
@@ -107,7 +113,12 @@ def _leaf(kind: np.dtype[Any], want: pa.DataType, unsigned_long_as: str) -> Leaf
             return pa.array([value.tobytes() for value in values.astype(">u8")], pa.binary())
         array, wrong = made.to_array(values, validity)
         if wrong is not None:
-            raise PbioError("PBIO_VALUE_BEYOND_TYPE", f"{values[wrong][0]} is not a value of type {want}")
+            own = _natural(kind, "decimal")
+            raise PbioError(
+                "PBIO_VALUE_BEYOND_TYPE",
+                f"{values[wrong][0]} is not a value of type {want}",
+                hint=None if own == want else f"{_name(own)} holds all values of the variable",
+            )
         return array
 
     return convert

@@ -161,7 +161,9 @@ class _Rows:
             raise self._fail(row, f"a table has two dimensions, not {len(shape)}")
         if self.is_table and shape[1] != len(self.wanted.parts):
             reason = f"the table has {shape[1]} columns, but {len(self.wanted.parts)} are named"
-            raise self._fail(row, reason).at(field=next(iter(arrays)))
+            error = self._fail(row, reason).at(field=next(iter(arrays)))
+            error.hint = f"steps differ: with {shape[1]} names in the option columns this one can be read"
+            raise error
         for blocks in arrays.values():
             claimed = float(np.prod(np.array(shape, np.float64))) * blocks.variable.size
             if claimed > max(ROOM, EXPANSION * int(blocks.elements.sum()) * blocks.variable.size):

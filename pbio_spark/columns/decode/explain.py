@@ -22,7 +22,6 @@ from pbio_spark.columns.decode.plan import (
 )
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.store import FormatStore, missing_hint
 from pbio_spark.wire import decode, room_of
 from pbio_spark.wire.foreign import unknown_format
 
@@ -30,14 +29,7 @@ _CODECS = {"UTF-8": "utf-8", "ISO-8859-1": "latin-1", "binary": None}
 
 
 def explain(
-    record: bytes,
-    form: Format | None,
-    plan: Plan | None,
-    status: int,
-    encoding: str,
-    file: str,
-    offset: int,
-    store: FormatStore | None = None,
+    record: bytes, form: Format | None, plan: Plan | None, status: int, encoding: str, file: str, offset: int
 ) -> PbioError:
     """The error of a bad record.
 
@@ -47,11 +39,9 @@ def explain(
         plan, status: what the record was decoded by, and what the kernels said (`Decoded.status`).
         encoding: of strings, as in `Presentation`.
         offset: of the record's item in the file.
-        store: that was asked for the format.
     """
     if form is None:
         hint = "if the format was described elsewhere, name its store with the option formatStore"
-        hint = hint if store is None else missing_hint(store)
         return unknown_format(record, hint, file=file, offset=offset)
     try:
         decode(form, record, text=_CODECS[encoding], file=file, offset=offset + 8)

@@ -26,7 +26,9 @@ from pbio_spark.columns.files.plan import Part, ReadPlan
 from pbio_spark.columns.programs.routes import rejection_to_error
 from pbio_spark.errors import PbioError, after_record
 from pbio_spark.formats import Format
+from pbio_spark.formats.store import missing_hint
 from pbio_spark.wire import TruncatedError
+from pbio_spark.wire.foreign import unknown_format
 
 if TYPE_CHECKING:
     from pbio_spark.columns.programs.converter import FilterDecoder, ProgramDecoder
@@ -275,9 +277,9 @@ class BatchMaker:
         form = self.formats[number] if number >= 0 else None
         plan = decoder.converter.plan if isinstance(decoder, Decoder) else None
         encoding = self.plan.selection.presentation.encoding
-        return explain(
-            record, form, plan, int(bad.status[entry]), encoding, self.part.name, offset, store=self.plan.store
-        )
+        if form is None and self.plan.store is not None:
+            return unknown_format(record, missing_hint(self.plan.store), file=self.part.name, offset=offset)
+        return explain(record, form, plan, int(bad.status[entry]), encoding, self.part.name, offset)
 
     def _record(self, chunk: Chunk, entry: int) -> tuple[int, bytes]:
         """The offset of an entry's item in the file, and the record's bytes."""

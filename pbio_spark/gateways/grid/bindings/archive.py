@@ -23,6 +23,7 @@ from pbio_spark.gateways.grid.peers.events import node_to_event
 from pbio_spark.gateways.grid.peers.handed import Handed
 from pbio_spark.gateways.grid.peers.subscriptions import Incoming, Item
 from pbio_spark.gateways.grid.protocol.messages import Event
+from pbio_spark.gateways.grid.protocol.nodes import Node
 from pbio_spark.gateways.grid.settings import GridSettings
 from pbio_spark.gateways.grid.values.shapes import Arrived
 
@@ -280,6 +281,18 @@ _OF_EVENTS = {
 """What is wrong with events, rather than with the space."""
 
 
+def is_other(event: Node, subscription: Incoming) -> bool:
+    """Whether an event is not of the name that its subscription is for."""
+    return (event.name, event.namespace) != (subscription.name.name, subscription.name.namespace)
+
+
+def other_to_error(event: Node, subscription: Incoming) -> PbioError:
+    """PBIO_BAD_VALUE for such an event."""
+    own, name = subscription.name, event.name[:80]
+    where = "" if event.name != own.name else f" of the name space {event.namespace[:120]!r}"
+    return PbioError("PBIO_BAD_VALUE", f"the subscription is for {own.name!r}, and the event is {name!r}{where}")
+
+
 def _are_numbered(submissions: Sequence[Submission]) -> bool:
     return all(one.columns.sequence is not None for one in submissions)
 
@@ -293,9 +306,8 @@ def _to_row(item: Item, subscription: Incoming) -> Row:
     assert isinstance(item, Event)
     if item.event is None:
         raise PbioError("PBIO_REFUSED", f"the producer reports an error: {item.error} {item.error_detail or ''}")
-    event = node_to_event(item.event)
-    reason = f"the subscription is for {subscription.name.name!r}, and the event is {event.name[:80]!r}"
-    raise PbioError("PBIO_BAD_VALUE", reason)
+    node_to_event(item.event)
+    raise other_to_error(item.event, subscription)
 
 
 def rows_to_submissions(inflow: Inflow, rows: Sequence[Row]) -> list[Submission]:

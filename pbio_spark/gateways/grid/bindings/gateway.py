@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pbio_spark.channels import Channel, ChannelSpace, Position
 from pbio_spark.errors import PbioError
-from pbio_spark.gateways.grid.bindings.archive import Archive, Inflow
+from pbio_spark.gateways.grid.bindings.archive import Archive, Inflow, is_other, other_to_error
 from pbio_spark.gateways.grid.bindings.catalog import Catalog, Offered
 from pbio_spark.gateways.grid.bindings.directory import Entry
 from pbio_spark.gateways.grid.bindings.feed import Feed, open_reading
@@ -17,6 +17,7 @@ from pbio_spark.gateways.grid.bindings.made import node_to_record
 from pbio_spark.gateways.grid.bindings.named import NamedSubscribers
 from pbio_spark.gateways.grid.bindings.news import News
 from pbio_spark.gateways.grid.bindings.wishes import KNOWN, Wish, node_to_wish, unknown
+from pbio_spark.gateways.grid.peers.handed import Handed
 from pbio_spark.gateways.grid.peers.session import Session
 from pbio_spark.gateways.grid.peers.subscriptions import Incoming, Item, Outgoing
 from pbio_spark.gateways.grid.protocol.messages import Event, EventName, QueryRequest, SubscribeRequest
@@ -247,6 +248,9 @@ class _Either:
         self._channel = channel
         self.waiting: asyncio.Task[None] | None = None
         self.since: Position | None = None
+        self._others = 0
+        """How many events of other names came before there was a channel."""
+        self._reason = ""
 
     async def wait(self, seconds: float) -> None:
         """Take the peer for a consumer after so many seconds."""
@@ -268,14 +272,19 @@ class _Either:
         if self._channel is None:
             if not isinstance(item, Event) or item.event is None:
                 return
+            if is_other(item.event, self._incoming):
+                self._others += 1
+                self._reason = self._reason or other_to_error(item.event, self._incoming).reason
+                return
             self._channel = await asyncio.to_thread(self._gateway.create, self._incoming.name, item.event)
             self._incoming.plan = self._gateway._catalog.plan(self._incoming.name, self._channel.format.record)
             self._session.add(self._incoming)
         if self._inflow is None:
-            self._inflow = Inflow(self._channel, self._producer, failed=self._failed)
-        if isinstance(item, Event) and item.event is not None and self._incoming.plan is not None:
+            self._inflow = Inflow(self._channel, self._producer, self._others, self._reason, failed=self._failed)
+        plan, event = self._incoming.plan, item.event if isinstance(item, Event) else None
+        if plan is not None and event is not None and not is_other(event, self._incoming):
             try:
-                read = read_event(self._incoming.plan, item.event)
+                read = read_event(plan, event)
             except PbioError as error:
                 self._inflow.refuse(error)
                 return
@@ -303,7 +312,7 @@ class _Either:
         if self._inflow is None:
             if self.waiting is not None:
                 self.waiting.cancel()
-            return None
+            return Handed(self._others, self._reason).to_text()
         try:
             return await self._gateway.archive.settle(self._inflow)
         finally:

@@ -75,7 +75,7 @@ class ShapeReader:
     """Reads the messages of one connection.
 
     Attributes:
-        plans: of the events of subscriptions, by their IDs; events of others stay as they are.
+        plans: of the events of subscriptions, by their IDs; events of others, or of other names, stay as they are.
     """
 
     def __init__(self, plans: Mapping[str, Plan]) -> None:
@@ -124,8 +124,8 @@ class ShapeReader:
         if not isinstance(made, Event) or made.event is None:
             return made
         plan = self.plans.get(made.subscription_id)
-        if plan is None:
-            return made
+        if plan is None or (plan.name, plan.namespace) != (made.event.name, made.event.namespace):
+            return made  # a name is what it is
         try:
             read = read_event(plan, made.event)
         except PbioError as error:

@@ -9,6 +9,7 @@ import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -319,5 +320,34 @@ def test_a_thousand_idle_connections(tmp_path: Path) -> None:
         async with await GridConsumer.connect(address, TYPES) as consumer, await consumer.subscribe(NAME) as events:
             await asyncio.to_thread(submit, space, [5])
             assert await take(events, 1) == [5]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["known", "to be made"])
+@pytest.mark.parametrize("odd", [{"name": "Other"}, {"namespace": "urn:others"}])
+def test_events_of_another_name_are_never_taken_for_those_of_the_subscription(
+    tmp_path: Path, kind: str, odd: dict[str, str]
+) -> None:
+    """Nor the first one, by which a peer shows that it is a producer."""
+
+    async def main() -> None:
+        space = new_space(tmp_path) if kind == "known" else ChannelSpace.create(str(tmp_path / "space"))
+        other = replace(
+            EVENT, **odd, children=tuple(replace(one, **odd | {"name": one.name}) for one in EVENT.children)
+        )
+        async with serving(space, archive=NAME, create=True) as address, raw(address) as peer:
+            peer.send(SubscribeRequest("1", "m", WANTED))
+            reply = await peer.next()
+            assert isinstance(reply, SubscribeReply)
+            assert reply.subscription_id is not None
+            own = reply.subscription_id
+            peer.send(Event(own, other), Event(own, EVENT), Event(own, other), UnsubscribeRequest("2", own))
+            ended = await peer.next()
+            assert isinstance(ended, UnsubscribeReply)
+            assert f"the subscription is for {NAME!r}, and the event is" in (ended.detail or "")
+            assert "2 events were refused" in (ended.detail or "")
+        assert len(list(space.channel(NAME).subscribe(start="earliest").events())) == 1
+        assert [info.name for info in space.channels()] == [NAME]
 
     asyncio.run(main())

@@ -1,8 +1,9 @@
 """When what connections have sent is committed: by time and by size, many of them together.
 
-Archives of Grid events have a loop of their own (`grid.bindings.archive`): it refuses single events, asks for numbers where
-the outcome of a commit is unknown, and tells producers. Here a stream ends at its first bad record, commits have numbers
-of their own, and a full disk is waited for, since nobody can be told. Little but the waiting would be common.
+Archives of Grid events have a loop of their own (`grid.bindings.archive`): it refuses single events, relies on their
+numbers where the outcome of a commit is unknown, and tells producers. Here a stream ends at its first bad record,
+commits have numbers of their own, and a full disk is waited for, since nobody can be told. Only the waiting would be
+common.
 """
 
 from __future__ import annotations

@@ -21,7 +21,10 @@ def check_shared(programs: Sequence[Program]) -> None:
     for program in programs:
         for param in program.params:
             if param.mode is Mode.STATE and known.setdefault(param.name, param.type) != param.type:
-                raise ParameterError(f"two programs have a state {param.name!r}, of different types")
+                raise ParameterError(
+                    f"two programs have a state {param.name!r}, of different types",
+                    hint="give one of them another name",
+                )
 
 
 def row_names(programs: Sequence[Program]) -> tuple[str, ...]:

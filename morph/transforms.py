@@ -176,7 +176,12 @@ class TransformGraph:
         """Describe the format of a key. Raises MORPH_FORMAT_CONFLICT if the key stands for another record type
         already."""
         if self.record(key) not in (None, record):
-            raise MorphError("MORPH_FORMAT_CONFLICT", "the key stands for two different record types", key)
+            raise MorphError(
+                "MORPH_FORMAT_CONFLICT",
+                "the key stands for two different record types",
+                key,
+                hint="give each record type a key of its own, such as its format ID",
+            )
         if self.record(key) is None:
             self._records[key] = record
             first = self._types.setdefault(record_to_meaning(record), key)

@@ -184,15 +184,33 @@ def trouble_at(where: str) -> Iterator[None]:
     except OSError as error:
         said = error.strerror or str(error) or type(error).__name__
         if error.errno == errno.ELOOP:
-            raise PbioError("PBIO_PATH_NOT_FOUND", "the links form a circle", file=where) from None
+            raise PbioError(
+                "PBIO_PATH_NOT_FOUND",
+                "the links form a circle",
+                file=where,
+                hint="mend the links, or give the path of the file itself",
+            ) from None
         if error.errno == errno.ENAMETOOLONG:
-            raise PbioError("PBIO_PATH_NOT_FOUND", "a name is too long for the file system", file=where) from None
+            raise PbioError(
+                "PBIO_PATH_NOT_FOUND",
+                "a name is too long for the file system",
+                file=where,
+                hint="see whether two paths were joined by mistake",
+            ) from None
         if isinstance(error, NotADirectoryError | FileExistsError):
             raise PbioError(
-                "PBIO_PATH_NOT_FOUND", "the path leads through a file, which must be a folder", file=where
+                "PBIO_PATH_NOT_FOUND",
+                "the path leads through a file, which must be a folder",
+                file=where,
+                hint="see whether the path goes on after the name of a file",
             ) from None
         if isinstance(error, IsADirectoryError):
-            raise PbioError("PBIO_PATH_NOT_FOUND", "expected a file, found a folder", file=where) from None
+            raise PbioError(
+                "PBIO_PATH_NOT_FOUND",
+                "expected a file, found a folder",
+                file=where,
+                hint="give the path of a file in it",
+            ) from None
         raise PbioError("PBIO_FILE_SYSTEM", f"the file system failed: {said}", file=where) from error
     except Exception as error:
         if type(error).__module__.partition(".")[0] in _OWN and not isinstance(error, TimeoutError):
@@ -205,15 +223,24 @@ def _text(path: object) -> str:
     try:
         text = os.fsdecode(path)  # type: ignore[arg-type]
     except TypeError:
-        raise PbioError("PBIO_BAD_PATH", f"a path must be text, not of type {type(path).__name__}") from None
+        raise PbioError(
+            "PBIO_BAD_PATH",
+            f"a path must be text, not of type {type(path).__name__}",
+            hint="give a string, or a pathlib.Path",
+        ) from None
     if not text.strip():
         raise _refusal("the path is empty", text)
     try:
         os.fsencode(text)
     except UnicodeEncodeError:
-        raise PbioError("PBIO_BAD_PATH", "the path contains a character that names cannot have", file=text) from None
+        raise PbioError(
+            "PBIO_BAD_PATH",
+            "the path contains a character that names cannot have",
+            file=text,
+            hint="see how the path came about: it was not read as text",
+        ) from None
     if "\0" in text:
-        raise PbioError("PBIO_BAD_PATH", "the path contains a NUL character", file=text)
+        raise PbioError("PBIO_BAD_PATH", "the path contains a NUL character", file=text, hint="leave the character out")
     return text
 
 
@@ -244,7 +271,12 @@ def _local(text: str) -> str | None:
         real = os.path.realpath(os.path.join(here, text))
         is_here = bool(here) and real == os.path.realpath(here)
     except OSError as error:
-        raise PbioError("PBIO_PATH_NOT_FOUND", f"the working directory is gone: {error.strerror}", file=given) from None
+        raise PbioError(
+            "PBIO_PATH_NOT_FOUND",
+            f"the working directory is gone: {error.strerror}",
+            file=given,
+            hint="change to a folder that exists, or give an absolute path",
+        ) from None
     if is_here:
         raise _refusal("the path leads back to the working directory", given)
     if real == "/":
@@ -356,4 +388,9 @@ def _open_file(path: str) -> BinaryIO:
     if stat.S_ISREG(os.fstat(number).st_mode):
         return open(number, "rb")
     os.close(number)
-    raise PbioError("PBIO_NOT_FFS", "not a file but a folder, a pipe, a socket or a device", file=path)
+    raise PbioError(
+        "PBIO_NOT_FFS",
+        "not a file but a folder, a pipe, a socket or a device",
+        file=path,
+        hint="copy what it holds into a file, and read that",
+    )

@@ -298,7 +298,11 @@ def _option_to_string(name: str, value: Any) -> str:
             try:
                 return json.dumps(value, default=lambda part: _option_to_string(name, part))
             except (TypeError, ValueError) as error:
-                raise PbioError("PBIO_BAD_OPTION", f"option {name!r} cannot be put as JSON: {error}") from None
+                raise PbioError(
+                    "PBIO_BAD_OPTION",
+                    f"option {name!r} cannot be put as JSON: {error}",
+                    hint="give it as a string of JSON",
+                ) from None
     reason = f"option {name!r} cannot be a {type(value).__name__}"
     raise PbioError("PBIO_BAD_OPTION", reason, hint="give what docs/reference/options.md says, as a string")
 

@@ -82,7 +82,9 @@ def described(json: Mapping[str, Any]) -> Description:
             f"the description lacks {error.args[0]!r}, or names it without defining it", "see ecode.cli.description"
         ) from None
     except (TypeError, ValueError, AttributeError) as error:
-        raise ParameterError(f"the description has a value of the wrong kind: {error}") from None
+        raise ParameterError(
+            f"the description has a value of the wrong kind: {error}", hint="see ecode.cli.description"
+        ) from None
     return Description(params, returns, records)
 
 

@@ -169,7 +169,10 @@ class BatchProgram:
         for number, (name, type_) in enumerate(types.items()):
             value = values.get(name)
             if not isinstance(value, int | float):
-                raise ParameterError(f"the sampled function {name!r} has no number: {value!r}")
+                raise ParameterError(
+                    f"the sampled function {name!r} has no number: {value!r}",
+                    hint="give a function that returns a number",
+                )
             sample = convert(float(value) if is_floating(type_) else value, type_)
             pack(sample, type_, {}, memoryview(block), 8 * number, id)
         return {"samples": np.frombuffer(block, np.uint8)} if types else {}

@@ -38,7 +38,9 @@ def input_buffers(
     checked: set[tuple[str, tuple[str, ...]]] = set()
     for entry, (param, path, part) in sources.items():
         if param not in inputs:
-            raise ParameterError(f"the parameter {param!r} has no column")
+            raise ParameterError(
+                f"the parameter {param!r} has no column", hint="give a column for each input parameter"
+            )
         walk = _Walk(param, inputs[param], types[param], structs, 1 if param in blocks else count)
         for i in range(len(path) + 1):
             walk.check(checked)
@@ -94,7 +96,9 @@ class _Walk:
                 assert array.offsets is not None
                 assert isinstance(type_, Basic)
                 return Column(array.length, np.diff(array.offsets).astype(dtype_of(type_)))
-        raise ParameterError(f"{self.where}: the column {name!r} is missing")
+        raise ParameterError(
+            f"{self.where}: the column {name!r} is missing", hint="give a column for each field that the program reads"
+        )
 
     def check(self, checked: set[tuple[str, tuple[str, ...]]]) -> None:
         """Checks that the column is long enough and that its offsets stay inside it."""

@@ -9,6 +9,7 @@ from typing import Any
 from ecode.errors import ParameterError, TrapKind
 from ecode.interpreter.memory import PointerValue, RecordValue, StringValue, Trapped, fresh
 from ecode.semantics.arithmetic import limits, plain, round_single
+from ecode.suggest import did_you_mean
 from ecode.typed import Structs, ValueType
 from ecode.types import FLOAT32, Array, Basic, Field, Kind, Pointer, Ref, Struct
 
@@ -76,9 +77,12 @@ def _record(value: Any, type_: Ref, structs: Structs, path: str) -> RecordValue:
     if not isinstance(value, Mapping):
         raise ParameterError(f"{path}: {value!r} is not a record")
     fields = structs[type_.name].fields
-    unknown = value.keys() - {field.name for field in fields}
+    known = {field.name for field in fields}
+    unknown = value.keys() - known
     if unknown:
-        raise ParameterError(f"{path}: unknown field {sorted(unknown)[0]!r}")
+        name = min(unknown, key=str)
+        hint = did_you_mean(str(name), known) or f"the fields are {', '.join(sorted(known))}"
+        raise ParameterError(f"{path}: unknown field {name!r}", hint)
     value = _counted(value, fields)
     absent = {i for i, field in enumerate(fields) if value.get(field.name) is None}
     given = [

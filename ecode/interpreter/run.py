@@ -64,9 +64,13 @@ class Interpreter:
             raise ParameterError(
                 f"expected a mapping of parameters, not {str(inputs)[:80]!r}", "example: {'input': {...}}"
             )
-        unknown = inputs.keys() - {param.name for param in program.params if param.mode is not Mode.OUT}
+        known = {param.name for param in program.params if param.mode is not Mode.OUT}
+        unknown = inputs.keys() - known
         if unknown:
-            raise ParameterError(f"unknown input parameter {sorted(unknown)[0]!r}")
+            raise ParameterError(
+                f"unknown input parameter {sorted(unknown)[0]!r}",
+                hint=f"the program's inputs: {', '.join(sorted(known)) or 'none'}",
+            )
         try:
             slots = frame.slots = self._slots(inputs, statics)
         except RecursionError:
@@ -94,7 +98,9 @@ class Interpreter:
             if param.mode is Mode.OUT:
                 slots.append(fresh(type_, structs))
             elif param.name not in inputs and not isinstance(param.type, Record):
-                raise ParameterError(f"the parameter {param.name!r} is missing")
+                raise ParameterError(
+                    f"the parameter {param.name!r} is missing", hint="give a value for each input parameter"
+                )
             else:
                 slots.append(to_memory(inputs.get(param.name, {}), type_, structs, param.name))
         return slots

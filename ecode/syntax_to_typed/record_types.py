@@ -102,7 +102,10 @@ def _check_no_recursion(param: str, record: Record, by_name: dict[str, Struct]) 
                 raise ParameterError(f"{param}: structure {inner!r} contains itself", "use a pointer to it")
             elif inner not in finished:
                 if len(path) > 100:
-                    raise ParameterError(f"{param}: structures are nested more than 100 levels deep")
+                    raise ParameterError(
+                        f"{param}: structures are nested more than 100 levels deep",
+                        hint="use pointers in place of nested structures",
+                    )
                 path.append(inner)
                 stack.append((inner, iter(by_name[inner].fields)))
 
@@ -110,4 +113,7 @@ def _check_no_recursion(param: str, record: Record, by_name: dict[str, Struct]) 
 def _check_size(param: str, type_: Ref, context: Context, limits: Limits) -> None:
     size = max(C_LAYOUT.size(type_, context.structs), MEMORY_LAYOUT.size(type_, context.structs))
     if size > limits.local_bytes:
-        raise ParameterError(f"{param}: a record takes {size:,} bytes, more than {limits.local_bytes:,}")
+        raise ParameterError(
+            f"{param}: a record takes {size:,} bytes, more than {limits.local_bytes:,}",
+            hint="use arrays whose size is a field, or pointers",
+        )

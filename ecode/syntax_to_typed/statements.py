@@ -100,13 +100,15 @@ def _host_constant(name: str, number: int) -> Constant:
         low, high = limits_of(type_)
         if low <= number <= high:
             return Constant(0, type_, number)
-    raise ParameterError(f"the constant {name!r} does not fit 64 bits")
+    raise ParameterError(
+        f"the constant {name!r} does not fit 64 bits", hint="a constant is an integer of 64 bits, a float or a string"
+    )
 
 
 def _add_types(context: Context, params: Sequence[Param], records: Iterable[Record]) -> None:
     for param in params:
         if param.name in context.param_types:
-            raise ParameterError(f"two parameters have the name {param.name!r}")
+            raise ParameterError(f"two parameters have the name {param.name!r}", hint="give one of them another name")
         if isinstance(param.type, Record):
             context.param_types[param.name] = add_record(context, param.name, param.type)
         elif param.mode in (Mode.OUT, Mode.STATE):

@@ -80,7 +80,10 @@ class Emitter:
         self.line(head)
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise NotCompilable(f"statements are nested more than {_DEEPEST} levels deep")
+            raise NotCompilable(
+                f"statements are nested more than {_DEEPEST} levels deep",
+                hint="the interpreter runs it; to have it compiled, nest less",
+            )
         before = len(self._lines)
         yield
         if all(line.lstrip().startswith("#") for line in self._lines[before:]):

@@ -99,7 +99,12 @@ def open_dataset(folder: Folder) -> Dataset:
     """
     data = folder.all_of(idx.NAME)
     if data is None:
-        raise PbioError("PBIO_NOT_BP5", "not a BP5 folder: md.idx is missing", file=folder.path)
+        raise PbioError(
+            "PBIO_NOT_BP5",
+            "not a BP5 folder: md.idx is missing",
+            file=folder.path,
+            hint="give the path of the folder that ADIOS2 wrote, such as run.bp",
+        )
     index = parse_index(data, folder.file(idx.NAME))
     described = folder.all_of(mmd.NAME)
     if described is None:

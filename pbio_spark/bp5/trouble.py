@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pbio_spark.errors import PbioError
 
+VERIFY = "`pbio bp5 verify` says what else is damaged; fromStep and toStep read the steps around it"
+
 
 def bad(
     reason: str,
@@ -20,8 +22,10 @@ def bad(
     >>> print(bad("the block is cut off", file="run.bp/data.0", step=5, writer=2, variable="p"))
     [PBIO_BAD_BP5] step 5, writer 2: the block is cut off
       at: run.bp/data.0, field p
+      hint: `pbio bp5 verify` says what else is damaged; fromStep and toStep read the steps around it
     """
-    return PbioError(code, placed(reason, step, writer), file=file, offset=offset, field=variable)
+    hint = VERIFY if code in ("PBIO_BAD_BP5", "PBIO_TRUNCATED") else None
+    return PbioError(code, placed(reason, step, writer), file=file, offset=offset, field=variable, hint=hint)
 
 
 def placed(reason: str, step: int | None, writer: int | None) -> str:

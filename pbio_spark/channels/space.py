@@ -198,12 +198,21 @@ class ChannelSpace:
         kept = keep_to_value(keep)
         check_name(name, "channel")
         if not form.record.fields:
-            raise PbioError("PBIO_BAD_OPTION", f"the type of the channel {name!r} has no fields")
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"the type of the channel {name!r} has no fields",
+                hint="give a record type of at least one field",
+            )
         self.formats.put(form)
 
         def create(state: State) -> Create | None:
             if derivation is not None and derivation.parent not in state.channels:
-                raise PbioError("PBIO_UNKNOWN_CHANNEL", "the parent has been dropped", file=self.root)
+                raise PbioError(
+                    "PBIO_UNKNOWN_CHANNEL",
+                    "the parent has been dropped",
+                    file=self.root,
+                    hint="channels() of the space lists those that exist",
+                )
             if name in state.names:
                 known = state.named(name)
                 if exist_ok and known.format == form.id.hex() and _making(known.derivation) == _making(derivation):

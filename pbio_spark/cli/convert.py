@@ -96,7 +96,12 @@ def _local_file(output: str) -> str:
     """The path of a file on the local disk. Raises PBIO_BAD_PATH for a folder and for other file systems."""
     fs, target = locate(output)
     if not is_local(fs):
-        raise PbioError("PBIO_BAD_PATH", "the output must be on the local disk", file=output)
+        raise PbioError(
+            "PBIO_BAD_PATH",
+            "the output must be on the local disk",
+            file=output,
+            hint="convert to a local file and copy it, or write with Spark",
+        )
     if output.endswith("/") or os.path.isdir(target):
         hint = "name a file in it, such as " + os.path.join(output, "records.parquet")
         raise PbioError("PBIO_BAD_PATH", "the output is a folder, but must be a file", file=output, hint=hint)

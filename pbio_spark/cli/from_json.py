@@ -43,7 +43,12 @@ def rows_of(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _bad(path: str, number: int, reason: str) -> PbioError:
-    return PbioError("PBIO_BAD_VALUE", f"line {number} is not the JSON of a record: {reason}", file=path)
+    return PbioError(
+        "PBIO_BAD_VALUE",
+        f"line {number} is not the JSON of a record: {reason}",
+        file=path,
+        hint='give one object in each line, such as {"x": 1}',
+    )
 
 
 def infer(paths: Sequence[str]) -> pa.Schema:

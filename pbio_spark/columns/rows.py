@@ -80,7 +80,12 @@ def _mappings_to_batch(rows: list[Any], record: Record) -> pa.RecordBatch:
         values = [row.get(field.name) for row in rows]
         where = "$" + step_to_text(field.name)
         if _loses(values, field.type):
-            raise PbioError("PBIO_BAD_VALUE", f"{_first(values)} loses a part as {field.type}", field=where)
+            raise PbioError(
+                "PBIO_BAD_VALUE",
+                f"{_first(values)} loses a part as {field.type}",
+                field=where,
+                hint="give the column a wider type, or round the values",
+            )
         try:
             columns.append(pa.array(values, field.type))
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
@@ -111,6 +116,7 @@ def _given_fields(
                 "PBIO_BAD_VALUE",
                 f"expected a mapping of fields to values, not {str(row)[:80]!r}",
                 field=None if where == "$" else where,
+                hint="give each row as a dict, such as {'x': 1}",
             )
         given.update(row)
     for name in sorted(given.difference(names), key=str):

@@ -34,7 +34,11 @@ def evolve(old: Format, new: Format, ecode: str) -> Format:
     check_format(old)
     check_format(new)
     if "\0" in ecode:
-        raise PbioError("PBIO_BAD_OPT_INFO", "the text of a transform contains a NUL, which would end it in a body")
+        raise PbioError(
+            "PBIO_BAD_OPT_INFO",
+            "the text of a transform contains a NUL, which would end it in a body",
+            hint="leave the character out",
+        )
     if any(transform.prior == old.id for transform in new.transforms):
         raise MorphError(
             "MORPH_TRANSFORMS_DISAGREE",

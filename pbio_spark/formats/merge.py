@@ -110,7 +110,12 @@ class _Merger:
         pair = old, new
         if pair not in self._names:
             if len(self._names) == MAX_STRUCTS:
-                raise PbioError("PBIO_CANNOT_MERGE", f"the union has more than {MAX_STRUCTS} structures", field=path)
+                raise PbioError(
+                    "PBIO_CANNOT_MERGE",
+                    f"the union has more than {MAX_STRUCTS} structures",
+                    field=path,
+                    hint="read the versions in parts, with the option formatName or .schema(...)",
+                )
             wanted, number = (old if old is not None else new) or "", 2
             name, taken = wanted, set(self._names.values())
             while name in taken:

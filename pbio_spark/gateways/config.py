@@ -66,9 +66,19 @@ def read_config(path: str) -> Config:
         with trouble_at(path):
             text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise PbioError("PBIO_PATH_NOT_FOUND", "the gateway's configuration does not exist", file=path) from None
+        raise PbioError(
+            "PBIO_PATH_NOT_FOUND",
+            "the gateway's configuration does not exist",
+            file=path,
+            hint="give the path of a TOML file",
+        ) from None
     except UnicodeDecodeError:
-        raise PbioError("PBIO_BAD_OPTION", "the gateway's configuration is not text in UTF-8", file=path) from None
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            "the gateway's configuration is not text in UTF-8",
+            file=path,
+            hint="save the file in UTF-8",
+        ) from None
     try:
         return text_to_config(text)
     except PbioError as error:
@@ -83,7 +93,11 @@ def text_to_config(text: str) -> Config:
     try:
         said = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise PbioError("PBIO_BAD_OPTION", f"the gateway's configuration is not TOML: {error}") from None
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            f"the gateway's configuration is not TOML: {error}",
+            hint="an example is in docs/events/gateways.md",
+        ) from None
     check_keys(said, [own.name for own in fields(Config)], "the top level")
     return Config(
         table_to_settings(Limits, said.get("limits", {}), "limits"),

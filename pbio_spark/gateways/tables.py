@@ -34,7 +34,7 @@ def table_to_settings(
         if one.name in table:
             check_value(table[one.name], types[one.name], f"[{where}] {one.name}")
         elif one.default is MISSING and one.default_factory is MISSING:
-            raise PbioError("PBIO_BAD_OPTION", f"[{where}] lacks {one.name!r}")
+            raise PbioError("PBIO_BAD_OPTION", f"[{where}] lacks {one.name!r}", hint=f"add a line: {one.name} = ...")
     return cls(**table, **made)
 
 

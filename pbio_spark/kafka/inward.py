@@ -234,7 +234,11 @@ class RelayIn:
     def _find(self, name: str) -> ChannelInfo:
         info = self._channel.space.find(name)
         if info.id != self._channel.id:
-            raise PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {name!r} has been dropped, and made anew")
+            raise PbioError(
+                "PBIO_UNKNOWN_CHANNEL",
+                f"the channel {name!r} has been dropped, and made anew",
+                hint="start the relay again for the channel that is there now",
+            )
         return info
 
     def _records(self, producer: str | None, messages: Sequence[Any]) -> Records:

@@ -152,6 +152,9 @@ class Scanner:
                 else "the record does not start with a format ID",
                 file=self.window.name,
                 offset=item.offset,
+                hint="the file was cut at its start, or its parts were joined in another order"
+                if item.format_id
+                else None,
             )
         return found
 
@@ -220,6 +223,7 @@ class Scanner:
                 f"the format ID {item.format_id.hex()} appears again with another body",
                 file=self.window.name,
                 offset=item.offset,
+                hint="one of the two bodies is damaged; read the file up to here, or have it written again",
             )
 
     def _format(self, item: Item, body: bytes) -> Format:

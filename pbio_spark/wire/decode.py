@@ -63,7 +63,11 @@ def decode(
     """
     check_format(format)
     if not isinstance(record, bytes | bytearray | memoryview):
-        raise PbioError("PBIO_BAD_TYPE", f"expected the bytes of a record, not {type(record).__name__}")
+        raise PbioError(
+            "PBIO_BAD_TYPE",
+            f"expected the bytes of a record, not {type(record).__name__}",
+            hint="give bytes, a bytearray or a memoryview",
+        )
     record = bytes(record)
     try:
         start = check_header(format, record)

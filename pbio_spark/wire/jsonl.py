@@ -222,7 +222,9 @@ class _ValueText:
             self.room -= 1 + len(value)
             if self.room < 0:
                 raise PbioError(
-                    "PBIO_RECORD_EXPANDS", "arrays that repeat or contain themselves cannot be shown as text"
+                    "PBIO_RECORD_EXPANDS",
+                    "arrays that repeat or contain themselves cannot be shown as text",
+                    hint="read them as columns",
                 )
         self.lists.add(id(value))
 

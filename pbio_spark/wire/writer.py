@@ -78,7 +78,11 @@ class FileWriter:
         """
         data = text.encode() if isinstance(text, str) else text
         if 0 in data or len(data) + 1 >> 24:
-            raise PbioError("PBIO_BAD_VALUE", f"the comment of {len(data)} bytes is too long or contains a NUL")
+            raise PbioError(
+                "PBIO_BAD_VALUE",
+                f"the comment of {len(data)} bytes is too long or contains a NUL",
+                hint="comments hold up to 16 MB of text without NUL",
+            )
         if self._index is not None:
             self._index.check_end(len(data))
         self._file.write((Kind.COMMENT << 24 | len(data) + 1).to_bytes(4) + data + b"\0")
@@ -103,7 +107,11 @@ class FileWriter:
             check_header(format, record)
         listed = b"" if attributes is None else attributes_to_bytes(attributes, format.byte_order)
         if listed and self._index is None:
-            raise PbioError("PBIO_BAD_ATTRIBUTES", "the index holds attributes, and this file has no index")
+            raise PbioError(
+                "PBIO_BAD_ATTRIBUTES",
+                "the index holds attributes, and this file has no index",
+                hint="open the writer with indexed=True",
+            )
         if self._index is not None:
             check_room(format.id, listed)
             self._index.check_end(len(record) + len(format.body))
@@ -140,7 +148,10 @@ class FileWriter:
         if known is not None:
             if known.body != format.body:
                 raise PbioError(
-                    "PBIO_FORMAT_CONFLICT", "the file holds another format with this ID", format=format.id.hex()
+                    "PBIO_FORMAT_CONFLICT",
+                    "the file holds another format with this ID",
+                    format=format.id.hex(),
+                    hint="one of the two bodies is damaged; write to another file",
                 )
             return
         if self._index is not None:

@@ -182,6 +182,7 @@ def test_verify(pbio: Pbio, root: Path) -> None:
     damaged = pbio("space", "verify", root)
     assert damaged.code == 1
     assert path.name in damaged.err
+    assert "pbio space verify" not in damaged.err
     assert "PBIO_NO_SPACE" in pbio("space", "verify", root.parent).err
 
 

@@ -99,7 +99,10 @@ def _needs_lines(code: Code, test: Expression) -> bool:
 def _loop(code: Code, node: Loop) -> None:
     emitter = code.emitter
     if len(code.loops) >= _MOST_LOOPS:
-        raise NotCompilable(f"loops are nested more than {_MOST_LOOPS} levels deep")
+        raise NotCompilable(
+            f"loops are nested more than {_MOST_LOOPS} levels deep",
+            hint="the interpreter runs it; to have it compiled, nest less",
+        )
     known = _range(code, node)
     if node.counted is not None and node.is_charged_before:
         _charge(code, node.counted, node.work, node.at)

@@ -60,7 +60,12 @@ def read_each(
         name = subfile_name(number)
         size = folder.size(name)
         if size is None:
-            error = PbioError("PBIO_PATH_NOT_FOUND", f"{name} is missing", file=folder.file(name))
+            error = PbioError(
+                "PBIO_PATH_NOT_FOUND",
+                f"{name} is missing",
+                file=folder.file(name),
+                hint="copy the folder again, with all its files",
+            )
             raise fail(int(rows[0]), error)
         ends = places.position[rows] + stored[rows]
         if (ends > size).any():

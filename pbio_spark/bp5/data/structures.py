@@ -55,4 +55,9 @@ def _dtype(form: Format, type_: Type, order: str, variable: Variable) -> Any:
             return _structure(form, name, order, variable)
         case Array(element, dims):
             return np.dtype((_dtype(form, element, order, variable), tuple(int(dim) for dim in dims)))
-    raise PbioError("PBIO_UNSUPPORTED_BP5", f"structures with {type_} are not read", field=variable.name)
+    raise PbioError(
+        "PBIO_UNSUPPORTED_BP5",
+        f"structures with {type_} are not read",
+        field=variable.name,
+        hint="leave it out: read other variables with the option variables",
+    )

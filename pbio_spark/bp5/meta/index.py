@@ -95,7 +95,11 @@ def parse_header(data: bytes, file: str) -> Header:
         raise PbioError("PBIO_NOT_BP5", f"unsupported BP version {data[37]}", file=file, offset=37, hint=hint)
     if data[38] != 2:
         raise PbioError(
-            "PBIO_NOT_BP5", f"unsupported minor version {data[38]} of BP5; 2 is known", file=file, offset=38
+            "PBIO_NOT_BP5",
+            f"unsupported minor version {data[38]} of BP5; 2 is known",
+            file=file,
+            offset=38,
+            hint="a newer version of this package may read it",
         )
     if data[36] > 1:
         raise bad(f"the byte-order mark is {data[36]}, not 0 or 1", file=file, offset=36)

@@ -105,6 +105,7 @@ def field_to_variable(name: str, ffs_type: str, size: int) -> Variable:
             "PBIO_UNSUPPORTED_BP5",
             f"an array of type {ffs_type!r} is of the BP5 of 2022, before ADIOS2 2.9",
             field=name,
+            hint="write it again with ADIOS2 2.9 or later",
         )
     shape, size, code, rest_of = _ARRAYS[match[1]], int(match[2]), int(match[3]), match[4]
     if code == STRUCTURE and (inner := _STRUCTURE.fullmatch(rest_of)) is not None:

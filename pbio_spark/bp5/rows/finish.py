@@ -54,7 +54,12 @@ def narrowed(values: pa.Array, field: pa.Field) -> pa.Array:
     try:
         return values.cast(field.type)
     except pa.ArrowInvalid as error:
-        raise PbioError("PBIO_VALUE_BEYOND_TYPE", f"{field.type} is too small: {error}", field=field.name) from None
+        raise PbioError(
+            "PBIO_VALUE_BEYOND_TYPE",
+            f"{field.type} is too small: {error}",
+            field=field.name,
+            hint="ask for a wider type in .schema(...)",
+        ) from None
 
 
 def numbers_of(numbers: Sequence[int], count: int) -> pa.Array:

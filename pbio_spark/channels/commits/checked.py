@@ -27,6 +27,8 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _LONGEST_NAME = 200
 _HALVES = re.compile("[\ud800-\udfff]")
 
+VERIFY = "`pbio space verify` says what else is wrong with the space"
+
 Keep: TypeAlias = "Literal['always', 'subscribed'] | int"
 """How long events are kept: forever, until all named subscribers have acknowledged them, or for some microseconds."""
 
@@ -187,4 +189,4 @@ def keep_to_value(keep: str | timedelta) -> Keep:
 
 
 def bad(reason: str) -> NoReturn:
-    raise PbioError("PBIO_BAD_LOG", reason, hint="`pbio space verify` says what else is wrong with the space")
+    raise PbioError("PBIO_BAD_LOG", reason, hint=VERIFY)

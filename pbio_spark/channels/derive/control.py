@@ -54,7 +54,11 @@ class Control:
         Raises PBIO_BAD_OPTION, PBIO_BAD_PROGRAM.
         """
         if not isinstance(modulator, Modulator):
-            raise PbioError("PBIO_BAD_OPTION", f"expected a Modulator, not {type(modulator).__name__}")
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"expected a Modulator, not {type(modulator).__name__}",
+                hint="give pbio.Modulator(filter=...), or its attributes by name",
+            )
         form = channel_format(parent, self.formats)
         own = modulator.output_format(form)
         shared = None if not isinstance(modulator.parameters, str) else self._shared(modulator.parameters)
@@ -121,7 +125,11 @@ class Control:
         check_name(name, "parameter block")
         block = values_to_block(values)
         if not block:
-            raise PbioError("PBIO_BAD_OPTION", f"the parameter block {name!r} has no parameters")
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"the parameter block {name!r} has no parameters",
+                hint="name at least one, with its value",
+            )
 
         def create(state: State) -> Share | None:
             known = state.derived.named(name)
@@ -176,7 +184,11 @@ class Control:
 
         def create(state: State) -> Create | None:
             if derivation.parent not in state.channels:
-                raise PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {parent.name!r} has been dropped")
+                raise PbioError(
+                    "PBIO_UNKNOWN_CHANNEL",
+                    f"the channel {parent.name!r} has been dropped",
+                    hint="channels() of the space lists those that exist",
+                )
             return None if name in state.names else Create(name, own.id.hex(), current(derivation, state))
 
         while True:
@@ -218,7 +230,11 @@ class Control:
 
     def _derivation(self, info: ChannelInfo) -> Derivation:
         if info.derivation is None:
-            raise PbioError("PBIO_BAD_OPTION", f"the channel {info.name!r} is not derived, and has no parameters")
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"the channel {info.name!r} is not derived, and has no parameters",
+                hint="parameters belong to channels that derive_channel makes, and to parameter blocks",
+            )
         return info.derivation
 
 
@@ -236,7 +252,9 @@ def current(derivation: Derivation, state: State) -> Derivation:
         return derivation
     block = state.derived.blocks.get(derivation.shared)
     if block is None:
-        raise PbioError("PBIO_BAD_OPTION", "the parameter block has been dropped")
+        raise PbioError(
+            "PBIO_BAD_OPTION", "the parameter block has been dropped", hint="create it again: create_parameters(...)"
+        )
     return replace(derivation, parameters=block.parameters)
 
 

@@ -72,7 +72,9 @@ class Modulator:
         """The format of the channel's events. Raises PBIO_BAD_OPTION, and what `type_to_format` raises."""
         if self.transform is not None and self.type is None:
             raise PbioError(
-                "PBIO_BAD_OPTION", "transform= and type= need each other: a transform makes events of a type"
+                "PBIO_BAD_OPTION",
+                "transform= and type= need each other: a transform makes events of a type",
+                hint="give both: the program, and the type of the events that it makes",
             )
         if self.type is not None and self.transform is None:
             raise PbioError(
@@ -98,9 +100,17 @@ class Modulator:
         for what in ("filter", "transform", "dequeue", "period"):
             text = getattr(self, what)
             if text is not None and not (isinstance(text, str) and is_text(text)):
-                raise PbioError("PBIO_BAD_OPTION", f"{what}= takes a program, not {str(text)[:80]!r}")
+                raise PbioError(
+                    "PBIO_BAD_OPTION",
+                    f"{what}= takes a program, not {str(text)[:80]!r}",
+                    hint="give the text of a program in E-code, such as { return input.x > 3; }",
+                )
         if isinstance(self.services, str):
-            raise PbioError("PBIO_BAD_OPTION", f"services= takes a list, not {self.services[:80]!r}")
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"services= takes a list, not {self.services[:80]!r}",
+                hint="give a list of names, such as ['now']",
+            )
         for prototype in self.services:
             declared(prototype)
         block, parameters = shared or (0, values_to_block(_own(self.parameters)))
@@ -124,7 +134,11 @@ class Modulator:
     def _every(self) -> int:
         """`every` in microseconds; 0 without a period."""
         if (self.period is None) != (self.every is None):
-            raise PbioError("PBIO_BAD_OPTION", "period= and every= need each other: code, and how long it waits")
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                "period= and every= need each other: code, and how long it waits",
+                hint="give both, such as every=timedelta(seconds=10)",
+            )
         if self.every is None:
             return 0
         made = span_to_microseconds(self.every)
@@ -155,7 +169,9 @@ class ModulatorOptions(TypedDict, total=False):
 def to_modulator(modulator: Modulator | None, options: ModulatorOptions) -> Modulator:
     """The modulator that is meant. Raises PBIO_BAD_OPTION for both a modulator and options, or for unknown ones."""
     if modulator is not None and options:
-        raise PbioError("PBIO_BAD_OPTION", "give either a modulator or its attributes, not both")
+        raise PbioError(
+            "PBIO_BAD_OPTION", "give either a modulator or its attributes, not both", hint="leave one of them out"
+        )
     for name in options:
         if name not in ModulatorOptions.__annotations__:
             hint = did_you_mean(name, ModulatorOptions.__annotations__)

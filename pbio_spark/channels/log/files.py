@@ -239,4 +239,9 @@ class Folder:
             raise uncertain(path, error) from error
 
     def _gone(self) -> PbioError:
-        return PbioError("PBIO_NO_SPACE", "the space is gone", file=self.root)
+        return PbioError(
+            "PBIO_NO_SPACE",
+            "the space is gone",
+            file=self.root,
+            hint="it was removed while this program used it; open it again if it is there anew",
+        )

@@ -164,7 +164,12 @@ class FolderLog:
         for name in names:
             with suppress(FileNotFoundError):
                 return int(self._folder.modified(name) * 1e6)
-        raise PbioError("PBIO_BAD_LOG", f"commit {version} is missing", file=self._folder.path(names[0]))
+        raise PbioError(
+            "PBIO_BAD_LOG",
+            f"commit {version} is missing",
+            file=self._folder.path(names[0]),
+            hint="put the file back from a copy of the space; `pbio space verify` says what else is wrong with it",
+        )
 
     def attach_numbers(self, name: str, values: Sequence[Int64s]) -> None:
         self._folder.add(name, [memoryview(own.astype("<i8", copy=False).tobytes()) for own in values])

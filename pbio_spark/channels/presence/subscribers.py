@@ -62,7 +62,11 @@ def check_given(name: str) -> None:
     """Raise PBIO_BAD_OPTION unless a subscriber can be given this name."""
     check_name(name, "subscriber")
     if name.startswith(ANONYMOUS):
-        raise PbioError("PBIO_BAD_OPTION", f"a subscriber's name cannot begin with {ANONYMOUS!r}: {name[:80]!r}")
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            f"a subscriber's name cannot begin with {ANONYMOUS!r}: {name[:80]!r}",
+            hint="names that begin so are for subscribers without a name",
+        )
 
 
 def new_anonymous() -> str:
@@ -162,7 +166,11 @@ def _path(channel: int, name: str) -> str:
 def _expiry(expire_after: timedelta) -> int:
     microseconds = expire_after // timedelta(microseconds=1)
     if not 0 < microseconds <= MOST:
-        raise PbioError("PBIO_BAD_OPTION", f"a subscriber cannot expire after {expire_after}")
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            f"a subscriber cannot expire after {expire_after}",
+            hint="give a timedelta that is not negative, such as timedelta(days=7)",
+        )
     return microseconds
 
 

@@ -232,7 +232,11 @@ def known_of(parts: Sequence[Groups], state: State, sequences: Mapping[tuple[int
     """
     for channel in {channel for part in parts for channel in part.rows["channel"].tolist()}:
         if channel not in state.channels:
-            raise PbioError("PBIO_UNKNOWN_CHANNEL", "the channel has been dropped")
+            raise PbioError(
+                "PBIO_UNKNOWN_CHANNEL",
+                "the channel has been dropped",
+                hint="open the channel again if it was made anew, or publish to another",
+            )
     found: list[dict[int, int]] = []
     seen: dict[tuple[int, str], list[Int64s]] = {}
     for part in parts:

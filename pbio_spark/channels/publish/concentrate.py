@@ -59,7 +59,11 @@ def group(batch: pa.RecordBatch, channels: Int64s, submission: Submission) -> tu
     numbers = None if columns.sequence is None else _numbers(batch, columns.sequence)
     if numbers is not None and (producers == NO_NUMBER).any():
         row = int(np.argmin(producers))
-        raise PbioError("PBIO_CANNOT_BE_NULL", f"row {row}: a sequence number needs a producer")
+        raise PbioError(
+            "PBIO_CANNOT_BE_NULL",
+            f"row {row}: a sequence number needs a producer",
+            hint="give each row with a number the name of its producer",
+        )
     times = None if columns.event_time is None else _times(batch, columns.event_time)
     owners = _owners(channels, producers, len(names))
     order = _order(owners, numbers)
@@ -179,7 +183,11 @@ def _numbers(batch: pa.RecordBatch, name: str) -> Int64s:
         raise _unfit(column, name, "sequence numbers")
     made = _filled(column, name).cast(pa.int64(), safe=False).to_numpy()
     if (made < 0).any() or (made >= SEQUENCES.stop).any():
-        raise PbioError("PBIO_BAD_VALUE", f"the column {name!r} has numbers that are negative or too large")
+        raise PbioError(
+            "PBIO_BAD_VALUE",
+            f"the column {name!r} has numbers that are negative or too large",
+            hint="give whole numbers from 0 to 2^63 - 1",
+        )
     return made  # type: ignore[no-any-return]
 
 
@@ -193,14 +201,20 @@ def _times(batch: pa.RecordBatch, name: str) -> Int64s:
     except pa.ArrowInvalid:
         made = np.array([NO_TIME])  # beyond what 8 bytes can hold
     if not are_dates(made).all():
-        raise PbioError("PBIO_BAD_VALUE", f"the column {name!r} has times before the year 1 or after 9999")
+        raise PbioError(
+            "PBIO_BAD_VALUE",
+            f"the column {name!r} has times before the year 1 or after 9999",
+            hint="see whether the column counts in another unit than its type says",
+        )
     return made  # type: ignore[no-any-return]
 
 
 def _filled(column: pa.Array, name: str) -> pa.Array:
     if column.null_count:
         row = pc.index(column.is_null(), True).as_py()
-        raise PbioError("PBIO_CANNOT_BE_NULL", f"row {row}: the column {name!r} is null")
+        raise PbioError(
+            "PBIO_CANNOT_BE_NULL", f"row {row}: the column {name!r} is null", hint="fill the column, or leave it out"
+        )
     return column
 
 

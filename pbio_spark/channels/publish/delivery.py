@@ -50,7 +50,9 @@ def seconds_to_wait(delivery: str, timeout: float | timedelta) -> float | None:
     except (OverflowError, TypeError, ValueError):
         seconds = math.nan
     if not (0 <= seconds < math.inf):
-        raise PbioError("PBIO_BAD_OPTION", f"cannot wait {str(timeout)[:40]} for subscribers")
+        raise PbioError(
+            "PBIO_BAD_OPTION", f"cannot wait {str(timeout)[:40]} for subscribers", hint="give a timedelta, or seconds"
+        )
     return seconds if delivery == "sync" else None
 
 

@@ -229,7 +229,9 @@ class Preparer:
         if None in names:
             row = int(np.flatnonzero(codes == names.index(None))[0])
             raise PbioError(
-                "PBIO_CANNOT_BE_NULL", f"row {row}: the column {columns.channel!r} is null, and names no channel"
+                "PBIO_CANNOT_BE_NULL",
+                f"row {row}: the column {columns.channel!r} is null, and names no channel",
+                hint="fill the column, or give channel= for rows without a name",
             )
         infos = [find(str(name)) for name in names]
         channels = np.array([info.id for info in infos], np.int64)[codes]
@@ -346,7 +348,11 @@ def _check(submission: Submission) -> None:
         check_format(submission.format)
     if submission.sequence is not None:
         if columns.names:
-            raise PbioError("PBIO_BAD_OPTION", "sequence= cannot be combined with columns=")
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                "sequence= cannot be combined with columns=",
+                hint="name the column of the numbers in columns=",
+            )
         is_number = isinstance(submission.sequence, int | np.integer) and not isinstance(submission.sequence, bool)
         if not is_number or int(submission.sequence) not in SEQUENCES:
             raise PbioError(
@@ -354,7 +360,7 @@ def _check(submission: Submission) -> None:
             )
     has_numbers = submission.sequence is not None or columns.sequence is not None
     if has_numbers and submission.producer is None and columns.producer is None:
-        raise PbioError("PBIO_BAD_OPTION", "a sequence number needs a producer")
+        raise PbioError("PBIO_BAD_OPTION", "a sequence number needs a producer", hint="give producer= as well")
 
 
 def _fields(schema: pa.Schema, form: Format, columns: Columns) -> list[str]:

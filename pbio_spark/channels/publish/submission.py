@@ -148,7 +148,11 @@ def to_microseconds(when: datetime) -> int:
         raise PbioError("PBIO_BAD_OPTION", f"{when} has no time zone", hint="an example with one is datetime.now(UTC)")
     made = (when - EPOCH) // timedelta(microseconds=1)
     if not EARLIEST <= made <= LATEST:
-        raise PbioError("PBIO_BAD_OPTION", f"{when} is before the year 1 or after 9999 in UTC")
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            f"{when} is before the year 1 or after 9999 in UTC",
+            hint="give a datetime with its time zone",
+        )
     return made
 
 

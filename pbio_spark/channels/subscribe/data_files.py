@@ -96,9 +96,18 @@ def loss_to_error(history: History, channel: int, name: str, version: int, path:
     with history.lock:
         info = history.catch_up().channels.get(channel)
     if info is None:
-        return PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {name!r} has been dropped")
+        return PbioError(
+            "PBIO_UNKNOWN_CHANNEL",
+            f"the channel {name!r} has been dropped",
+            hint="channels() of the space lists those that exist",
+        )
     if version >= info.first:
-        return PbioError("PBIO_BAD_LOG", "a data file that the log names is missing", file=path)
+        return PbioError(
+            "PBIO_BAD_LOG",
+            "a data file that the log names is missing",
+            file=path,
+            hint="put the file back from a copy of the space; `pbio space verify` says what else is wrong with it",
+        )
     return gone_to_error(info)
 
 

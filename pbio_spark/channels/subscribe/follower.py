@@ -193,7 +193,11 @@ class LogFollower:
             if self.dropped is not None and self.dropped[1] == version:
                 if events:
                     break
-                raise PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {self.dropped[0].name!r} has been dropped")
+                raise PbioError(
+                    "PBIO_UNKNOWN_CHANNEL",
+                    f"the channel {self.dropped[0].name!r} has been dropped",
+                    hint="channels() of the space lists those that exist",
+                )
             for whole in pieces:
                 piece = whole.between(start.start(whole.group.channel), end)
                 if piece is None:

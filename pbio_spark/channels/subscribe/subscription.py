@@ -259,7 +259,11 @@ class Subscription:
             if None in self._handlers:
                 self._handlers[own.name] = self._handlers[None]
         if self._filter is not None and len(self._types) > 1:
-            raise PbioError("PBIO_BAD_OPTION", "a filter needs one type, and the handlers have several")
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                "a filter needs one type, and the handlers have several",
+                hint="subscribe once for each type, each with its filter",
+            )
 
     def _find(self, start: Start) -> Position:
         """The first position for a new subscriber."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from pbio_spark.channels.commits.checked import bad
+from pbio_spark.channels.commits.checked import VERIFY, bad
 from pbio_spark.channels.commits.commit import Compact, Create, Data
 from pbio_spark.channels.commits.groups import Group
 from pbio_spark.channels.log.layout import DATA, commit_path
@@ -26,6 +26,12 @@ def problems(space: ChannelSpace) -> Iterator[PbioError]:
 
     Nothing can be known about what follows an invalid commit, so nothing is reported.
     """
+    for problem in _problems(space):
+        problem.hint = None if problem.hint == VERIFY else problem.hint  # this is what it advises to do
+        yield problem
+
+
+def _problems(space: ChannelSpace) -> Iterator[PbioError]:
     checkpoints = dict(FolderLog(space.folder).checkpoints())
     state = State(space.id)
     places: dict[str, tuple[str, int]] = {}

@@ -129,6 +129,7 @@ def verify(folders: Folders) -> None:
     Example:
       pbio bp5 verify run.bp
     """
+    from pbio_spark.bp5.trouble import VERIFY
     from pbio_spark.source.bp5.check import problems
 
     failed = False
@@ -136,6 +137,7 @@ def verify(folders: Folders) -> None:
         for one in _scan(folders, mode="PERMISSIVE").found:
             wrong = 0
             for problem in problems(one, lambda steps: bar.track(steps, description="checking")):
+                problem.hint = None if problem.hint == VERIFY else problem.hint
                 report(problem)
                 wrong += 1
             failed |= wrong > 0

@@ -321,6 +321,7 @@ class Chunker:
             file=self.name,
             offset=item.offset,
             format=None if form is None else form.name,
+            hint="if its length is right, write it as several records",
         )
         number = UNKNOWN_FORMAT if form is None else self.formats.index(form)
         return replace(self._lone(position, item.end - self._offset, number, ordinal, None), refused=error)

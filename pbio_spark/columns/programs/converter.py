@@ -240,6 +240,7 @@ class Programs:
             "PBIO_TRAP",
             f"the {name} ended: {trap.message}\n{trap.excerpt}",
             format=form,
+            hint="let the program check for it; in mode PERMISSIVE the record is a bad one, and no error",
         )
 
 

@@ -100,4 +100,6 @@ def _json(arrow: pa.DataType) -> Any:
 
 
 def _unsupported(arrow: pa.DataType) -> Never:
-    raise PbioError("PBIO_UNSUPPORTED_TYPE", f"Spark has no type for Arrow's {arrow}")
+    raise PbioError(
+        "PBIO_UNSUPPORTED_TYPE", f"Spark has no type for Arrow's {arrow}", hint="cast the column, or leave it out"
+    )

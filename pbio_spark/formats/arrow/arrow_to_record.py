@@ -93,7 +93,9 @@ class _Builder:
         names = {name for name, _ in columns}
         if len(names) < len(columns):
             twice = next(name for i, (name, _) in enumerate(columns) if name in dict(columns[:i]))
-            raise PbioError("PBIO_BAD_LAYOUT", "two columns have this name", field=f"{path}.{twice}")
+            raise PbioError(
+                "PBIO_BAD_LAYOUT", "two columns have this name", field=f"{path}.{twice}", hint="rename one of them"
+            )
         bits = 0
         for name, column in columns:
             count = _unused(_plain(name) + "_count", names)
@@ -123,7 +125,12 @@ class _Builder:
         """The type of a column, whose own structure would be called `struct` and whose elements counted by `count`."""
         arrow = column.type
         if nesting > MAX_NESTING:
-            raise PbioError("PBIO_SCHEMA_TOO_LARGE", f"more than {MAX_NESTING} levels of columns", field=path[:200])
+            raise PbioError(
+                "PBIO_SCHEMA_TOO_LARGE",
+                f"more than {MAX_NESTING} levels of columns",
+                field=path[:200],
+                hint="flatten the column, or write a part of it",
+            )
         if pa.types.is_binary(arrow):
             return Array(CHAR, (count,)), BINARY
         if pa.types.is_list(arrow):

@@ -324,7 +324,9 @@ class _Writing(_Mapper):
             if len(near) > 1:
                 raise ambiguous_name(want.name, near, here)
             if want.name in found:
-                raise PbioError("PBIO_NAME_COLLISION", "two columns have this name", field=here)
+                raise PbioError(
+                    "PBIO_NAME_COLLISION", "two columns have this name", field=here, hint="rename one of them"
+                )
             found[want.name] = near[0], want
         return tuple(
             self.column(one, want, (*path, name), where + step_to_text(name)) for name, (one, want) in found.items()

@@ -216,7 +216,11 @@ def layouts_to_body(layouts: Layouts) -> bytes:
     if length > limit:
         raise PbioError("PBIO_BAD_LAYOUT", f"the body has {length} bytes; version {layouts.version} allows {limit}")
     if len(subs) > 100:
-        raise PbioError("PBIO_BAD_LAYOUT", f"the format has {len(subs)} structures; 100 are allowed")
+        raise PbioError(
+            "PBIO_BAD_LAYOUT",
+            f"the format has {len(subs)} structures; 100 are allowed",
+            hint="declare fewer structures: repeat one in place of several that are alike",
+        )
     mark = _MARKS.index(layouts.byte_order)
     header = _HEADER.pack(length & 0xFFFF, mark, layouts.version, len(subs) - 1, 0, length >> 16)
     return header + b"".join(subs)

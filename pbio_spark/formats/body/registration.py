@@ -28,9 +28,18 @@ def register(structs: Iterable[StructLayout], machine: Machine, keep_defaults: b
     given = tuple(structs)
     declared = {s.name: s for s in given}
     if not given:
-        raise PbioError("PBIO_BAD_LAYOUT", "a format needs at least one structure")
+        raise PbioError(
+            "PBIO_BAD_LAYOUT",
+            "a format needs at least one structure",
+            hint="give a structure of the fields of the record",
+        )
     if len(declared) < len(given):
-        raise PbioError("PBIO_BAD_LAYOUT", "two structures have the same name", format=shorten(given[0].name))
+        raise PbioError(
+            "PBIO_BAD_LAYOUT",
+            "two structures have the same name",
+            format=shorten(given[0].name),
+            hint="give one of them another name",
+        )
     types = {s.name: tuple(_type(s, f, declared) for f in s.fields) for s in given}
     alignments: dict[str, int] = {}
     for name in innermost_first(types):

@@ -56,7 +56,11 @@ def innermost_first(types: Mapping[str, Iterable[Type]]) -> list[str]:
     while left:
         finite = [name for name, held in left.items() if not held & left.keys()]
         if not finite:
-            raise PbioError("PBIO_BAD_LAYOUT", f"structure {shorten(next(iter(left)))} contains itself without end")
+            raise PbioError(
+                "PBIO_BAD_LAYOUT",
+                f"structure {shorten(next(iter(left)))} contains itself without end",
+                hint="refer to it by a pointer",
+            )
         order += finite
         left = {name: held for name, held in left.items() if name not in finite}
     return order

@@ -69,7 +69,11 @@ class ThinSender:
         Raises PBIO_BAD_OPTION, PBIO_BAD_PROGRAM, and what `Channel.subscribe` raises.
         """
         if not 0 <= stone < 10**9:
-            raise PbioError("PBIO_BAD_OPTION", f"a stone has a number from 0 on, not {stone}")
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"a stone has a number from 0 on, not {stone}",
+                hint="give the number that the receiving program prints or is told",
+            )
         self.name = name or f"evpath {address[0]}:{address[1]} stone {stone}"
         self.sent = 0
         self._channel = channel

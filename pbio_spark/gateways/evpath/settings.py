@@ -60,7 +60,11 @@ def table_to_thin_settings(table: Any) -> ThinSettings:
     made = {}
     for number, stone in stones.items():
         if not number.isascii() or not number.isdecimal() or len(number) > 9:
-            raise PbioError("PBIO_BAD_OPTION", f"[evpath.stones]: {number[:80]!r} is not the number of a stone")
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"[evpath.stones]: {number[:80]!r} is not the number of a stone",
+                hint="name stones by their numbers: 0 = 'channel'",
+            )
         where = f"evpath.stones.{number}"
         made[int(number)] = table_to_settings(Stone, {"channel": stone} if isinstance(stone, str) else stone, where)
     return table_to_settings(ThinSettings, said, "evpath", beside=["stones"], stones=made)

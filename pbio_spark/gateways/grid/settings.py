@@ -74,7 +74,9 @@ class GridSettings:
 def table_to_grid_settings(table: Any) -> GridSettings:
     """The settings that a table says. Raises PBIO_UNKNOWN_OPTION, PBIO_BAD_OPTION."""
     if not isinstance(table, dict):
-        raise PbioError("PBIO_BAD_OPTION", "[grid] is not a table")
+        raise PbioError(
+            "PBIO_BAD_OPTION", "[grid] is not a table", hint="write [grid] on a line of its own, and its settings below"
+        )
     names = table.get("events", {})
     others = {key: value for key, value in table.items() if key != "events"}
     for namespace, channels in names.items() if isinstance(names, dict) else [("events", None)]:

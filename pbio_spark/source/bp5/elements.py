@@ -157,4 +157,8 @@ def _parts(surveys: Sequence[Survey], options: Bp5Options) -> tuple[str, ...]:
             names.append(valid_text(str(one.value)))
         if names:
             return tuple(names)
-    raise PbioError("PBIO_BAD_OPTION", f"no dataset has the attribute {prefix + ' 0'!r}, which names the first column")
+    raise PbioError(
+        "PBIO_BAD_OPTION",
+        f"no dataset has the attribute {prefix + ' 0'!r}, which names the first column",
+        hint="`pbio bp5 ls -a` lists the attributes; the option columns names columns without them",
+    )

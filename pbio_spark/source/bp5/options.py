@@ -138,13 +138,19 @@ def parse_bp5_options(given: Mapping[str, str], *scopes: Scope) -> Bp5Options:
     parsed = parse_table(Bp5Options, given, *scopes)
     options = Bp5Options(**parsed)  # type: ignore[arg-type]
     if options.to_step is not None and options.to_step < options.from_step:
-        raise PbioError("PBIO_BAD_OPTION", f"toStep {options.to_step} comes before fromStep {options.from_step}")
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            f"toStep {options.to_step} comes before fromStep {options.from_step}",
+            hint="exchange the two",
+        )
     for name in ("columns", "column_attributes", "index_columns"):
         if getattr(options, name) and options.rows != "elements":
             reason = f"option {option_name(name)!r} does not apply to rows={options.rows}"
             raise PbioError("PBIO_BAD_OPTION", reason)
     if options.columns and options.column_attributes:
-        raise PbioError("PBIO_BAD_OPTION", "options columns and columnAttributes exclude each other")
+        raise PbioError(
+            "PBIO_BAD_OPTION", "options columns and columnAttributes exclude each other", hint="leave one of them out"
+        )
     if options.rows == "elements" and not options.variables:
         raise PbioError(
             "PBIO_BAD_OPTION",
@@ -152,10 +158,18 @@ def parse_bp5_options(given: Mapping[str, str], *scopes: Scope) -> Bp5Options:
             hint='name arrays of equal shapes, .option("variables", "x,y,id"); rows=variables lists all',
         )
     if options.trust_statistics != "integers" and (options.rows != "elements" or options.where is None):
-        raise PbioError("PBIO_BAD_OPTION", "option 'trustStatistics' needs rows=elements and the option where")
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            "option 'trustStatistics' needs rows=elements and the option where",
+            hint="add what it needs, or leave it out",
+        )
     if options.apply_unit_si and options.rows not in ("steps", "elements"):
         reason = f"option 'applyUnitSI' does not apply to rows={options.rows}, which shows what writers put"
         raise PbioError("PBIO_BAD_OPTION", reason)
     if options.where and options.rows not in ("steps", "elements"):
-        raise PbioError("PBIO_BAD_OPTION", f"option 'where' does not apply to rows={options.rows}")
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            f"option 'where' does not apply to rows={options.rows}",
+            hint="leave it out, or filter the rows in Spark",
+        )
     return options

@@ -95,7 +95,11 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._opened is None:
             reader = None if said is None else said.get(READER)
             if reader is not None and not str(reader).startswith(ANONYMOUS):
-                raise PbioError("PBIO_BAD_OFFSET", f"the checkpoint's offset names the reader {str(reader)[:80]!r}")
+                raise PbioError(
+                    "PBIO_BAD_OFFSET",
+                    f"the checkpoint's offset names the reader {str(reader)[:80]!r}",
+                    hint="the checkpoint is of another query; start with a new one",
+                )
             log, name = ChannelLog(self._root, self._options, reader), self._options.subscriber
             try:
                 planner = ChannelPlanner(log, self._options, self._schema, is_projection=self._is_projection)

@@ -180,7 +180,12 @@ class _Writer:
             return
         space = _opened(self.root)
         if {message.space for message in messages if isinstance(message, TaskEvents)} != {space.id}:
-            raise PbioError("PBIO_NO_SPACE", "the channel space was replaced since the write began", file=self.root)
+            raise PbioError(
+                "PBIO_NO_SPACE",
+                "the channel space was replaced since the write began",
+                file=self.root,
+                hint="write again: nothing was published",
+            )
         publisher = Publisher(space.folder, space.history, space.formats, self._tools.deriver)
         published = publisher.publish(
             packed, transaction, fail_on_loss=self._fail_on_loss, is_gapless=isinstance(self, ChannelStreamWriter)

@@ -182,7 +182,12 @@ class _Lister:
         for root in self.roots:
             entry = find_entry(self.fs, root)
             if entry is None:
-                raise PbioError("PBIO_PATH_NOT_FOUND", "file or folder not found", file=self.given)
+                raise PbioError(
+                    "PBIO_PATH_NOT_FOUND",
+                    "file or folder not found",
+                    file=self.given,
+                    hint="see how the path is spelled, and whether the workers reach it too",
+                )
             if entry.kind == "folder":
                 yield from self._folder(entry, (), ())
             elif entry.kind == "other":

@@ -74,7 +74,12 @@ def outline_files(files: Sequence[ListedFile], options: Options, *, all_formats:
             found, error = _outline(file, file.path in walked, options, store)
         except FileNotFoundError:
             found = Outline(file.size, file.modified, (), (), (), False)
-            error = PbioError("PBIO_PATH_NOT_FOUND", "the file has vanished since it was listed", file=file.path)
+            error = PbioError(
+                "PBIO_PATH_NOT_FOUND",
+                "the file has vanished since it was listed",
+                file=file.path,
+                hint="read again; write into other folders than those that are being read",
+            )
         if isinstance(error, TruncatedError) or error is None:
             return found
         match error.code:

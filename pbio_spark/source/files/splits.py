@@ -114,7 +114,12 @@ def _read_split(
                 yield from read_batches(replace(plan, formats=formats, errors=errors), part, source)
     except FileNotFoundError:
         if not options.ignore_missing_files:
-            raise PbioError("PBIO_PATH_NOT_FOUND", "the file has vanished since it was listed", file=path) from None
+            raise PbioError(
+                "PBIO_PATH_NOT_FOUND",
+                "the file has vanished since it was listed",
+                file=path,
+                hint="read again; write into other folders than those that are being read",
+            ) from None
         log.warning("%s has vanished since it was listed", path)
     except PbioError as error:
         # Damage between records has been dealt with; this file is not an FFS file, or a format body is broken.

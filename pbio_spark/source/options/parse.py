@@ -137,7 +137,11 @@ def _check_place(parsed: Mapping[str, object], *, is_read: bool) -> None:
     starts = [name for name in ("starting_offsets", "starting_timestamp") if name in parsed]
     for given in (ways, starts):
         if len(given) > 1:
-            raise PbioError("PBIO_BAD_OPTION", f"options {' and '.join(map(option_name, given))} exclude each other")
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"options {' and '.join(map(option_name, given))} exclude each other",
+                hint="leave one of them out",
+            )
     is_channels = bool(ways or parsed.get("channel_column"))
     for name in parsed:
         if name in (OF_FILES if is_channels else OF_CHANNELS):
@@ -227,5 +231,9 @@ def space_of(given: Mapping[str, str]) -> str:
     """The root of the channel space to load. Raises PBIO_NO_PATH, and PBIO_BAD_OPTION for several."""
     paths = paths_of(given)
     if len(paths) > 1:
-        raise PbioError("PBIO_BAD_OPTION", f"channels are read from one space, not from {len(paths)}")
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            f"channels are read from one space, not from {len(paths)}",
+            hint="load each space by itself, and unite the DataFrames",
+        )
     return paths[0]

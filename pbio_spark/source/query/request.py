@@ -183,7 +183,11 @@ def own_transforms(
     named: list[Format] = []
     for said, to, program in options.transforms:
         if not said:
-            raise PbioError("PBIO_BAD_OPTION", f"a transform of the option 'transforms', to {to!r}, lacks its `from`")
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"a transform of the option 'transforms', to {to!r}, lacks its `from`",
+                hint='add the type or format that the program reads: {"from": ..., "to": ..., "code": ...}',
+            )
         try:
             if is_stream:
                 refuse_name(said, options)
@@ -204,7 +208,11 @@ def own_transforms(
             _check_transform(transform, new.record, old.record, f"from {said!r} to {to!r}")
             ends = record_to_meaning(new.record), record_to_meaning(old.record)
             if made.setdefault(ends, transform).ecode != program:
-                raise PbioError("PBIO_BAD_OPTION", f"option 'transforms' has two programs from {said!r} to {to!r}")
+                raise PbioError(
+                    "PBIO_BAD_OPTION",
+                    f"option 'transforms' has two programs from {said!r} to {to!r}",
+                    hint="leave one of them out",
+                )
         named += [*news, old]
     return tuple(made.values()), tuple(dict.fromkeys(named))
 

@@ -106,7 +106,12 @@ class PbioWriter(DataSourceArrowWriter):
         there: Sequence[Format] = ()
         self._is_new = place is None
         if place is None and is_local(fs) and os.path.islink(root):
-            raise PbioError("PBIO_PATH_NOT_FOUND", "the path is a broken link", file=path)
+            raise PbioError(
+                "PBIO_PATH_NOT_FOUND",
+                "the path is a broken link",
+                file=path,
+                hint="remove the link, or make the folder that it leads to",
+            )
         if place is not None and place.kind != "folder":
             reason = "the path is a file, and must be a folder"
             raise PbioError("PBIO_PATH_NOT_FOUND", reason, file=path, hint="choose another path, or remove the file")

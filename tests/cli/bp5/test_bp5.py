@@ -36,3 +36,11 @@ def test_verify_tells_what_is_wrong(run: Path) -> None:
     ran = CliRunner().invoke(app, ["verify", str(run)])
     assert ran.exit_code == 1
     assert ran.output.count("data.0 is missing") == 2
+
+
+def test_verify_does_not_advise_to_verify(run: Path) -> None:
+    (run / "md.0").unlink()
+    ran = CliRunner().invoke(app, ["verify", str(run)])
+    assert ran.exit_code == 1
+    assert "PBIO_BAD_BP5" in ran.output
+    assert "hint" not in ran.output

@@ -88,7 +88,11 @@ def leaf_of(kind: np.dtype[Any], variable: Variable, want: pa.DataType, unsigned
 
 
 def _cannot(what: object, want: pa.DataType) -> PbioError:
-    return PbioError("PBIO_INCOMPATIBLE_TYPE", f"{what} cannot become {want}")
+    return PbioError(
+        "PBIO_INCOMPATIBLE_TYPE",
+        f"{what} cannot become {want}",
+        hint="ask for another type in .schema(...), or leave the column out",
+    )
 
 
 def _leaf(kind: np.dtype[Any], want: pa.DataType, unsigned_long_as: str) -> Leaf:

@@ -130,14 +130,22 @@ class GridGateway:
             for event in channel.subscribe(start=Position(info.last), fail_on_loss=False).events():
                 last = event
         if last is None:
-            raise PbioError("PBIO_REFUSED", f"there has been no event {offered.name.name!r} yet")
+            raise PbioError(
+                "PBIO_REFUSED",
+                f"there has been no event {offered.name.name!r} yet",
+                hint="subscribe to be given the first one, or ask again later",
+            )
         values = writer.plan.some(last.values) if wish.fields else last.values
         return parse(writer.write(values, last.event_time or last.published).encode())
 
     async def subscribed(self, session: Session, request: SubscribeRequest, own: str) -> Outgoing | Incoming:
         """Part of `Role`: a subscriber, or an archive, or either until it is known."""
         if len(session.subscriptions) >= self._settings.subscriptions:
-            raise PbioError("PBIO_LIMIT", f"a connection may have {self._settings.subscriptions} subscriptions")
+            raise PbioError(
+                "PBIO_LIMIT",
+                f"a connection may have {self._settings.subscriptions} subscriptions",
+                hint="open another connection, or raise subscriptions in [grid]",
+            )
         parameters = request.parameters
         name = self._catalog.asked(parameters)
         given = {child.name for child in parameters.children}

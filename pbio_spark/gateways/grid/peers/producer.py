@@ -231,7 +231,11 @@ class GridProducer:
         """See `Role`: the last event."""
         name, _ = self._wish(request.parameters)
         if name not in self._last:
-            raise PbioError("PBIO_REFUSED", f"there has been no event {name.name!r} yet")
+            raise PbioError(
+                "PBIO_REFUSED",
+                f"there has been no event {name.name!r} yet",
+                hint="subscribe to be given the first one, or ask again later",
+            )
         return parse(self._last[name].encode())
 
     async def _named(self, session: Session) -> list[EventName]:

@@ -38,7 +38,11 @@ class _Writing:
 
     def event(self, values: Mapping[str, Any], time: datetime | None, sequence: int | None) -> Node:
         if not isinstance(values, Mapping):
-            raise PbioError("PBIO_BAD_VALUE", f"expected a mapping of fields to values, not {str(values)[:80]!r}")
+            raise PbioError(
+                "PBIO_BAD_VALUE",
+                f"expected a mapping of fields to values, not {str(values)[:80]!r}",
+                hint="give each event as a dict, such as {'load': 0.5}",
+            )
         own = self.plan.members.get(TIME)
         if own is not None and values.get(TIME) is None and time is not None:
             assert isinstance(own.part, Leaf)
@@ -77,7 +81,12 @@ class _Writing:
                 made += self.elements(name, member.part, value, attributes, (*steps, name))
             elif member.is_required:
                 where = path_to_text((*steps, name))
-                raise PbioError("PBIO_CANNOT_BE_NULL", "the field has no value", field=where)
+                raise PbioError(
+                    "PBIO_CANNOT_BE_NULL",
+                    "the field has no value",
+                    field=where,
+                    hint="give every field of the event's type a value",
+                )
         return tuple(made)
 
     def attributes(

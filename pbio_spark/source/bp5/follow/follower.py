@@ -98,7 +98,12 @@ class Follower:
         if one is None:
             return None
         if one.dataset.index.header.flatten:
-            raise PbioError("PBIO_UNSUPPORTED_BP5", "a flattened dataset is no stream", file=file.path)
+            raise PbioError(
+                "PBIO_UNSUPPORTED_BP5",
+                "a flattened dataset is no stream",
+                file=file.path,
+                hint="read it with spark.read once it is complete",
+            )
         steps = one.dataset.steps
         with Folder(file.path) as folder:
             while steps and one.dataset.index.header.is_active and not is_whole(one.dataset, folder, steps[-1]):

@@ -49,4 +49,8 @@ def json_to_progress(said: Mapping[str, Any]) -> dict[str, Place]:
             for path, place in said["folders"].items()
         }
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise PbioError("PBIO_BAD_OFFSET", f"not an offset of BP5 folders: {str(said)[:200]}") from None
+        raise PbioError(
+            "PBIO_BAD_OFFSET",
+            f"not an offset of BP5 folders: {str(said)[:200]}",
+            hint="the checkpoint is of another query; start with a new one",
+        ) from None

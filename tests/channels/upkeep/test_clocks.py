@@ -55,7 +55,7 @@ def tick(channel: Channel, *numbers: int) -> None:
 
 
 def recipe(title: str) -> dict[str, Any]:
-    """The code of a recipe in docs/eager-handlers.md."""
+    """The code of a recipe in docs/events/eager-handlers.md."""
     call = re.search(r"space\.derive_channel\(\n.*?\n\)", examples(RECIPES[title]), re.DOTALL)
     assert call is not None
     given: dict[str, Any] = {}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json as json_
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from pbio_spark.cli.console import printable, progress_bar, report, table
+from pbio_spark.cli.console import assignments, printable, progress_bar, report, table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +38,7 @@ def _batches(scan: Scan, schema: pa.Schema | None = None) -> Iterator[pa.RecordB
     from pbio_spark.source.bp5.plan import plan_parts, scan_to_schema, scan_to_wanted
 
     scan = scan if schema is not None else scan.surveyed()
-    wanted = scan_to_wanted(scan, scan_to_schema(scan) if schema is None else schema)
+    wanted = scan_to_wanted(scan, scan_to_schema(scan, checked=False) if schema is None else schema)
     with progress_bar() as bar:
         for parts in bar.track(plan_parts(scan, wanted), description="reading"):
             for part in parts:
@@ -86,6 +87,10 @@ def cat(
     rows: Annotated[str, typer.Option("--rows", help="steps, elements or blocks.")] = "steps",
     variables: Variables = None,
     number: Annotated[int | None, typer.Option("-n", min=0, help="Stop after N rows.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", metavar="NAME=VALUE", help="An option of the data source; may be repeated."),
+    ] = None,
 ) -> None:
     """Print rows as JSON lines.
 
@@ -93,8 +98,10 @@ def cat(
     Examples:
       pbio bp5 cat -n 3 run.bp
       pbio bp5 cat --rows elements -v x,y run.bp
+      pbio bp5 cat -o "where={ return input.time > 2.5; }" -o mode=PERMISSIVE run.bp
     """
     options = {"rows": rows} if variables is None else {"rows": rows, "variables": variables}
+    options |= assignments(option or [], "mode=PERMISSIVE")
     for row in _first(_batches(_scan(folders, **options)), number):
         print(printable(json_.dumps(_plain(row), ensure_ascii=False)))
 
@@ -116,6 +123,8 @@ def _plain(value: Any) -> Any:
         return [_plain(one) for one in value]
     if isinstance(value, bytes):
         return value.hex()
+    if isinstance(value, float) and not isfinite(value):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     return int(value) if isinstance(value, Decimal) else value
 
 

@@ -146,6 +146,8 @@ def _refused(owner: _Owner, way: Variable, dimensions: int, wanted: Wanted, colu
     shown = f"a {way.shape} of {way.type_name}"
     if way.is_array and wanted.rows == "steps":
         shown += f" with {dimensions} dimension{'s' * (dimensions != 1)}"
+    if owner.scale(way) is not None:
+        shown += ", times its unitSI"
     hint = f"ask for {_ddl(column.name, own)}"
     if wanted.rows == "blocks":
         text = pa.list_(pa.string()) if column.variable == "value" else pa.string()

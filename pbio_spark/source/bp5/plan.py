@@ -31,8 +31,19 @@ OPEN_COST = 1 << 20
 """What opening a dataset costs, in bytes that could be read meanwhile."""
 
 
-def scan_to_schema(scan: Scan) -> pa.Schema:
-    """All columns that a scan can give. Raises what `Scan.surveyed`, `columns_of` and `check_names` raise."""
+def scan_to_schema(scan: Scan, *, checked: bool = True) -> pa.Schema:
+    """All columns that a scan can give. Raises what `Scan.surveyed` and `columns_of` raise.
+
+    Args:
+        checked: whether columns that are one to Spark, whatever their case, are an error, PBIO_NAME_COLLISION.
+    """
+    schema = _all_columns(scan)
+    if checked:
+        _check_columns(schema, scan.options)
+    return schema
+
+
+def _all_columns(scan: Scan) -> pa.Schema:
     options = scan.options
     surveys = scan.surveyed().surveys
     if options.rows == "elements":
@@ -73,23 +84,29 @@ def _element(dataset: Dataset, variable: Variable, _: int, options: Bp5Options) 
 
 
 def with_special_columns(fields: Sequence[pa.Field], scan: Scan) -> pa.Schema:
-    """The schema of columns, of `k=v` folders and of what options ask for. Raises PBIO_NAME_COLLISION."""
+    """The schema of columns, of `k=v` folders and of what options ask for."""
     options = scan.options
     fields = [*fields, *partition_schema(scan.files)]
     if options.mode == "PERMISSIVE":
         fields.append(pa.field(options.column_name_of_corrupt_record, CORRUPT_TYPE))
     if options.metadata_column is not None:
         fields.append(pa.field(options.metadata_column, METADATA_TYPE))
-    schema = pa.schema(fields)
+    return pa.schema(fields)
+
+
+def _check_columns(schema: pa.Schema, options: Bp5Options) -> None:
     try:
         check_names(schema)
     except PbioError as error:
-        error.hint = (
-            "rename the column of steps with stepColumn; or set spark.sql.caseSensitive=true and name the columns "
-            "with .schema(...)"
-        )
+        special = {
+            options.step_column: "stepColumn",
+            options.metadata_column: "metadataColumn",
+            options.column_name_of_corrupt_record: "columnNameOfCorruptRecord",
+        }
+        alike = [option for name, option in special.items() if f"$.{name}".lower() == (error.field or "").lower()]
+        one = f"rename one with {alike[0]}" if alike else "read one at a time, with the option variables"
+        error.hint = f"{one}; or set spark.sql.caseSensitive=true and name the columns with .schema(...)"
         raise
-    return schema
 
 
 def scan_to_wanted(scan: Scan, schema: pa.Schema, *, is_stream: bool = False) -> Wanted:
@@ -170,6 +187,8 @@ def _with_catalogue(wanted: Wanted, scan: Scan, asked: Sequence[str], *, is_stre
         for name, ways in one.dataset.formats.variables.items()
         if any(variable.is_array for variable in ways)
     ]
+    if options.rows == "blocks":
+        _check_have_blocks(scan)
     chosen = resolve(options.variables, arrays, options, is_stream=is_stream)
     for column, name in columns.items():
         if options.rows != "blocks" or name not in VALUES:
@@ -182,6 +201,18 @@ def _with_catalogue(wanted: Wanted, scan: Scan, asked: Sequence[str], *, is_stre
     if options.rows == "blocks":
         check_blocks(wanted, scan)
     return wanted
+
+
+def _check_have_blocks(scan: Scan) -> None:
+    """Refuse variables that are only scalars. Raises PBIO_INCOMPATIBLE_TYPE."""
+    for name in scan.options.variables:
+        ways = [way for one in scan.found for way in one.dataset.formats.variables.get(name, [])]
+        if ways and not any(way.is_array for way in ways):
+            reason, hint = (
+                f"{name!r} is a {ways[0].shape}, which has no blocks",
+                "it is a column of rows=steps, and of rows=elements in .schema(...)",
+            )
+            raise PbioError("PBIO_INCOMPATIBLE_TYPE", reason, field=name, hint=hint)
 
 
 def _variables(scan: Scan) -> list[str]:

@@ -41,7 +41,7 @@ def _unfilled(name: str, variables: Mapping[str, str], options: Bp5Options, *, i
     reason = f"no dataset has a variable {name!r}"
     said = options.on_unfilled or ("warn" if is_stream else "fail")
     if said == "fail":
-        hint = did_you_mean(name, variables) or "rows=variables lists the variables"
-        raise PbioError("PBIO_UNFILLED", reason, field=name, hint=f"{hint}; onUnfilled=warn or ignore lets it be")
+        hint = did_you_mean(name, variables) or "rows=variables lists the variables;"
+        raise PbioError("PBIO_UNFILLED", reason, field=name, hint=f"{hint} onUnfilled=warn or ignore lets it be")
     if said == "warn":
         log.warning("%s", reason)

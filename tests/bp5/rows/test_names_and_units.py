@@ -160,3 +160,14 @@ def test_attributes_belong_to_the_variable_with_the_longest_name(tmp_path: Path)
     assert table.schema.field("x").metadata == {b"units": b'"m"'}
     assert table.schema.field("x/y").metadata == {b"units": b'"s"', b"unitSI": b"3.0"}
     assert table.to_pylist() == [{"step": 0, "x": [0, 1], "x/y": 3.0}]
+
+
+def test_the_hint_for_columns_that_are_one_to_spark_says_what_helps(tmp_path: Path) -> None:
+    run = make(tmp_path / "run.bp", [{"Step": 1, "Temp": 1.0, "temp": 2.0}])
+    with pytest.raises(PbioError, match=r"'step' and 'Step'[^$]*[$].Step\n  hint: rename one with stepColumn"):
+        read(run)
+    with pytest.raises(
+        PbioError, match=r"'Temp' and 'temp'[^$]*[$].temp\n  hint: read one at a time, with the option var"
+    ):
+        read(run, stepColumn="n")
+    assert read(run, stepColumn="n", variables="Step,temp").to_pylist() == [{"n": 0, "Step": 1, "temp": 2.0}]

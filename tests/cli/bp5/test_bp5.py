@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pbio_spark.cli.bp5 import app
+from pbio_spark.errors import PbioError
 from tests.bp5.made import make
 
 
@@ -44,3 +46,22 @@ def test_verify_does_not_advise_to_verify(run: Path) -> None:
     assert ran.exit_code == 1
     assert "PBIO_BAD_BP5" in ran.output
     assert "hint" not in ran.output
+
+
+def test_cat_takes_options_of_the_source_and_names_that_differ_in_case_only(tmp_path: Path) -> None:
+    run = make(tmp_path / "run.bp", [{"Temp": t, "temp": math.nan, "Step": -math.inf, "a,b": 2} for t in range(3)])
+
+    def said(*words: str) -> list[dict[str, object]]:
+        ran = CliRunner().invoke(app, ["cat", *words, str(run)], catch_exceptions=False)
+        assert ran.exit_code == 0
+        return [json.loads(line, parse_constant=pytest.fail) for line in ran.stdout.splitlines()]
+
+    where = 'where={ return input.Temp > 1 && input["a,b"] == 2; }'
+    assert said("-o", where) == [{"step": 2, "Temp": 2, "temp": "NaN", "Step": "-Infinity", "a,b": 2}]
+    assert said("-v", '["a,b"]', "-o", "toStep=1", "-o", "stepColumn=n") == [{"n": 0, "a,b": 2}]
+    with pytest.raises(PbioError, match="unknown option 'fromstop'"):
+        said("-o", "fromstop=1")
+    with pytest.raises(PbioError, match="PBIO_NAME_COLLISION"):
+        CliRunner().invoke(app, ["schema", str(run)], catch_exceptions=False)
+    with pytest.raises(PbioError, match="'Temp' is a global value, which has no blocks"):
+        said("--rows", "blocks", "-v", "Temp")

@@ -15,7 +15,19 @@ import fsspec.config
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
-    ["tests.children", "pbio_spark.cli", "pbio_spark.channels", "pbio_spark.kafka.inward", "confluent_kafka", "s3fs"]
+    [
+        "tests.children",
+        "pbio_spark.cli",
+        "pydantic.type_adapter",  # these two are imported by others when they are used
+        "pyarrow.pandas_compat",
+        "pbio_spark.channels.space",
+        "pbio_spark.gateways.evpath.inward",
+        "pbio_spark.gateways.evpath.outward",
+        "pbio_spark.gateways.server",
+        "pbio_spark.kafka.inward",
+        "confluent_kafka",
+        "s3fs",
+    ]
 )
 
 

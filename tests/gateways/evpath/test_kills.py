@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -22,15 +23,16 @@ from pbio_spark.formats import Format
 from pbio_spark.gateways.evpath import ThinStream
 from pbio_spark.wire import decode
 from tests.channels.spaces import again, everything
+from tests.children import end, run_pbio, start
 from tests.conftest import ROOT
 from tests.gateways.evpath.streams import thin_stream
-from tests.gateways.forked import Forked
 
 KILLS = int(os.environ.get("PBIO_KILLS", 100 if os.environ.get("PBIO_LONG") else 3))
 EVENTS = max(30_000, 5_000 * KILLS)
 KIND = record("event", [Field("who", STRING), Field("n", INT64)])
 FORM = Format.of(KIND)
 PRODUCERS = ("p0", "p1")
+LISTENS = re.compile(r"^evpath: (.*):(\d+)$", re.MULTILINE)
 
 
 class Gateway:
@@ -43,9 +45,12 @@ class Gateway:
         self._start()
 
     def _start(self) -> None:
-        self._process = Forked(self._arguments, self._output)
-        host, _, port = self._process.line().removeprefix("evpath: ").rpartition(":")
-        self._address = host, int(port)
+        self._output.unlink(missing_ok=True)
+        self._process = start(self._output, run_pbio, *self._arguments)
+        while (said := LISTENS.search(self._output.read_text() if self._output.exists() else "")) is None:
+            assert self._process.is_alive()
+            time.sleep(0.002)
+        self._address = said[1], int(said[2])
 
     @property
     def address(self) -> tuple[str, int]:
@@ -54,7 +59,7 @@ class Gateway:
 
     def kill(self, *, anew: bool = True) -> None:
         with self._lock:
-            self._process.kill()
+            end(self._process)
             if anew:
                 self._start()
 
@@ -152,13 +157,13 @@ def test_a_receiver_misses_nothing_though_the_sender_is_killed(tmp_path: Path) -
     with listening() as (port, received):
         arguments = ["gateway", "send", space.root, "events", "--evpath", str(port), "--stone", "0"]
         for _ in range(KILLS):
-            sender = Forked([*arguments, "--follow"], tmp_path / "sender.out")
+            sender = start(tmp_path / "sender.out", run_pbio, *arguments, "--follow")
             before = len(received)
             while len(received) == before or chance.random() < 0.5:
                 channel.submit([{"who": "p", "n": n} for n in range(count, count + 100)])
                 count += 100
                 time.sleep(chance.uniform(0, 0.05))
-            sender.kill()
+            end(sender)
         command = [sys.executable, "-c", "from pbio_spark.cli import main; main()", *arguments]
         done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
         assert "events sent: " in done.stdout

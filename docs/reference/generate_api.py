@@ -23,7 +23,8 @@ GROUPS = {
     "Kafka": ("KafkaStore", "PbioSerializer", "PbioDeserializer"),
     "Event channels": (
         *("ChannelSpace", "Channel", "Submission", "Columns", "Subscription", "Event", "Position"),
-        *("Modulator", "EagerSubscription", "Source", "DerivationReport", "derivations_to_arrow"),
+        *("Modulator", "EagerSubscription", "Source", "DerivationReport", "DerivationVersion"),
+        "derivations_to_arrow",
         "NotDeliveredError",
     ),
     "Gateways": ("GridProducer", "GridConsumer", "GridEvent", "ThinGateway", "ThinSender", "ThinSettings"),
@@ -33,7 +34,7 @@ GROUPS = {
 
 MADE_BY_OTHERS = (
     *(pbio.Format, pbio.ChannelSpace, pbio.Channel, pbio.Subscription, pbio.EagerSubscription, pbio.Event),
-    *(pbio.RecordWriter, pbio.DerivationReport, pbio.GridConsumer, pbio.GridEvent),
+    *(pbio.RecordWriter, pbio.DerivationReport, pbio.DerivationVersion, pbio.GridConsumer, pbio.GridEvent),
 )
 """Classes that no program calls."""
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pbio_spark.channels.concentrator.server import Concentrator, ConcentratorLimits
     from pbio_spark.channels.derive.deriver import Deriver
     from pbio_spark.channels.derive.modulator import Modulator
-    from pbio_spark.channels.derive.reports import DerivationReport, derivations_to_arrow
+    from pbio_spark.channels.derive.reports import DerivationReport, DerivationVersion, derivations_to_arrow
     from pbio_spark.channels.derive.source import SERVICES, Source
     from pbio_spark.channels.log.files import Folder
     from pbio_spark.channels.log.state import ChannelInfo, State
@@ -77,6 +77,7 @@ __all__ = [
     "Source",
     "SERVICES",
     "DerivationReport",
+    "DerivationVersion",
     "derivations_to_arrow",
     "Submission",
     "Columns",
@@ -141,7 +142,7 @@ _HOMES = {
     "concentrator.server": ("Concentrator", "ConcentratorLimits"),
     "derive.deriver": ("Deriver",),
     "derive.modulator": ("Modulator",),
-    "derive.reports": ("DerivationReport", "derivations_to_arrow"),
+    "derive.reports": ("DerivationReport", "DerivationVersion", "derivations_to_arrow"),
     "derive.source": ("SERVICES", "Source"),
     "publish.gather": ("Gatherer",),
     "publish.packed": ("Packed", "Store", "contents_of_all", "pack"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -49,6 +50,34 @@ def test_every_option_of_a_modulator_is_recorded(pbio: Pbio, root: Path) -> None
     assert "when: subscribed (nobody does)" in lines
     for line in ("every: 60 s", "service: clock", 'param.unit: "kPa"', 'state at first: {"sum": 0, "last": [0.5]}'):
         assert line in lines
+
+
+def test_describe_shows_what_code_costs_and_how_a_channel_was_made(pbio: Pbio, root: Path) -> None:
+    pbio(
+        "space",
+        "derive",
+        root,
+        "few",
+        "--from",
+        "notes",
+        "--filter",
+        "{ return input.n > param.least; }",
+        "--param",
+        "least=1",
+    )
+    submit(root, 1, 2)
+    pbio("space", "set", root, "few", "least=0")
+    submit(root, 1, 2)
+    pbio("space", "replace", root, "few", "--filter", "{ return 0; }")
+    lines = [" ".join(line.split()) for line in pbio("space", "describe", root, "few", "--versions").out.splitlines()]
+    assert any(re.fullmatch(r"cost: \d+ units of work an event, and 1,000,000 are allowed", line) for line in lines)
+    at = lines.index("version time change events how")
+    assert [line.split(" ", 2)[0] for line in lines[at + 1 : at + 4]] == ["2", "4", "6"]
+    assert [line.split(" ", 2)[2] for line in lines[at + 1 : at + 4]] == [
+        "created 1 filter: { return input.n > param.least; }",
+        "parameters 2 least: 0",
+        "replaced 0 filter: { return 0; }",
+    ]
 
 
 def test_describe_shows_state_by_producer_and_counts_by_source(pbio: Pbio, root: Path) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +15,7 @@ from pbio_spark.channels.commits.checked import check_name, span_to_microseconds
 from pbio_spark.channels.commits.commit import Change, Create, Drop, Replace, Share
 from pbio_spark.channels.commits.derivation import Block, Derivation, When
 from pbio_spark.channels.commits.derivation_json import derivation_to_json
-from pbio_spark.channels.derive.check import Checked
+from pbio_spark.channels.derive.check import Checked, check_derivation
 from pbio_spark.channels.derive.deriver import Deriver
 from pbio_spark.channels.derive.modulator import Modulator
 from pbio_spark.channels.derive.parameters import changed_block, values_to_block
@@ -45,6 +45,26 @@ class Control:
     deriver: Deriver
     named: Callable[[AnyChannel, State], ChannelInfo]
     """The channel of a name. Raises PBIO_UNKNOWN_CHANNEL."""
+    _costs: dict[tuple[int, int, str], int | None] = field(default_factory=dict)
+
+    def cost(self, info: ChannelInfo) -> int | None:
+        """Units of work that the code of a derived channel takes for an event at most, as far as its text says.
+
+        None if it does not compile any more, since its parent was replaced.
+        """
+        with self.history.lock:
+            parent = self.history.state.channels[self._derivation(info).parent]
+        key = info.id, info.since, parent.format
+        if key not in self._costs:
+            form, own = (channel_format(one, self.formats) for one in (parent, info))
+            try:
+                programs = check_derivation(form, own, self._derivation(info)).programs
+            except PbioError:
+                self._costs[key] = None
+            else:
+                costs = [one.analysis.fixed_cost for what, one in programs.items() if what != "period"]
+                self._costs[key] = sum(costs)
+        return self._costs[key]
 
     def derivation(
         self, parent: ChannelInfo, modulator: Modulator, *, is_temporary: bool = False, when: When = "always"

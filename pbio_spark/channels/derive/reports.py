@@ -1,15 +1,19 @@
-"""What sources report of derived channels: added up for a commit, and as rows."""
+"""What sources report of derived channels, for a commit and as rows; and how such a channel was made over time."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pbio_spark.channels.commits.commit import Made
+from pbio_spark.channels.commits.commit import Change, Create, Data, Made, Replace
+from pbio_spark.channels.commits.derivation import Derivation
 from pbio_spark.channels.log.derived import Report
+from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.publish.submission import to_datetime
 
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
     from pbio_spark.channels.publish.prepare import Prepared
 
 log = logging.getLogger("pbio_spark.channels")
+
+What: TypeAlias = Literal["created", "replaced", "parameters"]
+"""What changed about a derivation: it began, its code is another one, or its parameters were set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,8 @@ class DerivationReport:
         bytes: of the events that were made.
         parent_bytes: of the events that were looked at; what is above `bytes` was saved.
         reported: when the source last reported; None if it has not.
+        cost: units of work, about one operation each, that the code takes for an event at most, beside what the event
+            decides (a loop over its array); None if the code no longer suits its parent's type.
     """
 
     channel: str
@@ -57,31 +66,98 @@ class DerivationReport:
     bytes: int
     parent_bytes: int
     reported: datetime | None
+    cost: int | None = None
 
 
-def state_to_reports(state: State) -> list[DerivationReport]:
+@dataclass(frozen=True, slots=True)
+class DerivationVersion:
+    """How a derived channel was made for a time.
+
+    Attributes:
+        version: of the commit since which it was; what `event.derivation` says.
+        time: of that commit.
+        change: what changed then: it was `created`, its code `replaced`, or its `parameters` set.
+        filter, transform, dequeue, period: the programs, None for those that there are not.
+        parameters: their values.
+        events: how many events it made so far, also of those that are no longer kept.
+    """
+
+    version: int
+    time: datetime
+    change: What
+    filter: str | None
+    transform: str | None
+    dequeue: str | None
+    period: str | None
+    parameters: Mapping[str, Any]
+    events: int
+
+
+def versions_of(history: History, info: ChannelInfo) -> list[DerivationVersion]:
+    """How a derived channel was made since it began. It reads the log since."""
+    made: list[DerivationVersion] = []
+    events: Counter[int] = Counter()
+    how: Derivation | None = None
+    for version in range(info.id, history.catch_up().version + 1):
+        entry = history.entry(version)
+        if entry is None:
+            continue
+        match entry.change:
+            case Create(derivation=Derivation() as begun) if version == info.id:
+                how = begun
+                made.append(_version(version, entry.time, "created", how))
+            case Replace(channel, _, derivation) if channel == info.id:
+                how = derivation
+                made.append(_version(version, entry.time, "replaced", how))
+            case Change(channel, parameters) if how is not None and channel in (info.id, how.shared):
+                how = replace(how, parameters=parameters)
+                made.append(_version(version, entry.time, "parameters", how))
+            case Data() as data if how is not None:
+                for group in history.groups(data, {info.id}):
+                    events[group.derivation or 0] += group.count
+    return [replace(one, events=events[one.version]) for one in made]
+
+
+def _version(version: int, time: int, change: What, how: Derivation) -> DerivationVersion:
+    programs = (how.filter, how.transform, how.dequeue, how.period)
+    return DerivationVersion(version, to_datetime(time), change, *programs, how.parameters.values, 0)
+
+
+def state_to_reports(state: State, cost_of: Callable[[ChannelInfo], int | None]) -> list[DerivationReport]:
     """One row for each derived channel and source, by their names."""
     rows = []
     for info in state.channels.values():
         if info.derivation is not None:
             reports = state.derived.reports.get(info.id)
             made = [_row(state, info, source, report) for source, report in (reports or {}).items()]
-            rows += made or [_row(state, info, None, Report())]
+            cost = cost_of(info)
+            rows += [replace(row, cost=cost) for row in made or [_row(state, info, None, Report())]]
     return sorted(rows, key=lambda row: (row.channel, row.source or ""))
 
 
-def derivations_to_arrow(rows: Iterable[DerivationReport]) -> pa.Table:
-    """The rows of `ChannelSpace.derivations` as a table; `spark.createDataFrame` takes it."""
+def derivations_to_arrow(rows: Iterable[DerivationReport | DerivationVersion]) -> pa.Table:
+    """The rows of `ChannelSpace.derivations`, or of `derivation_versions`, as a table, which Spark takes.
+
+    Parameters are JSON.
+    """
     import pyarrow as pa
 
+    rows = list(rows)
+    kind = type(rows[0]) if rows else DerivationReport
     types = {
         "int": pa.field("", pa.int64(), nullable=False),
+        "int | None": pa.field("", pa.int64()),
         "str": pa.field("", pa.string(), nullable=False),
         "str | None": pa.field("", pa.string()),
+        "datetime": pa.field("", pa.timestamp("us", tz="UTC"), nullable=False),
         "datetime | None": pa.field("", pa.timestamp("us", tz="UTC")),
+        "What": pa.field("", pa.string(), nullable=False),
+        "Mapping[str, Any]": pa.field("", pa.string(), nullable=False),
     }
-    schema = pa.schema([types[str(field.type)].with_name(field.name) for field in fields(DerivationReport)])
+    schema = pa.schema([types[str(field.type)].with_name(field.name) for field in fields(kind)])
     made = [{name: getattr(row, name) for name in schema.names} for row in rows]
+    for row in made:
+        row |= {name: json.dumps(value) for name, value in row.items() if isinstance(value, Mapping)}
     return pa.Table.from_pylist(made, schema=schema)
 
 

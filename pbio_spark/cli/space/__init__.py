@@ -168,7 +168,13 @@ def ls(root: Root) -> None:
 
 
 @app.command()
-def describe(root: Root, name: Name) -> None:
+def describe(
+    root: Root,
+    name: Name,
+    versions: Annotated[
+        bool, typer.Option("--versions", help="Also how a derived channel was made over time; it reads the log.")
+    ] = False,
+) -> None:
     """Describe a channel: its type, its parent, its subscribers.
 
     \b
@@ -191,7 +197,7 @@ def describe(root: Root, name: Name) -> None:
     if len(numbered) > SHOWN:
         print(f"and {len(numbered) - SHOWN} more")
     if info.derivation is not None:
-        derive.describe_derivation(space, channel)
+        derive.describe_derivation(space, channel, versions=versions)
     print(printable_lines(str(channel.format)))
     own = [subscriber for subscriber in space.subscribers() if subscriber.channel == info.id]
     gone = expired(space.folder, own, time.time_ns() // 1000, note=False)

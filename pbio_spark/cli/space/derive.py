@@ -12,7 +12,7 @@ import typer
 from pbio_spark.cli.console import TypeText, assignments, printable, printable_lines, said_type, table, takes
 
 if TYPE_CHECKING:
-    from pbio_spark.channels import Channel, ChannelSpace, Modulator
+    from pbio_spark.channels import Channel, ChannelSpace, DerivationVersion, Modulator
 
 SHOWN = 20
 """The number of producers that `describe` lists."""
@@ -178,8 +178,8 @@ def parameters(
             print(f"{one}={json.dumps(value)}")
 
 
-def describe_derivation(space: ChannelSpace, channel: Channel) -> None:
-    """Print how a derived channel is made, what its programs keep, and what sources report."""
+def describe_derivation(space: ChannelSpace, channel: Channel, *, versions: bool) -> None:
+    """Print how a derived channel is made, and was made; what its programs keep, and what sources report."""
     info, state, how = channel.info, space.history.state, channel.info.derivation
     assert how is not None
     print(f"derived from: {printable(state.channels[how.parent].name)}, so since commit {info.since}")
@@ -189,6 +189,9 @@ def describe_derivation(space: ChannelSpace, channel: Channel) -> None:
             print(f"{what}: {printable_lines(text)}")
     if how.period is not None:
         print(f"every: {how.every / 1e6:g} s")
+    reports = [row for row in space.derivations() if row.channel == info.name]
+    if reports and reports[0].cost is not None:
+        print(f"cost: {reports[0].cost:,} units of work an event, and {how.max_cost:,} are allowed")
     for service in how.services:
         print(f"service: {printable(service)}")
     if how.when != "always":
@@ -207,7 +210,6 @@ def describe_derivation(space: ChannelSpace, channel: Channel) -> None:
             print(f"and {len(states) - SHOWN} more")
     elif how.state:
         print(f"state at first: {json.dumps(how.state.values)}")
-    reports = [row for row in space.derivations() if row.channel == info.name]
     rows = [
         (
             printable(row.source),
@@ -220,6 +222,17 @@ def describe_derivation(space: ChannelSpace, channel: Channel) -> None:
     if rows:
         header = ("source", "status", "since", "seen", "made", "refused", "trapped", "bytes", "of")
         print(table(header, rows, right="since seen made refused trapped bytes of"))
+    if versions:
+        rows = [_version_row(one) for one in space.derivation_versions(channel)]
+        print(table(("version", "time", "change", "events", "how"), rows, right="version events"))
+
+
+def _version_row(one: DerivationVersion) -> tuple[str, ...]:
+    programs = {"filter": one.filter, "transform": one.transform, "dequeue": one.dequeue, "period": one.period}
+    said = dict(one.parameters) if one.change == "parameters" else {k: v for k, v in programs.items() if v is not None}
+    how = ", ".join(f"{name}: {value if isinstance(value, str) else json.dumps(value)}" for name, value in said.items())
+    when = one.time.isoformat(timespec="seconds")
+    return str(one.version), when, one.change, str(one.events), printable(" ".join(how.split()))[:200]
 
 
 def values_of(texts: Sequence[str]) -> dict[str, Any]:

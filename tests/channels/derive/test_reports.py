@@ -66,6 +66,56 @@ def test_each_source_has_a_row_that_counts_what_it_did(stocks: Channel) -> None:
     assert {row.channel for row in space.derivations()} == {"loaded"}
 
 
+def test_how_a_channel_was_made_over_time(stocks: Channel) -> None:
+    space = stocks.space
+    rows = [{"name": "x", "price": float(price), "volume": 1} for price in range(10)]
+    assert space.derivation_versions("stocks") == []
+    space.create_parameters("bounds", {"least": 3.0})
+    space.derive_channel("high", "stocks", filter="{ return input.price > param.least; }", parameters={"least": 5.0})
+    first = space.channel("high").info.id
+    stocks.submit(rows)
+    moved = space.set_parameters("high", {"least": 7.0})
+    stocks.submit(rows)
+    stocks.submit(rows)
+    lower = space.replace_channel("high", filter="{ return input.price < param.least; }", parameters="bounds")
+    stocks.submit(rows)
+    shared = space.set_parameters("bounds", {"least": 2.0})
+    stocks.submit(rows)
+    own = space.replace_channel("high", filter="{ return 0; }")
+    space.set_parameters("bounds", {"least": 9.0})
+    stocks.submit(rows)
+    versions = space.derivation_versions("high")
+    assert [(one.version, one.change, one.events, one.parameters) for one in versions] == [
+        (first, "created", 4, {"least": 5.0}),
+        (moved, "parameters", 4, {"least": 7.0}),
+        (lower, "replaced", 3, {"least": 3.0}),
+        (shared, "parameters", 2, {"least": 2.0}),
+        (own, "replaced", 0, {}),
+    ]
+    assert [one.version for one in versions if one.filter == versions[2].filter] == [lower, shared]
+    made = {event.derivation for event in space.channel("high").subscribe(start="earliest").events()}
+    assert made == {one.version for one in versions if one.events}
+    table = derivations_to_arrow(versions)
+    assert table.column("parameters").to_pylist()[0] == '{"least": 5.0}'
+    assert table.column("events").to_pylist() == [4, 4, 3, 2, 0]
+
+
+def test_what_code_costs_is_said(stocks: Channel) -> None:
+    space = stocks.space
+    space.derive_channel("high", "stocks", filter="{ return input.price > 1.0; }")
+    [little] = space.derivations()
+    loop = "{ int i; int n = 0; for (i = 0; i < 100; i++) n += input.volume; return n; }"
+    space.replace_channel("high", filter=loop)
+    [more] = space.derivations()
+    assert 0 < (little.cost or 0) < 10 < 100 < (more.cost or 0) < 2000
+    other = record("stock", [Field("name", STRING)])
+    space.derive_channel("part", "stocks", transform="{ output = input; return 1; }", type=STOCK)
+    space.derive_channel("of part", "part", filter="{ return input.volume; }")
+    space.replace_channel("part", transform="{ output.name = input.name; return 1; }", type=other)
+    assert {row.channel: row.cost for row in space.derivations()}["of part"] is None
+    assert derivations_to_arrow(space.derivations()).column("cost").null_count == 1
+
+
 def test_events_of_period_do_not_hide_the_refused_ones(stocks: Channel) -> None:
     stocks.space.derive_channel("twice", "stocks", period="{ return emitted < 3 ? 2 : 0; }", every=1e-6)
     for _ in range(2):  # the first begins to wait

@@ -15,8 +15,8 @@ from ecode.types import FLOAT64, INT64, Field, record
 from pbio_spark.channels import Channel, ChannelSpace, Source
 from pbio_spark.channels.upkeep.check import problems
 from tests.channels.derive.replay import check
-from tests.channels.derive.test_page import RECIPES, examples
 from tests.channels.spaces import again, values
+from tests.pages.test_eager_handlers import RECIPES, examples
 
 TICK = record("tick", [Field("n", INT64), Field("price", FLOAT64)])
 YEAR = 365 * 86400

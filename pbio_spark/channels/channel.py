@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
+from pbio_spark.channels.derive.reports import DerivationVersion, versions_of
 from pbio_spark.channels.log.state import ChannelInfo, dropped_to_error
 from pbio_spark.channels.named import AnyChannel
 from pbio_spark.channels.presence import subscribers
@@ -60,6 +61,13 @@ class Channel:
         with self.space.history.lock:
             self.space.history.catch_up()
             return self.space.history.state.status(self._find(self.name).id)
+
+    def derivation_versions(self) -> list[DerivationVersion]:
+        """How a derived channel was made since it began, the oldest first; nothing for another one. It reads the log.
+
+        Raises PBIO_UNKNOWN_CHANNEL if the channel has been dropped.
+        """
+        return versions_of(self.space.history, self._find(self.name))
 
     def last_sequence(self, producer: str) -> int | None:
         """The last number of a producer's events on this channel, as the log has it now; None if there is none.

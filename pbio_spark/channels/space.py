@@ -15,7 +15,7 @@ from pbio_spark.channels.concentrator.through import Through, Use
 from pbio_spark.channels.derive.control import Control, current
 from pbio_spark.channels.derive.deriver import Deriver
 from pbio_spark.channels.derive.modulator import Modulator, ModulatorOptions, to_modulator
-from pbio_spark.channels.derive.reports import DerivationReport, DerivationVersion, state_to_reports, versions_of
+from pbio_spark.channels.derive.reports import DerivationReport, state_to_reports
 from pbio_spark.channels.derive.source import Source
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
@@ -319,13 +319,6 @@ class ChannelSpace:
         """What sources report of derived channels: one row for each channel and source."""
         with self.history.lock:
             return state_to_reports(self.history.catch_up(), self._control.cost)
-
-    def derivation_versions(self, name: AnyChannel) -> list[DerivationVersion]:
-        """How a derived channel was made since it began, the oldest first; nothing for another one. It reads the log.
-
-        Raises PBIO_UNKNOWN_CHANNEL.
-        """
-        return versions_of(self.history, self.find(name))
 
     def publish(
         self,

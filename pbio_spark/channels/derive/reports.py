@@ -136,7 +136,7 @@ def state_to_reports(state: State, cost_of: Callable[[ChannelInfo], int | None])
 
 
 def derivations_to_arrow(rows: Iterable[DerivationReport | DerivationVersion]) -> pa.Table:
-    """The rows of `ChannelSpace.derivations`, or of `derivation_versions`, as a table, which Spark takes.
+    """The rows of `ChannelSpace.derivations`, or of `Channel.derivation_versions`, as a table, which Spark takes.
 
     Parameters are JSON.
     """

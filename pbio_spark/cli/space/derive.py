@@ -223,7 +223,7 @@ def describe_derivation(space: ChannelSpace, channel: Channel, *, versions: bool
         header = ("source", "status", "since", "seen", "made", "refused", "trapped", "bytes", "of")
         print(table(header, rows, right="since seen made refused trapped bytes of"))
     if versions:
-        rows = [_version_row(one) for one in space.derivation_versions(channel)]
+        rows = [_version_row(one) for one in channel.derivation_versions()]
         print(table(("version", "time", "change", "events", "how"), rows, right="version events"))
 
 

@@ -69,7 +69,7 @@ def test_each_source_has_a_row_that_counts_what_it_did(stocks: Channel) -> None:
 def test_how_a_channel_was_made_over_time(stocks: Channel) -> None:
     space = stocks.space
     rows = [{"name": "x", "price": float(price), "volume": 1} for price in range(10)]
-    assert space.derivation_versions("stocks") == []
+    assert stocks.derivation_versions() == []
     space.create_parameters("bounds", {"least": 3.0})
     space.derive_channel("high", "stocks", filter="{ return input.price > param.least; }", parameters={"least": 5.0})
     first = space.channel("high").info.id
@@ -84,7 +84,7 @@ def test_how_a_channel_was_made_over_time(stocks: Channel) -> None:
     own = space.replace_channel("high", filter="{ return 0; }")
     space.set_parameters("bounds", {"least": 9.0})
     stocks.submit(rows)
-    versions = space.derivation_versions("high")
+    versions = space.channel("high").derivation_versions()
     assert [(one.version, one.change, one.events, one.parameters) for one in versions] == [
         (first, "created", 4, {"least": 5.0}),
         (moved, "parameters", 4, {"least": 7.0}),

@@ -303,7 +303,7 @@ def _option_to_string(name: str, value: Any) -> str:
                     f"option {name!r} cannot be put as JSON: {error}",
                     hint="give it as a string of JSON",
                 ) from None
-    reason = f"option {name!r} cannot be a {type(value).__name__}"
+    reason = f"option {name!r} cannot be of type {type(value).__name__}"
     raise PbioError("PBIO_BAD_OPTION", reason, hint="give what docs/reference/options.md says, as a string")
 
 
@@ -313,7 +313,9 @@ def _listed(paths: Path | Sequence[Path]) -> tuple[str, ...]:
         found = list(paths)
     for path in found:
         if not isinstance(path, str | os.PathLike):
-            raise PbioError("PBIO_BAD_PATH", f"a path cannot be a {type(path).__name__}", hint="give a str or a Path")
+            raise PbioError(
+                "PBIO_BAD_PATH", f"a path cannot be of type {type(path).__name__}", hint="give a str or a Path"
+            )
     if not found:
         raise PbioError("PBIO_NO_PATH", "no path was given", hint="name a file or a folder")
     return tuple(os.fspath(path) for path in found)

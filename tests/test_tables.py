@@ -103,7 +103,7 @@ def test_a_bad_row_is_named_and_those_before_it_stay(tmp_path: Path) -> None:
         (lambda path: pbio.read_arrow(path, columns=["lode"]), "PBIO_UNKNOWN_COLUMN", "did you mean 'load'?"),
         (lambda path: pbio.read_arrow(path, columns="load"), "PBIO_BAD_OPTION", "give a list"),
         (lambda path: pbio.read_arrow(path, schema="load DOUBLE"), "PBIO_BAD_OPTION", "columns=[...]"),
-        (lambda path: pbio.read_arrow(path, mode=object()), "PBIO_BAD_OPTION", "cannot be a object"),
+        (lambda path: pbio.read_arrow(path, mode=object()), "PBIO_BAD_OPTION", "cannot be of type object"),
         (lambda path: pbio.read_arrow(path, channel="loads"), "PBIO_BAD_OPTION", "ChannelSpace.open"),
         (lambda path: pbio.read_arrow([]), "PBIO_NO_PATH", "name a file"),
         (lambda path: pbio.read_arrow(7), "PBIO_BAD_PATH", "give a str or a Path"),

@@ -21,6 +21,14 @@ names of Spark and SQL.
       at: int64
       price: int64
     }
+
+The length of an array is in a field of the structure, `n` and `float64[n]`, or in a hidden one, `float64[]`:
+
+    >>> print(json_to_record('{"Load": {"values": "float64[]"}}'))
+    Load {
+      values_count: int32
+      values: float64[values_count]
+    }
 """
 
 from __future__ import annotations
@@ -40,6 +48,9 @@ from pbio_spark.formats.spark_names import BINARY, SPARK_NAMES, spark_type
 BASICS: dict[str, Basic] = {
     str(basic): basic for kind, sizes in SIZES.items() for basic in (Basic(kind, size) for size in sizes)
 } | {"string": STRING, "boolean": Basic(Kind.BOOLEAN, 1), "enumeration": Basic(Kind.ENUMERATION, 4)}
+
+ANY_LENGTH = "[]"
+"""An array whose length is in a hidden field of its own, as Spark's arrays are written."""
 
 _DIMS = re.compile(r"(.*?)((?:\[[^\[\]]+\])+)", re.DOTALL)
 _DEEPEST = 20
@@ -61,7 +72,7 @@ def record_to_json(record: Record) -> str:
         marks = struct.null_marks
         shown = [field for field in struct.fields if field.name not in marks]
         fields = {field.name: _type_to_text(field, struct) for field in shown}
-        counts = {f"{name}_count" for name, text in fields.items() if text == BINARY}
+        counts = {_count_of(name) for name, text in fields.items() if text == BINARY or ANY_LENGTH in text}
         described[struct.name] = {
             f.name: fields[f.name] if f.notes.default is None else [fields[f.name], f.notes.default]
             for f in shown
@@ -86,12 +97,28 @@ def json_to_record(text: str | Mapping[str, Any]) -> Record:
 
 def _type_to_text(field: Field, struct: Struct) -> str:
     """The type of a field, under Spark's name if the field's notes give its values a meaning that Spark has."""
-    logical, count = field.notes.logical, f"{field.name}_count"
-    if logical is None:
-        return str(field.type)
-    if (logical, field.type) == (BINARY, Array(CHAR, (count,))):
-        return BINARY if struct.find(count) == Field(count, INT32, Notes(hidden=True)) else str(field.type)
-    return str(_with_spark_name(field.type, logical) or field.type)
+    logical, count = field.notes.logical, _count_of(field.name)
+    named = _with_spark_name(field.type, logical) if logical is not None else None
+    text = str(named or field.type)
+    if text.count(f"[{count}]") != 1 or not _is_counted(field, struct):
+        return text
+    return (
+        BINARY if (logical, field.type) == (BINARY, Array(CHAR, (count,))) else text.replace(f"[{count}]", ANY_LENGTH)
+    )
+
+
+def _is_counted(field: Field, struct: Struct) -> bool:
+    """Whether the field before it is the hidden one that `binary` or `[]` makes for its length."""
+    place = struct.fields.index(field)
+    return place > 0 and struct.fields[place - 1] == _hidden_count(field.name)
+
+
+def _count_of(field: str) -> str:
+    return f"{field}_count"
+
+
+def _hidden_count(field: str) -> Field:
+    return Field(_count_of(field), INT32, Notes(hidden=True))
 
 
 def _with_spark_name(type_: Type, logical: str) -> Type | None:
@@ -117,16 +144,24 @@ def _struct(name: str, fields: Any, structs: Mapping[str, Any]) -> Struct:
         type_, default = what if isinstance(what, list) and len(what) == 2 else (what, None)
         if not isinstance(type_, str) or not isinstance(default, bool | int | float | str | None):
             _bad('a field must be a type, or ["type", default]', path)
-        text = type_.strip()
-        if text.lower() == BINARY and text not in structs:
-            count = f"{field}_count"
-            if count not in fields:
-                made.append(Field(count, INT32, Notes(hidden=True)))
-            made.append(Field(field, Array(CHAR, (count,)), Notes(logical=BINARY, default=default)))
-            continue
-        made_of, logical = _type(text, structs, path, 0)
-        made.append(Field(field, made_of, Notes(logical=logical, default=default)))
+        text = "".join(type_.split()) if ANY_LENGTH in "".join(type_.split()) else type_.strip()
+        is_binary = text.lower() == BINARY and text not in structs
+        if (is_binary or ANY_LENGTH in text) and _count_of(field) not in fields:
+            made.append(_hidden_count(field))
+        if is_binary:
+            made.append(Field(field, Array(CHAR, (_count_of(field),)), Notes(logical=BINARY, default=default)))
+        else:
+            made_of, logical = _type(_with_count(text, field, path), structs, path, 0)
+            made.append(Field(field, made_of, Notes(logical=logical, default=default)))
     return Struct(name, tuple(made))
+
+
+def _with_count(text: str, field: str, path: str) -> str:
+    """A type whose array of any length has its count in the field that is made for it."""
+    if text.count(ANY_LENGTH) > 1:
+        hint = 'put the inner array into a structure: {"grid": {"rows": "row[]"}, "row": {"values": "float64[]"}}'
+        _bad(f"a field has one array of any length, and {text!r} is several", path, hint)
+    return text.replace(ANY_LENGTH, f"[{_count_of(field)}]")
 
 
 def _type(text: str, structs: Mapping[str, Any], path: str, depth: int) -> tuple[Type, str | None]:
@@ -156,7 +191,9 @@ def _hint(text: str, structs: Iterable[str]) -> str:
     """What to write in place of an unknown type."""
     outer = text.lower().partition("<")[0].strip()
     if "<" in text and outer == "array":
-        return "write an array as int32[n], where n is an integer field of the same structure that holds its length"
+        return (
+            "write an array as int32[], or as int32[n] where an integer field n of the same structure holds its length"
+        )
     if "<" in text and outer in ("struct", "map"):
         return 'describe the structure beside the first one, {"Load": {"at": "point"}, "point": {"x": "double"}}'
     if text.lower() == BINARY:
@@ -166,5 +203,5 @@ def _hint(text: str, structs: Iterable[str]) -> str:
 
 def _bad(reason: str, path: str, hint: str = "") -> NoReturn:
     raise PbioError(
-        "PBIO_BAD_TYPE", reason, field=path, hint=hint or 'write {"Load": {"n": "int32", "values": "float64[n]"}}'
+        "PBIO_BAD_TYPE", reason, field=path, hint=hint or 'write {"Load": {"host": "string", "values": "float64[]"}}'
     )

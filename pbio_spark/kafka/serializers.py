@@ -23,6 +23,7 @@ from pbio_spark.columns import ErrorPolicy, Request, Selection, ValueReader, pla
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.schema import record_to_arrow
+from pbio_spark.formats.arrow.values import Shown
 from pbio_spark.formats.arrow.written import writable
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.store import FormatStore
@@ -68,20 +69,23 @@ class PbioSerializer:
         formats = open_store(store, settings) if isinstance(store, str) else store
         for form in (*beside, self.format):
             formats.put(form)
+        self._shown = _shown(self.format)
 
     def __call__(self, value: Mapping[str, Any] | None, context: object = None) -> bytes | None:
-        """The record of a dict; None for None.
+        """The record of a dict, whose values are as tables show them; None for None.
 
         Raises PBIO_BAD_VALUE and what else `encode` raises.
         """
-        return None if value is None else encode(self.format, dict(value))
+        if value is None:
+            return None
+        return encode(self.format, dict(value) if self._shown is None else self._shown.stored(value))
 
 
 class PbioDeserializer:
     """Records of any format that a store has -> dicts, for `value.deserializer` of a `DeserializingConsumer`.
 
-    Without a type, a record becomes what its own format says. With one, each becomes that type, directly or by the
-    transforms that its format carries, as MaxMatch finds; fields that it lacks are None.
+    Without a type, a record becomes what tables show of its own format. With one, each becomes that type, directly or
+    by the transforms that its format carries, as MaxMatch finds; fields that it lacks are None.
 
     Args:
         store: where formats are found.
@@ -104,7 +108,7 @@ class PbioDeserializer:
             _check(type)
         self._formats = open_store(store, settings, wait) if isinstance(store, str) else store
         self._type = type.record if isinstance(type, Format) else type
-        self._known: dict[bytes, Format] = {}
+        self._known: dict[bytes, tuple[Format, Shown | None]] = {}
         self._readers: dict[bytes, ValueReader] = {}
 
     def __call__(self, value: bytes | None, context: Any = None) -> dict[str, Any] | None:
@@ -118,9 +122,10 @@ class PbioDeserializer:
         if value is None:
             return None
         try:
-            form = self._format(value)
+            form, shown = self._format(value)
             if self._type is None:
-                return decode(form, value)
+                values = decode(form, value)
+                return values if shown is None else shown.shown(values)
             (found,) = self._reader(form, self._type).read(pa.array([value], pa.binary())).to_pylist()
             return dict(found)
         except PbioError as error:
@@ -129,7 +134,7 @@ class PbioDeserializer:
                 error.file = f"topic {topic}"
             raise
 
-    def _format(self, value: bytes) -> Format:
+    def _format(self, value: bytes) -> tuple[Format, Shown | None]:
         format_id = legible_id(value[:12])
         known = self._known.get(format_id)
         if known is not None:
@@ -142,8 +147,8 @@ class PbioDeserializer:
         if len(self._known) >= MOST_FORMATS:
             self._known.clear()
             self._readers.clear()
-        self._known[format_id] = found[0]
-        return found[0]
+        self._known[format_id] = known = found[0], _shown(found[0])
+        return known
 
     def _reader(self, form: Format, type_: Record) -> ValueReader:
         reader = self._readers.get(form.id)
@@ -153,6 +158,14 @@ class PbioDeserializer:
             plan = plan_read(selection, (form,), coming=(form,), store=self._formats, errors=ErrorPolicy())
             reader = self._readers[form.id] = ValueReader(plan)
         return reader
+
+
+def _shown(form: Format) -> Shown | None:
+    """None for what tables cannot show, such as a list that leads to itself: its values are as `decode` has them."""
+    try:
+        return Shown(form)
+    except PbioError:
+        return None
 
 
 def _check(type_: object) -> None:

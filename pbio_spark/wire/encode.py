@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
 from typing import NoReturn
 
 from ecode.suggest import did_you_mean
@@ -16,8 +18,8 @@ from pbio_spark.wire.images import Images, Path, StructImage, Value, align, imag
 def encode(format: Format, values: dict[str, Value], *, text: str = "utf-8") -> bytes:  # noqa: A002
     """One encoded record, header included, from values as `decode` gives them.
 
-    Every field must be present, control fields of arrays too, and an array must have their extents, or be None. In
-    recursive structures a dict or list object that appears again is written once (7.5). Strings may be bytes.
+    Every field must be present but control fields, which arrays say too, and an array must have their extents, or be
+    None. In recursive structures a dict or list object that appears again is written once (7.5). Strings may be bytes.
 
     Raises:
         PbioError: PBIO_BAD_TYPE for what is not a format; PBIO_BAD_VALUE with the field's path: a field is missing,
@@ -93,13 +95,16 @@ class _Encoder:
     def struct(self, image: StructImage, at: int, value: Value, path: Path) -> None:
         if not isinstance(value, dict):
             fail(f"a {type(value).__name__} cannot be stored as structure {image.name}", path)
+        if not image.counts.keys() <= value.keys():
+            value = {name: _extent(value.get(array), depth) for name, (array, depth) in image.counts.items()} | value
+            self.kept.append(value)  # keep the object alive: its id must not be reused
         seen = [field for field in image.fields if field.name not in image.unseen]
         if len(value) != len(seen) or any(field.name not in value for field in seen):
             names = [field.name for field in seen]
             missing = [name for name in names if name not in value]
             unknown = [name for name in value if name not in names]
             hint = did_you_mean(unknown[0], names) if unknown else None
-            fail(f"missing fields: {missing}; unknown fields: {unknown}", path, hint)
+            fail(_differences(missing, unknown), path, hint)
         value = {**value, **self.said_null(image, at, value, path)} if image.unseen else value
         for field in reversed(image.fields):
             inner = value.get(field.name)
@@ -151,7 +156,9 @@ class _Encoder:
         try:
             self.out[at : at + type_.size] = self.images.number_to_bytes(type_, value)
         except ValueError as error:
-            fail(str(error), path)
+            is_meant = isinstance(value, date | Decimal)
+            hint = "give what is stored, such as microseconds; PbioSerializer takes values as tables show them"
+            fail(str(error), path, hint if is_meant else None)
 
     def string(self, slot: int, value: Value, path: Path) -> None:
         if value is None:
@@ -191,6 +198,19 @@ class _Encoder:
         if at >> 8 * size:
             fail(f"the record is too long for pointers of {size} bytes", path)
         self.out[slot : slot + size] = at.to_bytes(size, self.images.byte_order)
+
+
+def _extent(value: Value, depth: int) -> int:
+    """How many elements nested lists have at a depth, by the first ones."""
+    for _ in range(depth):
+        value = value[0] if isinstance(value, list) and value else None
+    return len(value) if isinstance(value, list) else 0
+
+
+def _differences(missing: list[str], unknown: list[str]) -> str:
+    said = [f"has no {', '.join(map(repr, missing))}"] if missing else []
+    said += [f"has {', '.join(map(repr, unknown))}, which is not a field of it"] if unknown else []
+    return f"the structure {' and '.join(said)}"
 
 
 def split_nulls(value: Value, depth: int, zero: Value) -> tuple[Value, Value]:

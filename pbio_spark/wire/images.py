@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import prod
 from typing import TypeAlias
 
-from ecode.types import Basic, Kind, Struct, Type
+from ecode.types import Array, Basic, Kind, Pointer, Struct, Type
 from pbio_spark.formats import Format, StructLayout
 from pbio_spark.formats.body.slots import slot_size
 
@@ -40,7 +40,8 @@ class StructImage:
 
     `shares` says that pointers in its fields may share targets (7.5): the structure is recursive. `null_bits` has the
     offset and the value of the bit that marks a field as null, `null_items` the field that marks the null elements of
-    an array; the marking fields are `unseen`.
+    an array; the marking fields are `unseen`. `counts` has, for each control field, an array that it counts, and in
+    which of its dimensions.
     """
 
     name: str
@@ -51,6 +52,7 @@ class StructImage:
     null_bits: dict[str, tuple[int, int]]
     null_items: dict[str, str]
     unseen: frozenset[str]
+    counts: dict[str, tuple[str, int]]
 
     def field(self, name: str) -> FieldImage:
         return self.by_name[name]
@@ -190,7 +192,24 @@ def _struct_image(layout: StructLayout, struct: Struct, shares: bool) -> StructI
         {name: (mask + bit // 8, 1 << bit % 8) for name, bit in bits.items()},
         {f.name: f.notes.null_items for f in struct.fields if f.notes.null_items is not None},
         struct.null_marks,
+        _counts(struct),
     )
+
+
+def _counts(struct: Struct) -> dict[str, tuple[str, int]]:
+    found: dict[str, tuple[str, int]] = {}
+    for field in struct.fields:
+        type_, depth = field.type, 0
+        while isinstance(type_, Array | Pointer) and field.name not in struct.null_marks:
+            if isinstance(type_, Pointer):
+                type_ = type_.target
+                continue
+            for dim in type_.dims:
+                if isinstance(dim, str):
+                    found.setdefault(dim, (field.name, depth))
+                depth += 1
+            type_ = type_.element
+    return found
 
 
 def _code(basic: Basic) -> str:

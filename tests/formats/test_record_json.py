@@ -44,6 +44,34 @@ def test_a_structure_or_a_type_of_pbio_goes_first() -> None:
     assert str(record.fields[1].type) == "char"
 
 
+def test_an_array_of_any_length_is_the_field_that_a_list_is_written_as() -> None:
+    wanted = arrow_to_record(pa.schema([("x", pa.list_(pa.float64())), ("day", pa.list_(pa.date32()))]), "t")
+    assert json_to_record({"t": {"x": "double[]", "day": " date [ ] "}}) == wanted
+    assert record_to_json(wanted) == '{"t": {"x": "float64[]", "day": "date[]"}}'
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"x": "*int32[]", "y": "float64[][3]", "p": "point[]", "d": "decimal(20,2)[]", "b": "binary"},
+        {"x_count": "int32", "x": "int32[x_count]"},
+        {"x_count": "int64", "first": "uint8", "x": "int32[x_count][x_count]"},
+        {"x": "int32[]", "y": "int32[x_count]"},
+    ],
+)
+def test_counts_come_back_hidden_or_not_as_they_were(fields: dict[str, str]) -> None:
+    record = json_to_record({"t": fields, "point": {"at": "int16[]"}} if "p" in fields else {"t": fields})
+    assert json_to_record(record_to_json(record)) == record
+    assert json.loads(record_to_json(record))["t"] == fields
+
+
+@pytest.mark.parametrize("said", ["int32[][]", "(int32[])[]"])
+def test_one_array_of_any_length_for_a_field(said: str) -> None:
+    with pytest.raises(PbioError, match="one array of any length") as caught:
+        json_to_record({"t": {"x": said}})
+    assert caught.value.field == "$.t.x"
+
+
 @pytest.mark.parametrize("name", ["VARCHAR(20)", "char(3)", "varchar( 5 )"])
 def test_a_length_is_not_kept(name: str) -> None:
     assert spark_type(name) == (STRING, None)
@@ -58,7 +86,7 @@ def test_invalid_record_json(name: str) -> None:
     ("said", "hint"),
     [
         ("bigit", "did you mean 'bigint'?"),
-        ("array<int>", "int32[n]"),
+        ("array<int>", "int32[]"),
         ("struct<a: int>", "describe the structure"),
         ("binary[n]", "write char[n]"),
     ],

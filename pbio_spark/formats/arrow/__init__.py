@@ -6,6 +6,7 @@
     arrow_to_record      Arrow schema -> record type, by the same table
     written              the same for what is written, under names that FFS programs can read
     arrow_to_ddl         Arrow schema -> Spark's DDL and JSON
+    values               one record as it is stored <-> as tables show it, in plain Python
     spark_json_to_arrow  Spark schema, as its JSON -> Arrow's
 
 Nothing else in `formats` imports pyarrow.

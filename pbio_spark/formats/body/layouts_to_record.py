@@ -69,7 +69,7 @@ def _check_controls(layout: StructLayout, name: str, type_: Type, types: Mapping
                 if isinstance(dim, str) and not (
                     isinstance(control, Basic) and control.kind in (Kind.INTEGER, Kind.UNSIGNED)
                 ):
-                    hint = did_you_mean(dim[:80], islice(types, 100))
+                    hint = did_you_mean(dim[:80], islice(types, 100)) if control is None else f"it is {control}"
                     _bad(
                         f"the dimension {shorten(dim)} is not an integer field of the same structure",
                         layout,

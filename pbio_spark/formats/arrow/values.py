@@ -1,0 +1,254 @@
+"""One record as `decode` has it <-> as tables show it: the plain twin of what `columns` does with batches.
+
+`decode` gives a timestamp as microseconds, a decimal as its unscaled number, chars as numbers, and every hidden count.
+Here these are `datetime`, `Decimal` and `str`, and what is hidden is gone.
+
+    >>> from pbio_spark.formats.layout import record_to_format
+    >>> from pbio_spark.formats.record_json import json_to_record
+    >>> order = json_to_record({"Order": {"day": "date", "prices": "decimal(10,2)[]", "by": "char[4]"}})
+    >>> both = Shown(record_to_format(order))
+    >>> both.shown({"day": 1, "prices_count": 1, "prices": [150], "by": [97, 100, 97, 0]})
+    {'day': datetime.date(1970, 1, 2), 'prices': [Decimal('1.50')], 'by': 'ada'}
+    >>> both.stored({"day": date(1970, 1, 2), "prices": [Decimal("1.5")], "by": "ada"})
+    {'day': 1, 'prices': [150], 'by': [97, 100, 97, 0]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Context, Decimal
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from ecode.types import UINT64, Array, Pointer, Type
+from pbio_spark.errors import PbioError, step_to_text
+from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.schema import How, SchemaColumn, record_to_columns
+
+Change: TypeAlias = Callable[[Any], Any]
+"""One value into another. Raises ValueError, TypeError and their like for one that has no other."""
+
+Way: TypeAlias = "Callable[[SchemaColumn], Change | None]"
+"""From a column to what becomes of its values; None if they stay as they are."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_EXACT: Final = Context(prec=60)
+
+
+class Shown:
+    """The two directions for a format.
+
+    Raises what `record_to_columns` raises: a recursive format, or a long double, is not shown in tables.
+    """
+
+    def __init__(self, form: Format) -> None:
+        columns = record_to_columns(form.record)
+        self._shown, self._stored = _structure(columns, _to_shown), _structure(columns, _to_stored)
+
+    def shown(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What tables show of stored values.
+
+        Raises PBIO_BAD_VALUE, with the field, for what Python has nothing for, such as a date in the year 10000.
+        """
+        made: dict[str, Any] = self._shown(values)
+        return made
+
+    def stored(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What `encode` takes for values as tables show them; what these do not know is left to `encode`.
+
+        Raises PBIO_BAD_VALUE, with the field, for a value that would lose a part: a digit, a time of day.
+        """
+        made: dict[str, Any] = self._stored(values)
+        return made
+
+
+def _structure(columns: Sequence[SchemaColumn], way: Way) -> Change:
+    """The dict of a structure, without what is hidden; what no column is called is stored all the same, or refused."""
+    is_shown = way is _to_shown
+    changes = {}
+    for column in columns:
+        names = (column.field.name, column.name)
+        counts = _controls(column.type) if is_shown else []
+        changes[names[not is_shown]] = names[is_shown], way(column), column.arrow, counts
+
+    def change(values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        made = {} if is_shown else {key: value for key, value in values.items() if key not in changes}
+        for key, (name, inner, arrow, counts) in changes.items():
+            if key in values:
+                value = values[key]
+                if any(values.get(count) == 0 for count in counts):
+                    value = _emptied(value)
+                try:
+                    made[name] = value if value is None or inner is None else inner(value)
+                except PbioError as error:
+                    error.field = f"${step_to_text(key)}{(error.field or '$')[1:]}"
+                    raise
+                except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+                    why = "" if isinstance(error, LookupError) else f": {error}"
+                    said = f"{str(value)[:60]!r} does not fit {arrow}{why}"
+                    raise PbioError("PBIO_BAD_VALUE", said, field=f"${step_to_text(key)}") from None
+        return made
+
+    return change
+
+
+def _listed(column: SchemaColumn, way: Way) -> Change | None:
+    (item,) = column.children
+    inner = way(item)
+    if inner is None:
+        return None
+    change, levels, type_ = inner, 0, column.arrow
+    while type_ != item.arrow:
+        levels, type_ = levels + 1, type_.value_type
+
+    def at(level: int, value: Any) -> Any:
+        if value is None or not level:
+            return value if value is None else change(value)
+        return [at(level - 1, one) for one in value] if isinstance(value, list | tuple | np.ndarray) else value
+
+    return lambda value: at(levels, value)
+
+
+def _to_shown(column: SchemaColumn) -> Change | None:
+    match column.how:
+        case How.STRUCT:
+            return _structure(column.children, _to_shown)
+        case How.ITEM:
+            whole, name = _structure(column.children, _to_shown), column.children[0].name
+            return lambda value: whole(value)[name]
+        case How.MAP:
+            entry, (key, item) = _structure(column.children, _to_shown), (child.name for child in column.children)
+            return lambda value: [(one[key], one[item]) for one in map(entry, value)]
+        case How.LIST:
+            return _listed(column, _to_shown)
+        case How.SYMBOL:
+            return {number: name for name, number in column.field.notes.symbols}.__getitem__
+        case How.BYTES:
+            return bytes
+        case How.TEXT if _is_run(column.type):
+            return lambda value: bytes(value).partition(b"\0")[0].decode()
+        case How.DECIMAL if _target(column.type) != UINT64:
+            scale = column.arrow.scale
+            return lambda value: Decimal(_number(value)).scaleb(-scale, _EXACT)
+        case How.NUMBER if pa.types.is_date(column.arrow):
+            return lambda value: _EPOCH.date() + timedelta(value)
+        case How.NUMBER if pa.types.is_timestamp(column.arrow):
+            epoch = _EPOCH if column.arrow.tz else _EPOCH.replace(tzinfo=None)
+            return lambda value: epoch + value * _MICROSECOND
+    return None
+
+
+def _to_stored(column: SchemaColumn) -> Change | None:
+    match column.how:
+        case How.STRUCT:
+            return _structure(column.children, _to_stored)
+        case How.ITEM:
+            whole, name = _structure(column.children, _to_stored), column.children[0].name
+            return lambda value: whole({name: value})
+        case How.MAP:
+            entry, (key, item) = _structure(column.children, _to_stored), (child.name for child in column.children)
+            return lambda value: [entry({key: one, item: of}) for one, of in _pairs(value)]
+        case How.LIST:
+            return _listed(column, _to_stored) or (
+                lambda value: value.tolist() if isinstance(value, np.ndarray) else value
+            )
+        case How.SYMBOL:
+            return dict(column.field.notes.symbols).__getitem__
+        case How.BYTES:
+            return lambda value: _chars(value, column.type)
+        case How.TEXT if _is_run(column.type):
+            return lambda value: _chars(_text(value), column.type)
+        case How.DECIMAL if _target(column.type) != UINT64:
+            return lambda value: _unscaled(value, column)
+        case How.NUMBER if pa.types.is_date(column.arrow):
+            return _days
+        case How.NUMBER if pa.types.is_timestamp(column.arrow):
+            return _microseconds
+    return None
+
+
+def _controls(type_: Type) -> list[str]:
+    """The fields that say how long the arrays of a type are."""
+    found: list[str] = []
+    while isinstance(type_, Array):
+        found += [dim for dim in type_.dims if isinstance(dim, str)]
+        type_ = type_.element
+    return found
+
+
+def _emptied(value: Any) -> Any:
+    """Arrays without elements, for which `decode` has None, since they take no room."""
+    return [] if value is None else [_emptied(inner) for inner in value]
+
+
+def _target(type_: Type) -> Type:
+    while isinstance(type_, Pointer):
+        type_ = type_.target
+    return type_
+
+
+def _is_run(type_: Type) -> bool:
+    """Whether a text is a run of chars in its structure or behind its count, and not a string."""
+    return isinstance(_target(type_), Array)
+
+
+def _number(value: Any) -> int:
+    """The unscaled number of a decimal."""
+    return value if isinstance(value, int) else int.from_bytes(bytes(value), "little", signed=True)
+
+
+def _unscaled(value: Any, column: SchemaColumn) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        raise TypeError("give a Decimal")
+    exact = Decimal(value).scaleb(column.arrow.scale, _EXACT)
+    if not exact.is_finite() or exact != exact.to_integral_value() or len(exact.as_tuple().digits) > _EXACT.prec:
+        raise ValueError(f"it has more than {column.arrow.scale} digits after the point")
+    number = int(exact)
+    if abs(number) >= 10**column.arrow.precision:
+        raise ValueError(f"it has more than {column.arrow.precision} digits")
+    return list(number.to_bytes(16, "little", signed=True)) if _is_run(column.type) else number
+
+
+def _chars(value: Any, type_: Type) -> list[int]:
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise TypeError("give bytes")
+    array = _target(type_)
+    assert isinstance(array, Array)
+    room = array.dims[-1]
+    if isinstance(room, int) and len(value) > room:
+        raise ValueError(f"it takes {len(value)} bytes, and there is room for {room}")
+    return [*value, *bytes(room - len(value) if isinstance(room, int) else 0)]
+
+
+def _text(value: Any) -> Any:
+    text = value.encode() if isinstance(value, str) else value
+    if isinstance(text, bytes) and 0 in text:
+        raise ValueError("it holds a NUL, which would end it")
+    return text
+
+
+def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
+    return value.items() if isinstance(value, Mapping) else value
+
+
+def _days(value: Any) -> Any:
+    if isinstance(value, datetime):
+        if value.time() != time() or getattr(value, "nanosecond", False):
+            raise ValueError("it has a time of day")
+        value = value.date()
+    return (value - _EPOCH.date()).days if isinstance(value, date) else value
+
+
+def _microseconds(value: Any) -> Any:
+    """The time since 1970. Without a time zone it is taken as UTC."""
+    if not isinstance(value, datetime):
+        return value
+    if getattr(value, "nanosecond", False):
+        raise ValueError("it has nanoseconds")
+    return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND

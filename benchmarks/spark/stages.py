@@ -63,9 +63,9 @@ WATCHED = {
         "pbio_spark.disk:NewFile.write",
     ],
     "wait for the disk": [
-        "pbio_spark.source.channels.behind:Behind.add",
-        "pbio_spark.source.channels.behind:Behind.bring",
-        "pbio_spark.source.channels.behind:Behind.wait",
+        "pbio_spark.source.channels.background:BackgroundFiles.add",
+        "pbio_spark.source.channels.background:BackgroundFiles.bring",
+        "pbio_spark.source.channels.background:BackgroundFiles.wait",
     ],
     "outline": ["pbio_spark.source.write.writer:write_sidecar"],
     "bytes": ["pbio_spark.columns.files.chunks:Chunker.chunks"],

@@ -12,20 +12,15 @@ from ecode.columns.batch import BatchProgram
 from ecode.columns.column import Column
 from ecode.columns.run import IN_TURN, BatchResult
 from ecode.columns.state import checked, pack, unpack
-from ecode.native import Kernel, Table, compile_kernel
+from ecode.native import Kernel, Table, compile_kernel, loads
 from ecode.native.table import TableEntry
 from ecode.outcome import Statics
 from ecode.typed import Structs, ValueType
 from ecode.types import STRING, Array, Basic, Ref
 
-_APART = """
+_APART = f"""
 def kernel(count, table):
-    entry = load_int64(table)
-    own = load_int64(table + 8)
-    statics = load_int64(table + 16)
-    size = load_int64(table + 24)
-    states = load_int64(table + 32)
-    ends = load_int64(table + 40)
+{loads(("entry", "own", "statics", "size", "states", "ends"))}
     i = 0
     while i < count:
         copy(statics, states + size * i, size)

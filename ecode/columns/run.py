@@ -14,7 +14,7 @@ from ecode.columns.inputs import input_buffers
 from ecode.columns.sink import OutputBuffer
 from ecode.columns.state import checked, pack, read_log, text_bytes, unpack
 from ecode.errors import BatchTooLarge, ParameterError, Trap, index_detail, trap_at
-from ecode.native import Table, compile_kernel
+from ecode.native import Table, compile_kernel, loads
 from ecode.native.table import TableEntry, address_of
 from ecode.outcome import Statics
 from ecode.typed import ValueType
@@ -91,12 +91,9 @@ class Output:
     capacities: tuple[str, ...]
 
 
-IN_TURN = """
+IN_TURN = f"""
 def kernel(count, table):
-    events = load_int64(table)
-    kernels = load_int64(table + 8)
-    entries = load_int64(table + 16)
-    tables = load_int64(table + 24)
+{loads(("events", "kernels", "entries", "tables"))}
     end = 0
     while end < count:
         end = min(end + events, count)

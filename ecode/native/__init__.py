@@ -18,12 +18,12 @@ This package knows nothing about E-code: the decoders, encoders and index walker
     cache.py     the private folder of kernels compiled earlier
     arithmetic.py  C's division and conversions, and <math.h>
     runtime.py   what machine code calls beyond the C library
-    table.py     building the table that a kernel is called with
+    table.py     the table that a kernel is called with
 """
 
 from ecode.native.compile import adopt, compile_kernel
 from ecode.native.kernel import Kernel
-from ecode.native.table import Table
+from ecode.native.table import Table, loads
 from ecode.native.text import Lines
 
-__all__ = ["Kernel", "Table", "Lines", "compile_kernel", "adopt"]
+__all__ = ["Kernel", "Table", "Lines", "loads", "compile_kernel", "adopt"]

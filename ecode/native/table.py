@@ -1,4 +1,4 @@
-"""The table that a kernel is called with."""
+"""The table that a kernel is called with, and how its text reads it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,16 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+def loads(names: Iterable[str]) -> str:
+    """The text with which a kernel begins that gives the entries of its table names.
+
+    >>> print(loads(["data", "size"]))
+        data = load_int64(table)
+        size = load_int64(table + 8)
+    """
+    return "\n".join(f"    {name} = load_int64(table{f' + {8 * i}' if i else ''})" for i, name in enumerate(names))
 
 
 class Memory(Protocol):

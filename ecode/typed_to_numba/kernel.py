@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ecode.native import loads
 from ecode.outcome import Keep
 from ecode.typed_to_numba.emitter import DROPPED, FIRST_TRAP, TrapSite
 from ecode.typed_to_numba.prelude import helpers
@@ -95,7 +96,7 @@ def _entries(event: Event) -> list[str]:
 def _lines(event: Event, passed: Sequence[str]) -> list[str]:
     entries = ["progress", *_entries(event), *passed]
     lines = ["def kernel(count, table):"]
-    lines += [f"    {name} = load_int64(table + {8 * i})" for i, name in enumerate(entries)]
+    lines += loads(entries).splitlines()
     lines += [f"    {word} = load_int64(progress + {8 * i})" for i, word in enumerate(PROGRESS)]
     lines += ["    while event < count:"]
     lines += [f"        {line}" for line in event.statics.save()]

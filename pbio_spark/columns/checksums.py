@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from ecode.native import Kernel, Table, compile_kernel
+from ecode.native import Kernel, Table, compile_kernel, loads
 
 if TYPE_CHECKING:
     from pbio_spark.columns.encode.encoder import Encoded
@@ -67,10 +67,7 @@ def at(tables, number, byte):
 
 
 def kernel(count, table):
-    data = load_int64(table)
-    offsets = load_int64(table + 8)
-    tables = load_int64(table + 16)
-    sums = load_int64(table + 24)
+{loads(("data", "offsets", "tables", "sums"))}
     i = 0
     while i + {TOGETHER} <= count:{_records(range(TOGETHER))}
     while i < count:{_records(range(1))}

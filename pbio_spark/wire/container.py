@@ -287,9 +287,10 @@ _COMPRESSED = {
     b"\xfd7zXZ": "xz",
     b"PK\3\4": "ZIP",
 }
+AVRO = b"Obj\1"
 _OTHERS = {
     b"PAR1": ("a Parquet", "parquet"),
-    b"Obj\1": ("an Avro", "avro"),
+    AVRO: ("an Avro", "avro"),
     b"ORC": ("an ORC", "orc"),
     b"ARROW1": ("an Arrow", ""),
     b"\x89HDF": ("an HDF5", ""),

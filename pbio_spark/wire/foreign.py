@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pbio_spark.errors import PbioError
-from pbio_spark.wire.container import MAGIC
+from pbio_spark.wire.container import AVRO, MAGIC
 
 CONFLUENT_HEAD = 5
-AVRO_SINGLE, AVRO_FILE = b"\xc3\x01", b"Obj\x01"
+AVRO_SINGLE = b"\xc3\x01"
 
 
 def name_frame(data: bytes) -> tuple[str, str] | None:
@@ -23,7 +23,7 @@ def name_frame(data: bytes) -> tuple[str, str] | None:
     True
     """
     if not data:
-        return "it is empty", "a null is what says that there is no record"
+        return "it is empty", "write a null where there is no record"
     if data[0] == 0 and len(data) >= CONFLUENT_HEAD:
         number = int.from_bytes(data[1:CONFLUENT_HEAD], "big")
         hint = "it is decoded by from_avro(expr('substring(value, 6)'), schema) with that schema, or what else wrote it"
@@ -32,7 +32,7 @@ def name_frame(data: bytes) -> tuple[str, str] | None:
         fingerprint = data[9:1:-1].hex()
         hint = "it is decoded by from_avro(expr('substring(value, 11)'), schema) with that schema"
         return f"it is an Avro single-object encoding, schema fingerprint {fingerprint}", hint
-    if data.startswith(AVRO_FILE):
+    if data.startswith(AVRO):
         return "it is a whole Avro file", "read it with Spark's format avro"
     if data.startswith(MAGIC):
         return "it is a whole FFS file, not one record", "read it with Spark's format pbio"

@@ -148,14 +148,6 @@ def check_name(text: str, what: str) -> None:
         raise PbioError("PBIO_BAD_OPTION", f"{str(text)[:80]!r} cannot be the name of a {what}", hint=hint)
 
 
-def check_span(span: timedelta, what: str) -> None:
-    """Raise PBIO_BAD_OPTION unless a value is a span of time that is not negative."""
-    if not isinstance(span, timedelta) or span < timedelta(0):
-        raise PbioError(
-            "PBIO_BAD_OPTION", f"{what} cannot be {str(span)[:80]!r}", hint="an example is timedelta(hours=1)"
-        )
-
-
 def check_word(word: str, words: Sequence[str], what: str) -> None:
     """Raise PBIO_BAD_OPTION unless a word is one of those that an argument accepts."""
     if word not in words:
@@ -170,13 +162,20 @@ def check_transaction(application: str, number: int) -> None:
         raise PbioError("PBIO_BAD_OPTION", f"{shown} is not a transaction", hint="a name, and a whole number from 0")
 
 
-def span_to_microseconds(span: timedelta | float) -> int | None:
-    """A span of time, of which a number is one of seconds; None for what cannot be one."""
+def span_to_microseconds(
+    span: timedelta | float, what: str, *, takes_seconds: bool = False, is_positive: bool = False
+) -> int:
+    """A span of time, which may be a number of seconds where `what` takes those. Raises PBIO_BAD_OPTION for anything
+    else, and for spans that are negative, longer than `MOST` microseconds, or nothing where they must be positive."""
     try:
-        made = (span if isinstance(span, timedelta) else timedelta(seconds=span)) // timedelta(microseconds=1)
+        exact = span if isinstance(span, timedelta) or not takes_seconds else timedelta(seconds=span)
+        made = exact // timedelta(microseconds=1) if isinstance(exact, timedelta) else -1
     except (TypeError, ValueError, OverflowError):
-        return None
-    return made if 0 <= made <= MOST else None
+        made = -1
+    if not is_positive <= made <= MOST:
+        hint = f"give a timedelta, such as timedelta(hours=1){', or seconds' if takes_seconds else ''}"
+        raise PbioError("PBIO_BAD_OPTION", f"{what} cannot be {str(span)[:80]!r}", hint=hint)
+    return made
 
 
 def keep_to_value(keep: str | timedelta) -> Keep:

@@ -119,7 +119,7 @@ class Control:
 
     def set_parameters(self, name: AnyChannel, values: Mapping[str, Any], lazy: timedelta | float | None) -> int:
         """Give parameters other values; the version of the commit that says so."""
-        microseconds = _microseconds(lazy)
+        microseconds = 0 if lazy is None else span_to_microseconds(lazy, "lazy=", takes_seconds=True)
 
         def change(state: State) -> Change:
             block = state.derived.named(name)
@@ -276,11 +276,3 @@ def current(derivation: Derivation, state: State) -> Derivation:
             "PBIO_BAD_OPTION", "the parameter block has been dropped", hint="create it again: create_parameters(...)"
         )
     return replace(derivation, parameters=block.parameters)
-
-
-def _microseconds(lazy: timedelta | float | None) -> int:
-    """How long sources may go on with other parameters."""
-    made = 0 if lazy is None else span_to_microseconds(lazy)
-    if made is None:
-        raise PbioError("PBIO_BAD_OPTION", f"lazy= cannot be {str(lazy)[:80]!r}", hint="a timedelta, or seconds")
-    return made

@@ -141,11 +141,7 @@ class Modulator:
             )
         if self.every is None:
             return 0
-        made = span_to_microseconds(self.every)
-        if not made:
-            reason = f"every= cannot be {str(self.every)[:80]!r}"
-            raise PbioError("PBIO_BAD_OPTION", reason, hint="a timedelta, or seconds")
-        return made
+        return span_to_microseconds(self.every, "every=", takes_seconds=True, is_positive=True)
 
 
 class ModulatorOptions(TypedDict, total=False):

@@ -9,7 +9,16 @@ from collections.abc import Container
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 
-from pbio_spark.channels.commits.checked import MOST, a_name, a_number, a_position, a_time, bad, check_name, parse
+from pbio_spark.channels.commits.checked import (
+    a_name,
+    a_number,
+    a_position,
+    a_time,
+    bad,
+    check_name,
+    parse,
+    span_to_microseconds,
+)
 from pbio_spark.channels.commits.commit import Data
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
@@ -92,7 +101,7 @@ def acknowledge(
     """
     known = read(folder, channel, name)
     now = time.time_ns() // 1000
-    expires_after = _expiry(expire_after)
+    expires_after = span_to_microseconds(expire_after, "expire_after", is_positive=True)
     if known is not None:
         position = max(position, known.position)
         if (position, expires_after) == (known.position, known.expires_after) and not is_due(known, now):
@@ -161,17 +170,6 @@ def _json_to_subscriber(data: bytes, path: str) -> Subscriber:
 def _path(channel: int, name: str) -> str:
     check_name(name, "subscriber")
     return subscriber_path(channel, name)
-
-
-def _expiry(expire_after: timedelta) -> int:
-    microseconds = expire_after // timedelta(microseconds=1)
-    if not 0 < microseconds <= MOST:
-        raise PbioError(
-            "PBIO_BAD_OPTION",
-            f"a subscriber cannot expire after {expire_after}",
-            hint="give a timedelta that is not negative, such as timedelta(days=7)",
-        )
-    return microseconds
 
 
 def backlog(history: History, subscriber: Subscriber) -> tuple[int, int]:

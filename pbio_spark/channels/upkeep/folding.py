@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from datetime import timedelta
 
 from pbio_spark.channels.commits.checked import bad
 from pbio_spark.channels.commits.commit_json import json_to_commit
@@ -62,9 +61,9 @@ def _around(version: int, size: int) -> tuple[int, int]:
     return (version - 1) // size * size + 1, size
 
 
-def folded_files(history: History, folder: Folder, linger: timedelta) -> list[str]:
-    """The files of commits that folds have, if these are old enough, and folds that larger ones have: in the order in
-    which they may be removed.
+def folded_files(history: History, folder: Folder, linger: int) -> list[str]:
+    """The files of commits that folds have, if these are older than `linger` microseconds, and folds that larger
+    ones have: in the order in which they may be removed.
 
     Raises PBIO_BAD_LOG if a fold is not what it should be.
     """
@@ -72,7 +71,7 @@ def folded_files(history: History, folder: Folder, linger: timedelta) -> list[st
     there = set(names)
     needless: list[str] = []
     made = Folds(folder)
-    until = time.time_ns() // 1000 - linger // timedelta(microseconds=1)
+    until = time.time_ns() // 1000 - linger
     done = 0
     for first, size in _blocks(history.catch_up().version):
         if first + size - 1 <= done or name_of(fold_path(first, size)) not in there:

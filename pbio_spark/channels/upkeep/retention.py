@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from pbio_spark.channels.commits.checked import bad, check_span
+from pbio_spark.channels.commits.checked import bad, span_to_microseconds
 from pbio_spark.channels.commits.commit import Commit, Compact, Data, DataFile, Drop, Trim, Trims
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
@@ -63,8 +63,7 @@ def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta
 
     Raises PBIO_BAD_OPTION for a span that is negative, or is none.
     """
-    check_span(grace, "grace")
-    check_span(linger, "linger")
+    for_writers, for_readers = span_to_microseconds(grace, "grace"), span_to_microseconds(linger, "linger")
     state = history.catch_up()
     everyone = subscribers.read_all(folder)
     gone = expired(folder, everyone, time.time_ns() // 1000)
@@ -81,7 +80,7 @@ def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta
             trims.append(Trim(info.id, before, end))
     trimmed = _trim(history, trims)
     make_folds(history, folder)
-    old = _unneeded(history, folder, grace, linger) + folded_files(history, folder, linger)
+    old = _unneeded(history, folder, for_writers, for_readers) + folded_files(history, folder, for_readers)
     removed = [size for path in old if (size := folder.size(path)) is not None]
     for path in old:
         folder.remove(path)
@@ -96,11 +95,11 @@ def vacuum(history: History, folder: Folder, grace: timedelta, linger: timedelta
     return Removed(trimmed, len(removed), sum(removed), tuple(forgotten))
 
 
-def _unneeded(history: History, folder: Folder, grace: timedelta, linger: timedelta) -> list[str]:
-    """The files that are no longer needed, and whose time has passed."""
+def _unneeded(history: History, folder: Folder, grace: int, linger: int) -> list[str]:
+    """The files that are no longer needed, and whose time, in microseconds, has passed."""
     let_go = _let_go(history)
     now = time.time_ns() // 1000
-    old = [path for path, since in let_go.items() if since is not None and now - since >= _microseconds(linger)]
+    old = [path for path, since in let_go.items() if since is not None and now - since >= linger]
     strangers = folder.strangers()
     own = [path for sub in (DATA, LOG) for name in folder.names(sub) if (path := f"{sub}/{name}") not in strangers]
     unnamed = [path for path in own if is_named_by_commits(path) and path not in let_go]
@@ -109,7 +108,7 @@ def _unneeded(history: History, folder: Folder, grace: timedelta, linger: timede
     old += [path for path in own if is_checkpoint_path(path)][:-_CHECKPOINTS]
     # By the clock that dates them: if this machine's was ahead, a file whose commit is about to come would be removed.
     store_time = folder.now()
-    return old + [path for path in unnamed if _age(folder, path, store_time) >= grace.total_seconds()]
+    return old + [path for path in unnamed if _age(folder, path, store_time) >= grace / 1e6]
 
 
 def compact(history: History, folder: Folder, small: int, target: int) -> int:
@@ -283,7 +282,3 @@ def _age(folder: Folder, name: str, now: float) -> float:
         return now - folder.modified(name)
     except FileNotFoundError:
         return -1
-
-
-def _microseconds(span: timedelta) -> int:
-    return span // timedelta(microseconds=1)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ecode.native import Kernel, Table, compile_kernel
+from ecode.native import Kernel, Table, compile_kernel, loads
 from pbio_spark.formats import Format
 from pbio_spark.wire.header import length_word
 
@@ -80,23 +80,16 @@ count += 1
 """
 """Notes what the record of `extent` bytes at `record` is."""
 
+_LOOKUP = ("formats", "places", "mask", "factor_of_first", "factor_of_rest")
+_FOUND = ("starts", "ends", "of_format", "rights")
+_OF_WALK = ("data", "length", "position", "count", *_LOOKUP, "positions", *_FOUND)
+_OF_VALUES = ("data", "offsets", "width", *_LOOKUP, *_FOUND)
+"""What stands in the tables of the two kernels, in this order."""
+
 SOURCE = f"""{_HEADERS}
 
 def kernel(most, table):
-    data = load_int64(table)
-    length = load_int64(table + 8)
-    position = load_int64(table + 16)
-    count = load_int64(table + 24)
-    formats = load_int64(table + 32)
-    places = load_int64(table + 40)
-    mask = load_int64(table + 48)
-    factor_of_first = load_int64(table + 56)
-    factor_of_rest = load_int64(table + 64)
-    positions = load_int64(table + 72)
-    starts = load_int64(table + 80)
-    ends = load_int64(table + 88)
-    of_format = load_int64(table + 96)
-    rights = load_int64(table + 104)
+{loads(_OF_WALK)}
     which = -1
     why = 0
     while why == 0:
@@ -133,18 +126,7 @@ def kernel(most, table):
 OF_VALUES = f"""{_HEADERS}
 
 def kernel(most, table):
-    data = load_int64(table)
-    offsets = load_int64(table + 8)
-    width = load_int64(table + 16)
-    formats = load_int64(table + 24)
-    places = load_int64(table + 32)
-    mask = load_int64(table + 40)
-    factor_of_first = load_int64(table + 48)
-    factor_of_rest = load_int64(table + 56)
-    starts = load_int64(table + 64)
-    ends = load_int64(table + 72)
-    of_format = load_int64(table + 80)
-    rights = load_int64(table + 88)
+{loads(_OF_VALUES)}
     count = 0
     which = -1
     while count < most:

@@ -6,5 +6,5 @@ reader      a batch, and what a task does
 stream      what Spark calls
 writer      tasks' files -> one commit, of a batch or of a micro-batch
 task        what one task writes: data files to which nothing refers yet
-behind      data files written in the background
+background  data files written while a task goes on
 """

@@ -23,7 +23,7 @@ from pbio_spark.channels import (
 )
 from pbio_spark.errors import PbioError
 from pbio_spark.source.arrow import with_schema
-from pbio_spark.source.channels.behind import Behind
+from pbio_spark.source.channels.background import BackgroundFiles
 
 if TYPE_CHECKING:
     from ecode.native import Kernel
@@ -67,7 +67,7 @@ class EventTask:
         rows = _Rows(f"{self.root}, rows {{}} to {{}} of partition {self.number}")
         packed: list[Packed] = []
         try:
-            with Behind(self.folder) as files:
+            with BackgroundFiles(self.folder) as files:
                 for one in self._written(iterator, rows, files):
                     packed.append(replace(one, task=self.number, events=()))
                 files.wait()
@@ -81,7 +81,7 @@ class EventTask:
             raise
         return packed
 
-    def _written(self, iterator: Iterator[pa.RecordBatch], rows: _Rows, files: Behind) -> Iterator[Packed]:
+    def _written(self, iterator: Iterator[pa.RecordBatch], rows: _Rows, files: BackgroundFiles) -> Iterator[Packed]:
         """Data files that are there, or on their way."""
         first = next(iterator, None)
         if first is None:
@@ -121,7 +121,7 @@ class EventTask:
                 yield prepared
 
 
-def _straight(writer: StraightWriter, batches: Iterable[pa.RecordBatch], files: Behind) -> Iterator[Packed]:
+def _straight(writer: StraightWriter, batches: Iterable[pa.RecordBatch], files: BackgroundFiles) -> Iterator[Packed]:
     try:
         for batch in batches:
             writer.add(batch)
@@ -132,7 +132,7 @@ def _straight(writer: StraightWriter, batches: Iterable[pa.RecordBatch], files: 
         writer.discard()
 
 
-def _brought(writer: StraightWriter, files: Behind) -> Iterator[Packed]:
+def _brought(writer: StraightWriter, files: BackgroundFiles) -> Iterator[Packed]:
     finished = writer.finished()
     if finished is None:
         return

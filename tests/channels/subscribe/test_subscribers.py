@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,8 +79,8 @@ def test_an_invalid_name_is_refused(folder: Folder, name: str) -> None:
     assert files(folder) == []
 
 
-@pytest.mark.parametrize("expire_after", [timedelta(0), timedelta(days=-1), timedelta.max])
-def test_an_invalid_expiry_is_refused(folder: Folder, expire_after: timedelta) -> None:
+@pytest.mark.parametrize("expire_after", [timedelta(0), timedelta(days=-1), timedelta.max, "1h", None])
+def test_an_invalid_expiry_is_refused(folder: Folder, expire_after: Any) -> None:
     with pytest.raises(PbioError, match="PBIO_BAD_OPTION"):
         subscribers.acknowledge(folder, 3, "a", Position(5), expire_after)
     assert files(folder) == []

@@ -12,7 +12,7 @@ from pbio_spark.channels import Store
 T = TypeVar("T")
 
 
-class Behind:
+class BackgroundFiles:
     """Adds files to a folder, one at a time, in a thread; a context manager, at whose end no file is being written.
 
     A failure is raised by the next call.

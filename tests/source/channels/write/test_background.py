@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pbio_spark.errors import PbioError
-from pbio_spark.source.channels.behind import Behind
+from pbio_spark.source.channels.background import BackgroundFiles
 
 
 class Slow:
@@ -31,7 +31,7 @@ class Slow:
 
 def test_one_file_at_a_time_and_all_at_the_end() -> None:
     folder = Slow()
-    with Behind(folder) as files:
+    with BackgroundFiles(folder) as files:
         files.add("a", b"")
         assert folder.added == []
         folder.go.release()
@@ -47,14 +47,14 @@ def test_one_file_at_a_time_and_all_at_the_end() -> None:
 
 def test_a_failure_is_raised_by_the_next_call_and_nothing_after_it_begins() -> None:
     folder = Slow()
-    with Behind(folder) as files:
+    with BackgroundFiles(folder) as files:
         files.add("a", b"bad")
         folder.go.release()
         with pytest.raises(PbioError, match="PBIO_NO_ROOM"):
             files.add("b", b"")
         files.wait()
     assert folder.begun == ["a"]
-    with Behind(folder) as files:
+    with BackgroundFiles(folder) as files:
         files.add("c", b"bad")
         folder.go.release()
         with pytest.raises(PbioError, match="PBIO_NO_ROOM"):
@@ -63,7 +63,7 @@ def test_a_failure_is_raised_by_the_next_call_and_nothing_after_it_begins() -> N
 
 def test_an_error_of_the_caller_waits_for_the_file_that_is_being_written() -> None:
     folder = Slow()
-    with suppress(KeyError), Behind(folder) as files:
+    with suppress(KeyError), BackgroundFiles(folder) as files:
         files.add("a", b"")
         threading.Timer(0.05, folder.go.release).start()
         raise KeyError

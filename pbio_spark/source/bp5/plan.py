@@ -287,9 +287,9 @@ def _parts(scan: Scan, wanted: Wanted, most: int) -> Iterator[_Sized]:
                 yield _Sized(part, size // shares)
 
 
-def looked_at(scan: Scan) -> Scan:
+def looked_at(scan: Scan, *, is_stream: bool = False) -> Scan:
     """The same, surveyed if that is needed beyond the types of columns. Raises what `Scan.surveyed` raises."""
-    return scan.surveyed() if scan.options.apply_unit_si or scan.options.rows == "elements" else scan
+    return scan.surveyed(is_stream=is_stream) if scan.options.apply_unit_si or scan.options.rows == "elements" else scan
 
 
 def _scaled(wanted: Wanted) -> list[str]:

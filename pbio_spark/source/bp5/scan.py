@@ -46,8 +46,11 @@ class Scan:
     def files(self) -> list[ListedFile]:
         return [one.file for one in self.found]
 
-    def surveyed(self) -> Scan:
-        """The same, looked at. Raises what `survey` raises under FAILFAST."""
+    def surveyed(self, *, is_stream: bool = False) -> Scan:
+        """The same, looked at; what no wanted step has, but the option variables names, in the other steps, too.
+
+        Raises what `survey` raises under FAILFAST.
+        """
         if self.surveys:
             return self
         strict = self.options.mode == "FAILFAST"
@@ -55,7 +58,21 @@ class Scan:
         for one in self.found:
             with Folder(one.file.path) as folder:
                 surveys.append(survey(one.dataset, folder, one.steps, strict=strict))
+        if not is_stream:
+            self._look_further(surveys)
         return replace(self, surveys=tuple(surveys))
+
+    def _look_further(self, surveys: Sequence[Survey]) -> None:
+        """Take the types of variables that are asked for from other steps, if no wanted one has them."""
+        there = {name.lower() for found in surveys for name in found.types}
+        asked = {name.lower() for name in self.options.variables} - there
+        for one, found in zip(self.found, surveys, strict=True):
+            names = [name for name in one.dataset.formats.variables if name.lower() in asked]
+            if names:
+                with Folder(one.file.path) as folder:
+                    everything = survey(one.dataset, folder, one.dataset.steps, strict=False)
+                for name in filter(everything.types.__contains__, names):
+                    found.types[name], found.first[name] = everything.types[name], everything.first[name]
 
 
 def list_datasets(

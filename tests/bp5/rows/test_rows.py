@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from pbio_spark.errors import PbioError
-from tests.bp5.made import Maker
+from tests.bp5.made import Maker, make
 from tests.bp5.values import read
 
 
@@ -154,3 +154,13 @@ def test_columns_that_cannot_be_are_errors(tmp_path: Path, column: pa.Field, cod
 def test_requests_that_make_no_sense_are_errors(run: Path, options: dict[str, str], code: str) -> None:
     with pytest.raises(PbioError, match=code):
         read(run, **options)
+
+
+@pytest.mark.parametrize("rows", ["steps", "elements"])
+def test_a_range_of_steps_without_the_variable_has_its_column_all_the_same(tmp_path: Path, rows: str) -> None:
+    run = make(tmp_path / "run.bp", [{"k": np.ones((2, 2)), "t": 1}, {"t": 2}, {"t": 3}])
+    whole, none = (read(run, rows=rows, variables="K", fromStep=begin) for begin in (0, 1))
+    assert none.schema == whole.schema
+    assert none.num_rows == (2 if rows == "steps" else 0)
+    assert read(run, rows=rows, variables="K", fromStep=9).schema == whole.schema
+    assert read(run, schema=whole.schema, rows=rows, variables="k", toStep=0).num_rows == 0

@@ -71,7 +71,7 @@ class Bp5StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = self._follower.scanned(json_to_progress(start), json_to_progress(end))
         if not found:
             return []
-        scan = looked_at(Scan(self._options, tuple(found)))
+        scan = looked_at(Scan(self._options, tuple(found)), is_stream=True)
         wanted = scan_to_wanted(scan, self._schema, is_stream=True)
         return [Bp5StreamPartition(wanted, parts) for parts in plan_parts(scan, wanted)]
 

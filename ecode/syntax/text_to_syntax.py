@@ -23,6 +23,17 @@ _BAD = "bad"
 _SWITCH = re.compile(r"\bswitch\s*\([^{};]*\)\s*\Z")
 
 
+_OTHERWISE = {
+    "and": "E-code writes && for 'and'",
+    "or": "E-code writes || for 'or'",
+    "not": "E-code writes ! for 'not'",
+    "is": "E-code compares with == and !=",
+    "in": "E-code has no 'in'; compare with each value: a == 1 || a == 2",
+    "between": "E-code has no 'between'; compare with both ends: a >= 1 && a <= 2",
+    "like": "E-code has no 'like'; strcmp and strstr compare strings: #include <string.h>",
+}
+"""Words of SQL and Python that people write in conditions, in lower case -> what E-code has."""
+
 _TYPE_WORDS = ("void", "char", "short", "int", "long", "float", "double", "signed", "unsigned", "string", "TYPE_NAME")
 
 
@@ -149,7 +160,10 @@ class _Parse:
         if self.last.kind:
             self._report(lexeme.at, "unexpected text after the closing brace", "")
         else:
-            self._report(lexeme.at, "a program begins with '{'", "put the whole program into one pair of braces")
+            hint = "put the whole program into one pair of braces"
+            if not any(sign in self.source for sign in "{;"):  # as Spark's `filter` takes it
+                hint = f"a condition is the program {{ return {self.source.strip()[:60]}; }}"
+            self._report(lexeme.at, "a program begins with '{'", hint)
 
     def _token(self, lexeme: Lexeme) -> Token:
         return Token(self.names.get(lexeme.kind, lexeme.kind), lexeme.text, start_pos=lexeme.at)
@@ -185,6 +199,10 @@ class _Parse:
             hint = "declare the variable before the loop"
         elif _SWITCH.search(self.source, max(0, lexeme.at - 200), lexeme.at):
             hint = "E-code has no switch; use if and else if"
+        elif said := [word for word in (lexeme.text.lower(), self.last.text.lower()) if word in _OTHERWISE]:
+            hint = _OTHERWISE[said[0]]
+        elif (self.last.kind, lexeme.kind) == ("<", ">"):
+            hint = "E-code writes != for <>"
         elif self.last.kind == "NAME" and lexeme.kind in ("NAME", "INTEGER", "TEXT", "{"):
             hint = did_you_mean(self.last.text, KEYWORDS)
         elif "TYPE_NAME" in (lexeme.kind, self.last.kind):

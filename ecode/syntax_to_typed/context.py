@@ -14,6 +14,13 @@ from ecode.suggest import did_you_mean
 from ecode.typed import Constant, ValueType, Variable
 from ecode.types import Record, Ref, Struct
 
+_OTHERWISE = {
+    "true": "a condition is a number: write 1",
+    "false": "a condition is a number: write 0",
+    "not": "E-code writes ! for 'not'",
+}
+"""Names of other languages, in lower case -> what E-code has."""
+
 
 class Mistake(Exception):  # noqa: N818  (private: it is reported, then swallowed)
     """This statement cannot be typed further; its mistake is reported."""
@@ -92,7 +99,9 @@ class Context:
                     raise Mistake(name)
                 return meaning
         known = [n for scope in self.scopes for n in scope.names]
-        hint = self.hints.get(name) or self._field_named(name) or did_you_mean(name, known)
+        hint = (
+            self.hints.get(name) or _OTHERWISE.get(name.lower()) or self._field_named(name) or did_you_mean(name, known)
+        )
         mistake = self.wrong_name(at, f"unknown name {name!r}", hint)
         self.scopes[-1].names[name] = Poisoned()
         raise mistake

@@ -241,7 +241,7 @@ def _writable(context: Context, node: syntax.Expression) -> Place:
     base = root(where)
     if isinstance(base, Parameter) and base.param.mode is not Mode.OUT and isinstance(base.param.type, Record):
         message = f"{base.param.name!r} can only be read"
-        raise context.wrong_type(node.at, message, "copy it to a local variable or to an output")
+        raise context.wrong_type(node.at, message, "copy it to a local variable or to an output; to compare, write ==")
     if isinstance(base, Local) and base.variable.is_const:
         raise context.wrong_type(node.at, f"{base.variable.name!r} is const")
     if isinstance(where.type, Array):

@@ -1,0 +1,4 @@
+{
+  if (input.x = 1) return True;
+  return not (input.x > 1);
+}

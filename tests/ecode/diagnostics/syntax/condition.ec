@@ -1,0 +1,1 @@
+input.x > 1 && input.y < 2

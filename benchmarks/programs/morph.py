@@ -83,7 +83,7 @@ def rows() -> Iterator[Row]:
 
 
 class Records:
-    """Encoded records in memory: where each starts behind its header, and where it ends."""
+    """Encoded records in memory: where each starts after its header, and where it ends."""
 
     def __init__(self, form: Format, batch: pa.RecordBatch) -> None:
         encoded = format_to_encoder(form, batch.schema).encode(batch)

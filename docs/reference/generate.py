@@ -167,9 +167,9 @@ of the field are values of the column, *each* is looked at when it is met, and `
 planned."""
 
 EDGES = """\
-Some values at the edge: 9007199254740993 (2^53 + 1) is no `DOUBLE`, 9007199254740992 is one. 0.1 in a `float` of 8
-bytes is no `FLOAT`, 0.5 is one, and so are NaN, both infinities and -0.0. 1.50 is no `BIGINT` and 0.10 no `DOUBLE`;
-2.00 and 0.25 are. 2^63 in 8 unsigned bytes is no `BIGINT`, 200 in a `char` no `TINYINT`.
+Some values at the edge: 9007199254740993 (2^53 + 1) is not a `DOUBLE`, 9007199254740992 is one. 0.1 in a `float`
+of 8 bytes is not a `FLOAT`; 0.5 is one, and so are NaN, both infinities and -0.0. 1.50 is not a `BIGINT`, and 0.10 not
+a `DOUBLE`; 2.00 and 0.25 are. 2^63 in 8 unsigned bytes is not a `BIGINT`, 200 in a `char` not a `TINYINT`.
 
 The values of an enumeration are its names. Versions that number them otherwise, or that FFS's own tools wrote without
 names, make one `STRING` column; a version without names takes those of the others, unless these contradict each other.

@@ -33,7 +33,7 @@ class Channel:
 
     Attributes:
         space: that it is in.
-        id: of it in the space; a channel that is made anew under its name has another one.
+        id: of it in the space; a channel that is created again under its name has another one.
         name: of it.
     """
 
@@ -170,7 +170,7 @@ class Channel:
         Raises:
             PbioError: PBIO_BAD_OPTION; PBIO_UNFILLED; PBIO_BAD_LOG if the named subscriber's file is damaged;
                 PBIO_UNKNOWN_CHANNEL if the channel was dropped, and nothing of it is left to be read; PBIO_EVENTS_GONE
-                if the subscriber had not read all events of a channel that was dropped and made anew, and
+                if the subscriber had not read all events of a channel that was dropped and created again, and
                 `fail_on_loss` is set.
         """
         options = SubscriptionOptions(start, filter, mode, on_reject, on_unfilled, fail_on_loss, expire_after)

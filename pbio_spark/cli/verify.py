@@ -97,7 +97,7 @@ class Walk:
         yield from self._index.end(scanner.offset)
 
     def _resume(self, error: PbioError) -> bool:
-        """Go on after damage at the scanner's place, which the error then tells of; False if nothing sound follows."""
+        """Go on after damage at the scanner's place, which the error then names; False if nothing sound follows."""
         scanner, index = self._scanner, self._index
         damage, end = scanner.offset, scanner.window.size()
         source, formats = scanner.window.source, scanner.formats

@@ -132,7 +132,7 @@ class RelayIn:
             known = self._channel.space.history.catch_up().transactions
         parts = {}
         for number in numbers:
-            # A topic that is made anew begins anew; so does the same topic in another channel.
+            # A topic that is created again begins anew; so does the same topic in another channel.
             application = f"kafka {topic} {described.topic_id}/{number} to {self._channel.id}"
             parts[number] = _Partition(application, known.get(application, (-1, 0))[0])
         return parts
@@ -236,7 +236,7 @@ class RelayIn:
         if info.id != self._channel.id:
             raise PbioError(
                 "PBIO_UNKNOWN_CHANNEL",
-                f"the channel {name!r} has been dropped, and made anew",
+                f"the channel {name!r} was dropped and created again",
                 hint="start the relay again for the channel that is there now",
             )
         return info

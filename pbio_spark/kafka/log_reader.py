@@ -16,7 +16,7 @@ Take = Callable[[Any], None]
 class LogReader:
     """Reads all partitions of a topic, each message once, however often it is asked; whole transactions only.
 
-    A topic that is shorter than what was read of it was made anew, and is read from its start.
+    A topic that is shorter than what was read of it was created again, and is read from its start.
     """
 
     def __init__(self, client: Client, topic: str) -> None:

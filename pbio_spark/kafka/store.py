@@ -204,7 +204,7 @@ class KafkaStore:
                 form.verify_id()
                 self._remember(form)
                 return form
-            # It was put again since, and compaction has removed this one; or the topic was made anew.
+            # It was put again since, and compaction has removed this one; or the topic was created again.
             self._reader.close()
             self._known.clear()
             self._catch_up()

@@ -17,7 +17,7 @@ from pbio_spark.source.reason_first import says_reason_first
 class Reader:
     def read(self, partition: int) -> Iterator[int]:
         yield partition
-        raise ValueError("not one of ours")
+        raise ValueError("not a source of this package")
 
     def partitions(self) -> list[int]:
         return [1]

@@ -102,7 +102,7 @@ class Control:
         def change(state: State) -> Replace:
             now = self.named(name, state)
             if now.id != info.id:
-                raise PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {info.name!r} has been dropped, and made anew")
+                raise PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {info.name!r} was dropped and created again")
             # What another program has replaced meanwhile is what this replaces.
             return Replace(info.id, own.id.hex(), current(made.derivation, state), self._kept(form, now) == made.kept)
 

@@ -183,7 +183,7 @@ class History(LogReader):
         return self._compacted[compaction]
 
     def commit(self, make: Callable[[State], AnyChange | None], holder: str = "") -> int | None:
-        """Commit the change that a function makes of the state, made anew until no other commit is faster.
+        """Commit the change that a function makes of the state, computed again until no other commit is faster.
 
         The caller must not hold `lock`, which other threads need meanwhile.
 
@@ -279,7 +279,7 @@ class History(LogReader):
     def _check_standing(self) -> str | None:
         """The digest of the last commit; None if it is not the last one any more.
 
-        Raises PBIO_BAD_LOG if it is another one by now: the space was made anew, or is an older copy, and what is
+        Raises PBIO_BAD_LOG if it is another one by now: the space was created again, or is an older copy, and what is
         appended to it would not follow on what is there.
         """
         version = self.state.version

@@ -9,7 +9,7 @@ records      records as they came from elsewhere -> events
 derivation   events of one channel -> those of channels derived from it
 late         what must be derived in order, when all events of a commit are known
 packed       encoded events -> data files that wait for their commit
-batch        what one commit is to publish, made anew as the log moves on
+batch        what one commit is to publish, computed again when the log moves on
 publisher    data files -> one commit, exactly once
 delivery     a publication -> the moment when its subscribers have it
 """

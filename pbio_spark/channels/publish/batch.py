@@ -1,4 +1,4 @@
-"""What one commit is to publish, made anew as long as the log moves on."""
+"""What one commit is to publish, computed again whenever the log moves on."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def known_of(parts: Sequence[Groups], state: State, sequences: Mapping[tuple[int
             raise PbioError(
                 "PBIO_UNKNOWN_CHANNEL",
                 "the channel has been dropped",
-                hint="open the channel again if it was made anew, or publish to another",
+                hint="open the channel again if it was created again, or publish to another",
             )
     found: list[dict[int, int]] = []
     seen: dict[tuple[int, str], list[Int64s]] = {}

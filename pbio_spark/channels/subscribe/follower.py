@@ -99,7 +99,7 @@ class LogFollower:
         """An offset that was kept, for the channels that are read now.
 
         A channel resumes where it was left, however long ago; one that was never read, but was there, begins with its
-        first event. Raises PBIO_EVENTS_GONE if a channel that is named was dropped and made anew.
+        first event. Raises PBIO_EVENTS_GONE if a channel that is named was dropped and created again.
         """
         if offset.channels is None:
             return replace(offset, channels=frozenset(self.ids))

@@ -97,8 +97,8 @@ def with_state(converter: AnyConverter, statics: Statics) -> AnyConverter:
 
     After `decode`, and so after each batch that `read_batches` gives, it is the state after the records handed out, not
     after any that come again. A record on which a program traps does not change it. A record that becomes a bad one
-    only after its program ran (its string is no text, or NULL where the schema has NOT NULL) does. Where reading fails,
-    the state may be that of a batch that nobody got: keep a copy.
+    only after its program ran (its string is not text, or NULL where the schema has NOT NULL) does. Where reading
+    fails, the state may be that of a batch that nobody got: keep a copy.
 
     Args:
         statics: the values by name (see `statics_of`); what it lacks begins anew. Converters of several formats may

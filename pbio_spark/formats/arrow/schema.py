@@ -48,7 +48,7 @@ class How(StrEnum):
     SYMBOL = "symbol"
     """The name of an enumeration's value, from the notes."""
     TEXT = "text"
-    """Characters up to the first NUL: behind a pointer, or of a char array, which need not hold a NUL."""
+    """Characters up to the first NUL: those that a pointer leads to, or a char array's, which need not hold a NUL."""
     BYTES = "bytes"
     """All bytes of a char array; or an unsigned long, most significant byte first."""
     LIST = "list"

@@ -96,7 +96,7 @@ def name_there(path: str, there: Iterable[Format]) -> str | None:
 def refuse_other_types(path: str, form: Format, there: Iterable[Format]) -> None:
     """Raise PBIO_CANNOT_MERGE or PBIO_NAME_COLLISION if records of a format would make a folder unreadable as a table.
 
-    Formats of other names do not count, nor does what is no table already, or is none by itself.
+    Formats of other names do not count, nor does what cannot be a table, with the others or by itself.
     """
     versions = [known for known in there if known.name == form.name and known.record != form.record]
     if not versions or not _is_table(versions) or not _is_table([form]):

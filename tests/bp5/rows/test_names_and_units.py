@@ -20,7 +20,7 @@ STEPS = pa.schema([("s", pa.int64())])
 
 @pytest.fixture(scope="module")
 def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Variables that differ in what is no word, and one called step."""
+    """Variables that differ in characters that E-code's names do not have, and one called step."""
     steps = [{"a b": n, "a-b": 10 * n, "c d": n, "c_d": 10 * n, "step": 7 + n, "x": np.arange(2) + n} for n in range(2)]
     return make(tmp_path_factory.mktemp("named") / "run.bp", steps)
 

@@ -224,7 +224,7 @@ LIES: dict[str, Callable[[dict[str, Any]], None]] = {
     "a channel of the future": group_with("channel", 99),
     "no such file": group_with("file", 1),
     "before the start": group_with("start", 0),
-    "behind the end": group_with("end", 10**6),
+    "after the end": group_with("end", 10**6),
     "another ordinal": group_with("ordinal", 10**6),
     "no events": group_with("count", 0),
     "out of the space": file_at("data/../../outside.pbio"),
@@ -238,7 +238,7 @@ LIES: dict[str, Callable[[dict[str, Any]], None]] = {
     "a compaction of the future": instead(
         compact={"first": 1, "last": 4, "file": [f"data/{'0' * 32}.pbio", 9], "parts": []}
     ),
-    "a compaction whose parts are behind its end": instead(
+    "a compaction whose parts are after its end": instead(
         compact={"first": 1, "last": 2, "file": [f"data/{'0' * 32}.pbio", 9], "parts": [[f"data/{'1' * 32}.pbio", 10]]}
     ),
     "a data file without end": instead(

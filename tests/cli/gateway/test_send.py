@@ -1,4 +1,4 @@
-"""`pbio gateway send` to a peer that is no thin listener, and a broken pipe that is not standard output."""
+"""`pbio gateway send` to a peer that is not a thin listener, and a broken pipe that is not standard output."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class Follower:
         if one.dataset.index.header.flatten:
             raise PbioError(
                 "PBIO_UNSUPPORTED_BP5",
-                "a flattened dataset is no stream",
+                "a flattened dataset cannot be streamed",
                 file=file.path,
                 hint="read it with spark.read once it is complete",
             )

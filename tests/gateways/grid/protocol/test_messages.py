@@ -1,4 +1,4 @@
-"""Messages and frames: as recorded, there and back, and those that are no messages."""
+"""Messages and frames: as recorded, there and back, and those that are not messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams of channels that come to be, are dropped, or are made anew while a query runs or is down."""
+"""Streams of channels that come to be, are dropped, or are created again while a query runs or is down."""
 
 from __future__ import annotations
 

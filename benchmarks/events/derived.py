@@ -22,6 +22,7 @@ from ecode.types import FLOAT64, INT32, INT64, Field, record
 from pbio_spark.channels import Channel, ChannelSpace, Columns, Submission
 
 STOCK = record("stock", [Field("id", INT64), Field("price", FLOAT64), Field("volume", INT32), Field("day", INT32)])
+PRICE = record("price", [Field("price", FLOAT64)])
 EVENTS = 500_000
 DERIVATIONS = (1, 8, 64)
 KEPT = (2, 10, 30)
@@ -92,6 +93,13 @@ def producers(folder: Path) -> Iterator[Row]:
     times = side_by_side(partial(publish, kept), partial(publish, plain))
     what = f"publish events of {PRODUCERS} producers with a stateful filter"
     yield Row(what, "a stateless one", *times, count, "events")
+    for one, source in ((plain, "output.price = input.price"), (kept, "output.price = state.sum += input.price")):
+        state = {"sum": 0.0} if one is kept else None
+        one.space.drop_channel("some")
+        one.space.derive_channel("made", "stocks", transform=f"{{ {source}; return 1; }}", type=PRICE, state=state)
+        publish(one)
+    times = side_by_side(partial(publish, kept), partial(publish, plain))
+    yield Row(what.replace("filter", "transform"), "a stateless one", *times, count, "events")
 
 
 def selections(folder: Path) -> Iterator[Row]:

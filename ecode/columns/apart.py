@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ecode.columns.batch import BatchProgram
 from ecode.columns.column import Column
-from ecode.columns.run import IN_TURN, BatchResult
+from ecode.columns.run import IN_TURN, BatchResult, OutputMemory
 from ecode.columns.state import checked, pack, unpack
 from ecode.native import Kernel, Table, compile_kernel, loads
 from ecode.native.table import TableEntry
@@ -50,18 +50,19 @@ def run_apart(
     ends: npt.NDArray[np.int64],
     states: Sequence[Statics],
     memory: Mapping[str, TableEntry],
+    outputs: OutputMemory | None = None,
 ) -> BatchResult:
     """Run a program on a batch in which the events of each state lie together.
 
     Args:
-        inputs, memory: as of `BatchProgram.run`.
+        inputs, memory, outputs: as of `BatchProgram.run`, without a limit of bytes.
         ends: int64, for each state the number of the event after its last.
         states: updated in place.
 
     Raises:
         ParameterError: a state does not fit the program.
     """
-    run = program.begin(inputs, int(ends[-1]), memory=memory)
+    run = program.begin(inputs, int(ends[-1]), memory=memory, outputs=outputs)
     size = len(run.memory["statics"])
     blocks = np.zeros((len(states), size), np.int64)
     statics = program.event.statics

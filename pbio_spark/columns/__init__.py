@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         AnyConverter,
         FilterConverter,
         FilterDecoder,
+        ProgramConverter,
         samples_of,
         statics_of,
         with_parameters,
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
         records_to_targets,
         rejection_to_error,
     )
-    from pbio_spark.columns.programs.together import select_apart, select_together, selects_apart
+    from pbio_spark.columns.programs.together import decode_apart, runs_apart, select_apart, select_together
     from pbio_spark.columns.programs.unfilled import (
         NAMES_SHOWN,
         converter_to_unfilled,
@@ -111,10 +112,12 @@ __all__ = [
     "AnyConverter",
     "FilterConverter",
     "FilterDecoder",
+    "ProgramConverter",
+    "decode_apart",
+    "runs_apart",
     "select_apart",
     "select_together",
     "Converter",
-    "selects_apart",
     "Decoded",
     "samples_of",
     "statics_of",
@@ -169,13 +172,14 @@ _HOMES = {
         "AnyConverter",
         "FilterConverter",
         "FilterDecoder",
+        "ProgramConverter",
         "samples_of",
         "statics_of",
         "with_parameters",
         "with_samples",
         "with_state",
     ),
-    "programs.together": ("select_apart", "select_together", "selects_apart"),
+    "programs.together": ("decode_apart", "runs_apart", "select_apart", "select_together"),
     "programs.routes": (
         "PARAMETERS",
         "STATE",

@@ -183,11 +183,12 @@ class _Ordered:
         return made
 
     def _steps_apart(self, arrived: Sequence[Arrived]) -> list[NativeStep] | None:
-        """The steps for events, if there is nothing but a filter that can see those of all producers in one call."""
+        """The steps for events, if there is nothing but programs that can see those of all producers in one call."""
         if self.how.period is not None or self.dequeue is not None:
             return None
         steps = [self.whole.deriver.step(self.enqueue, one.events.format) for one in arrived]
-        apart = [step for step in steps if isinstance(step, NativeStep) and step.selects_apart]
+        count = sum(one.events.groups.events for one in arrived)
+        apart = [step for step in steps if isinstance(step, NativeStep) and step.is_apart(count)]
         return apart if len(apart) == len(steps) else None
 
     def _apart(
@@ -206,8 +207,8 @@ class _Ordered:
             lying, initial = Lying(one.events.encoded, sorted_.ordinals), step.statics
             with ExitStack() as all_:
                 states = [all_.enter_context(kept[producer].of(ENQUEUE, initial)) for producer in producers]
-                came = step.select_apart(lying, stops, self.how.parameters.values, states, tally)
-            made += came_to_events([came], one.events, self.child, one.events.format, lying)
+                came = step.run_apart(lying, stops, self.how.parameters.values, states, tally)
+            made += came_to_events([came], one.events, self.child, self.own, lying)
         return made, {producer: Held(kept[producer].text, held.ran) for producer, held in before.items()}
 
     def _of_producer(

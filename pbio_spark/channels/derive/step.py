@@ -23,22 +23,25 @@ from pbio_spark.channels.publish.submission import WHOLE
 from pbio_spark.columns import (
     BLANK,
     AnyConverter,
+    Converter,
     Decoded,
     Encoded,
     Encoder,
     FilterConverter,
     FilterDecoder,
+    ProgramConverter,
     RecordRoute,
     Request,
     Selection,
+    decode_apart,
     find_route,
     format_to_encoder,
     plan_read,
     rejection_to_error,
+    runs_apart,
     samples_of,
     select_apart,
     select_together,
-    selects_apart,
     statics_of,
     with_parameters,
     with_samples,
@@ -55,6 +58,9 @@ HEAD = 8
 
 MOST_RECORDS = 1 << 16
 """How many events transforms see at once."""
+
+_MOST_APART = 1 << 26
+"""How many bytes of fields transforms may make of the events of all producers at once."""
 
 MOST_SELECTED = 1 << 19
 """How many events filters see at once: they make a few bytes of each."""
@@ -299,21 +305,26 @@ class NativeStep:
         """The bytes of an event before its record."""
         return HEAD + self.format.header_size
 
-    @property
-    def selects_apart(self) -> bool:
-        """Whether it is a filter that can see the events of all producers in one call, each with its state."""
-        return self.selects and isinstance(self.converter, FilterConverter) and selects_apart(self.converter)
+    def is_apart(self, events: int) -> bool:
+        """Whether it can see so many events of all producers in one call, each with its state."""
+        converter = self.converter
+        if self.encoder is not None and events * self.encoder.plan.format.structs[0].record_length > _MOST_APART:
+            return False
+        is_one = self.selects or (self.encoder is not None and isinstance(converter, ProgramConverter))
+        return is_one and not isinstance(converter, Converter) and runs_apart(converter)
 
-    def select_apart(
+    def run_apart(
         self, events: Lying, stops: Int64s, values: Mapping[str, Any], states: Sequence[Statics], tally: Tally
     ) -> Came:
-        """What a filter keeps of the events of several producers, one after another.
+        """What comes of the events of several producers, one after another.
 
         Args:
             stops: int64, how many events there are up to each producer's last.
             states: of each; updated in place.
         """
         converter = self.given(values)
+        if isinstance(converter, ProgramConverter):
+            return self._came(decode_apart(converter, *events.places(self.head), stops, states), events.ordinals, tally)
         assert isinstance(converter, FilterConverter)
         passed, traps = select_apart(converter, *events.places(self.head), stops, states)
         tally.add_traps(traps)
@@ -349,12 +360,16 @@ class NativeStep:
         if is_bad.any():
             reason = next((str(error) for error in decoded.errors.values() if error is not None), DAMAGED)
             tally.add(int(is_bad.sum()), reason)
+        sound, taken, batch = ordinals[is_sound], rows[is_sound], decoded.batch
         if self.encoder is None:
-            return Came(ordinals[is_sound], None)
-        taken, batch = rows[is_sound], decoded.batch
-        if len(taken) != batch.num_rows:
+            return Came(sound, None)
+        is_sorted = bool((np.diff(sound) > 0).all())
+        if not is_sorted:  # one producer came after the other
+            order = np.argsort(sound)
+            sound, taken = sound[order], taken[order]
+        if len(taken) != batch.num_rows or not is_sorted:
             batch = batch.take(pa.array(taken))
-        return Came(ordinals[is_sound], self.encoder.encode(batch))
+        return Came(sound, self.encoder.encode(batch))
 
 
 def select(steps: Sequence[tuple[NativeStep, Mapping[str, Any]]], events: Lying) -> list[tuple[Came, Tally]]:

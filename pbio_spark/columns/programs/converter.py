@@ -42,13 +42,7 @@ MOST_BYTES = 16 << 20
 AnyConverter: TypeAlias = "Converter | FilterConverter | ProgramConverter"
 
 
-def route_to_converter(
-    form: Format,
-    route: RecordRoute,
-    spec: ColumnSpec,
-    *,
-    fused: bool,
-) -> AnyConverter:
+def route_to_converter(form: Format, route: RecordRoute, spec: ColumnSpec, *, fused: bool) -> AnyConverter:
     """Compile a route; fused kernels also where they are in the cache.
 
     Raises what `format_to_plan` raises, PBIO_INCOMPATIBLE_TYPE, and ecode.NotCompilable if the programs of the
@@ -354,6 +348,14 @@ class ProgramConverter:
     def decoder(self, most_bytes: int = MOST_BYTES) -> ProgramDecoder:
         return ProgramDecoder(self, most_bytes)
 
+    def decoded(self, result: BatchResult) -> Decoded:
+        """What the programs made of records, as columns. Raises OverflowError if that is too much for them."""
+        (output,) = result.outputs.values()
+        batch, bad = self.output.to_batch(output)
+        status = np.zeros(batch.num_rows, np.int32)
+        status[bad] = 1
+        return _with_rows(Decoded(batch, status), np.flatnonzero(result.passed), self.programs, result)
+
 
 class ProgramDecoder:
     """Runs a `ProgramConverter`: on the first of the records where all of them would make too large a batch."""
@@ -366,12 +368,9 @@ class ProgramDecoder:
     def decode(self, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> Decoded:
         statics = self._state.copy()
         result = self.converter.programs.run(starts, ends, self._room, self._most_bytes, statics)
-        (output,) = result.outputs.values()
-        batch, bad = self.converter.output.to_batch(output)
+        decoded = self.converter.decoded(result)
         self._state.keep(statics)
-        status = np.zeros(batch.num_rows, np.int32)
-        status[bad] = 1
-        return _with_rows(Decoded(batch, status), np.flatnonzero(result.passed), self.converter.programs, result)
+        return decoded
 
 
 def _with_rows(decoded: Decoded, kept: npt.NDArray[np.int64], programs: Programs, result: BatchResult) -> Decoded:

@@ -1,4 +1,4 @@
-"""Several filters over the same records, and one filter with several states."""
+"""Several filters over the same records, and programs with several states."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from ecode.columns import run_apart, run_together, runs_apart
+from ecode.columns import BatchResult, OutputMemory, run_apart, run_together
+from ecode.columns import runs_apart as programs_run_apart
 from ecode.outcome import Statics
-from pbio_spark.columns.programs.converter import FilterConverter
+from pbio_spark.columns.decode.converter import Decoded
+from pbio_spark.columns.programs.converter import FilterConverter, ProgramConverter, Programs
 from pbio_spark.errors import PbioError
 
+Int64s: TypeAlias = "npt.NDArray[np.int64]"
 Selected: TypeAlias = "tuple[npt.NDArray[np.int64], Mapping[int, PbioError | None]]"
 """The numbers of the records that pass a filter, and those on which it ended in a trap, with the reasons."""
 
@@ -20,9 +24,7 @@ TILE = 2048
 """How many records all filters see before the next ones: as many as stay in a processor's cache."""
 
 
-def select_together(
-    filters: Sequence[FilterConverter], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-) -> list[Selected]:
+def select_together(filters: Sequence[FilterConverter], starts: Int64s, ends: Int64s) -> list[Selected]:
     """What each of some filters that keep no state selects of records.
 
     Args:
@@ -41,17 +43,13 @@ def select_together(
     return selected
 
 
-def selects_apart(converter: FilterConverter) -> bool:
-    """Whether `select_apart` takes a filter; otherwise its state is too much for memory that does not grow."""
-    return runs_apart(converter.programs.program)
+def runs_apart(converter: FilterConverter | ProgramConverter) -> bool:
+    """Whether the next two take it; otherwise its state or what it makes is too much for memory that does not grow."""
+    return programs_run_apart(converter.programs.program)
 
 
 def select_apart(
-    converter: FilterConverter,
-    starts: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int64],
-    stops: npt.NDArray[np.int64],
-    states: Sequence[Statics],
+    converter: FilterConverter, starts: Int64s, ends: Int64s, stops: Int64s, states: Sequence[Statics]
 ) -> Selected:
     """What a filter selects of records, with a state for those of each producer.
 
@@ -60,6 +58,19 @@ def select_apart(
         stops: int64, for each state the number of the record after its last.
         states: updated in place.
     """
-    programs = converter.programs
-    result = run_apart(programs.program, programs.blocks, stops, states, programs.memory(starts, ends))
-    return np.flatnonzero(np.asarray(result.passed).view(np.bool_)), programs.traps(result)
+    result = _run_apart(converter.programs, starts, ends, stops, states)
+    return np.flatnonzero(np.asarray(result.passed).view(np.bool_)), converter.programs.traps(result)
+
+
+def decode_apart(
+    converter: ProgramConverter, starts: Int64s, ends: Int64s, stops: Int64s, states: Sequence[Statics]
+) -> Decoded:
+    """The same for programs that make something of records: all at once."""
+    return converter.decoded(_run_apart(converter.programs, starts, ends, stops, states))
+
+
+def _run_apart(
+    programs: Programs, starts: Int64s, ends: Int64s, stops: Int64s, states: Sequence[Statics]
+) -> BatchResult:
+    outputs = OutputMemory(allocate=pa.allocate_buffer)
+    return run_apart(programs.program, programs.blocks, stops, states, programs.memory(starts, ends), outputs)

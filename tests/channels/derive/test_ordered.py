@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from ecode.types import FLOAT64, INT32, INT64, STRING, Field, record
+from ecode.types import FLOAT64, INT32, INT64, STRING, Array, Field, Ref, Struct, record
 from pbio_spark.channels import Channel, ChannelSpace, Source, Submission
+from pbio_spark.channels.derive import step
 from pbio_spark.channels.publish import late
 from pbio_spark.channels.upkeep.check import problems
+from pbio_spark.columns import decode_apart
 from tests.channels.derive.replay import check
 from tests.channels.spaces import again, values
 
@@ -78,6 +80,54 @@ def test_the_events_of_many_producers_go_through_a_filter_in_one_call(space: Cha
     assert len(values(space.channel("fewer"))) > 50
     assert len(calls.space.derivations()) == 2
     assert all(report.trapped > 20 for report in space.derivations() if report.channel == "some")
+    assert list(problems(again(space))) == []
+
+
+TRANSFORM = """{
+    static int calls = 0;
+    calls += 1;
+    state.last[calls % 3] = input.x;
+    output.n = 10 / (input.n % 7 - 3);  // a trap now and then
+    output.last[0] = state.last[0];
+    output.last[2] = input.x;
+    output.inner.most = state.most = state.most > input.n ? state.most : input.n;
+    return calls % 4 != 0;
+}"""
+
+
+@pytest.mark.parametrize("filter_", [None, "{ static int n = 0; n++; return input.n % 5 != 0 && n % 9 != 4; }"])
+def test_the_events_of_many_producers_go_through_a_transform_in_one_call(
+    space: ChannelSpace, filter_: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(13)
+    inner = Struct("inner", (Field("most", INT32),))
+    fields = [Field("n", INT32), Field("last", Array(FLOAT64, (3,))), Field("inner", Ref("inner"))]
+    made = record("made", fields, [inner])
+    space.create_channel("calls", record("call", [Field("n", INT32), Field("x", FLOAT64)]))
+    start = {"last": [0.0, 0.0, 0.0], "most": -1}
+    space.derive_channel("made", "calls", filter=filter_, transform=TRANSFORM, type=made, state=start)
+    space.derive_channel("few", "made", filter="{ static int n = 5; return n++ % 3; }")
+    together = 0
+
+    def noting(*arguments: Any) -> Any:
+        nonlocal together
+        together += 1
+        return decode_apart(*arguments)
+
+    monkeypatch.setattr(step, "decode_apart", noting)
+    sent = dict.fromkeys([*(f"p{i}" for i in range(60)), None], 0)
+    for _ in range(4):
+        submissions = []
+        for _ in range(90):
+            who = chance.choice([*sent])
+            events = [{"n": chance.randrange(40), "x": chance.random()} for _ in range(chance.randrange(1, 4))]
+            submissions.append(Submission("calls", events, producer=who, sequence=None if who is None else sent[who]))
+            sent[who] += len(events)
+        space.publish(submissions)
+    assert together >= 4
+    check(space)
+    assert len(values(space.channel("few"))) > 50
+    assert all(report.trapped > 20 for report in space.derivations() if report.channel == "made")
     assert list(problems(again(space))) == []
 
 

@@ -164,3 +164,12 @@ def test_a_range_of_steps_without_the_variable_has_its_column_all_the_same(tmp_p
     assert none.num_rows == (2 if rows == "steps" else 0)
     assert read(run, rows=rows, variables="K", fromStep=9).schema == whole.schema
     assert read(run, schema=whole.schema, rows=rows, variables="k", toStep=0).num_rows == 0
+
+
+@pytest.mark.parametrize("most", ["16", "64", "16m"])
+def test_a_block_beside_two_smaller_ones_does_not_hide_the_second(tmp_path: Path, most: str) -> None:
+    """What an operator made comes in whole blocks: those of one part of an array reach into the next."""
+    whole = np.arange(40.0).reshape(10, 4)
+    blocks = [((0, 0), whole[:, :2]), ((0, 2), whole[:5, 2:]), ((5, 2), whole[5:, 2:])]
+    run = make(tmp_path / "run.bp", [{"x": ((10, 4), blocks)}], operator="null")
+    assert read(run, rows="elements", variables="x", maxBatchBytes=most)["x"].to_pylist() == whole.reshape(-1).tolist()

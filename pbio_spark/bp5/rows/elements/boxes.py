@@ -120,16 +120,19 @@ def clip(blocks: Blocks, box: Box) -> Blocks:
     )
 
 
-def around_blocks(blocks: Blocks, box: Box) -> tuple[Box, Blocks]:
-    """The blocks of a single array that have a part of a box, whole; and the box around them and it."""
+def touching(blocks: Blocks, box: Box) -> Int64s:
+    """Which blocks of a single array have a part of a box."""
     low, high = np.array(box.low), np.array(box.high)
-    end = blocks.start + blocks.count
-    touch = np.flatnonzero(((blocks.start < high) & (end > low) & (blocks.count > 0)).all(axis=1))
+    inside = (blocks.start < high) & (blocks.start + blocks.count > low) & (blocks.count > 0)
+    return np.flatnonzero(inside.all(axis=1))
+
+
+def around_blocks(blocks: Blocks, touch: Int64s, box: Box) -> tuple[Box, Blocks]:
+    """The blocks that have a part of a box, whole; and the box around them and it."""
     found = blocks.take(touch)
-    low, high = (
-        np.minimum(low, found.start.min(axis=0, initial=1 << 62)),
-        np.maximum(high, end[touch].max(axis=0, initial=0)),
-    )
+    end = found.start + found.count
+    low = np.minimum(np.array(box.low), found.start.min(axis=0, initial=1 << 62))
+    high = np.maximum(np.array(box.high), end.max(axis=0, initial=0))
     around = Box(tuple(low.tolist()), tuple(high.tolist()))
     return around, replace(found, start=found.start - low, shape=np.array([around.shape]))
 

@@ -19,9 +19,9 @@ from pbio_spark.bp5.meta.variables import Shape
 from pbio_spark.bp5.rows.arrow.leaves import kind_of_scaled, leaf_of, scaled
 from pbio_spark.bp5.rows.arrow.nested import validity_of
 from pbio_spark.bp5.rows.contents import Content, content_to_column, read_content
-from pbio_spark.bp5.rows.elements.boxes import Box, around_blocks, blocks_allow, clip, cut
+from pbio_spark.bp5.rows.elements.boxes import Box, around_blocks, blocks_allow, clip, cut, touching
 from pbio_spark.bp5.rows.elements.counted import Counted
-from pbio_spark.bp5.rows.elements.units import Unit, as_array, part_of, slice_of
+from pbio_spark.bp5.rows.elements.units import Undone, Unit, as_array, part_of, slice_of
 from pbio_spark.bp5.rows.finish import finish, narrowed
 from pbio_spark.bp5.rows.survey import chunks, halves
 from pbio_spark.bp5.rows.wanted import ColumnOf, Part, Wanted
@@ -284,12 +284,13 @@ class _Rows:
             order = self.part.dataset.order
             whole = self._whole(box, blocks)
             if blocks.has_operator.any():
-                around, found = unit.undone.get(variable, (None, None))
-                if around is None or found is None or not around.holds(whole):
-                    around, some = around_blocks(blocks, whole)
-                    found = read_arrays(self.folder, some, self.steps, kind, order, marks=marks)
-                    unit.undone[variable] = around, found
-                read[variable] = slice_of(found, around, whole)
+                touch = touching(blocks, whole)
+                undone = unit.undone.get(variable)
+                if undone is None or not undone.box.holds(whole) or not np.isin(touch, undone.blocks).all():
+                    around, some = around_blocks(blocks, touch, whole)
+                    elements = read_arrays(self.folder, some, self.steps, kind, order, marks=marks)
+                    undone = unit.undone[variable] = Undone(around, touch, elements)
+                read[variable] = slice_of(undone.elements, undone.box, whole)
             else:
                 read[variable] = self._range(variable, unit, whole, kind) or read_arrays(
                     self.folder, clip(blocks, whole), self.steps, kind, order, marks=marks

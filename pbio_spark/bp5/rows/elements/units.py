@@ -9,9 +9,23 @@ import numpy as np
 from pbio_spark.bp5.data.arrays import Elements
 from pbio_spark.bp5.data.flat import Flat
 from pbio_spark.bp5.meta.blocks import Blocks
+from pbio_spark.bp5.meta.index import Int64s
 from pbio_spark.bp5.meta.metadata import Array
 from pbio_spark.bp5.meta.variables import Shape
 from pbio_spark.bp5.rows.elements.boxes import Box
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """A part of an array whose blocks an operator made, plain.
+
+    Attributes:
+        blocks: which of the array's; the box has places of others, which are not in the elements.
+    """
+
+    box: Box
+    blocks: Int64s
+    elements: Elements
 
 
 @dataclass
@@ -29,7 +43,7 @@ class Unit:
     row: int
     shape: tuple[int, ...]
     arrays: dict[str, Blocks]
-    undone: dict[str, tuple[Box, Elements]] = field(default_factory=dict)
+    undone: dict[str, Undone] = field(default_factory=dict)
     flat: dict[str, Flat | None] = field(default_factory=dict)
 
 

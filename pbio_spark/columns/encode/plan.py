@@ -223,22 +223,22 @@ def names_control(node: Node, control: Load) -> bool:
     return False
 
 
+_TEXTS = {pa.string().id: 4, pa.binary().id: 4, pa.large_string().id: 8, pa.large_binary().id: 8}
+_LISTS = {pa.list_(pa.int8()).id: 4, pa.large_list(pa.int8()).id: 8, pa.map_(pa.int8(), pa.int8()).id: 4}
+_OFFSETS = _TEXTS | _LISTS
+"""The bytes of an offset, by the ID of a type: each batch asks several times for each column."""
+
+
 def is_text(arrow: pa.DataType) -> bool:
     """Whether a column holds strings or binary values."""
-    types = pa.types
-    return bool(
-        types.is_string(arrow) or types.is_binary(arrow) or types.is_large_string(arrow) or types.is_large_binary(arrow)
-    )
+    return arrow.id in _TEXTS
 
 
 def is_list(arrow: pa.DataType) -> bool:
     """Whether a column holds lists; a map is a list of its entries."""
-    return bool(pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_map(arrow))
+    return arrow.id in _LISTS
 
 
 def offset_size(arrow: pa.DataType) -> int:
     """The bytes of one of the column's offsets, 0 if it has none."""
-    types = pa.types
-    if types.is_large_list(arrow) or types.is_large_string(arrow) or types.is_large_binary(arrow):
-        return 8
-    return 4 if is_text(arrow) or is_list(arrow) else 0
+    return _OFFSETS.get(arrow.id, 0)

@@ -62,6 +62,8 @@ def _session() -> SparkSession:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "512m")
         .config("spark.log.level", "OFF")
+        # A JVM that will be killed shortly starts with half of the work.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .getOrCreate()
     )
     # Spark finds it by itself, unless the machine is so busy that its search runs into its time limit.

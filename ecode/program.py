@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ecode import library
 from ecode.environment import Function, Param, Vocabulary
-from ecode.errors import CompileError
+from ecode.errors import CompileError, ParameterError
 from ecode.interpreter import Interpreter
 from ecode.limits import Limits
 from ecode.outcome import Keep, Outcome, Statics, initial_statics
@@ -49,7 +49,7 @@ def compile(  # noqa: A001  (ecode.compile is what it is called)
 
     Raises:
         CompileError: with every mistake of the program.
-        ParameterError: `params`, `functions` or `constants` are wrong.
+        ParameterError: `params`, `functions` or `constants` are wrong, or the source is not a string.
 
     >>> double = compile("{ return 2 * x; }", [Param("x", INT32)])
     >>> double.run({"x": 21}).returned
@@ -78,6 +78,9 @@ class Program:
         records: tuple[Record, ...] = (),
         limits: Limits | None = None,
     ) -> None:
+        if not isinstance(source, str):
+            hint = 'write it in E-code, as a string: "{ return input.load > 1; }"'
+            raise ParameterError(f"a program cannot be of type {type(source).__name__}", hint)
         self._made_from = (source, params, returns, functions, constants, records, limits)
         self.source, self.params, self.limits = source, params, limits or Limits()
         param_names = {param.name for param in params}

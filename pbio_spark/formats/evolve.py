@@ -33,6 +33,9 @@ def evolve(old: Format, new: Format, ecode: str) -> Format:
     """
     check_format(old)
     check_format(new)
+    if not isinstance(ecode, str):
+        hint = 'write it in E-code, as a string: "{ old.load = new.user + new.system; }"'
+        raise PbioError("PBIO_BAD_PROGRAM", f"a transform cannot be of type {type(ecode).__name__}", hint=hint)
     if "\0" in ecode:
         raise PbioError(
             "PBIO_BAD_OPT_INFO",

@@ -89,3 +89,9 @@ def test_a_damaged_transform_stops_nothing() -> None:
     answer = resolve(key, {"w": flat("r", "ab")}, formats_to_graph([broken]))
     assert isinstance(answer, Resolution)
     assert [(problem.code, problem.at) for problem in answer.problems] == [("PBIO_BAD_OPT_INFO", key)]
+
+
+def test_a_transform_that_is_not_a_program_is_refused() -> None:
+    form = record_to_format(record("load", [Field("average", INT32)]))
+    with pytest.raises(PbioError, match="a transform cannot be of type function"):
+        evolve(form, form, lambda old: old)  # type: ignore[arg-type]

@@ -145,7 +145,7 @@ def check_name(text: str, what: str) -> None:
     """Raise PBIO_BAD_OPTION if a channel, a producer or a subscriber cannot have this name."""
     if not is_name(text):
         hint = f"give a string of 1 to {_LONGEST_NAME} characters that can be printed"
-        raise PbioError("PBIO_BAD_OPTION", f"{str(text)[:80]!r} cannot be the name of a {what}", hint=hint)
+        raise PbioError("PBIO_BAD_OPTION", f"{repr(text)[:80]} cannot be the name of a {what}", hint=hint)
 
 
 def check_word(word: str, words: Sequence[str], what: str) -> None:

@@ -28,7 +28,7 @@ def changed_block(block: Block, values: Mapping[str, Any]) -> Block:
         return block.changed(values)
     except KeyError as error:
         name = str(error.args[0])
-        hint = did_you_mean(name, block) or (f"the parameters are {', '.join(block)}" if block else None)
+        hint = did_you_mean(name, block) or (f"the parameters are {', '.join(block)}" if block else "it has none")
         raise PbioError("PBIO_BAD_OPTION", f"unknown parameter {name[:80]!r}", hint=hint) from None
     except ValueError as error:
         raise PbioError("PBIO_BAD_OPTION", f"the parameter {error}") from None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
+from ecode.types import Record
 from pbio_spark.channels.commits.checked import check_word
 from pbio_spark.channels.position import Position
+from pbio_spark.errors import PbioError
+from pbio_spark.formats import Format
 
 Start: TypeAlias = "str | Position | datetime"
 """`earliest`, `latest`, a position, as itself or such as `12.0.7`, or a time of publication."""
@@ -34,6 +38,17 @@ class SubscriptionOptions:
         check_word(self.mode, ("FAILFAST", "DROPMALFORMED"), "mode")
         check_word(self.on_reject, ("fail", "drop"), "on_reject")
         check_word(self.on_unfilled, ("fail", "warn", "ignore"), "on_unfilled")
+
+
+def check_handlers(by_type: Mapping[Any, Any]) -> None:
+    """Raise PBIO_BAD_OPTION unless functions stand under record types or formats, or under None."""
+    hint = "give a function of an event, or functions by type: {record: handler, None: handler of the rest}"
+    for type_, handler in by_type.items():
+        if not isinstance(type_, Record | Format | None):
+            reason = f"a handler cannot stand under {repr(type_)[:80]}, which is not a record type"
+            raise PbioError("PBIO_BAD_OPTION", reason, hint=hint)
+        if not callable(handler):
+            raise PbioError("PBIO_BAD_OPTION", f"a handler cannot be {repr(handler)[:80]}", hint=hint)
 
 
 class Subscribing(TypedDict, total=False):

@@ -27,13 +27,14 @@ from pbio_spark.channels.subscribe.data_files import DataFiles
 from pbio_spark.channels.subscribe.delivered import Delivery, Event
 from pbio_spark.channels.subscribe.follower import LogFollower
 from pbio_spark.channels.subscribe.offset import LogOffset
-from pbio_spark.channels.subscribe.options import Start, SubscriptionOptions
+from pbio_spark.channels.subscribe.options import Start, SubscriptionOptions, check_handlers
 from pbio_spark.channels.subscribe.plan import PLACES, format_to_plan, split_place
 from pbio_spark.channels.subscribe.reading import Piece, Stretch
 from pbio_spark.channels.subscribe.unfilled import refuse_unfilled
 from pbio_spark.columns import (
     ReadPlan,
     Request,
+    check_filter,
     converter_to_unfilled,
     find_route,
     records_to_targets,
@@ -243,6 +244,7 @@ class Subscription:
 
     def _set_handlers(self, handlers: Handlers | None) -> None:
         by_type = handlers if isinstance(handlers, Mapping) else {} if handlers is None else {None: handlers}
+        check_handlers(by_type)
         types = [type_ for type_ in by_type if type_ is not None]
         self._types = dict(records_to_targets(type_.record if isinstance(type_, Format) else type_ for type_ in types))
         self._handlers = {name: by_type[type_] for name, type_ in zip(self._types, types, strict=True)}
@@ -259,11 +261,10 @@ class Subscription:
             if None in self._handlers:
                 self._handlers[own.name] = self._handlers[None]
         if self._filter is not None and len(self._types) > 1:
-            raise PbioError(
-                "PBIO_BAD_OPTION",
-                "a filter needs one type, and the handlers have several",
-                hint="subscribe once for each type, each with its filter",
-            )
+            hint = "subscribe once for each type, each with its filter"
+            raise PbioError("PBIO_BAD_OPTION", "a filter needs one type, and the handlers have several", hint=hint)
+        if self._filter is not None:
+            check_filter(self._filter, *self._types.values())
 
     def _find(self, start: Start) -> Position:
         """The first position for a new subscriber."""
@@ -280,7 +281,7 @@ class Subscription:
         else:
             raise PbioError(
                 "PBIO_BAD_OPTION",
-                f"cannot start from {str(start)[:80]!r}",
+                f"cannot start from {repr(start)[:80]}",
                 hint="use earliest, latest, a position such as 12.0.7, or a datetime",
             )
         if where == "latest":

@@ -181,6 +181,11 @@ def find_route(
     return RecordRoute(text, target, programs, keep, make, as_it_came, seen, filling, hops, counts)
 
 
+def check_filter(source: str, record: Record) -> None:
+    """Check a reader's filter against a wanted record type, before there are records. Raises PBIO_BAD_PROGRAM."""
+    _program("filter", source, record_to_seen(record, {}, _defaults(record)), [], Request())
+
+
 def _own_programs(form: Format, request: Request, seen: Record) -> tuple[ecode.Program | None, ecode.Program | None]:
     """The filter and the transform of the reader, for the records that they see. Raises PBIO_BAD_PROGRAM."""
     keep = make = None

@@ -16,9 +16,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-import ecode
 from pbio_spark.channels import Channel, Delivery, Start, Subscription
-from pbio_spark.columns import Encoder, format_to_encoder
+from pbio_spark.columns import Encoder, check_filter, format_to_encoder
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.evpath.link import OutwardLink, StoppedError
 from pbio_spark.gateways.text import address_to_text, one_line, system_reason
@@ -85,12 +84,8 @@ class ThinSender:
         self._format = channel.format
         self._encoders: dict[pa.Schema, Encoder] = {}
         # What is wrong with these is said before anything is sent.
-        try:
-            if filter is not None:
-                ecode.compile(filter, [ecode.Param("input", self._format.record)])
-        except ecode.EcodeError as error:
-            reason = f"the filter does not compile: {error.summary}"
-            raise PbioError("PBIO_BAD_PROGRAM", reason, hint=error.hint or None) from None
+        if filter is not None:
+            check_filter(filter, self._format.record)
         self._subscribe()
 
     def run(self, *, follow: bool = False, stop: threading.Event | None = None) -> int:

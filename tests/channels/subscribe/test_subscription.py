@@ -284,3 +284,16 @@ def test_a_type_that_no_event_can_reach_is_refused_at_once(space: ChannelSpace) 
     assert channel.subscribe({NEW: print, OLD: print}).run() == 0
     channel.submit({"total": 6.0, "cpus": 2}, format=NEW)
     assert channel.subscribe({NEW: lambda event: None}, start="earliest").run() == 1
+
+
+@pytest.mark.parametrize("handlers", ["print", 5, {COUNT: "print"}, {"counts": print}, {None: [print]}])
+def test_what_is_not_a_handler_is_refused_before_anything_is_read(counts: Channel, handlers: Any) -> None:
+    with pytest.raises(PbioError, match="a handler cannot") as caught:
+        counts.subscribe(handlers)
+    assert caught.value.code == "PBIO_BAD_OPTION"
+
+
+def test_a_filter_that_is_not_a_program_is_refused(counts: Channel) -> None:
+    with pytest.raises(PbioError, match="a program cannot be of type function") as caught:
+        counts.subscribe(print, filter=lambda event: True)  # type: ignore[arg-type]
+    assert caught.value.code == "PBIO_BAD_PROGRAM"

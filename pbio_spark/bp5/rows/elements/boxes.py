@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,8 @@ from pbio_spark.bp5.meta.blocks import Blocks
 from pbio_spark.bp5.meta.index import Int64s
 from pbio_spark.bp5.rows.arrow.leaves import scaled
 from pbio_spark.bp5.rows.where import Given
+
+Bools: TypeAlias = npt.NDArray[np.bool_]
 
 SMALL = 8192
 """To read so many unwanted elements takes less time than to skip them and start again."""
@@ -56,7 +59,7 @@ class Box:
         inside = (a <= b for a, b in zip((*self.low, *other.high), (*other.low, *self.high), strict=True))
         return all(inside)
 
-    def runs(self, wanted: npt.NDArray[np.bool_]) -> Iterator[Box]:
+    def runs(self, wanted: Bools) -> Iterator[Box]:
         """The parts of the box where `wanted`, of each index in `along`, is true; a gap that is too
         short to be skipped comes with them."""
         if wanted.all():
@@ -137,25 +140,39 @@ def around_blocks(blocks: Blocks, touch: Int64s, box: Box) -> tuple[Box, Blocks]
     return around, replace(found, start=found.start - low, shape=np.array([around.shape]))
 
 
-def blocks_allow(
-    blocks: Blocks, given: Given, bound: Bound, scale: float | None, along: int
-) -> npt.NDArray[np.bool_] | bool:
-    """By the least and greatest values of an array's blocks, where along a dimension a bound can hold."""
+def blocks_may_hold(blocks: Blocks, given: Given, bound: Bound, scale: float | None) -> Bools | None:
+    """By the least and greatest values of blocks, in which of them a bound can hold; None if they do not say."""
     if blocks.least is None or blocks.most is None:
-        return True
+        return None
     least, most = scaled(blocks.least, scale), scaled(blocks.most, scale)
     if scale is not None and scale < 0:
         least, most = most, least
     if given.kind is None or not np.can_cast(least.dtype, given.kind):
-        return True
-    # Where no block is, a program sees zero.
+        return None
+    return bound.may_hold(least.astype(given.kind), most.astype(given.kind))
+
+
+def gaps_may_hold(blocks: Blocks, given: Given, bound: Bound) -> bool:
+    """Whether a single array has places without a block, where a program sees zero, and a bound can hold for that."""
     zero = np.zeros(1, given.kind)
-    if bound.may_hold(zero, zero).all():
-        targets = Targets(blocks, blocks.shape, np.zeros(len(blocks), np.int64), is_local=False)
-        if not targets.cover_all(blocks.shape.prod(axis=1)):
-            return True
+    return bool(bound.may_hold(zero, zero).all()) and not _cover_all(blocks)
+
+
+def _cover_all(blocks: Blocks) -> bool:
+    targets = Targets(blocks, blocks.shape, np.zeros(len(blocks), np.int64), is_local=False)
+    return targets.cover_all(blocks.shape.prod(axis=1))
+
+
+def blocks_allow(blocks: Blocks, may_hold: Bools, along: int, *, gaps: bool) -> Bools | bool:
+    """Where along a dimension a bound can hold.
+
+    Args:
+        blocks, may_hold: of a part of an array, and in which of them it can hold.
+        gaps: whether it can hold between them, if there are gaps.
+    """
+    if gaps and not _cover_all(blocks):
+        return True
     allowed = np.zeros(int(blocks.shape[0, along]), np.bool_)
-    may_hold = bound.may_hold(least.astype(given.kind), most.astype(given.kind))
     for start, count in zip(blocks.start[may_hold, along], blocks.count[may_hold, along], strict=True):
         allowed[start : start + count] = True
     return allowed

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from ecode.analysis.bounds import Bound
 from pbio_spark.bp5.data.arrays import EXPANSION, ROOM, Elements, read_arrays
 from pbio_spark.bp5.data.flat import flat_array
 from pbio_spark.bp5.folder import Folder
@@ -19,7 +20,17 @@ from pbio_spark.bp5.meta.variables import Shape
 from pbio_spark.bp5.rows.arrow.leaves import kind_of_scaled, leaf_of, scaled
 from pbio_spark.bp5.rows.arrow.nested import validity_of
 from pbio_spark.bp5.rows.contents import Content, content_to_column, read_content
-from pbio_spark.bp5.rows.elements.boxes import Box, around_blocks, blocks_allow, clip, cut, touching
+from pbio_spark.bp5.rows.elements.boxes import (
+    Bools,
+    Box,
+    around_blocks,
+    blocks_allow,
+    blocks_may_hold,
+    clip,
+    cut,
+    gaps_may_hold,
+    touching,
+)
 from pbio_spark.bp5.rows.elements.counted import Counted
 from pbio_spark.bp5.rows.elements.units import Undone, Unit, as_array, part_of, slice_of
 from pbio_spark.bp5.rows.finish import finish, narrowed
@@ -128,13 +139,30 @@ class _Rows:
             if blocks is not None:
                 if not self._trusts(blocks):
                     continue
+                may_hold, gaps = self._allowed(unit, given, bound, blocks)
+                if may_hold is None:
+                    continue
                 whole = self._whole(box, blocks)
-                may_pass &= blocks_allow(clip(blocks, whole), given, bound, self.part.scales.get(variable), along)
+                touch = touching(blocks, whole)
+                if not gaps and not may_hold[touch].any():
+                    return
+                some, kept = clip(blocks.take(touch), whole), may_hold[touch]
+                may_pass &= blocks_allow(some, kept, along, gaps=gaps)
                 continue
             one = self._given(given, unit, Box((0,) * len(box.low), (1,) * len(box.low)), {})
             if not bound.may_hold(one.data, one.data).all():
                 return
         yield from box.runs(may_pass)
+
+    def _allowed(self, unit: Unit, given: Given, bound: Bound, blocks: Blocks) -> tuple[Bools | None, bool]:
+        """In which blocks of an array a bound can hold, and whether it can between them."""
+        if (given, bound) not in unit.allowed:
+            scale = self.part.scales.get(blocks.variable.name)
+            unit.allowed[given, bound] = (
+                blocks_may_hold(blocks, given, bound, scale),
+                gaps_may_hold(blocks, given, bound),
+            )
+        return unit.allowed[given, bound]
 
     def _units(self, row: int) -> Iterator[Unit]:
         """The arrays of a step that have elements. Raises PBIO_BAD_BP5 if their shapes differ."""

@@ -6,13 +6,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ecode.analysis.bounds import Bound
 from pbio_spark.bp5.data.arrays import Elements
 from pbio_spark.bp5.data.flat import Flat
 from pbio_spark.bp5.meta.blocks import Blocks
 from pbio_spark.bp5.meta.index import Int64s
 from pbio_spark.bp5.meta.metadata import Array
 from pbio_spark.bp5.meta.variables import Shape
-from pbio_spark.bp5.rows.elements.boxes import Box
+from pbio_spark.bp5.rows.elements.boxes import Bools, Box
+from pbio_spark.bp5.rows.where import Given
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Unit:
         row: the place of the step.
         shape: of all arrays; of a table the number of its rows.
         arrays: by variable, the blocks of the array; one that this step lacks is left out.
+        allowed: by bound in which blocks it can hold, if that is known, and whether it can between them.
         undone: of arrays that an operator made, the last part that was read.
         flat: by variable what is known of an array that is read in ranges; None if it cannot be.
     """
@@ -43,6 +46,7 @@ class Unit:
     row: int
     shape: tuple[int, ...]
     arrays: dict[str, Blocks]
+    allowed: dict[tuple[Given, Bound], tuple[Bools | None, bool]] = field(default_factory=dict)
     undone: dict[str, Undone] = field(default_factory=dict)
     flat: dict[str, Flat | None] = field(default_factory=dict)
 

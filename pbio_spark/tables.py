@@ -30,6 +30,7 @@ from pbio_spark.columns import Encoder, format_to_encoder, rows_to_batch, with_r
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.written import writable
+from pbio_spark.formats.format import check_format
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.record_json import json_to_record, record_to_json
 from pbio_spark.formats.store import FolderStore
@@ -170,8 +171,11 @@ def open_writer(
         form, priors = _format_of(type, parsed, given), []
     if (store := store_of(parsed)) is not None:
         store.put(form)
+    formats = list(beside) if isinstance(beside, Iterable) else [beside]
+    for one in formats:
+        check_format(one)
     file = _open(path, append=append, indexed=indexed)
-    for one in (form, *priors, *beside):
+    for one in (form, *priors, *formats):
         file.describe(one)
     file.flush()
     return RecordWriter(form, file, parsed)
@@ -210,7 +214,10 @@ class RecordWriter:
             self._encode(rows_to_batch(rows, None))
             self._pending.before += rows.num_rows
             return
-        for row in (rows,) if isinstance(rows, Mapping) else rows:
+        if not isinstance(rows, Iterable):
+            raise PbioError("PBIO_BAD_VALUE", f"expected rows or Arrow columns, not {_kind(rows)}")
+        given: Iterable[Any] = (rows,) if isinstance(rows, Mapping) else rows
+        for row in given:
             self._pending.rows.append(row)
             if len(self._pending.rows) >= _PENDING:
                 self._encode_pending()
@@ -271,6 +278,11 @@ class RecordWriter:
 
 def options_to_strings(options: Mapping[str, Any]) -> dict[str, str]:
     """Options as Spark would hand them over; None counts as not given. Raises PBIO_BAD_OPTION."""
+    folded: dict[str, str] = {}
+    for name in options:
+        if folded.setdefault(name.lower(), name) != name:
+            reason = f"options {folded[name.lower()]!r} and {name!r} are one option"
+            raise PbioError("PBIO_BAD_OPTION", reason, hint="leave one of them out")
     return {name: _option_to_string(name, value) for name, value in options.items() if value is not None}
 
 
@@ -307,6 +319,10 @@ def _option_to_string(name: str, value: Any) -> str:
     raise PbioError("PBIO_BAD_OPTION", reason, hint="give what docs/reference/options.md says, as a string")
 
 
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
 def _listed(paths: Path | Sequence[Path]) -> tuple[str, ...]:
     found: list[Any] = [paths]
     if isinstance(paths, Iterable) and not isinstance(paths, str | os.PathLike):
@@ -326,6 +342,8 @@ def _chosen(schema: pa.Schema, columns: Iterable[str] | None) -> pa.Schema:
         return schema
     if isinstance(columns, str):
         raise PbioError("PBIO_BAD_OPTION", "columns is a string", hint=f"give a list: [{columns!r}]")
+    if not isinstance(columns, Iterable):
+        raise PbioError("PBIO_BAD_OPTION", f"columns cannot be a {_kind(columns)}", hint="give a list of names")
     names = list(columns)
     for name in names:
         if name not in schema.names:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
+from pbio_spark.channels.commits.checked import check_name
 from pbio_spark.channels.derive.reports import DerivationVersion, versions_of
 from pbio_spark.channels.log.state import ChannelInfo, dropped_to_error
 from pbio_spark.channels.named import AnyChannel
@@ -72,8 +73,9 @@ class Channel:
     def last_sequence(self, producer: str) -> int | None:
         """The last number of a producer's events on this channel, as the log has it now; None if there is none.
 
-        Raises PBIO_UNKNOWN_CHANNEL if the channel has been dropped.
+        Raises PBIO_UNKNOWN_CHANNEL if the channel has been dropped, and PBIO_BAD_OPTION for what is no name.
         """
+        check_name(producer, "producer")
         with self.space.history.lock:
             self.space.history.catch_up()
             return self.space.history.state.sequences.get((self._find(self.name).id, producer))

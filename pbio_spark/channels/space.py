@@ -17,7 +17,7 @@ from pbio_spark.channels.derive.deriver import Deriver
 from pbio_spark.channels.derive.modulator import Modulator, ModulatorOptions, to_modulator
 from pbio_spark.channels.derive.reports import DerivationReport, state_to_reports
 from pbio_spark.channels.derive.source import Source
-from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.log.files import Folder, Path
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.log import FolderLog
 from pbio_spark.channels.log.root import make_root, no_space_to_error, read_id
@@ -73,7 +73,7 @@ class ChannelSpace:
     @classmethod
     def create(
         cls,
-        root: str,
+        root: Path,
         *,
         exist_ok: bool = False,
         source: Source | None = None,
@@ -92,12 +92,12 @@ class ChannelSpace:
             if exist_ok:
                 return cls.open(root, source=source, concentrator=concentrator, **storage_options)
             reason, hint = "the folder is a channel space already", "`ChannelSpace.open(path)` opens it"
-            raise PbioError("PBIO_CHANNEL_SPACE", reason, file=root, hint=hint)
+            raise PbioError("PBIO_CHANNEL_SPACE", reason, file=folder.root, hint=hint)
         return cls(folder, space, FolderStore(root, **storage_options), source, concentrator)
 
     @classmethod
     def open(
-        cls, root: str, *, source: Source | None = None, concentrator: Use = "auto", **storage_options: Any
+        cls, root: Path, *, source: Source | None = None, concentrator: Use = "auto", **storage_options: Any
     ) -> Self:
         """Open a channel space.
 
@@ -355,7 +355,7 @@ class ChannelSpace:
             reason = f"expected a list of submissions, not {type(submissions).__name__}"
             raise PbioError("PBIO_BAD_OPTION", reason, hint="publish([Submission(channel, events)])")
         if transaction is not None:
-            check_transaction(*transaction)
+            check_transaction(transaction)
         submissions = list(submissions)
         if transaction is None and seconds is None:
             published = self._through.publish(submissions, find)

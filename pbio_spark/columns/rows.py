@@ -160,12 +160,14 @@ def _given_type(type_: pa.DataType, of: Type, record: Record, values: Sequence[A
 
 def with_row(error: PbioError, given: Rows) -> PbioError:
     """An error of encoding rows; if they are mappings, one about a null names the row."""
-    if error.code != "PBIO_CANNOT_BE_NULL" or error.field is None or isinstance(given, pa.RecordBatch | pa.Table):
+    if error.code != "PBIO_CANNOT_BE_NULL" or error.field is None:
         return error
     hint = (
         "give it a value, or a type that has nulls: a pointer, such as '*float64' in JSON or Pointer(FLOAT64); or make "
         "the type of an Arrow or Spark schema, in a file with the option nulls"
     )
+    if isinstance(given, pa.RecordBatch | pa.Table):
+        return PbioError(error.code, error.reason, format=error.format, field=error.field, hint=hint)
     name = error.field.removeprefix("$.")
     number = next((number for number, row in enumerate(given) if row.get(name) is None), None)
     if number is None or "." in name or "[" in name:  # in a structure or an array

@@ -13,7 +13,7 @@ from fsspec.implementations.local import LocalFileSystem
 from pbio_spark.disk import create_file, definite, open_file, sync_folder
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.body.layouts import MAX_BODY
-from pbio_spark.formats.format import Format
+from pbio_spark.formats.format import Format, check_format
 from pbio_spark.paths import locate, move_file, trouble
 
 FORMATS = "_formats"
@@ -73,6 +73,7 @@ class MemoryStore:
         return [found for format_id in format_ids if (found := self.get(format_id)) is not None]
 
     def put(self, format: Format) -> None:  # noqa: A002
+        check_format(format)
         format.verify_id()
         known = self._formats.setdefault(format.id, format)
         if known.body != format.body:
@@ -91,14 +92,17 @@ class FolderStore:
 
     def __init__(self, root: str | os.PathLike[str], **storage_options: Any) -> None:
         """`storage_options` go to fsspec."""
-        self.root = os.fspath(root)
         # A cached listing of a folder would hide what others have put there since.
         self._fs, path = locate(root, **{**storage_options, "use_listings_cache": False})
+        self.root = os.fsdecode(root)
         self._folder = f"{path.rstrip('/')}/{FORMATS}"
         self._is_local = isinstance(self._fs, LocalFileSystem)
         self._known = MemoryStore()
 
     def get(self, format_id: bytes) -> Format | None:
+        if not isinstance(format_id, bytes):
+            reason = f"the ID of a format is bytes, not {type(format_id).__name__}"
+            raise PbioError("PBIO_BAD_ID", reason, hint="bytes.fromhex reads what messages show")
         known = self._known.get(format_id)
         return known if known is not None else self._load(format_id)
 
@@ -106,6 +110,7 @@ class FolderStore:
         return [found for format_id in format_ids if (found := self.get(format_id)) is not None]
 
     def put(self, format: Format) -> None:  # noqa: A002
+        check_format(format)
         format.verify_id()
         # Not the remembered format: the file may have been removed since.
         if self._load(format.id) is None:

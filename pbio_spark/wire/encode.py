@@ -103,7 +103,7 @@ class _Encoder:
             names = [field.name for field in seen]
             missing = [name for name in names if name not in value]
             unknown = [name for name in value if name not in names]
-            hint = did_you_mean(unknown[0], names) if unknown else None
+            hint = did_you_mean(str(unknown[0]), names) if unknown else None
             fail(_differences(missing, unknown), path, hint)
         value = {**value, **self.said_null(image, at, value, path)} if image.unseen else value
         for field in reversed(image.fields):

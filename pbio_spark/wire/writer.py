@@ -5,16 +5,36 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, Self, cast
 
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.paths import is_local, locate, trouble
 from pbio_spark.wire.attributes import Attribute, attributes_to_bytes
 from pbio_spark.wire.container import MAGIC, Item, Kind, Scanner
 from pbio_spark.wire.encode import encode
 from pbio_spark.wire.header import check_header
 from pbio_spark.wire.hints.index import IndexWriter, check_room, read_block
 from pbio_spark.wire.images import Value
+
+
+def _opened(file: str | os.PathLike[str] | BinaryIO, *, append: bool) -> tuple[BinaryIO, bool]:
+    """The file to write to, and whether it was opened here."""
+    if hasattr(file, "write"):
+        return cast("BinaryIO", file), False
+    fs, path = locate(file)
+    if not is_local(fs):
+        hint = "hand over fsspec.open(...).open(), or use pbio_spark.open_writer"
+        raise PbioError("PBIO_BAD_PATH", "the path is not one of the local disk", file=os.fsdecode(file), hint=hint)
+    try:
+        with trouble(fs, path):
+            return open(path, "r+b" if append else "wb"), True
+    except FileNotFoundError:
+        is_there = os.path.isdir(os.path.dirname(path))
+        reason, hint = "the folder of the file is not there", "make it first"
+        if is_there:
+            reason, hint = "the file is not there", "append=False makes one"
+        raise PbioError("PBIO_PATH_NOT_FOUND", reason, file=path, hint=hint) from None
 
 
 class FileWriter:
@@ -28,8 +48,8 @@ class FileWriter:
         owned: close a file object that was handed in, which stays open otherwise.
 
     Raises:
-        PbioError: PBIO_CANNOT_APPEND if the file has an index and `indexed` is false, or the reverse; and the
-            errors of a `Scanner` in a file to append to.
+        PbioError: what the file system refuses; PBIO_CANNOT_APPEND if the file has an index and `indexed` is false, or
+            the reverse; and the errors of a `Scanner` in a file to append to.
 
     >>> import io
     >>> from ecode.types import INT32, Field, record
@@ -52,12 +72,8 @@ class FileWriter:
         append: bool = False,
         owned: bool = False,
     ) -> None:
-        self._owned = owned or isinstance(file, str | os.PathLike)
-        self._file: BinaryIO = (
-            open(file, "r+b" if append else "wb")  # noqa: SIM115 - closed by `close`
-            if isinstance(file, str | os.PathLike)
-            else file
-        )
+        self._file, is_own = _opened(file, append=append)
+        self._owned = owned or is_own
         self._formats: dict[bytes, Format] = {}
         self._index = IndexWriter(self._file) if indexed else None
         try:
@@ -76,7 +92,12 @@ class FileWriter:
             PbioError: PBIO_BAD_VALUE if it contains a NUL or is longer than 2**24 - 2 bytes; PBIO_BAD_INDEX as for
                 `data`.
         """
-        data = text.encode() if isinstance(text, str) else text
+        if not isinstance(text, str | bytes):
+            raise PbioError("PBIO_BAD_VALUE", f"a comment is text or bytes, not {type(text).__name__}")
+        try:
+            data = text.encode() if isinstance(text, str) else text
+        except UnicodeEncodeError as error:
+            raise PbioError("PBIO_BAD_VALUE", f"the comment is not text: {error.reason}") from None
         if 0 in data or len(data) + 1 >> 24:
             raise PbioError(
                 "PBIO_BAD_VALUE",
@@ -103,6 +124,9 @@ class FileWriter:
         """
         if isinstance(record, dict):
             record = encode(format, record)
+        elif not isinstance(record, bytes | bytearray | memoryview):
+            reason = f"expected a dict of values or an encoded record, not {type(record).__name__}"
+            raise PbioError("PBIO_BAD_VALUE", reason, format=format.name)
         else:
             check_header(format, record)
         listed = b"" if attributes is None else attributes_to_bytes(attributes, format.byte_order)

@@ -150,13 +150,17 @@ def check_name(text: str, what: str) -> None:
 
 def check_word(word: str, words: Sequence[str], what: str) -> None:
     """Raise PBIO_BAD_OPTION unless a word is one of those that an argument accepts."""
-    if word not in words:
+    if not isinstance(word, str) or word not in words:
         hint = did_you_mean(str(word), words) or f"use {' or '.join(words)}"
         raise PbioError("PBIO_BAD_OPTION", f"{what} cannot be {str(word)[:80]!r}", hint=hint)
 
 
-def check_transaction(application: str, number: int) -> None:
-    """Raise PBIO_BAD_OPTION unless these can be the name of an application and the number of its batch."""
+def check_transaction(transaction: tuple[str, int]) -> None:
+    """Raise PBIO_BAD_OPTION unless these are the name of an application and the number of its batch."""
+    if not isinstance(transaction, tuple) or len(transaction) != 2:
+        shown = str(transaction)[:80]
+        raise PbioError("PBIO_BAD_OPTION", f"{shown!r} is not a transaction", hint="a name, and a whole number from 0")
+    application, number = transaction
     if not is_text(application) or type(number) is not int or not 0 <= number <= MOST:
         shown = f"{str(application)[:80]!r}, {str(number)[:40]}"
         raise PbioError("PBIO_BAD_OPTION", f"{shown} is not a transaction", hint="a name, and a whole number from 0")
@@ -180,7 +184,7 @@ def span_to_microseconds(
 
 def keep_to_value(keep: str | timedelta) -> Keep:
     """How long events are kept, as commits store it. Raises PBIO_BAD_OPTION."""
-    if keep in ("always", "subscribed"):
+    if isinstance(keep, str) and keep in ("always", "subscribed"):
         return keep  # type: ignore[return-value]
     if not isinstance(keep, timedelta) or not 0 <= (kept := keep // timedelta(microseconds=1)) <= MOST:
         raise PbioError("PBIO_BAD_OPTION", f"events cannot be kept {keep!r}", hint="always, subscribed or a timedelta")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from fsspec.implementations.local import LocalFileSystem
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 T = TypeVar("T")
+Path: TypeAlias = "str | os.PathLike[str]"
 
 CONDITIONAL = {"s3", "s3a", "memory"}
 """Protocols whose file systems create a file only if there is none, in one step. That of memory does so for the threads
@@ -39,10 +40,10 @@ class Folder:
     PBIO_NO_SPACE if the space is gone. On a local disk, those that read raise PBIO_BAD_LOG for anything but a file.
     """
 
-    def __init__(self, root: str, **storage_options: Any) -> None:
+    def __init__(self, root: Path, **storage_options: Any) -> None:
         """`storage_options` go to fsspec."""
-        self.root = root
         fs, path = locate(root, **storage_options)
+        self.root = root = os.fsdecode(root)
         self._path = path.rstrip("/")
         self.is_local = isinstance(fs, LocalFileSystem)
         protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)

@@ -334,6 +334,11 @@ def _check(submission: Submission) -> None:
         reason = f"expected a Submission, not {type(submission).__name__}"
         raise PbioError("PBIO_BAD_OPTION", reason, hint="publish([Submission(channel, events)])")
     columns = submission.columns
+    named = columns.names if isinstance(columns, Columns) else (columns,)
+    for name in named:
+        if not isinstance(name, str):
+            reason = f"columns cannot be {str(name)[:80]!r}"
+            raise PbioError("PBIO_BAD_OPTION", reason, hint="such as Columns(producer='feed', sequence='number')")
     if submission.producer is not None:
         check_name(submission.producer, "producer")
     if columns != Columns() and not isinstance(submission.events, pa.RecordBatch | pa.Table):

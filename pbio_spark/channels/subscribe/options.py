@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from numbers import Real
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from ecode.types import Record
@@ -62,3 +64,11 @@ class Subscribing(TypedDict, total=False):
     on_unfilled: Literal["fail", "warn", "ignore"]
     fail_on_loss: bool
     expire_after: timedelta
+
+
+def check_timeout(timeout: float | None) -> None:
+    """Raise PBIO_BAD_OPTION unless a value is a number of seconds, or None."""
+    is_number = isinstance(timeout, Real) and not isinstance(timeout, bool) and not math.isnan(timeout)
+    if timeout is not None and not is_number:
+        reason = f"timeout cannot be {str(timeout)[:80]!r}"
+        raise PbioError("PBIO_BAD_OPTION", reason, hint="a number of seconds, or None to wait for ever")

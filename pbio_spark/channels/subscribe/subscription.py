@@ -27,7 +27,7 @@ from pbio_spark.channels.subscribe.data_files import DataFiles
 from pbio_spark.channels.subscribe.delivered import Delivery, Event
 from pbio_spark.channels.subscribe.follower import LogFollower
 from pbio_spark.channels.subscribe.offset import LogOffset
-from pbio_spark.channels.subscribe.options import Start, SubscriptionOptions, check_handlers
+from pbio_spark.channels.subscribe.options import Start, SubscriptionOptions, check_handlers, check_timeout
 from pbio_spark.channels.subscribe.plan import PLACES, format_to_plan, split_place
 from pbio_spark.channels.subscribe.reading import Piece, Stretch
 from pbio_spark.channels.subscribe.unfilled import refuse_unfilled
@@ -118,6 +118,7 @@ class Subscription:
                 PBIO_REJECTED for events that reach no type of the subscriber; what is wrong with the space.
         """
         pause, waited = _PAUSE, 0.0
+        check_timeout(timeout)
         while True:
             self._stay()
             if self._read(self.position.version) is not None:
@@ -276,7 +277,7 @@ class Subscription:
             where = max(start, Position(start.version))  # such as can be written down
         elif isinstance(start, datetime):
             where = to_microseconds(start)
-        elif start in ("earliest", "latest"):
+        elif isinstance(start, str) and start in ("earliest", "latest"):
             where = start  # type: ignore[assignment]
         else:
             raise PbioError(

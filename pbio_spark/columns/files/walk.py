@@ -242,6 +242,7 @@ class Walker:
 
     def walk(self, data: npt.NDArray[np.uint8], position: int, most: int) -> Walked:
         """Walk from an item boundary to the end of the data, to `most` records, or to an item of another kind."""
+        most = min(most, len(data))  # an item takes bytes
         positions, starts, ends = (np.empty(most, np.int64) for _ in range(3))
         formats, rights = np.empty(most, np.int32), np.empty(most, np.bool_)
         outputs: list[Any] = [positions, starts, ends, formats, rights]

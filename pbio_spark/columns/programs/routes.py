@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 from typing import Literal
 
 import ecode
+from ecode.typed import StringPointer, walk
 from ecode.types import Default, Record, Ref
 from morph import PAPER, Criterion, Policy, Problem, Rejection, Resolution, Resolver, Transform, TransformGraph
 from morph.in_place import in_place
@@ -258,7 +259,8 @@ def _program(
 ) -> ecode.Program:
     """A program of the caller's; where its result is optional, one without any passes every record.
 
-    It sees numbers where the columns show numbers. One that goes to them by their pointers itself sees the pointers.
+    It sees numbers where the columns show numbers. One that goes to them by their pointers itself sees the pointers,
+    also where `*x` could be the first character of a string that it would see in place.
     """
     plain = in_place(seen)
     limits = ecode.Limits() if request.work is None else ecode.Limits(budget=request.work)
@@ -266,16 +268,25 @@ def _program(
     reason: ecode.EcodeError | None = None
     for record in (plain,) if plain == seen else (plain, seen):
         given = [ecode.Param("input", record), *params]
-        if optional:
-            with suppress(ecode.EcodeError):
-                return compiled(source, given, None)
-        try:
-            return compiled(source, given)
-        except ecode.EcodeError as error:
-            reason = reason or error
+        for returns in ((None,), ()) if optional else ((),):
+            try:
+                program = compiled(source, given, *returns)
+            except ecode.EcodeError as error:
+                reason = reason or (error if not returns else None)
+                continue
+            if record is plain and plain != seen and (spelled := _characters(program)):
+                with suppress(ecode.EcodeError):
+                    other = compiled(source, [ecode.Param("input", seen), *params], *returns)
+                    return other if _characters(other) < spelled else program
+            return program
     assert reason is not None
     text = f"the {what} does not compile: {reason.summary}"
     raise PbioError("PBIO_BAD_PROGRAM", text, hint=reason.hint or None) from reason
+
+
+def _characters(program: ecode.Program) -> int:
+    """How often a program reads a string character by character."""
+    return sum(isinstance(node, StringPointer) for node in walk(program.typed.body))
 
 
 def _defaults(record: Record) -> dict[str, Default]:

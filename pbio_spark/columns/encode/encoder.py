@@ -61,12 +61,12 @@ class Room:
         used: the bytes of the records in it.
     """
 
-    __slots__ = ("_ends", "_memory", "used")
+    __slots__ = ("_memory", "_offsets", "used")
 
     def __init__(self, size: int = 0) -> None:
         """`size` is that of the memory in bytes; it grows where that is not enough."""
         self._memory = pa.allocate_buffer(size)
-        self._ends: list[npt.NDArray[np.int64]] = [np.zeros(1, np.int64)]
+        self._offsets: list[npt.NDArray[np.int64]] = []
         self.used = 0
 
     def after(self, most: int) -> pa.Buffer:
@@ -78,20 +78,24 @@ class Room:
             self._memory = memory
         return self._memory.slice(self.used, most)
 
-    def keep(self, ends: npt.NDArray[np.int64]) -> None:
-        """Keep what was written there: where its records end in it."""
-        if len(ends):
-            self._ends.append(ends + self.used)
-            self.used += int(ends[-1])
+    def keep(self, offsets: npt.NDArray[np.int64]) -> None:
+        """Keep what was written there: 0, and where each of its records ends in it. The room takes over the array."""
+        written = int(offsets[-1])
+        if self.used:
+            offsets += self.used
+        self._offsets.append(offsets)
+        self.used += written
 
     def clear(self) -> None:
         """Begin anew. What `encoded` gave must not be used any longer."""
-        del self._ends[1:]
+        self._offsets.clear()
         self.used = 0
 
     def encoded(self) -> Encoded:
         """All records since the beginning, in this memory."""
-        return Encoded(self._memory.slice(0, self.used), np.concatenate(self._ends))
+        first, *others = self._offsets or [np.zeros(1, np.int64)]
+        offsets = np.concatenate([first, *(one[1:] for one in others)]) if others else first
+        return Encoded(self._memory.slice(0, self.used), offsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +153,16 @@ class Encoder:
         # Eight bytes more, because padding is written as a whole word.
         most = record * batch.num_rows + room_of(self.plan, parts, batch.num_rows) + 8
         out = room.after(most)
-        ends = np.empty(batch.num_rows, np.int64)
+        offsets = np.empty(batch.num_rows + 1, np.int64)
+        offsets[0] = 0
         constants = np.frombuffer(self.constants, np.uint8)
-        header: list[TableEntry] = [out, out.address + most - 8, ends, constants, 0, 0, 0]
+        header: list[TableEntry] = [out, out.address + most - 8, offsets[1:], constants, 0, 0, 0]
         table = Table([*header, *(entry for part in parts for entry in part.entries())])
         row = self.kernel(batch.num_rows, table)
         if row:
             number, index, reason = (table[HEADER.index(n)] for n in ("refused_column", "refused_index", "reason"))
             self._refuse(row - 1, number, index, Reason(reason), parts)
-        room.keep(ends)
+        room.keep(offsets)
 
     def _refuse(self, row: int, number: int, index: int, reason: Reason, parts: list[ColumnData]) -> NoReturn:
         if reason is Reason.RECORD:

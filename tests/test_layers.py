@@ -150,7 +150,7 @@ STILL_TOO_LARGE: dict[str, set[str]] = {
     },
     "folders": set(),
 }
-"""What is beyond a limit: public calls and one command, whose keywords are what their users write. This list only shrinks."""
+"""What is beyond a limit: public calls and one command, whose keywords are what users write. This list only shrinks."""
 
 
 def functions(module: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:

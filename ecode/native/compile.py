@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import hashlib
 import sys
 import warnings
@@ -56,6 +57,18 @@ def _key(source: str, name: str) -> str:
 
 
 @contextmanager
+def _uncollected() -> Iterator[None]:
+    """Python collects no garbage meanwhile: what compiling makes lives until its end, and is walked in vain."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextmanager
 def _deep_recursion() -> Iterator[None]:
     """numba follows a function's blocks by recursion, a few frames for each; Python's frames take no stack of C's."""
     before = sys.getrecursionlimit()
@@ -91,7 +104,7 @@ def _compile(source: str, name: str, key: str) -> Kernel:
         return helper
 
     namespace = {"__name__": "ecode.native.generated", "inline": inline, "early": early, **exports}
-    with warnings.catch_warnings(), _deep_recursion():
+    with warnings.catch_warnings(), _deep_recursion(), _uncollected():
         warnings.simplefilter("ignore", compiler_warning())
         exec(compile(_unfolded(source), filename, "exec"), namespace)  # noqa: S102  (text of our own generators, never a user's)
         function = namespace[name]

@@ -92,12 +92,77 @@ def kernel_dispatcher(rewrite: Callable[[str], str]) -> Callable[..., Any]:
 
     class Target(CPUTarget):  # type: ignore[misc]
         @cached_property
+        def typing_context(self) -> Any:
+            return _typing_context()
+
+        @cached_property
         def target_context(self) -> Any:
             return Context(self.typing_context, self._target_name)
 
-    class Kernels(Dispatcher):
+    lean = _pipeline()
+
+    class Kernels(Dispatcher):  # type: ignore[misc]
         targetdescr = Target("cpu")
+
+        def __init__(self, function: Any, *, targetoptions: dict[str, Any], pipeline_class: Any = lean) -> None:
+            super().__init__(function, targetoptions=targetoptions, pipeline_class=pipeline_class)
 
     # numba's runtime is compiled with the first context that is refreshed: that must not be the one of kernels.
     rtsys.initialize(cpu_target.target_context)
     return Kernels
+
+
+def _typing_context() -> Any:
+    """A typing context that remembers what a call gives.
+
+    numba tries a dozen templates, most of them numpy's, for each `a + b`; a kernel of 80 fields has 10,000 calls and
+    operators, and 200 different ones.
+    """
+    from numba.core import types, typing
+
+    class Typing(typing.Context):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self._known: dict[tuple[Any, Any], Any] = {}
+
+        def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+            if (
+                kws
+                or not isinstance(func, types.Function)
+                or not all(isinstance(type_, types.Number | types.Boolean) for type_ in args)
+            ):
+                return super().resolve_function_type(func, args, kws)
+            known = self._known.get((func, args))
+            if known is None:
+                known = self._known[func, args] = super().resolve_function_type(func, args, kws)
+            return known
+
+    return Typing()
+
+
+def _pipeline() -> type[Any]:
+    """numba's pipeline without its passes for closures, exceptions, rewriting of arrays and pruning of branches, none of
+    which finds anything in a kernel; LLVM prunes."""
+    from numba.core import typed_passes, untyped_passes
+    from numba.core.compiler import CompilerBase
+    from numba.core.compiler_machinery import PassManager
+
+    class Lean(CompilerBase):  # type: ignore[misc]
+        def define_pipelines(self) -> list[Any]:
+            passes = PassManager("kernels")
+            for one in (
+                untyped_passes.TranslateByteCode,
+                untyped_passes.FixupArgs,
+                untyped_passes.IRProcessing,
+                untyped_passes.ReconstructSSA,
+                typed_passes.NopythonTypeInference,
+                typed_passes.PreLowerStripPhis,
+                typed_passes.IRLegalization,
+                typed_passes.NativeLowering,
+                typed_passes.NoPythonBackend,
+            ):
+                passes.add_pass(one, one.__name__)
+            passes.finalize()
+            return [passes]
+
+    return Lean

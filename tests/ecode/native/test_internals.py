@@ -9,10 +9,10 @@ import numba
 import numpy as np
 import pytest
 
-from ecode.native import Table, compile_kernel, internals
+from ecode.native import Table, compile_kernel, internals, memory
+from ecode.native.wrapping import OPTIONS, without_promises
 
 ROOT = Path(__file__).parents[3]
-OPTIONS = {"nopython": True, "no_cpython_wrapper": True, "_nrt": False}
 
 
 def compiled(rewrite: object = str) -> object:
@@ -38,6 +38,43 @@ def test_every_text_that_llvm_gets_is_rewritten_first() -> None:
 
     symbol = internals.symbol(compiled(rewrite))
     assert any(symbol in text for text in texts)
+
+
+LOOPS = """
+def kernel(count, table):
+    total, last = 0, -1.5
+    for i in range(count):
+        value = load_float64(load_int64(table) + 8 * i)
+        if value > last and i % 3 != 1:
+            last = value
+            total += i if value < 4.0 else -(i * 3 // 2)
+        elif not value == value:
+            break
+    store_int64(load_int64(table + 8), total)
+    store_float64(load_int64(table + 8) + 8, last)
+    return 0 if total >= 0 else 1
+"""
+
+
+def test_the_short_pipeline_and_remembered_types_make_the_machine_code_of_numbas_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from numba.core import typing
+    from numba.core.compiler import Compiler
+
+    def code(**pipeline: type) -> bytes:
+        namespace = dict(memory.EXPORTS)
+        exec(LOOPS, namespace)  # noqa: S102
+        kernel = internals.kernel_dispatcher(without_promises)(namespace["kernel"], targetoptions=OPTIONS, **pipeline)
+        kernel.compile((numba.int64, numba.int64))
+        (result,) = kernel.overloads.values()
+        # The symbol has a number in it, which is one more for each function.
+        return re.sub(rb"B\d+v\d+", b"", internals.object_file(result))
+
+    ours = code()
+    monkeypatch.setattr(internals, "_typing_context", typing.Context)
+    assert len(ours) > 500
+    assert code(pipeline_class=Compiler) == ours
 
 
 def test_a_kernel_cannot_call_what_numba_compiles_for_others() -> None:

@@ -141,8 +141,10 @@ def _typing_context() -> Any:
 
 
 def _pipeline() -> type[Any]:
-    """numba's pipeline without its passes for closures, exceptions, rewriting of arrays and pruning of branches, none of
-    which finds anything in a kernel; LLVM prunes."""
+    """The pipeline of numba without its passes for closures, exceptions, arrays and branches that are never taken.
+
+    None of them finds anything in a kernel, and LLVM prunes branches.
+    """
     from numba.core import typed_passes, untyped_passes
     from numba.core.compiler import CompilerBase
     from numba.core.compiler_machinery import PassManager

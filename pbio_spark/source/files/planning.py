@@ -16,7 +16,7 @@ from pbio_spark.formats import Format
 from pbio_spark.source.files.listing import ListedFile, list_files, refuse_folder_of_spaces
 from pbio_spark.source.files.outlines import PARTITION_BYTES, cuts, outline_files, outlines_to_formats
 from pbio_spark.source.files.partitions import partition_schema
-from pbio_spark.source.files.skipping import Skip, excluded_blocks, log_skips, with_skips
+from pbio_spark.source.files.skipping import Skip, excluded_blocks, joined, log_skips, with_skips
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.query.schema import check_names, infer_schema, wanted_formats
 from pbio_spark.wire.hints.sidecar import ChecksumBlock, Outline, Point
@@ -62,6 +62,9 @@ def plan_partitions(
 ) -> list[tuple[Split, ...]]:
     """Splits of about `maxPartitionBytes`, several together where files are small, in the order of the files.
 
+    What counts is what is left to read: splits with much to skip become one, and a file of which nothing is left is in
+    none, unless its outline has checksums, which a task must compare.
+
     Args:
         plan: of reading them, whose filter lets blocks be left out.
     """
@@ -75,7 +78,7 @@ def plan_partitions(
     }
     found = [with_skips(split, *known[path]) if (path := split.file.path) in known else split for split in splits]
     log_skips(found)
-    return pack(found, options)
+    return pack(joined(found, options.max_partition_bytes or PARTITION_BYTES), options)
 
 
 def pack(splits: Iterable[Split], options: Options) -> list[tuple[Split, ...]]:

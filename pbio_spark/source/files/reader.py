@@ -17,11 +17,12 @@ from pbio_spark.source.reason_first import says_reason_first
 
 
 class PbioPartition(InputPartition):
-    """What one task reads."""
+    """What one task reads, and which files it notes for those that the query need not read at all."""
 
-    def __init__(self, splits: tuple[Split, ...]) -> None:
+    def __init__(self, splits: tuple[Split, ...], spared: tuple[str, ...] = ()) -> None:
         super().__init__(None)
         self.splits = splits
+        self.spared = spared
 
 
 @says_reason_first
@@ -38,15 +39,19 @@ class PbioReader(DataSourceReader):
         """
         self._options = scan.options
         self._plan = scan_to_plan(scan, schema, is_projection=is_projection)
-        self._partitions = plan_partitions(scan.files, scan.outlines, scan.options, self._plan)
+        found = plan_partitions(scan.files, scan.outlines, scan.options, self._plan)
+        read = {split.file.path for splits in found for split in splits}
+        spared = tuple(file.path for file in scan.files if file.size and file.path not in read)
+        first = found[0] if found else ()
+        self._partitions = [PbioPartition(first, spared), *map(PbioPartition, found[1:])] if found or spared else []
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_partitions": []}  # each task gets its own
 
     def partitions(self) -> list[InputPartition]:
-        return [PbioPartition(splits) for splits in self._partitions]
+        return list(self._partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        splits = partition.splits if isinstance(partition, PbioPartition) else ()
-        note_files(split.file.path for split in splits)
+        splits, spared = (partition.splits, partition.spared) if isinstance(partition, PbioPartition) else ((), ())
+        note_files([*spared, *(split.file.path for split in splits)])
         return read_splits(self._plan, splits, self._options)

@@ -90,6 +90,51 @@ def _runs(places: Sequence[Point], blocks: Sequence[int]) -> Iterator[Skip]:
         first = at + 1
 
 
+def joined(splits: Iterable[Split], most: int) -> Iterator[Split]:
+    """Splits with neighbours in one file that skip made one, as long as no more than `most` bytes of it are read.
+
+    One of which nothing is read is left out. Its file had the bytes that the outline says when it was planned.
+    """
+    waiting: Split | None = None
+    for split in splits:
+        if waiting is not None and _is_next(waiting, split, most):
+            waiting = _with_next(waiting, split)
+            continue
+        if waiting is not None and not _is_spared(waiting):
+            yield waiting
+        waiting = split
+    if waiting is not None and not _is_spared(waiting):
+        yield waiting
+
+
+def _is_next(split: Split, after: Split, most: int) -> bool:
+    is_small = split.bytes + after.bytes <= most or 0 in (split.bytes, after.bytes)
+    return is_small and split.file == after.file and split.end == after.start and bool(split.skips or after.skips)
+
+
+def _is_spared(split: Split) -> bool:
+    # Where a part of a file is read, a task compares what is skipped with the outline, and may read all of it.
+    is_whole = split.start == 0 and split.end == split.file.size
+    return is_whole and bool(split.skips) and split.bytes == 0 and not split.blocks
+
+
+def _with_next(split: Split, after: Split) -> Split:
+    skips = [*split.skips, *after.skips]
+    at = len(split.skips)
+    if 0 < at < len(skips) and skips[at - 1].end == skips[at].start:
+        one, other = skips[at - 1], skips.pop(at)
+        skips[at - 1] = Skip(one.start, other.end, one.blocks + other.blocks, one.records + other.records, other.next)
+    return replace(
+        split,
+        end=after.end,
+        formats=after.formats,  # `split` may start with the file, and need none
+        anchors=(*split.anchors, *after.anchors),
+        blocks=(*split.blocks, *after.blocks),
+        skips=tuple(skips),
+        samples=tuple(sorted({*split.samples, *after.samples})),
+    )
+
+
 def is_as_planned(split: Split, source: BinaryIO) -> bool:
     """Whether a file has the size and the time that it had, and the outline's bytes where something is skipped."""
     entry = find_entry(*locate(split.file.path))

@@ -64,7 +64,7 @@ def test_the_short_pipeline_and_remembered_types_make_the_machine_code_of_numbas
 
     def code(**pipeline: type) -> bytes:
         namespace = dict(memory.EXPORTS)
-        exec(LOOPS, namespace)  # noqa: S102
+        exec(LOOPS, namespace)
         kernel = internals.kernel_dispatcher(without_promises)(namespace["kernel"], targetoptions=OPTIONS, **pipeline)
         kernel.compile((numba.int64, numba.int64))
         (result,) = kernel.overloads.values()

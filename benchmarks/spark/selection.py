@@ -43,13 +43,14 @@ def selection(spark: SparkSession, what: str, columns: list[str], folder: Path) 
     frame.write.format("pbio").mode("append").save(f"{folder}/pbio")
     frame.write.parquet(f"{folder}/parquet")
     least = frame.stat.approxQuantile("x", [0.99], 0.0001)[0]
-    reader = spark.read.format("pbio").schema(frame.schema).option("filter", f"{{ return input.x > {least}; }}")
 
-    def ours() -> DataFrame:
-        return reader.load(f"{folder}/pbio")
+    def ours(**options: str) -> DataFrame:
+        # A reader of Spark keeps the options of a load for those that come later, so each has its own.
+        reader = spark.read.format("pbio").schema(frame.schema).option("filter", f"{{ return input.x > {least}; }}")
+        return reader.load(f"{folder}/pbio", **options)
 
     def whole() -> DataFrame:
-        return reader.load(f"{folder}/pbio", skipBlocks="false")
+        return ours(skipBlocks="false")
 
     def theirs() -> DataFrame:
         return spark.read.parquet(f"{folder}/parquet").filter(f"x > {least}D")

@@ -15,6 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.errors import PbioError
+from pbio_spark.source.files.planning import scan_files
+from pbio_spark.source.files.reader import PbioPartition, PbioReader
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.write.folders import FolderColumns
 from pbio_spark.source.write.writer import PbioWriter, TaskOutput
@@ -159,6 +161,29 @@ def test_a_large_file_gets_a_sidecar(spark: SparkSession, tmp_path: Path) -> Non
     scanner = Scanner(file.read_bytes(), formats={f.id: f for f in outline.formats}, offset=outline.points[-1].offset)
     first = next(scanner.items())
     assert decode(outline.formats[0], scanner.read(first))["id"] == outline.points[-1].ordinal
+
+
+def test_files_of_one_block_have_outlines_that_leave_them_out(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.range(0, 30_000, 1, 3).selectExpr("id", "repeat('x', 20) t")
+    frame.write.format("pbio").mode("append").save(str(tmp_path))
+    small = tmp_path / "small"
+    frame.limit(100).write.format("pbio").mode("append").save(str(small))
+    files = files_in(tmp_path)[:3]
+    outlines = [outline_from_json(Path(sidecar_path(str(file))).read_bytes()) for file in files]
+    assert [outline.points for outline in outlines if outline is not None] == [()] * 3
+    assert not [path for path in small.iterdir() if path.name.endswith(".outline")]
+
+    def kept(**options: object) -> tuple[list[int], int]:
+        parsed = Options(filter="{ return input.id >= 19000 && input.id < 19990; }", **options)  # type: ignore[arg-type]
+        reader = PbioReader(
+            scan_files([str(tmp_path)], parsed, all_formats=True), pa.schema([("id", pa.int64())]), is_projection=True
+        )
+        splits = [split for part in reader.partitions() if isinstance(part, PbioPartition) for split in part.splits]
+        batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+        return [value for batch in batches for value in batch["id"].to_pylist()], len(splits)
+
+    assert kept() == (list(range(19_000, 19_990)), 1)
+    assert kept(skip_blocks=False) == (list(range(19_000, 19_990)), 3)
 
 
 @pytest.mark.parametrize(

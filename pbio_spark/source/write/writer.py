@@ -48,9 +48,9 @@ OVERWRITES = "spark.sql.sources.partitionOverwriteMode"
 OPEN_FILES = 64
 """How many files of different folders a task keeps open; beyond that it ends the one that it used least recently."""
 OUTLINED = 256 << 10
-"""A file of so many bytes gets an outline, though it has one block. Measured: planning takes 0.5 ms with it instead of 1 (of
-500 kB) or 2.3 (3 MB), and a file that a filter leaves out is not read, which spares 2 to 4 more. Smaller files are read as
-fast as outlines."""
+"""A file of so many bytes gets an outline, though it has one block. Measured: planning takes 0.5 ms with it instead of
+1 (of 500 kB) or 2.3 (3 MB), and a file that a filter leaves out is not read, which spares 2 to 4 more. Smaller files
+are read as fast as outlines."""
 
 
 @dataclass(frozen=True, slots=True)

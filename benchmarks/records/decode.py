@@ -13,12 +13,13 @@ from benchmarks import Row
 from benchmarks.records.ffs_rates import SIZES, Sample, decode_seconds, read_seconds, sample
 from pbio_spark.columns.decode.converter import Decoder
 from pbio_spark.columns.files.compile import compile_converter, plan_read, with_converters
-from pbio_spark.columns.files.plan import Part, Selection
+from pbio_spark.columns.files.plan import BatchLimits, Part, Selection
 from pbio_spark.columns.files.read import read_batches
 from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.wire import FileWriter
 
-BATCH = 32768
+LIMITS = BatchLimits()
+"""How many records a reader takes at once."""
 BYTES = 48 << 20
 
 
@@ -63,7 +64,7 @@ def decoding(of: Sample) -> Callable[[], object]:
     memory = np.frombuffer(of.data, np.uint8)
     items = memory.__array_interface__["data"][0] + of.stride * np.arange(of.count, dtype=np.int64)
     starts, ends = items + of.format.header_size, items + of.stride
-    step = min(BATCH, max((4 << 20) // of.stride, 1))
+    step = min(LIMITS.most_records, max(LIMITS.most_bytes // of.stride, 1))
 
     def run() -> None:
         for first in range(0, of.count, step):
@@ -77,7 +78,7 @@ def decoding(of: Sample) -> Callable[[], object]:
 def copying(of: Sample) -> Callable[[], object]:
     """Copy the same bytes into fresh buffers of the same size as the batches."""
     memory = np.frombuffer(of.data, np.uint8)
-    step = min(BATCH, max((4 << 20) // of.stride, 1)) * of.stride
+    step = min(LIMITS.most_records, max(LIMITS.most_bytes // of.stride, 1)) * of.stride
 
     def run() -> None:
         for first in range(0, len(memory), step):

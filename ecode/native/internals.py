@@ -101,7 +101,7 @@ def kernel_dispatcher(rewrite: Callable[[str], str]) -> Callable[..., Any]:
 
     lean = _pipeline()
 
-    class Kernels(Dispatcher):  # type: ignore[misc]
+    class Kernels(Dispatcher):
         targetdescr = Target("cpu")
 
         def __init__(self, function: Any, *, targetoptions: dict[str, Any], pipeline_class: Any = lean) -> None:

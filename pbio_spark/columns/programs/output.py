@@ -32,6 +32,9 @@ Rows: TypeAlias = Callable[[], npt.NDArray[np.int64]]
 _MOST_LISTS = 1 << 22
 """How many lists of a batch may belong to arrays without elements: no element bounds them."""
 
+_MOST_CONVERSIONS = 4096
+"""How many columns' conversions an output remembers."""
+
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -75,6 +78,7 @@ class ProgramOutput:
             raise error.at(format=record.name) from None
         self._structs = {struct.name: struct for struct in flattened.structs}
         self._bad: list[npt.NDArray[np.int64]] = []
+        self._conversions: dict[int, tuple[Mapped, Basic, Conversion]] = {}
 
     def to_batch(self, column: Column) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
         """The batch of an output, and the rows whose values do not fit their columns.
@@ -102,7 +106,7 @@ class ProgramOutput:
         if mapped.rule is Rule.COUNT:
             return self._count(mapped, made, place)
         present = _both(place.present, self._unmasked(mapped.field, place))
-        return self._value(mapped, made, replace(place, present=present))
+        return self._value(mapped, made, place if present is place.present else replace(place, present=present))
 
     def _count(self, mapped: Mapped, made: Column, place: _Place) -> pa.Array:
         """The lengths of an array of a structure, where that is what a column asks for."""
@@ -184,9 +188,15 @@ class ProgramOutput:
         return self._converted(conversion, data != 0 if conversion.store == "bool" else data, place)
 
     def _conversion(self, basic: Basic, mapped: Mapped) -> Conversion:
+        # By identity, since to hash a field and its notes takes longer than to make its column.
+        known = self._conversions.get(id(mapped))
+        if known is not None and known[0] is mapped and known[1] is basic:
+            return known[2]
         conversion = field_to_conversion(basic, mapped.notes, mapped.arrow, self.choice.unsigned_long_as)
         if isinstance(conversion, str):
             refuse_type(mapped.where, conversion)
+        if len(self._conversions) < _MOST_CONVERSIONS:
+            self._conversions[id(mapped)] = (mapped, basic, conversion)
         return conversion
 
     def _converted(self, conversion: Conversion, numbers: Any, place: _Place) -> pa.Array:
@@ -203,6 +213,8 @@ class ProgramOutput:
         return pa.array(values, mapped.arrow, mask=None if place.present is None else ~place.present)
 
     def _array(self, mapped: Mapped, array: Array, made: Column, place: _Place) -> pa.Array:
+        if made.offsets is not None and len(array.dims) == 1 and mapped.rule in (Rule.LIST, Rule.MAP):
+            return self._list(mapped, array, made, place)
         extents, items = _extents(array, made, place.made), made.children[ITEMS]
         if _empty_lists(extents) > _MOST_LISTS:
             raise OverflowError("arrays without elements make more lists than a batch should hold")
@@ -218,15 +230,31 @@ class ProgramOutput:
         if mapped.rule is Rule.ROWS:
             lengths = np.repeat(extents[-1], sizes)
             part = self._chars(mapped.parts[0], items, lengths, _Place(items, place.struct, None, below))
-        elif mapped.rule is Rule.MAP:
-            assert isinstance(array.element, Ref)
-            inner = _Place(items, self._structs[array.element.name], None, below)
-            children = [self._column(one, inner) for one in mapped.parts]
-            wanted = pa.struct((mapped.arrow.key_field, mapped.arrow.item_field))
-            part = pa.Array.from_buffers(wanted, items.length, [None], children=children)
         else:
-            part = self._value(mapped.parts[0], items, _Place(items, place.struct, marks, below))
+            part = self._items(mapped, array, items, _Place(items, place.struct, marks, below))
         return nested_lists(mapped.arrow, outer, place.present, part)
+
+    def _list(self, mapped: Mapped, array: Array, made: Column, place: _Place) -> pa.Array:
+        """An array of one dimension whose offsets the program wrote."""
+        offsets, items = np.asarray(made.offsets, np.int32), made.children[ITEMS]
+
+        def below() -> npt.NDArray[np.int64]:
+            return np.repeat(place.rows(), np.diff(offsets))
+
+        marks = self._unmarked(mapped, items, place)
+        part = self._items(mapped, array, items, _Place(items, place.struct, marks, below))
+        buffers = [bitmap(place.present), pa.py_buffer(offsets)]
+        return pa.Array.from_buffers(mapped.arrow, made.length, buffers, children=[part])
+
+    def _items(self, mapped: Mapped, array: Array, items: Column, below: _Place) -> pa.Array:
+        """The elements of all arrays of a list or a map."""
+        if mapped.rule is not Rule.MAP:
+            return self._value(mapped.parts[0], items, below)
+        assert isinstance(array.element, Ref)
+        inner = replace(below, struct=self._structs[array.element.name], present=None)
+        children = [self._column(one, inner) for one in mapped.parts]
+        wanted = pa.struct((mapped.arrow.key_field, mapped.arrow.item_field))
+        return pa.Array.from_buffers(wanted, items.length, [None], children=children)
 
     def _unmarked(self, mapped: Mapped, items: Column, place: _Place) -> Mask:
         """Where the array beside one does not say that an element is null; None if none can be."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, time
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -49,15 +50,20 @@ def rows_to_batch(given: Rows, form: Format | None) -> pa.RecordBatch:
     assert form is not None
     rows = list(given)
     try:
-        return _mappings_to_batch(rows, form.record)
+        return _mappings_to_batch(rows, form.record, _schema_of(form))
     except PbioError:
         for number, row in enumerate(rows):
             try:
-                _mappings_to_batch([row], form.record)
+                _mappings_to_batch([row], form.record, _schema_of(form))
             except PbioError as error:
                 error.reason = f"row {number}: {error.reason}"
                 raise error.at(format=form.name) from None
         raise
+
+
+@lru_cache(256)
+def _schema_of(form: Format) -> pa.Schema:
+    return record_to_arrow(form.record)
 
 
 def _plain(given: pa.RecordBatch) -> pa.RecordBatch:
@@ -73,8 +79,8 @@ def _plain(given: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _mappings_to_batch(rows: list[Any], record: Record) -> pa.RecordBatch:
-    fields = _given_fields(record_to_arrow(record), record.structs[0], record, rows, "$")
+def _mappings_to_batch(rows: list[Any], record: Record, schema: pa.Schema) -> pa.RecordBatch:
+    fields = _given_fields(schema, record.structs[0], record, rows, "$")
     columns = []
     for field in fields:
         values = [row.get(field.name) for row in rows]
@@ -111,7 +117,7 @@ def _given_fields(
     names = [field.name for field in fields]
     given: set[Any] = set()
     for row in rows:
-        if not isinstance(row, Mapping):
+        if type(row) is not dict and not isinstance(row, Mapping):
             raise PbioError(
                 "PBIO_BAD_VALUE",
                 f"expected a mapping of fields to values, not {str(row)[:80]!r}",
@@ -129,13 +135,12 @@ def _given_fields(
     kept = []
     for field in fields:
         if field.name in given:
-            values = [row[field.name] for row in rows if row.get(field.name) is not None]
             known = struct.find(field.name)
-            type_ = (
-                _given_type(field.type, known.type, record, values, where + step_to_text(field.name))
-                if known
-                else field.type
-            )
+            if known is None or not pa.types.is_nested(field.type):
+                kept.append(field)
+                continue
+            values = [row[field.name] for row in rows if row.get(field.name) is not None]
+            type_ = _given_type(field.type, known.type, record, values, where + step_to_text(field.name))
             kept.append(field.with_type(type_))
         elif field.name not in struct.controls:
             kept.append(field)
@@ -196,6 +201,8 @@ def _loses(values: Sequence[Any], type_: pa.DataType) -> bool:
     if pa.types.is_float32(type_):
         floats = [float(value) for value in values if isinstance(value, float | np.floating)]
         return any(MOST_FLOAT < abs(value) < math.inf for value in floats)
+    if not pa.types.is_nested(type_):
+        return False
     given = [value for value in values if isinstance(value, Mapping | Sequence | np.ndarray)]
     if pa.types.is_struct(type_):
         rows = [value for value in given if isinstance(value, Mapping)]

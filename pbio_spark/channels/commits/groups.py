@@ -283,6 +283,9 @@ class _Numbers:
 
     def translate(self, names: Sequence[str], numbers: Int64s) -> Int64s:
         """The numbers here of what had other numbers. A part may use a few of very many names."""
+        if len(numbers) == 1:  # as of most publications of one producer
+            number = int(numbers[0])
+            return np.array([NO_NUMBER if number == NO_NUMBER else self.number(names[number])], np.int64)
         used, where = np.unique(numbers, return_inverse=True)
         made = [NO_NUMBER if number == NO_NUMBER else self.number(names[number]) for number in used.tolist()]
         return np.array(made, np.int64)[where]

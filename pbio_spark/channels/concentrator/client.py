@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 from pbio_spark.channels.concentrator.frames import PROTOCOL, FrameError, frame, json_to_error, word
 from pbio_spark.channels.concentrator.parcel import prepared_to_message
 from pbio_spark.channels.concentrator.place import CODE, Place, is_own_peer, is_private
+from pbio_spark.channels.derive.source import Source
 from pbio_spark.channels.publish.batch import Published
 from pbio_spark.channels.publish.prepare import Prepared
 from pbio_spark.errors import PbioError
@@ -53,7 +54,7 @@ class Connection:
     """A connection to a concentrator. One thread at a time may use it.
 
     Attributes:
-        source: under which the concentrator derives.
+        source: as which the concentrator derives.
         most: bytes that a publication may have.
         process: the number of the concentrator's process.
     """
@@ -75,7 +76,7 @@ class Connection:
                 raise FrameError(str(said.get("reason", "it does not say why"))[:200])
             if said.get("identity") != place.identity:
                 raise FrameError("it sees another space at this place")
-            self.source = str(said["source"])
+            self.source = Source(str(said["source"]))
             self.most = int(said["most"])
             self.process = int(said["process"])
             self._socket.settimeout(None)

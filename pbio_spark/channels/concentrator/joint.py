@@ -63,7 +63,10 @@ class Joint(Batch):
     def __init__(self, publisher: Publisher, handed: Sequence[Publication], announce: Announce) -> None:
         super().__init__(publisher, (), Terms())
         self._handed = handed
-        self._groups = [Groups.concat(one.groups for one in own.events) for own in handed]
+        self._groups = [
+            own.events[0].groups if len(own.events) == 1 else Groups.concat(one.groups for one in own.events)
+            for own in handed
+        ]
         self._announce = announce
         self._announced: tuple[list[int], tuple[str, int]] | None = None
         self._taken_back: set[int] = set()

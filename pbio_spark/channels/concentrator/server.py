@@ -11,11 +11,11 @@ import uuid
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
-from pbio_spark.channels.concentrator.frames import PROTOCOL, FrameError, error_to_json
+from pbio_spark.channels.concentrator.frames import PROTOCOL, FrameError, error_to_json, frame
 from pbio_spark.channels.concentrator.joint import Publication, publish_each
 from pbio_spark.channels.concentrator.parcel import message_to_prepared
 from pbio_spark.channels.concentrator.place import CODE, Occupied, is_own_peer, place_of
@@ -76,11 +76,12 @@ class _Waiting:
     visitor: Visitor
     publication: Publication
     size: int
-    is_over: threading.Event = field(default_factory=threading.Event)
+    room: Allowance
 
-    def answer(self, said: dict[str, Any]) -> None:
-        self.visitor.tell(said)
-        self.is_over.set()
+    def answer(self, said: dict[str, Any] | None) -> None:
+        """Say what became of it; None ends the connection."""
+        self.room.give(self.size)
+        self.visitor.answer(said)
 
 
 class Concentrator:
@@ -201,22 +202,29 @@ class Concentrator:
         }
 
     def _take(self, visitor: Visitor, said: dict[str, Any], body: memoryview, size: int) -> None:
-        """Let a publication wait for its commit, until that is over."""
+        """Let a publication wait for its commit. Raises FrameError if its sender does not wait for the one before."""
         try:
+            if visitor.is_waiting:
+                raise FrameError("a publication before the answer to the last one")
             control = said.get("control")
             events = message_to_prepared(said.get("parts"), body, self._format)
-            waiting = _Waiting(visitor, Publication(events, control if type(control) is int else None), size)
-            with self._changed:
-                if not self._is_stopping:
-                    self._queue.append(waiting)
-                    self._changed.notify_all()
-                else:
-                    waiting.answer({"kind": "busy"})
-            waiting.is_over.wait()
-        except PbioError as error:
-            visitor.tell({"kind": "failed", "error": error_to_json(error)})
-        finally:
+        except BaseException as error:
             self._room.give(size)
+            if not isinstance(error, PbioError):
+                raise
+            visitor.tell({"kind": "failed", "error": error_to_json(error)})
+            return
+        visitor.is_waiting = True
+        publication = Publication(events, control if type(control) is int else None)
+        waiting = _Waiting(visitor, publication, size, self._room)
+        with self._changed:
+            if not self._is_stopping:
+                self._queue.append(waiting)
+                self._expected.discard(visitor)
+                if len(self._queue) == 1 or not self._expected:  # else nobody goes on
+                    self._changed.notify_all()
+                return
+        waiting.answer({"kind": "busy"})
 
     def _format(self, format_id: str) -> Format:
         found = self._formats.get(format_id)
@@ -240,7 +248,7 @@ class Concentrator:
                 self._changed.wait()
             until = time.monotonic() + self._limits.linger
             # Whoever took part in the last commit is about to publish again.
-            while not self._expected <= {one.visitor for one in self._queue} and not self._is_stopping:
+            while self._expected and not self._is_stopping:
                 left = until - time.monotonic()
                 if left <= 0:
                     break
@@ -250,7 +258,7 @@ class Concentrator:
             while self._queue and (not batch or size + self._queue[0].size <= self._limits.waiting):
                 batch.append(self._queue.popleft())
                 size += batch[-1].size
-            self._expected = {one.visitor for one in batch} & self._visitors
+            self._expected = ({one.visitor for one in batch} & self._visitors) - {one.visitor for one in self._queue}
             return batch
 
     def _publish(self, batch: Sequence[_Waiting]) -> None:
@@ -267,8 +275,7 @@ class Concentrator:
             log.exception("concentrator: this is a defect; the writers publish on their own")
             # They look into the log for what was announced to them.
             for one in batch:
-                one.visitor.end()
-                one.is_over.set()
+                one.answer(None)
 
     def _results(self, batch: Sequence[_Waiting]) -> Sequence[Published | PbioError | None]:
         try:
@@ -284,7 +291,7 @@ class Concentrator:
     def _announce(self, batch: Sequence[_Waiting], included: Sequence[int]) -> tuple[tuple[str, int], set[int]]:
         """Tell writers the name of the attempt at publishing their events; see `Joint`."""
         self._number += 1
-        said = {"kind": "trying", "application": self._application, "number": self._number}
+        (said,) = frame({"kind": "trying", "application": self._application, "number": self._number})
         gone = {i for i in included if not batch[i].visitor.tell(said)}
         return (self._application, self._number), gone
 

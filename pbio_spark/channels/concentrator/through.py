@@ -23,7 +23,6 @@ from pbio_spark.channels.commits.groups import Int64s
 from pbio_spark.channels.concentrator.client import Attempt, Client, Connection
 from pbio_spark.channels.concentrator.parcel import size_of
 from pbio_spark.channels.concentrator.place import CODE, place_of
-from pbio_spark.channels.derive.source import Source
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.log import SAFE_TO_RETRY
 from pbio_spark.channels.log.state import State
@@ -123,7 +122,7 @@ class Through:
     def _derives_itself(self, connection: Connection, prepared: Sequence[Prepared]) -> bool:
         """Whether something is derived from the events by a source that has another name, or grants or limits what the
         concentrator does not."""
-        if self._publisher.deriver.source == Source(connection.source):
+        if self._publisher.deriver.source == connection.source:
             return False
         with self._history.lock:
             return bool(self._history.state.descendants(_channels(prepared)))

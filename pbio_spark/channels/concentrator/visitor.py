@@ -20,6 +20,8 @@ from pbio_spark.channels.concentrator.frames import (
     word,
 )
 
+_AT_ONCE = 16 << 10
+"""The most bytes that are taken of a message before it is known whether there is room for it."""
 _PATIENCE = 30.0
 """Seconds without a byte inside a message, after which its sender is taken for lost."""
 
@@ -60,10 +62,20 @@ class Allowance:
 
 
 class Visitor:
-    """A connection. One thread receives; another may tell it something meanwhile."""
+    """A connection. One thread receives; another may tell it something meanwhile.
+
+    Attributes:
+        is_waiting: whether it waits for what becomes of a publication; its connection is not closed before that.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
+        self.is_waiting = False
         self._connection = connection
+        self._has_left = False
+        self._open = threading.Lock()
+        """Held while the connection is used by its number, which another one has once it is closed."""
+        self._rest = b""
+        """What came after the last message."""
 
     def greet(self, space: str, welcome: dict[str, Any]) -> bool:
         """Answer the first message; whether the visitor may stay. Raises FrameError, OSError."""
@@ -79,16 +91,17 @@ class Visitor:
         elif hello.get("space") != space:
             refused = "it is the concentrator of another space"
         self.tell({"kind": "refused", "reason": refused} if refused else {"kind": "welcome", **welcome})
+        self._connection.settimeout(None)
         return refused is None
 
     def request(self, room: Allowance, most: int) -> tuple[dict[str, Any], memoryview, int] | None:
         """The next publication, and how much room it has taken; None at the end. Raises FrameError, OSError."""
-        self._connection.settimeout(None)
-        first = received(self._connection, 1)
-        if first is None:
-            return None
-        self._connection.settimeout(_PATIENCE)
-        text, body = lengths(bytes(first) + self._whole(PREFIX.size - 1))
+        if not self._rest:
+            # Most publications come as a whole, and take one call.
+            self._rest = self._connection.recv(_AT_ONCE)
+            if not self._rest:
+                return None
+        text, body = lengths(self._whole(PREFIX.size))
         if text + body > most:
             raise FrameError(f"a publication of {text + body} bytes, of which {most} are allowed")
         size = text + body
@@ -102,33 +115,55 @@ class Visitor:
         except BaseException:
             room.give(size)
             raise
-        self._connection.settimeout(None)
         return said, made, size
 
-    def _whole(self, count: int) -> bytearray:
-        made = received(self._connection, count) if count else bytearray()
-        if made is None:
+    def _whole(self, count: int) -> bytes | bytearray:
+        """The next bytes of a message. Raises FrameError, OSError."""
+        taken, self._rest = self._rest[:count], self._rest[count:]
+        if len(taken) == count:
+            return taken
+        self._connection.settimeout(_PATIENCE)
+        more = received(self._connection, count - len(taken))
+        self._connection.settimeout(None)
+        if more is None:
             raise FrameError("the connection ends inside a message")
-        return made
+        more[:0] = taken
+        return more
 
-    def tell(self, said: dict[str, Any]) -> bool:
+    def tell(self, said: dict[str, Any] | bytes) -> bool:
         """Hand a message to the system for the visitor; False, and the connection ends, if it is gone or does not read.
 
         What the system has taken, the visitor gets even if this process dies.
+
+        Args:
+            said: what JSON holds, or the bytes of the frame.
         """
-        data = frame(said)[0]
-        try:
+        data = said if isinstance(said, bytes) else frame(said)[0]
+        with suppress(OSError), self._open:
             if self._connection.send(data, socket.MSG_DONTWAIT) == len(data):
                 return True
-        except OSError:
-            pass
         self.end()
         return False
 
+    def answer(self, said: dict[str, Any] | None) -> None:
+        """Tell the visitor what became of its publication; None ends the connection."""
+        with self._open:
+            self.is_waiting = False
+        if said is None:
+            self.end()
+        else:
+            self.tell(said)
+        if self._has_left:
+            self.close()
+
     def end(self) -> None:
         """End the connection; the thread that receives closes it."""
-        with suppress(OSError):
+        with suppress(OSError), self._open:
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        self._connection.close()
+        """Close the connection, now or when nothing is waited for any more."""
+        with self._open:
+            self._has_left = True
+            if not self.is_waiting:
+                self._connection.close()

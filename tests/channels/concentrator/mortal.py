@@ -23,8 +23,8 @@ def die(*_: object, **__: object) -> Any:
 def main(root: str, moment: str) -> None:
     tell = Visitor.tell
 
-    def tell_or_die(self: Visitor, said: dict[str, Any]) -> bool:
-        if moment == "committed" and said["kind"] == "done":
+    def tell_or_die(self: Visitor, said: dict[str, Any] | bytes) -> bool:
+        if moment == "committed" and isinstance(said, dict) and said["kind"] == "done":
             die()
         return tell(self, said)
 

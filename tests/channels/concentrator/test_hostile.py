@@ -338,3 +338,22 @@ def test_a_stopped_concentrator_leaves_no_file(counts: Channel) -> None:
         made.stop()
         assert list(folder.iterdir()) == []
     assert isinstance(counts.format, Format)
+
+
+def test_a_writer_that_does_not_wait_or_hangs_up_harms_only_itself(counts: Channel, concentrator: Concentrator) -> None:
+    said, body = message(counts)
+    whole = b"".join(frame(said, [body]))
+    with connected(concentrator, counts.space.id) as connection:
+        connection.sendall(whole * 2)
+        assert (answer(connection) or {})["kind"] == "done"
+        got = answer(connection)  # if the second one came before the answer to the first, that was the end
+        assert got is None or (got["kind"], got["known"]) == ("done", 4)
+    with connected(concentrator, counts.space.id) as connection:
+        connection.sendall(b"".join(frame({**said, "control": -1}, [body])))
+        connection.shutdown(socket.SHUT_WR)
+        assert answer(connection) == {"kind": "stale"}  # the connection stays until then
+        assert answer(connection) is None
+    assert counts.submit([{"n": 1}]).version == 3
+    assert len(values(counts)) == 5
+    while concentrator.writers > 1:
+        time.sleep(0.001)

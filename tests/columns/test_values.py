@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from pbio_spark.columns import BatchLimits, ErrorPolicy, Selection, ValueReader,
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.formats.store import MemoryStore
+from pbio_spark.formats.store import FolderStore, MemoryStore
 from pbio_spark.wire import decode, encode
 
 FIELDS = [Field("id", INT64), Field("name", STRING), Field("k", INT32), Field("v", Array(FLOAT64, ("k",)))]
@@ -106,6 +107,15 @@ def test_a_format_that_comes_later_is_looked_for_once_it_comes() -> None:
     assert reader.read(pa.array([value_of(FORMATS[0], 4)])).to_pylist() == [expected(value_of(FORMATS[0], 4))]
     mixed = [value_of(form, 5) for form in (LATER, FORMATS[1], LATER)]
     assert reader.read(pa.array(mixed)).to_pylist() == [expected(one) for one in mixed]
+
+
+def test_an_unknown_format_is_missed_in_the_store_that_was_asked(tmp_path: Path) -> None:
+    unknown = pa.array([encode(UNKNOWN, {"x": 1})], pa.binary())
+    for store, hint in ((FolderStore(tmp_path), f"not in {tmp_path}"), (None, "with the option formatStore")):
+        reader = ValueReader(plan_read(Selection(SCHEMA), FORMATS, errors=ErrorPolicy(mode="FAILFAST"), store=store))
+        with pytest.raises(PbioError, match="PBIO_UNKNOWN_FORMAT") as caught:
+            reader.read(unknown)
+        assert hint in (caught.value.hint or "")
 
 
 def test_nothing() -> None:

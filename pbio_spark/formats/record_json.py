@@ -52,6 +52,7 @@ BASICS: dict[str, Basic] = {
 ANY_LENGTH = "[]"
 """An array whose length is in a hidden field of its own, as Spark's arrays are written."""
 
+_EMPTY = re.compile(r"\[\s*\]")
 _DIMS = re.compile(r"(.*?)((?:\[[^\[\]]+\])+)", re.DOTALL)
 _DEEPEST = 20
 
@@ -144,7 +145,7 @@ def _struct(name: str, fields: Any, structs: Mapping[str, Any]) -> Struct:
         type_, default = what if isinstance(what, list) and len(what) == 2 else (what, None)
         if not isinstance(type_, str) or not isinstance(default, bool | int | float | str | None):
             _bad('a field must be a type, or ["type", default]', path)
-        text = "".join(type_.split()) if ANY_LENGTH in "".join(type_.split()) else type_.strip()
+        text = _EMPTY.sub(ANY_LENGTH, type_.strip())
         is_binary = text.lower() == BINARY and text not in structs
         if (is_binary or ANY_LENGTH in text) and _count_of(field) not in fields:
             made.append(_hidden_count(field))

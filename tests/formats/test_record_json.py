@@ -47,6 +47,7 @@ def test_a_structure_or_a_type_of_pbio_goes_first() -> None:
 def test_an_array_of_any_length_is_the_field_that_a_list_is_written_as() -> None:
     wanted = arrow_to_record(pa.schema([("x", pa.list_(pa.float64())), ("day", pa.list_(pa.date32()))]), "t")
     assert json_to_record({"t": {"x": "double[]", "day": " date [ ] "}}) == wanted
+    assert json_to_record({"t": {"x": "double precision[]", "day": "date[]"}}) == wanted
     assert record_to_json(wanted) == '{"t": {"x": "float64[]", "day": "date[]"}}'
 
 

@@ -1,4 +1,4 @@
-"""Public calls with one odd argument: each ends in an error of ours, with a code, or in a right result.
+"""Public calls with one odd argument: each ends in an error of the package, with a code, or in a right result.
 
 `PBIO_LONG=1` tries every odd value in every place.
 """

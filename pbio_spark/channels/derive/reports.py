@@ -98,7 +98,9 @@ def versions_of(history: History, info: ChannelInfo) -> list[DerivationVersion]:
     made: list[DerivationVersion] = []
     events: Counter[int] = Counter()
     how: Derivation | None = None
-    for version in range(info.id, history.catch_up().version + 1):
+    with history.lock:
+        last = history.catch_up().version
+    for version in range(info.id, last + 1):
         entry = history.entry(version)
         if entry is None:
             continue

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Context, Decimal
+from decimal import Context, Decimal, Inexact
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -36,7 +36,7 @@ Way: TypeAlias = "Callable[[SchemaColumn], Change | None]"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_EXACT: Final = Context(prec=60)
+_EXACT: Final = Context(prec=60, traps=[Inexact])
 
 
 class Shown:
@@ -194,7 +194,7 @@ def _target(type_: Type) -> Type:
 
 
 def _is_run(type_: Type) -> bool:
-    """Whether a text is a run of chars in its structure or behind its count, and not a string."""
+    """Whether a text is a run of chars in its structure or after its count, and not a string."""
     return isinstance(_target(type_), Array)
 
 
@@ -206,8 +206,13 @@ def _number(value: Any) -> int:
 def _unscaled(value: Any, column: SchemaColumn) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise TypeError("give a Decimal")
-    exact = Decimal(value).scaleb(column.arrow.scale, _EXACT)
-    if not exact.is_finite() or exact != exact.to_integral_value() or len(exact.as_tuple().digits) > _EXACT.prec:
+    if not (exact := Decimal(value)).is_finite():
+        raise ValueError("it is not a finite number")
+    try:
+        exact = exact.scaleb(column.arrow.scale, _EXACT)
+    except ArithmeticError:
+        raise ValueError(f"it has more than {column.arrow.precision} digits") from None
+    if exact != exact.to_integral_value():
         raise ValueError(f"it has more than {column.arrow.scale} digits after the point")
     number = int(exact)
     if abs(number) >= 10**column.arrow.precision:

@@ -117,7 +117,10 @@ def test_bytes_are_those_of_the_compiled_writer(machine: str) -> None:
     [
         ("day", datetime(2020, 1, 1, 12), "it has a time of day"),
         ("price", Decimal("1.255"), "it has more than 2 digits after the point"),
-        ("price", Decimal("NaN"), ""),
+        ("price", Decimal("1." + "0" * 70 + "1"), "it has more than 10 digits"),
+        ("price", Decimal("1E+999999"), "it has more than 10 digits"),
+        ("price", Decimal("NaN"), "it is not a finite number"),
+        ("price", Decimal("sNaN"), "it is not a finite number"),
         ("price", 1.5, "give a Decimal"),
         ("price", 10**9, "it has more than 10 digits"),
         ("big", [Decimal(1), "x"], "give a Decimal"),

@@ -274,6 +274,10 @@ def _blocks(
             row, column = (int(x[0]) for x in np.nonzero(wrong))
             reason = "a block leads beyond the end of the step's metadata"
             raise _fail(located, int(rows[row]), column % width, reason)
+        if (ends[:, -1] != lengths).any():
+            row = int(np.flatnonzero(ends[:, -1] != lengths)[0])
+            reason = f"the blocks end at {ends[row, -1]} of the {lengths[row]} bytes of the step's metadata"
+            raise _fail(located, int(rows[row]), None, reason)
         starts = ends - sizes
         of_step = np.repeat(rows[:, None], width, axis=1)
         of_writer = np.repeat(np.arange(width)[None, :], len(rows), axis=0)

@@ -34,8 +34,8 @@ class Channel:
 
     Attributes:
         space: that it is in.
-        id: of it in the space; a channel that is created again under its name has another one.
-        name: of it.
+        id: its number in the space; a channel that is created again under its name has another one.
+        name: its name in the space.
     """
 
     def __init__(self, space: ChannelSpace, info: ChannelInfo) -> None:
@@ -73,7 +73,7 @@ class Channel:
     def last_sequence(self, producer: str) -> int | None:
         """The last number of a producer's events on this channel, as the log has it now; None if there is none.
 
-        Raises PBIO_UNKNOWN_CHANNEL if the channel has been dropped, and PBIO_BAD_OPTION for what is no name.
+        Raises PBIO_UNKNOWN_CHANNEL if the channel has been dropped, and PBIO_BAD_OPTION for what cannot be a name.
         """
         check_name(producer, "producer")
         with self.space.history.lock:

@@ -107,7 +107,7 @@ def compile_where(source: str, given: Iterable[Given], step_column: str = "step"
 
 
 def unknown_names(source: str, given: Iterable[Given], step_column: str = "step") -> tuple[list[str], list[str]]:
-    """The names in a program that nothing given has; and all names that it may use. A program that is none has none."""
+    """The names in a program that nothing given has, none if it does not parse; and all names that it may use."""
     fields, _ = _fields(given, step_column)
     try:
         named = fields_named(source, "input")

@@ -231,7 +231,7 @@ def tail(
     ] = None,
     count: Annotated[
         int | None,
-        typer.Option("-n", metavar="N", min=0, help="Show the last N events from the start on; more with --follow."),
+        typer.Option("-n", metavar="N", min=0, help="Show only the last N events; then new ones with --follow."),
     ] = None,
 ) -> None:
     """Show events as lines of JSON.

@@ -126,8 +126,8 @@ class Bp5Options:
         None,
         *READS,
         doc="What happens to a column of `.schema()`, and to a name in `where`, that is not a variable of any dataset: "
-        "`fail` (the default in batches), `warn` (the default in streams, but for names in `where` that are nearly "
-        "ones that there are) or `ignore`. The column is null then, and the name is absent.",
+        "`fail` (the default in batches), `warn` (the default in streams, except for a name in `where` that is close "
+        "to an existing one, which fails) or `ignore`. The column is null then, and the name is absent.",
     )
     schema_inference: bool = shared("schema_inference")
     max_bytes_per_trigger: int | None = shared("max_bytes_per_trigger")

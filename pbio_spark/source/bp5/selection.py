@@ -24,8 +24,8 @@ _NO_NUMBERS = (11, 12, 13, STRUCTURE)
 def scan_to_where(scan: Scan, index: Sequence[str], parts: Sequence[str], *, is_stream: bool) -> Where | None:
     """The program, if there is one. Raises PBIO_BAD_PROGRAM.
 
-    A name that no dataset has is absent where `onUnfilled` bears that. By default a stream does, which knows only the
-    formats that writers have used so far; but not if the name is nearly one that there is.
+    A name that no dataset has is absent if `onUnfilled` allows it. Streams do by default, since they know only the
+    formats that writers have used so far, but not if the name is close to one that exists.
 
     Args:
         index, parts: of elements, the names of the index columns and of a table's columns.

@@ -125,7 +125,7 @@ class ShapeReader:
             return made
         plan = self.plans.get(made.subscription_id)
         if plan is None or (plan.name, plan.namespace) != (made.event.name, made.event.namespace):
-            return made  # a name is what it is
+            return made  # whoever subscribed to another name refuses it
         try:
             read = read_event(plan, made.event)
         except PbioError as error:

@@ -35,8 +35,10 @@ class FolderColumns:
 
     @classmethod
     def of(cls, schema: pa.Schema, wanted: Sequence[str]) -> Self:
-        """Raises PBIO_BAD_OPTION if a column does not exist, cannot be a folder, or nothing else is left."""
+        """Raises PBIO_BAD_OPTION if a column does not exist, is named twice or cannot be a folder, or none is left."""
         columns = tuple(_column(schema, name) for name in wanted)
+        if len(set(columns)) < len(columns):
+            raise _refusal(",".join(wanted), "a column is named twice", "leave one out")
         rest = pa.schema([field for field in schema if field not in columns])
         if wanted and not len(rest):
             raise _refusal(",".join(wanted), "the records would have no column left", "leave one out")

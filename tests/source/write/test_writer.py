@@ -132,7 +132,13 @@ def test_rows_are_divided_in_their_order() -> None:
 
 @pytest.mark.parametrize(
     ("columns", "reason"),
-    [("x", "unknown column"), ("d", "double"), ("k,n,d", "double"), ("k,n", "would have no column left")],
+    [
+        ("x", "unknown column"),
+        ("k,K", "named twice"),
+        ("d", "double"),
+        ("k,n,d", "double"),
+        ("k,n", "would have no column left"),
+    ],
 )
 def test_bad_partition_columns(columns: str, reason: str) -> None:
     fields = [("k", pa.int32()), ("n", pa.int32()), *([("d", pa.float64())] if "d" in columns else [])]

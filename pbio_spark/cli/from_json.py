@@ -148,9 +148,15 @@ def _value(value: Any, type_: pa.DataType) -> Any:
         pairs = ((_key(key, type_.key_type), one) for key, one in value.items())
         return [(_value(key, type_.key_type), _value(one, type_.item_type)) for key, one in pairs]
     if pa.types.is_list(type_):
+        if not isinstance(value, list):
+            raise ValueError(f"{str(value)[:60]!r} is not a list")
         return [_value(one, type_.value_type) for one in value]
     if pa.types.is_integer(type_) and isinstance(value, bool | float):
         raise ValueError(f"{value!r} is not a whole number")
+    if pa.types.is_temporal(type_) and not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a time; write ISO 8601, such as 2026-01-31T12:00:00Z")
+    if pa.types.is_floating(type_) and isinstance(value, bool):
+        raise ValueError(f"{value!r} is not a number")
     if isinstance(value, str):
         if pa.types.is_timestamp(type_):
             moment = datetime.fromisoformat(value)

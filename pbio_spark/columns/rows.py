@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, time
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -15,6 +12,7 @@ import pyarrow as pa
 
 from ecode.suggest import did_you_mean
 from ecode.types import Array, Pointer, Record, Ref, Struct, Type
+from pbio_spark.columns.given import misfit
 from pbio_spark.errors import PbioError, step_to_text
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.schema import record_to_arrow
@@ -22,8 +20,6 @@ from pbio_spark.formats.arrow.written import plain_schema
 
 Rows: TypeAlias = "pa.RecordBatch | pa.Table | Sequence[Mapping[str, Any]]"
 """Rows as mappings of names to values, or as columns."""
-
-MOST_FLOAT = float(np.finfo(np.float32).max)
 
 
 def rows_to_batch(given: Rows, form: Format | None) -> pa.RecordBatch:
@@ -85,13 +81,10 @@ def _mappings_to_batch(rows: list[Any], record: Record, schema: pa.Schema) -> pa
     for field in fields:
         values = [row.get(field.name) for row in rows]
         where = "$" + step_to_text(field.name)
-        if _loses(values, field.type):
-            raise PbioError(
-                "PBIO_BAD_VALUE",
-                f"{_first(values)} loses a part as {field.type}",
-                field=where,
-                hint="give the column a wider type, or round the values",
-            )
+        wrong = misfit(values, field.type)
+        if wrong is not None:
+            reason, hint = wrong
+            raise PbioError("PBIO_BAD_VALUE", f"{_first(values)} {reason}", field=where, hint=hint)
         try:
             columns.append(pa.array(values, field.type))
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
@@ -187,29 +180,3 @@ def _distinct(given: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
         double = next(name for name in names if names.count(name) > 1)
         raise PbioError("PBIO_NAME_COLLISION", f"several columns are named {double!r}", hint="rename them")
     return given
-
-
-def _loses(values: Sequence[Any], type_: pa.DataType) -> bool:
-    """Whether Arrow would drop a part of a value without a word: a fraction, a time of day, nanoseconds, all but
-    infinity."""
-    if pa.types.is_integer(type_) or pa.types.is_temporal(type_):
-        numbers = any(value % 1 for value in values if isinstance(value, float | np.floating | Decimal))
-        times = [value for value in values if isinstance(value, datetime)]
-        if pa.types.is_date(type_):
-            return numbers or any(value.time() != time() or getattr(value, "nanosecond", 0) for value in times)
-        return numbers or any(getattr(value, "nanosecond", 0) for value in times)
-    if pa.types.is_float32(type_):
-        floats = [float(value) for value in values if isinstance(value, float | np.floating)]
-        return any(MOST_FLOAT < abs(value) < math.inf for value in floats)
-    if not pa.types.is_nested(type_):
-        return False
-    given = [value for value in values if isinstance(value, Mapping | Sequence | np.ndarray)]
-    if pa.types.is_struct(type_):
-        rows = [value for value in given if isinstance(value, Mapping)]
-        return any(_loses([row.get(field.name) for row in rows], field.type) for field in type_)
-    if pa.types.is_map(type_):
-        pairs = [pair for value in given for pair in (value.items() if isinstance(value, Mapping) else value)]
-        return any(_loses([pair[i] for pair in pairs], part) for i, part in ((0, type_.key_type), (1, type_.item_type)))
-    if pa.types.is_list(type_):
-        return _loses([one for value in given for one in value], type_.value_type)
-    return False

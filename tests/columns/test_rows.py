@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +112,38 @@ def test_nanoseconds_are_not_cut_off(tmp_path: Path) -> None:
     channel = ChannelSpace.create(str(tmp_path / "space")).create_channel("c", pa.schema([("t", pa.timestamp("ns"))]))
     with pytest.raises(PbioError, match=r"PBIO_BAD_VALUE.*lose data(.|\n)*round the times"):
         channel.submit(pa.table({"t": pa.array([1], pa.timestamp("ns"))}))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason", "hint"),
+    [
+        ("at", 1767225600, "is a number, not a time", "datetime.fromtimestamp(seconds, UTC)"),
+        ("at", np.int64(5), "is a number, not a time", "datetime.fromtimestamp(seconds, UTC)"),
+        ("at", 5.0, "is a number, not a time", "datetime.fromtimestamp(seconds, UTC)"),
+        ("day", 20000, "is a number, not a date", "date(2026, 1, 31)"),
+        ("days", [date(2020, 1, 1), 5], "is a number, not a date", "date(2026, 1, 31)"),
+        ("local", datetime(2026, 1, 1, tzinfo=UTC), "has a time zone", "value.replace(tzinfo=None)"),
+        ("tags", "abc", "is not a list", "[value]"),
+        ("tags", {"a", "b"}, "is not a list", "[value]"),
+        ("ns", b"12", "is not a list", "[value]"),
+        ("f", True, "is a truth value, not a number", "1.0 or 0.0"),
+        ("in", {"at": 5}, "is a number, not a time", "datetime"),
+    ],
+)
+def test_what_arrow_would_take_for_another_value_is_refused(field: str, value: Any, reason: str, hint: str) -> None:
+    types = {"at": "timestamp", "day": "date", "days": "date[]", "local": "timestamp_ntz", "tags": "string[]"}
+    type_ = pbio.parse_record(
+        {"r": {**types, "ns": "int32[]", "f": "float64", "in": "inner"}, "inner": {"at": "timestamp"}}
+    )
+    now = datetime(2020, 1, 1)
+    good = {"at": now, "day": date(2020, 1, 1), "days": [], "local": now, "tags": ["a"], "ns": range(2), "f": 1}
+    good["in"] = {"at": now}
+    rows_to_batch([good], pbio.Format.of(type_))
+    with pytest.raises(PbioError) as caught:
+        rows_to_batch([good, {**good, field: value}], pbio.Format.of(type_))
+    assert caught.value.field == f"$.{field}"
+    assert reason in caught.value.reason
+    assert hint in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def _to_stored(column: SchemaColumn) -> Change | None:
         case How.NUMBER if pa.types.is_date(column.arrow):
             return _days
         case How.NUMBER if pa.types.is_timestamp(column.arrow):
-            return _microseconds
+            return _microseconds if column.arrow.tz else _local_microseconds
     return None
 
 
@@ -247,13 +247,21 @@ def _days(value: Any) -> Any:
         if value.time() != time() or getattr(value, "nanosecond", False):
             raise ValueError("it has a time of day")
         value = value.date()
-    return (value - _EPOCH.date()).days if isinstance(value, date) else value
+    if not isinstance(value, date):
+        raise TypeError("give a date")
+    return (value - _EPOCH.date()).days
+
+
+def _local_microseconds(value: Any) -> Any:
+    if getattr(value, "tzinfo", None) is not None:
+        raise ValueError("it has a time zone, and the field has none")
+    return _microseconds(value)
 
 
 def _microseconds(value: Any) -> Any:
     """The time since 1970. Without a time zone it is taken as UTC."""
     if not isinstance(value, datetime):
-        return value
+        raise TypeError("give a datetime")
     if getattr(value, "nanosecond", False):
         raise ValueError("it has nanoseconds")
     return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND

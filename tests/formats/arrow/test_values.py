@@ -127,7 +127,10 @@ def test_bytes_are_those_of_the_compiled_writer(machine: str) -> None:
         ("tag", "adamant", "it takes 7 bytes, and there is room for 4"),
         ("tag", "a\0b", "it holds a NUL"),
         ("raw", [1], "give bytes"),
-        ("at", "2020-01-01", "cannot be stored as int64"),
+        ("at", "2020-01-01", "give a datetime"),
+        ("at", 5, "give a datetime"),
+        ("day", 5, "give a date"),
+        ("local", datetime(2020, 1, 1, tzinfo=UTC), "it has a time zone"),
     ],
 )
 def test_what_would_lose_a_part_is_refused(field: str, value: Any, why: str) -> None:

@@ -1,0 +1,80 @@
+"""Values of Python that Arrow would take for other ones without a word."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, time
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+Misfit: TypeAlias = tuple[str, str]
+"""What is wrong with a value, and what to give instead."""
+
+_MOST_FLOAT: Final = float(np.finfo(np.float32).max)
+_LOSES: Final = "loses a part as {}", "give the column a wider type, or round the values"
+_NOT_LISTS: Final = (str, bytes, bytearray, memoryview, Mapping, set, frozenset)
+
+
+def misfit(values: Sequence[Any], type_: pa.DataType) -> Misfit | None:
+    """The first thing wrong with the values of a column, if there is one.
+
+    >>> misfit([5], pa.date32())
+    ('is a number, not a date', 'give a date, such as date(2026, 1, 31)')
+    >>> misfit(["abc"], pa.list_(pa.string()))
+    ('is not a list', 'put a single value into one: [value]')
+    >>> misfit([1.5], pa.int32())[0]
+    'loses a part as int32'
+    """
+    is_ = pa.types
+    if is_.is_temporal(type_):
+        return _time_misfit(values, type_)
+    if is_.is_integer(type_):
+        return _lost(any(value % 1 for value in values if isinstance(value, float | np.floating | Decimal)), type_)
+    if is_.is_floating(type_):
+        if any(isinstance(value, bool | np.bool_) for value in values):
+            return "is a truth value, not a number", "give 1.0 or 0.0"
+        if not is_.is_float32(type_):
+            return None
+        floats = [float(value) for value in values if isinstance(value, float | np.floating)]
+        return _lost(any(_MOST_FLOAT < abs(value) < math.inf for value in floats), type_)
+    if is_.is_list(type_):
+        if any(isinstance(value, _NOT_LISTS) for value in values):
+            return "is not a list", "put a single value into one: [value]"
+        given = [value for value in values if isinstance(value, Sequence | np.ndarray)]
+        return misfit([one for value in given for one in value], type_.value_type)
+    if is_.is_struct(type_):
+        rows = [value for value in values if isinstance(value, Mapping)]
+        return _first(misfit([row.get(field.name) for row in rows], field.type) for field in type_)
+    if is_.is_map(type_):
+        maps = [value for value in values if isinstance(value, Mapping | Sequence)]
+        pairs = [pair for value in maps for pair in (value.items() if isinstance(value, Mapping) else value)]
+        parts = type_.key_type, type_.item_type
+        return _first(misfit([pair[i] for pair in pairs], part) for i, part in enumerate(parts))
+    return None
+
+
+def _time_misfit(values: Sequence[Any], type_: pa.DataType) -> Misfit | None:
+    times = [value for value in values if isinstance(value, datetime)]
+    is_date = pa.types.is_date(type_)
+    if len(times) < len(values) and any(isinstance(value, int | float | Decimal | np.number) for value in values):
+        if is_date:
+            return "is a number, not a date", "give a date, such as date(2026, 1, 31)"
+        zone = "" if type_.tz is None else ", UTC"
+        return "is a number, not a time", f"give a datetime, such as datetime.fromtimestamp(seconds{zone})"
+    if not is_date and type_.tz is None and any(value.tzinfo is not None for value in times):
+        return "has a time zone, and the field has none", "take it off: value.replace(tzinfo=None)"
+    if any(getattr(value, "nanosecond", 0) for value in times):
+        return _lost(True, type_)
+    return _lost(is_date and any(value.time() != time() for value in times), type_)
+
+
+def _first(found: Iterable[Misfit | None]) -> Misfit | None:
+    return next((one for one in found if one is not None), None)
+
+
+def _lost(is_lost: bool, type_: pa.DataType) -> Misfit | None:
+    return (_LOSES[0].format(type_), _LOSES[1]) if is_lost else None

@@ -68,7 +68,7 @@ class Interpreter:
         unknown = inputs.keys() - known
         if unknown:
             raise ParameterError(
-                f"unknown input parameter {sorted(unknown)[0]!r}",
+                f"unknown input parameter {min(unknown, key=str)!r}",
                 hint=f"the program's inputs: {', '.join(sorted(known)) or 'none'}",
             )
         try:

@@ -27,7 +27,7 @@ _OTHERWISE = {
     "and": "E-code writes && for 'and'",
     "or": "E-code writes || for 'or'",
     "not": "E-code writes ! for 'not'",
-    "is": "E-code compares with == and !=",
+    "is": "E-code compares with == and !=; present(input.x) says whether there is a value",
     "in": "E-code has no 'in'; compare with each value: a == 1 || a == 2",
     "between": "E-code has no 'between'; compare with both ends: a >= 1 && a <= 2",
     "like": "E-code has no 'like'; strcmp and strstr compare strings: #include <string.h>",

@@ -17,6 +17,7 @@ from ecode.types import Record, Ref, Struct
 _OTHERWISE = {
     "true": "a condition is a number: write 1",
     "false": "a condition is a number: write 0",
+    **dict.fromkeys(("none", "null"), "present(input.x) says whether a field has a value"),
     "not": "E-code writes ! for 'not'",
 }
 """Names of other languages, in lower case -> what E-code has."""

@@ -50,14 +50,14 @@ class Control:
     def cost(self, info: ChannelInfo) -> int | None:
         """Units of work that the code of a derived channel takes for an event at most, as far as its text says.
 
-        None if it does not compile any more, since its parent was replaced.
+        None if it does not compile any more, since its parent was replaced, or a format is lost.
         """
         with self.history.lock:
             parent = self.history.state.channels[self._derivation(info).parent]
         key = info.id, info.since, parent.format
         if key not in self._costs:
-            form, own = (channel_format(one, self.formats) for one in (parent, info))
             try:
+                form, own = (channel_format(one, self.formats) for one in (parent, info))
                 programs = check_derivation(form, own, self._derivation(info)).programs
             except PbioError:
                 self._costs[key] = None

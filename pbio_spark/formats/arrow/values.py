@@ -58,7 +58,7 @@ class Shown:
         return made
 
     def stored(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What `encode` takes for values as tables show them; what these do not know is left to `encode`.
+        """What `encode` takes for values as tables show them; names that these do not have are left to `encode`.
 
         Raises PBIO_BAD_VALUE, with the field, for a value that would lose a part: a digit, a time of day.
         """
@@ -101,7 +101,7 @@ def _structure(columns: Sequence[SchemaColumn], way: Way) -> Change:
 def _listed(column: SchemaColumn, way: Way) -> Change | None:
     (item,) = column.children
     inner = way(item)
-    if inner is None:
+    if inner is None and way is _to_shown:
         return None
     change, levels, type_ = inner, 0, column.arrow
     while type_ != item.arrow:
@@ -109,8 +109,10 @@ def _listed(column: SchemaColumn, way: Way) -> Change | None:
 
     def at(level: int, value: Any) -> Any:
         if value is None or not level:
-            return value if value is None else change(value)
-        return [at(level - 1, one) for one in value] if isinstance(value, list | tuple | np.ndarray) else value
+            return value if value is None or change is None else change(value)
+        if isinstance(value, np.ndarray):
+            value = value.tolist()
+        return [at(level - 1, one) for one in value] if isinstance(value, list | tuple | range) else value
 
     return lambda value: at(levels, value)
 
@@ -155,9 +157,7 @@ def _to_stored(column: SchemaColumn) -> Change | None:
             entry, (key, item) = _structure(column.children, _to_stored), (child.name for child in column.children)
             return lambda value: [entry({key: one, item: of}) for one, of in _pairs(value)]
         case How.LIST:
-            return _listed(column, _to_stored) or (
-                lambda value: value.tolist() if isinstance(value, np.ndarray) else value
-            )
+            return _listed(column, _to_stored)
         case How.SYMBOL:
             return dict(column.field.notes.symbols).__getitem__
         case How.BYTES:

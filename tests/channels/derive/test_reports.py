@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -144,3 +145,14 @@ def test_a_source_is_named_where_it_derives_nothing_any_more(space: ChannelSpace
     assert entry is not None
     assert entry.change.source == space.source.name
     assert entry.change.made == ()
+
+
+def test_a_lost_format_hides_the_cost_and_nothing_else(tmp_path: Path) -> None:
+    space = ChannelSpace.create(str(tmp_path / "space"))
+    space.create_channel("c", record("r", [Field("x", INT32)]))
+    made = record("o", [Field("y", INT32)])
+    derived = space.derive_channel("d", "c", transform="{ output.y = input.x; return 1; }", type=made)
+    (tmp_path / "space" / "_formats" / derived.info.format).unlink()
+    assert [(report.channel, report.cost) for report in ChannelSpace.open(space.folder.root).derivations()] == [
+        ("d", None)
+    ]

@@ -153,3 +153,10 @@ def test_a_misspelled_field_is_suggested() -> None:
     with pytest.raises(PbioError) as caught:
         encode(form, Shown(form).stored({"laod": 1.0}))
     assert caught.value.hint == "did you mean 'load'?"
+
+
+@pytest.mark.parametrize("value", [(1.0, 2.0), range(1, 3), np.array([1.0, 2.0]), [1, 2]])
+def test_a_list_may_be_any_sequence_of_numbers(value: Any) -> None:
+    form = record_to_format(json_to_record({"r": {"v": "float64[]"}}))
+    both = Shown(form)
+    assert both.shown(decode(form, encode(form, both.stored({"v": value})))) == {"v": [1.0, 2.0]}

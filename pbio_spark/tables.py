@@ -37,6 +37,7 @@ from pbio_spark.formats.store import FolderStore
 from pbio_spark.paths import is_local, locate, trouble
 from pbio_spark.source.files.outlines import paths_to_formats
 from pbio_spark.source.files.planning import plan_partitions, scan_files, scan_to_schema
+from pbio_spark.source.files.python_rows import batches_to_rows
 from pbio_spark.source.files.splits import read_splits, scan_to_plan
 from pbio_spark.source.options.derived import machine_of
 from pbio_spark.source.options.options import Options
@@ -65,7 +66,8 @@ def read(paths: Path | Sequence[Path], **options: Any) -> Iterator[dict[str, Any
         paths: files, folders or globs, or several of them.
         options: as for `read_batches`, `schema` and `columns` included.
 
-    Raises what `read_batches` raises.
+    Raises what `read_batches` raises; PBIO_BAD_VALUE for a date or a time outside the years 1 to 9999, which Python's
+    lack. Under DROPMALFORMED such a record is left out, under PERMISSIVE its column is null; `read_arrow` keeps it.
 
     >>> import tempfile, pbio_spark as pbio
     >>> path = tempfile.mkdtemp() + "/loads.ffs"
@@ -74,8 +76,7 @@ def read(paths: Path | Sequence[Path], **options: Any) -> Iterator[dict[str, Any
     >>> list(pbio.read(path))
     [{'host': 'a', 'load': 0.5}]
     """
-    for batch in read_batches(paths, **options):
-        yield from batch.to_pylist()
+    yield from batches_to_rows(lambda **more: read_batches(paths, **{**options, **more}), options)
 
 
 def read_arrow(paths: Path | Sequence[Path], **options: Any) -> pa.Table:

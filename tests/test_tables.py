@@ -176,3 +176,29 @@ def check(pair):
 check()
 """
     subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[1], check=True)
+
+
+DAYS = pa.schema([("n", pa.int32()), ("at", pa.struct([("day", pa.date32())]))])
+
+
+def days(path: Path, *stored: int) -> Path:
+    at = pa.StructArray.from_arrays([pa.array(stored, pa.date32())], fields=list(DAYS.field("at").type))
+    return write(path, pa.table([pa.array(range(len(stored)), pa.int32()), at], schema=DAYS), DAYS)
+
+
+def test_a_date_that_python_lacks_is_a_bad_record(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    days(tmp_path / "a.ffs", 0, 1)
+    bad = days(tmp_path / "b.ffs", 2, 2932897, 3)
+    numbers = [row["n"] for row in pbio.read(tmp_path, mode="DROPMALFORMED")]
+    assert (numbers, "1 record dropped" in caplog.text) == ([0, 1, 0, 2], True)
+    for options in ({}, {"schema": DAYS}, {"columns": ["at"]}, {"metadataColumn": "m", "mode": "failfast"}):
+        rows = pbio.read(tmp_path, **options)
+        assert [next(rows)["at"]["day"].day for _ in range(3)] == [1, 2, 3]
+        error = error_of(lambda rows=rows: next(rows))  # type: ignore[misc]
+        place = str(error.file).removeprefix("file://"), error.record, error.field
+        assert (error.code, *place) == ("PBIO_BAD_VALUE", str(bad), 1, "$.at.day")
+        assert "10000-01-01" in error.reason
+    permitted = list(pbio.read(tmp_path, mode="PERMISSIVE"))[3]
+    assert (permitted["n"], permitted["at"]) == (1, None)
+    assert "10000-01-01" in permitted["_corrupt_record"]["reason"]
+    assert pbio.read_arrow(tmp_path).num_rows == 5

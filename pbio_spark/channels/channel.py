@@ -158,8 +158,8 @@ class Channel:
                 has been here, it resumes where it was.
             name: under which the subscriber's position is kept.
             filter: E-code that selects events; its parameter `input` is of the wanted type.
-            mode: whether an event that is damaged, or on which the filter traps, is an error or left out and counted in
-                the log.
+            mode: whether an event that is damaged, on which the filter traps, or which as an `Event` Python cannot hold
+                (a date after the year 9999), is an error or left out and counted in the log.
             on_reject: what happens to events that reach no wanted type: an error, or nothing.
             on_unfilled: what happens to fields of the wanted types that no event can fill as far as the space knows: an
                 error at once, or a warning when events come, as for fields that only some events lack; or nothing.

@@ -126,12 +126,15 @@ def _check_direction(paths: Sequence[str], kind: FileKind, output: str) -> None:
 def rows_of_records(paths: list[str]) -> Iterator[dict[str, Any]]:
     """The records of files as rows; the files must hold records of one name."""
     from pbio_spark.columns import Part, read_batches
+    from pbio_spark.formats.arrow.python_rows import sound_rows
 
     plan = _plan(paths, None, -1)
     for path in paths:
+        ordinal = 0
         with opened(path) as file:
             for batch in read_batches(plan, Part(path), file):
-                yield from batch.to_pylist()
+                yield from sound_rows(batch, file=path, first=ordinal)
+                ordinal += batch.num_rows
 
 
 def _plan(paths: list[str], name: str | None, depth: int) -> ReadPlan:

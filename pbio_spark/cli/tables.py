@@ -119,7 +119,11 @@ class _Lines:
         self._file = file
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        for row in batch.to_pylist(maps_as_pydicts="strict"):
+        from pbio_spark.formats.arrow.python_rows import batch_to_rows, time_to_text
+
+        for number, row in enumerate(batch_to_rows(batch, time_to_text, maps_as_dicts=True)):
+            if isinstance(row, PbioError):
+                raise row.at(record=f"row {number} of its batch")
             self._file.write(json.dumps(_plain(row), ensure_ascii=False, allow_nan=False) + "\n")
 
 

@@ -22,6 +22,7 @@ from ecode.types import Record
 from pbio_spark.columns import ErrorPolicy, Request, Selection, ValueReader, plan_read
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.python_rows import sound_rows
 from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.arrow.values import Shown
 from pbio_spark.formats.arrow.written import writable
@@ -126,9 +127,11 @@ class PbioDeserializer:
             if self._type is None:
                 values = decode(form, value)
                 return values if shown is None else shown.shown(values)
-            (found,) = self._reader(form, self._type).read(pa.array([value], pa.binary())).to_pylist()
-            return dict(found)
+            found = self._reader(form, self._type).read(pa.array([value], pa.binary()))
+            return next(sound_rows(pa.RecordBatch.from_struct_array(found)))
         except PbioError as error:
+            if error.code == "PBIO_BAD_VALUE":
+                error.record, error.hint = None, error.hint or "pbio_spark.decode has it as it is stored, as a number"
             topic = getattr(context, "topic", None)
             if topic is not None and error.file in (None, "binary value 0 of its batch"):
                 error.file = f"topic {topic}"

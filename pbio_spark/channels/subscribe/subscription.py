@@ -140,6 +140,7 @@ class Subscription:
     def events(self, timeout: float | None = 0) -> Iterator[Event]:
         """The same, one by one."""
         for delivery in self.deliveries(timeout):
+            self.position = delivery.start  # the first may be one that Python cannot hold: PBIO_BAD_VALUE
             for event in delivery.events():
                 self.position = event.position.next
                 yield event
@@ -148,10 +149,11 @@ class Subscription:
     def run(self, timeout: float | None = 0) -> int:
         """Hand the events to the handlers, acknowledging each batch; how many there were.
 
-        An event whose handler raises is not acknowledged; those before it are.
+        An event whose handler raises is not acknowledged; those before it are. Raises what `events` raises.
         """
         count = 0
         for delivery in self.deliveries(timeout):
+            self.position = delivery.start  # whatever happens before a handler has seen one
             handler = self._handlers.get(delivery.type)
             if handler is None:
                 raise PbioError(
@@ -163,6 +165,7 @@ class Subscription:
                 for event in delivery.events():
                     self.position = event.position
                     self._hand(handler, event)
+                    self.position = event.position.next
                     count += 1
                 self.position = delivery.end
             finally:
@@ -335,9 +338,10 @@ class Subscription:
             self._passed = max([self._passed, *(piece.group.end_in(piece.version) for piece in pieces)])
             return
         plan, type_ = answer
+        name, mode = self.channel.name, self._mode
         together = None
         if len(pieces) > 1 and self._mode == "FAILFAST":
-            together = read_together(self._folder, plan, pieces, {self.channel.id: self.channel.name})
+            together = read_together(self._folder, plan, pieces, {self.channel.id: name})
         if together is None:
             for piece in pieces:
                 yield from self._deliver_piece(piece, plan, type_)
@@ -349,7 +353,8 @@ class Subscription:
             for start, end in pairwise(bounds):
                 piece = pieces[runs[start]]
                 own, published = ordinals[start:end], to_datetime(piece.published)
-                delivery = Delivery(data.slice(start, end - start), type_, piece.version, own, piece.group, published)
+                part, version, group = data.slice(start, end - start), piece.version, piece.group
+                delivery = Delivery(part, type_, version, own, group, published, name, mode)
                 self.position = self._given = delivery.end
                 yield delivery
         self._passed = pieces[-1].group.end_in(pieces[-1].version)
@@ -358,9 +363,10 @@ class Subscription:
         resolved = self._follower.resolved(piece)
         if resolved is None:
             return
-        for batch in self._files.read(plan, Stretch.of([resolved], {self.channel.id: self.channel.name})):
+        name, group, published = self.channel.name, resolved.group, to_datetime(piece.published)
+        for batch in self._files.read(plan, Stretch.of([resolved], {self.channel.id: name})):
             data, ordinals = split_place(batch)
-            delivery = Delivery(data, type_, piece.version, ordinals, resolved.group, to_datetime(piece.published))
+            delivery = Delivery(data, type_, piece.version, ordinals, group, published, name, self._mode)
             self.position = self._given = delivery.end
             yield delivery
 

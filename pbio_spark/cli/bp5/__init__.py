@@ -53,11 +53,13 @@ def ls(folders: Folders, attributes: Annotated[bool, typer.Option("--attributes"
     Example:
       pbio bp5 ls -a run.bp
     """
+    from pbio_spark.formats.arrow.python_rows import sound_rows
+
     for name in ("variables", "attributes") if attributes else ("variables",):
         batches = list(_batches(_scan(folders, rows=name)))
         headers = tuple(batches[0].schema.names) if batches else ()
         rows = [
-            tuple(printable(_shown(value)) for value in row.values()) for batch in batches for row in batch.to_pylist()
+            tuple(printable(_shown(value)) for value in row.values()) for batch in batches for row in sound_rows(batch)
         ]
         if headers:
             print(table(headers, rows, right="dimensions steps first_step last_step blocks step"))
@@ -107,9 +109,11 @@ def cat(
 
 
 def _first(batches: Iterable[pa.RecordBatch], number: int | None) -> Iterator[dict[str, Any]]:
+    from pbio_spark.formats.arrow.python_rows import sound_rows
+
     left = number
     for batch in batches:
-        for row in batch.to_pylist():
+        for row in sound_rows(batch):
             if left == 0:
                 return
             yield row

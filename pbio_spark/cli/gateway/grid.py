@@ -243,6 +243,7 @@ def _rows(files: Sequence[str], type_: str | None, now: bool) -> tuple[list[dict
     Raises PBIO_CANNOT_BE_NULL for a row without a time, unless such rows are of `now`.
     """
     from pbio_spark.cli.from_json import infer, json_to_batch, rows_of
+    from pbio_spark.formats.arrow.python_rows import sound_rows
     from pbio_spark.formats.arrow.schema import record_to_arrow
     from pbio_spark.formats.arrow.written import columns_to_record
 
@@ -263,7 +264,7 @@ def _rows(files: Sequence[str], type_: str | None, now: bool) -> tuple[list[dict
                     raise _untimed(number, path)
                 case "now":
                     del row[_TIME]
-        rows += json_to_batch(own, schema, path, 0).to_pylist()
+        rows += sound_rows(json_to_batch(own, schema, path, 0), file=path)
     return rows, record
 
 

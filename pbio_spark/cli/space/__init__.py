@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter, deque
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -104,6 +105,7 @@ def publish(
     """
     from pbio_spark.cli.convert import rows_of_records
     from pbio_spark.cli.from_json import is_lines, json_to_batch, rows_of
+    from pbio_spark.formats.arrow.python_rows import sound_rows
     from pbio_spark.formats.arrow.schema import record_to_arrow
 
     channel = open_space(root).channel(name)
@@ -111,7 +113,7 @@ def publish(
     events: list[dict[str, Any]] = []
     for path in files:
         if path == "-" or is_lines(path):
-            events += json_to_batch(list(rows_of(path)), schema, path, 0).to_pylist()
+            events += sound_rows(json_to_batch(list(rows_of(path)), schema, path, 0), file=path)
         else:
             events += rows_of_records(list(expand([path])))
     published = channel.submit(
@@ -240,12 +242,18 @@ def tail(
     Example:
       pbio space tail space readings -n 2 --filter '{ return input.n > 1; }'
     """
+    from pbio_spark.formats.arrow.python_rows import time_to_text
+
     subscription = open_space(root).channel(name).subscribe(start=relay.start_of(start), filter=filter_)
+
+    def events(timeout: float | None) -> Iterator[Event]:
+        return (event for some in subscription.deliveries(timeout) for event in some.events(time_to_text))
+
     if count is not None:
-        for event in deque(subscription.events(timeout=0), maxlen=count):
+        for event in deque(events(0), maxlen=count):
             print(_event_to_line(event), flush=follow)
     if count is None or follow:
-        for event in subscription.events(timeout=None if follow else 0):
+        for event in events(None if follow else 0):
             print(_event_to_line(event), flush=follow)
 
 

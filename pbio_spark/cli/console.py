@@ -72,7 +72,8 @@ def each_file(paths: list[str], action: Callable[[Scanner], bool | None]) -> Non
 def expand(paths: list[str]) -> Iterator[str]:
     """The files that paths name: a folder stands for the files in it and below it, except hidden ones (`_`, `.`).
 
-    Raises PBIO_CHANNEL_SPACE for a channel space and paths inside one, PBIO_NOT_FFS for another format's folder.
+    Raises PBIO_CHANNEL_SPACE for a channel space and paths inside one, PBIO_NOT_FFS for another format's folder,
+    PBIO_PATH_NOT_FOUND for FILE#NAME.
     """
     for path in paths:
         if path == "-":
@@ -82,6 +83,13 @@ def expand(paths: list[str]) -> Iterator[str]:
         if (space := space_above(fs, plain)) is not None:
             raise _space_to_error(space)
         entry = find_entry(fs, plain)
+        if entry is None and "#" in plain and find_entry(fs, plain.rpartition("#")[0]) is not None:
+            raise PbioError(
+                "PBIO_PATH_NOT_FOUND",
+                "the path does not exist",
+                file=path,
+                hint="FILE#NAME is for `pbio match`, `pbio diff` and --like; here, give the file alone",
+            )
         if entry is None or entry.kind != "folder":
             yield path
         else:

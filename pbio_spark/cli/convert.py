@@ -32,6 +32,15 @@ class NullsWay(StrEnum):
     MASK = "mask"
 
 
+_MAY_BE_NULL = (
+    "--nulls mask keeps all nulls, --nulls pointer so that readers in C see them too; --null-value says what they "
+    "become instead"
+)
+_POINTERS = (
+    "a type has nulls if it is a pointer, such as '*date', '*double' or '*(string[])' in --type; --null-value says "
+    "what nulls become instead"
+)
+
 LikeFile = Annotated[
     str | None, typer.Option("--like", metavar="FILE", help="A file of that type: FILE, FILE#NAME or FILE#ID.")
 ]
@@ -48,7 +57,11 @@ def convert(
     type_: TypeText = None,
     like: LikeFile = None,
     nulls: Annotated[
-        NullsWay | None, typer.Option("--nulls", help="How to store nulls of the JSON, so that reading gives nulls.")
+        NullsWay | None,
+        typer.Option(
+            "--nulls",
+            help="How to store nulls of the JSON, so that reading gives nulls; in --type, '*int' has them.",
+        ),
     ] = None,
     null_value: Annotated[
         str | None,
@@ -58,9 +71,11 @@ def convert(
     """Write the records of all files, of any version and machine, into one file of columns; whole or not at all.
 
     The suffix of PATH selects the kind: .parquet, .csv, .jsonl (or .json, .ndjson), .arrow. Files of JSON lines, by
-        their
-    names, become records: PATH then ends in .ffs or .pbio, and the type comes from --type, from --like, or from the
-    lines.
+    their names, become records: PATH then ends in .ffs or .pbio, and the type comes from --type, from --like, or from
+    the lines.
+
+    A type that --type gives says itself what may be null: pointers, such as "*date", "*double" and "*(string[])", and
+    strings. --nulls is for a type that comes from the lines.
 
     \b
     Examples:
@@ -80,7 +95,8 @@ def convert(
     try:
         if kind is FileKind.PBIO:
             form, schema = _record_type(paths, target, type_, like, nulls)
-            rows, what = _to_records(paths, partial, form, schema, null_value), form.name
+            is_inferred = type_ is None and like is None
+            rows, what = _to_records(paths, partial, form, schema, null_value, is_inferred=is_inferred), form.name
         else:
             if any(said is not None for said in (type_, like, nulls, null_value)):
                 raise typer.BadParameter("--type, --like, --nulls and --null-value need JSON lines")
@@ -171,7 +187,9 @@ def _to_columns(paths: list[str], partial: str, kind: FileKind, name: str | None
     return rows, plan.selection.names[0]
 
 
-def _to_records(paths: Sequence[str], partial: str, form: Format, schema: pa.Schema, null_value: str | None) -> int:
+def _to_records(
+    paths: Sequence[str], partial: str, form: Format, schema: pa.Schema, null_value: str | None, *, is_inferred: bool
+) -> int:
     """Write JSON lines as records. Returns their number."""
     from pbio_spark.cli.from_json import write_pbio
     from pbio_spark.columns import null_replacement
@@ -180,7 +198,12 @@ def _to_records(paths: Sequence[str], partial: str, form: Format, schema: pa.Sch
         value = None if null_value is None else null_replacement(null_value)
     except ValueError:
         raise typer.BadParameter(f"--null-value is {null_replacement.__doc__}") from None
-    return write_pbio(paths, partial, form, schema, value)
+    try:
+        return write_pbio(paths, partial, form, schema, value)
+    except PbioError as error:
+        if error.code == "PBIO_CANNOT_BE_NULL":
+            error.hint = _MAY_BE_NULL if is_inferred else _POINTERS
+        raise
 
 
 def _record_type(
@@ -195,11 +218,19 @@ def _record_type(
     if type_ is not None and like is not None:
         raise typer.BadParameter("use only one of --type and --like")
     if nulls is not None and (type_ is not None or like is not None):
-        raise typer.BadParameter("--nulls cannot be used with --type or --like, which say what can be null")
+        raise typer.BadParameter(
+            "--nulls cannot be used with --type or --like, which say what may be null: in --type a pointer, such as "
+            "'*date', '*double' or '*(string[])'"
+        )
     if type_ is None and like is None:
         schema = infer(paths)
         stem = os.path.splitext(os.path.basename(target))[0]
         way: Nulls = "none" if nulls is None else "mask" if nulls is NullsWay.MASK else "pointer"
-        return record_to_format(columns_to_record(schema, stem, way)), schema
+        try:
+            return record_to_format(columns_to_record(schema, stem, way)), schema
+        except PbioError as error:
+            if error.code == "PBIO_BAD_NAME":
+                error.hint = "rename the field in the JSON, without parentheses"
+            raise error.at(file=", ".join(paths)) from None
     form = one_format(like) if like is not None else record_to_format(writable(said_type(type_ or "")))
     return form, record_to_arrow(form.record)

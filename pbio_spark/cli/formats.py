@@ -140,7 +140,7 @@ def schema(
         print(_to_text(record, depth, spark, arrow, json))
 
 
-def _struct_to_text(struct: Struct) -> str:
+def struct_to_text(struct: Struct) -> str:
     """A structure with one line for each field and its notes."""
     width = max((len(f"{f.name}: {f.type}") for f in struct.fields), default=0)
     lines = [f"  {f'{f.name}: {f.type}':{width}}  {', '.join(_said(f.notes))}".rstrip() for f in struct.fields]
@@ -170,7 +170,7 @@ def _said(notes: Notes) -> Iterator[str]:
 
 def _to_text(record: Record, depth: int, spark: bool, arrow: bool, json: bool) -> str:
     if not (spark or arrow or json):
-        return printable_lines("\n".join(_struct_to_text(struct) for struct in record.structs))
+        return printable_lines("\n".join(struct_to_text(struct) for struct in record.structs))
     from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_ddl, arrow_to_spark_json
     from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from ecode.suggest import did_you_mean
+from pbio_spark.cli.common_type import NOT_ARROW, first_misfit
 from pbio_spark.cli.console import opened, progress_bar
 from pbio_spark.columns import NullValue
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 
 LINES = frozenset({".jsonl", ".ndjson", ".json"})
+Line: TypeAlias = tuple[int, dict[str, Any]]
+"""The number of a line of JSON, from 1, and its object."""
 ROWS = 10_000
 """The number of rows that are encoded at once."""
+_ROW = re.compile(r"row (\d+)")
 
 
 def is_lines(path: str) -> bool:
@@ -27,19 +33,31 @@ def is_lines(path: str) -> bool:
     return Path(path).suffix.lower() in LINES
 
 
-def rows_of(path: str) -> Iterator[dict[str, Any]]:
-    """The objects of a file of JSON lines. Raises PBIO_BAD_VALUE with the line that is not an object."""
+def rows_of(path: str) -> Iterator[Line]:
+    """The objects of a file of JSON lines, with their lines from 1; blank lines are left out.
+
+    Raises PBIO_BAD_VALUE with the line that is not an object, or has an object with a key twice.
+    """
     with opened(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
-            except ValueError as error:
+                row = json.loads(line, object_pairs_hook=_object)
+            except (ValueError, RecursionError) as error:
                 raise _bad(path, number, str(error)) from None
             if not isinstance(row, dict):
                 raise _bad(path, number, "expected one JSON object on each line")
-            yield row
+            yield number, row
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} is there twice")
+    return made
 
 
 def _bad(path: str, number: int, reason: str) -> PbioError:
@@ -54,15 +72,15 @@ def _bad(path: str, number: int, reason: str) -> PbioError:
 def infer(paths: Sequence[str]) -> pa.Schema:
     """The columns of all rows; whole numbers are 64 bits wide.
 
-    Raises PBIO_CANNOT_MERGE if a field has different types in different rows, PBIO_UNSUPPORTED_TYPE if no row has a
-    value of it.
+    Raises PBIO_CANNOT_MERGE if a field has different types in different rows, PBIO_BAD_VALUE for a value that no
+    column holds, both with the line, and PBIO_UNSUPPORTED_TYPE if no row has a value of a field.
     """
     try:
-        rows = [row for path in paths for row in rows_of(path)]
-        schema = pa.RecordBatch.from_pylist(rows).schema if rows else pa.schema([])
-    except pa.ArrowException as error:
-        reason = f"the rows have no common columns: {str(error)[:200]}"
-        raise PbioError("PBIO_CANNOT_MERGE", reason, hint="give the types of the fields with --type") from None
+        rows = [row for path in paths for _, row in rows_of(path)]
+        names = dict.fromkeys(name for row in rows for name in row)
+        schema = pa.schema([(name, pa.array([row.get(name) for row in rows]).type) for name in names])
+    except NOT_ARROW as error:
+        raise first_misfit([(path, *line) for path in paths for line in rows_of(path)], error) from None
     for field in schema:
         if (empty := _without_type(field)) is not None:
             reason, hint = "no row has a value of this field, so its type is unknown", "give the types with --type"
@@ -93,47 +111,55 @@ def write_pbio(paths: Sequence[str], target: str, form: Format, schema: pa.Schem
         task = bar.add_task("rows", total=None)
         file.write(MAGIC + format_to_item(form))
         for path in paths:
-            for first, batch in _batches(path, schema):
+            all_lines = rows_of(path)
+            while lines := list(islice(all_lines, ROWS)):
+                batch = json_to_batch(lines, schema, path)
                 try:
                     file.write(memoryview(encoder.encode(batch).buffer))
                 except PbioError as error:
-                    raise error.at(file=f"{path}, rows {first} to {first + batch.num_rows - 1}") from None
+                    raise at_line(error, [number for number, _ in lines]).at(file=path) from None
                 count += batch.num_rows
                 bar.update(task, completed=count)
     return count
 
 
-def _batches(path: str, schema: pa.Schema) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of a file as batches, with the number of the first row of each."""
-    rows: list[dict[str, Any]] = []
-    first = 0
-    for row in rows_of(path):
-        rows.append(row)
-        if len(rows) == ROWS:
-            yield first, json_to_batch(rows, schema, path, first)
-            first, rows = first + len(rows), []
-    if rows:
-        yield first, json_to_batch(rows, schema, path, first)
+def at_line(error: PbioError, lines: Sequence[int]) -> PbioError:
+    """The error of encoding some rows, with the line instead of the number of the row that it is about."""
+    if (row := _ROW.match(error.reason)) is not None and int(row[1]) < len(lines):
+        error.reason = f"line {lines[int(row[1])]}{error.reason[row.end() :]}"
+    return error
 
 
-def json_to_batch(rows: Sequence[dict[str, Any]], schema: pa.Schema, path: str, first: int) -> pa.RecordBatch:
+def json_to_batch(lines: Sequence[Line], schema: pa.Schema, path: str) -> pa.RecordBatch:
     """Rows of JSON as columns: times in ISO 8601, decimals and `NaN` as strings, bytes in hexadecimal, as `convert`
-    writes them. Raises PBIO_UNKNOWN_COLUMN and PBIO_BAD_VALUE, with the row."""
-    for number, row in enumerate(rows, first):
+    writes them. Raises PBIO_UNKNOWN_COLUMN and PBIO_BAD_VALUE, with the line."""
+    for number, row in lines:
         unknown = next((name for name in row if name not in schema.names), None)
         if unknown is not None:
             hint = did_you_mean(unknown, schema.names) or f"the fields are {', '.join(schema.names)}"
-            raise PbioError("PBIO_UNKNOWN_COLUMN", f"row {number} has a field {unknown!r}", file=path, hint=hint)
+            raise PbioError("PBIO_UNKNOWN_COLUMN", f"line {number} has a field {unknown!r}", file=path, hint=hint)
     columns = []
     for field in schema:
         try:
-            values = [_value(row.get(field.name), field.type) for row in rows]
+            values = [_value(row.get(field.name), field.type) for _, row in lines]
             columns.append(pa.array(values, field.type))
-        except (pa.ArrowException, OverflowError, TypeError, ValueError, ArithmeticError) as error:
-            reason = f"a value of {field.name} is not of type {field.type}: {str(error)[:200]}"
-            place = f"{path}, rows {first} to {first + len(rows) - 1}"
-            raise PbioError("PBIO_BAD_VALUE", reason, file=place) from None
+        except NOT_ARROW as error:
+            raise _first_bad(lines, field, path, error) from None
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _first_bad(lines: Sequence[Line], field: pa.Field, path: str, error: Exception) -> PbioError:
+    """The error of the first line whose value of a field is not of its type."""
+    place = ""
+    for number, row in lines:
+        try:
+            pa.array([_value(row.get(field.name), field.type)], field.type)
+        except NOT_ARROW as refused:
+            place, error = f"line {number}: ", refused
+            break
+    why = "a number is beyond it" if isinstance(error, OverflowError) else str(error)[:200]
+    reason = f"{place}a value of {field.name} is not of type {field.type}: {why}"
+    return PbioError("PBIO_BAD_VALUE", reason, file=path)
 
 
 def _value(value: Any, type_: pa.DataType) -> Any:
@@ -141,7 +167,9 @@ def _value(value: Any, type_: pa.DataType) -> Any:
     if value is None:
         return None
     if pa.types.is_struct(type_):
-        if isinstance(value, dict) and (unknown := value.keys() - {field.name for field in type_}):
+        if not isinstance(value, dict):
+            raise ValueError(f"{_short(value)} is not an object")
+        if unknown := value.keys() - {field.name for field in type_}:
             raise ValueError(f"unknown field {min(unknown)!r}")
         return {field.name: _value(value.get(field.name), field.type) for field in type_}
     if pa.types.is_map(type_) and isinstance(value, dict):
@@ -149,7 +177,7 @@ def _value(value: Any, type_: pa.DataType) -> Any:
         return [(_value(key, type_.key_type), _value(one, type_.item_type)) for key, one in pairs]
     if pa.types.is_list(type_):
         if not isinstance(value, list):
-            raise ValueError(f"{str(value)[:60]!r} is not a list")
+            raise ValueError(f"{_short(value)} is not a list")
         return [_value(one, type_.value_type) for one in value]
     if pa.types.is_integer(type_) and isinstance(value, bool | float):
         raise ValueError(f"{value!r} is not a whole number")
@@ -168,6 +196,11 @@ def _value(value: Any, type_: pa.DataType) -> Any:
         if pa.types.is_binary(type_):
             return bytes.fromhex(value)
     return Decimal(str(value)) if pa.types.is_decimal(type_) else value
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _key(key: str, type_: pa.DataType) -> Any:

@@ -258,22 +258,22 @@ def _rows(files: Sequence[str], type_: str | None, now: bool) -> tuple[list[dict
     rows: list[dict[str, Any]] = []
     for path in files:
         own = list(rows_of(path))
-        for number, row in enumerate(own):
+        for number, row in own:
             match row.get(_TIME):
                 case None if not now:
                     raise _untimed(number, path)
                 case "now":
                     del row[_TIME]
-        rows += sound_rows(json_to_batch(own, schema, path, 0), file=path)
+        rows += sound_rows(json_to_batch(own, schema, path), file=path)
     return rows, record
 
 
-def _untimed(row: int, path: str) -> Exception:
+def _untimed(line: int, path: str) -> Exception:
     from pbio_spark.errors import PbioError
 
     return PbioError(
         "PBIO_CANNOT_BE_NULL",
-        f"row {row} has no {_TIME}, which every event has",
+        f"line {line} has no {_TIME}, which every event has",
         file=path,
         hint='give it, as "TimeStamp": "2000-11-09T21:51:45Z"; --now, or "TimeStamp": "now", is the time of sending',
     )

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pbio_spark.cli.console import Files, TypeText, expand, printable, printable_lines, report, said_type, table
+from pbio_spark.cli.formats import struct_to_text
 from pbio_spark.cli.matching import one_format
 from pbio_spark.cli.space import derive, relay
 from pbio_spark.cli.space.concentrate import concentrate
 from pbio_spark.cli.space.derive import SHOWN, Name, Root, open_space
+from pbio_spark.errors import PbioError
 
 if TYPE_CHECKING:
-    from pbio_spark.channels import Event
+    from pbio_spark.channels import Channel, Event
 
 app = typer.Typer(help="Channel spaces: named, typed streams of events in a folder.", no_args_is_help=True)
 
@@ -59,7 +61,7 @@ def create(
     else:
         channel = open_space(root).create_channel(name, said_type(type_))
     print(f"{printable(name)}: channel {channel.id} of")
-    print(printable_lines(str(channel.format.record)))
+    print(printable_lines("\n".join(map(struct_to_text, channel.format.record.structs))))
 
 
 app.command()(derive.derive)
@@ -103,32 +105,59 @@ def publish(
     Example:
       pbio space publish space readings readings.jsonl --producer me --sequence 0
     """
-    from pbio_spark.cli.convert import rows_of_records
-    from pbio_spark.cli.from_json import is_lines, json_to_batch, rows_of
-    from pbio_spark.formats.arrow.python_rows import sound_rows
-    from pbio_spark.formats.arrow.schema import record_to_arrow
+    from pbio_spark.cli.from_json import at_line
 
-    channel = open_space(root).channel(name)
-    schema = record_to_arrow(channel.format.record)
-    events: list[dict[str, Any]] = []
-    for path in files:
-        if path == "-" or is_lines(path):
-            events += sound_rows(json_to_batch(list(rows_of(path)), schema, path, 0), file=path)
-        else:
-            events += rows_of_records(list(expand([path])))
-    published = channel.submit(
-        events,
-        producer=producer,
-        sequence=sequence,
-        event_time=None if event_time is None else relay.moment(event_time),
-        delivery="async" if wait is None else "sync",
-        sync_timeout=wait or 0,
-    )
+    channel = _channel_to_publish(root, name, files)
+    events, lines = _events_of(files, channel)
+    try:
+        published = channel.submit(
+            events,
+            producer=producer,
+            sequence=sequence,
+            event_time=None if event_time is None else relay.moment(event_time),
+            delivery="async" if wait is None else "sync",
+            sync_timeout=wait or 0,
+        )
+    except PbioError as error:
+        if error.code == "PBIO_CANNOT_BE_NULL":
+            error.hint = "give it a value; a field of a channel has nulls if its type is a pointer, such as '*float64'"
+        raise at_line(error, lines).at(file=", ".join(files)) from None
     known = f"; published before: {published.known}" if published.known else ""
     if published.version is None or not published.events:
         print(f"{printable(name)}: no events to publish{known}")
     else:
         print(f"{printable(name)}: events published: {published.events}, in commit {published.version}{known}")
+
+
+def _channel_to_publish(root: str, name: str, files: list[str]) -> Channel:
+    """The channel. Raises PBIO_UNKNOWN_CHANNEL, with the order of the arguments if its name is among the files."""
+    space = open_space(root)
+    try:
+        return space.channel(name)
+    except PbioError as error:
+        if error.code == "PBIO_UNKNOWN_CHANNEL" and files[0] in {info.name for info in space.channels()}:
+            error.hint = f"the channel comes before the files: pbio space publish {root} {files[0]} {name}"
+        raise
+
+
+def _events_of(files: list[str], channel: Channel) -> tuple[list[dict[str, Any]], list[int]]:
+    """The rows of files, and their lines, if one file of JSON lines is all there is."""
+    from pbio_spark.cli.convert import rows_of_records
+    from pbio_spark.cli.from_json import is_lines, json_to_batch, rows_of
+    from pbio_spark.formats.arrow.python_rows import sound_rows
+    from pbio_spark.formats.arrow.schema import record_to_arrow
+
+    schema = record_to_arrow(channel.format.record)
+    events: list[dict[str, Any]] = []
+    lines: list[int] = []
+    for path in files:
+        if path == "-" or is_lines(path):
+            own = list(rows_of(path))
+            events += sound_rows(json_to_batch(own, schema, path), file=path)
+            lines = [number for number, _ in own] if len(files) == 1 else []
+        else:
+            events += rows_of_records(list(expand([path])))
+    return events, lines
 
 
 @app.command()

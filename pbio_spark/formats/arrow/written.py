@@ -91,7 +91,7 @@ def writable(record: Record) -> Record:
     for struct in record.structs:
         for field in struct.fields:
             if "(" in field.name or "\0" in field.name:
-                said, other = shown(field.name), re.sub(r"[()\0]+", "_", shown(field.name)).strip("_") or "column"
+                said, other = shown(field.name), re.sub(r" *[()\0]+ *", "_", shown(field.name)).strip("_") or "column"
                 reason = "'(' begins a default" if "(" in said else "no name holds a NUL"
                 raise PbioError(
                     "PBIO_BAD_NAME",

@@ -107,7 +107,7 @@ def test_a_row_without_a_time_is_refused(
     path = lines(tmp_path, ROW, row)
     ran = pbio("gateway", "publish", gateway.address, NAME, path)
     assert ran.code == 1
-    assert ran.err.startswith("[PBIO_CANNOT_BE_NULL] row 1 has no TimeStamp")
+    assert ran.err.startswith("[PBIO_CANNOT_BE_NULL] line 2 has no TimeStamp")
     assert '"TimeStamp": "now"' in ran.err
     assert loads_in(gateway.space) == []
 

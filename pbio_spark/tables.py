@@ -13,11 +13,9 @@ stands for: a number, a record type, a list, a dict.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import pairwise
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -32,16 +30,15 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.written import writable
 from pbio_spark.formats.format import check_format
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.formats.record_json import json_to_record, record_to_json
-from pbio_spark.formats.store import FolderStore
+from pbio_spark.formats.record_json import json_to_record
 from pbio_spark.paths import is_local, locate, trouble
 from pbio_spark.source.files.outlines import paths_to_formats
 from pbio_spark.source.files.planning import plan_partitions, scan_files, scan_to_schema
 from pbio_spark.source.files.python_rows import batches_to_rows
 from pbio_spark.source.files.splits import read_splits, scan_to_plan
 from pbio_spark.source.options.derived import machine_of
+from pbio_spark.source.options.from_python import options_of, options_to_strings
 from pbio_spark.source.options.options import Options
-from pbio_spark.source.options.parse import parse_options
 from pbio_spark.source.options.scopes import Scope, option_name
 from pbio_spark.source.query.request import is_request
 from pbio_spark.source.query.store import store_of
@@ -54,6 +51,8 @@ RecordType: TypeAlias = "Format | Record | pa.Schema | Mapping[str, Any] | str"
 
 _PENDING = 1000
 """How many rows wait until they are encoded together: one alone costs as much as hundreds."""
+
+_SUBSCRIBE = "pbio_spark.ChannelSpace.open(path).channel(name).subscribe(...) reads the events of a channel"
 
 _DECIDED_BY_A_FORMAT = ("machine", "byte_order", "pointer_size", "nulls", "format_name", "transforms", "write_format")
 _OF_ONE_FILE = (*_DECIDED_BY_A_FORMAT, "null_value", "format_store", "kafka")
@@ -103,21 +102,21 @@ def read_batches(
         PbioError: PBIO_UNKNOWN_OPTION, PBIO_BAD_OPTION, PBIO_UNKNOWN_COLUMN, PBIO_PATH_NOT_FOUND, PBIO_SEVERAL_FORMATS,
             PBIO_UNFILLED and the other errors of planning at once; those of records when their batch is read.
     """
-    parsed = parse_options(options_to_strings(options), Scope.READ)
+    parsed = options_of(options, Scope.READ, ("schema", "columns"))
     listed = _listed(paths)
     if parsed.reads_channels:
-        raise PbioError(
-            "PBIO_BAD_OPTION",
-            "channels are not files",
-            file=listed[0],
-            hint="pbio_spark.ChannelSpace.open(path).channel(name).subscribe(...) reads them",
-        )
+        raise PbioError("PBIO_BAD_OPTION", "channels are not files", file=listed[0], hint=_SUBSCRIBE)
     if schema is not None and columns is not None:
         raise PbioError("PBIO_BAD_OPTION", "schema and columns both say what is wanted", hint="give one of them")
     if schema is not None and not isinstance(schema, pa.Schema):
         reason = f"schema is a {type(schema).__name__}, not a pyarrow.Schema"
         raise PbioError("PBIO_BAD_OPTION", reason, hint="name the columns alone with columns=[...]")
-    scan = scan_files(listed, parsed, all_formats=schema is None or is_request(parsed))
+    try:
+        scan = scan_files(listed, parsed, all_formats=schema is None or is_request(parsed))
+    except PbioError as error:
+        if error.code == "PBIO_CHANNEL_SPACE":
+            error.hint = _SUBSCRIBE
+        raise
     chosen = _chosen(scan_to_schema(scan), columns) if schema is None else schema
     plan = scan_to_plan(scan, chosen, is_projection=schema is not None)
     partitions = plan_partitions(scan.files, scan.outlines, parsed, plan)
@@ -155,10 +154,13 @@ def open_writer(
 
     Raises:
         PbioError: PBIO_UNKNOWN_OPTION, PBIO_BAD_OPTION, PBIO_UNSUPPORTED_TYPE, PBIO_BAD_TYPE, PBIO_BAD_NAME,
-            PBIO_CANNOT_APPEND, and what the file system refuses.
+            PBIO_BAD_PATH, PBIO_CANNOT_APPEND, and what the file system refuses.
     """
+    if not isinstance(path, str | os.PathLike):
+        hint = "the path comes first, and then the type of the records"
+        raise PbioError("PBIO_BAD_PATH", f"a path cannot be of type {_kind(path)}", hint=hint)
     given = options_to_strings(options)
-    parsed = parse_options(given, Scope.WRITE)
+    parsed = options_of(options, Scope.WRITE, ("type", "append", "indexed", "beside"))
     allowed = [option_name(name) for name in _OF_ONE_FILE]
     for name in given:
         if name.lower().partition(".")[0] not in (one.lower() for one in allowed):
@@ -275,49 +277,6 @@ class RecordWriter:
         data, ends = memoryview(encoded.buffer), encoded.offsets.tolist()
         for start, end in pairwise(ends):
             self._file.data(self.format, bytes(data[start:end]))
-
-
-def options_to_strings(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options as Spark would hand them over; None counts as not given. Raises PBIO_BAD_OPTION."""
-    folded: dict[str, str] = {}
-    for name in options:
-        if folded.setdefault(name.lower(), name) != name:
-            reason = f"options {folded[name.lower()]!r} and {name!r} are one option"
-            raise PbioError("PBIO_BAD_OPTION", reason, hint="leave one of them out")
-    return {name: _option_to_string(name, value) for name, value in options.items() if value is not None}
-
-
-def _option_to_string(name: str, value: Any) -> str:
-    match value:
-        case str():
-            return value
-        case bool():
-            return str(value).lower()
-        case int() | float():
-            return repr(value)
-        case bytes():
-            return value.hex()
-        case datetime():
-            return value.isoformat()
-        case Record():
-            return record_to_json(value)
-        case Format():
-            return value.id.hex() if name.lower() != "formatname" else value.name
-        case FolderStore():
-            return value.root
-        case os.PathLike():
-            return str(os.fspath(value))
-        case Mapping() | list() | tuple():
-            try:
-                return json.dumps(value, default=lambda part: _option_to_string(name, part))
-            except (TypeError, ValueError) as error:
-                raise PbioError(
-                    "PBIO_BAD_OPTION",
-                    f"option {name!r} cannot be put as JSON: {error}",
-                    hint="give it as a string of JSON",
-                ) from None
-    reason = f"option {name!r} cannot be of type {type(value).__name__}"
-    raise PbioError("PBIO_BAD_OPTION", reason, hint="give what docs/reference/options.md says, as a string")
 
 
 def _kind(value: object) -> str:

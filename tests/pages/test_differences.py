@@ -84,6 +84,8 @@ def test_sql(spark: SparkSession, readings: str) -> None:
         target = f"readings_table WITH (`path` = '{readings}', formatName = 'reading')"
         with pytest.raises(PySparkException, match=r"PBIO_NO_PATH(.|\n)*INSERT INTO t WITH \(path = '...'\) SELECT"):
             spark.sql("INSERT INTO readings_table VALUES (9, 4.5D, 'kPa')")
+        with pytest.raises(PySparkException, match=r"PBIO_NO_PATH(.|\n)*instead of CREATE TABLE ... AS SELECT"):
+            spark.sql("CREATE TABLE made_table USING pbio AS SELECT 1 AS n")
         spark.sql(f"INSERT INTO {target} VALUES (9, 4.5D, 'kPa')")
         counts += [(spark.table("fresh").count(), spark.table("some_readings").count(), kept.count())]
         assert counts == [(3, 3, 3), (4, 3, 3)]

@@ -222,7 +222,8 @@ def paths_of(given: Mapping[str, str]) -> tuple[str, ...]:
             "the path is missing",
             hint="give one to load() or save(); a table made with CREATE TABLE ... USING pbio loses its path and "
             "options in Spark: use CREATE TEMPORARY VIEW, SELECT * FROM t WITH (path = '...'), or INSERT INTO t WITH "
-            "(path = '...') SELECT ...",
+            "(path = '...') SELECT ...; instead of CREATE TABLE ... AS SELECT, create the table with columns first, "
+            "then INSERT INTO it so",
         )
     return paths
 

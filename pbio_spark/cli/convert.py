@@ -145,11 +145,12 @@ def rows_of_records(paths: list[str]) -> Iterator[dict[str, Any]]:
     from pbio_spark.formats.arrow.python_rows import sound_rows
 
     plan = _plan(paths, None, -1)
+    hint = "in Python, Channel.submit(pbio_spark.read_arrow(path)) publishes it"
     for path in paths:
         ordinal = 0
         with opened(path) as file:
             for batch in read_batches(plan, Part(path), file):
-                yield from sound_rows(batch, file=path, first=ordinal)
+                yield from sound_rows(batch, file=path, first=ordinal, hint=hint)
                 ordinal += batch.num_rows
 
 

@@ -105,6 +105,10 @@ class _Csv:
     def write_batch(self, batch: pa.RecordBatch) -> None:
         import pyarrow as pa
 
+        from pbio_spark.formats.arrow.python_rows import check_years
+
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            check_years(column, name)
         columns = [
             pa.array([None if v is None else v.hex() for v in column.to_pylist()], pa.string())
             if pa.types.is_binary(column.type)
@@ -123,7 +127,7 @@ class _Lines:
 
         for number, row in enumerate(batch_to_rows(batch, time_to_text, maps_as_dicts=True)):
             if isinstance(row, PbioError):
-                raise row.at(record=f"row {number} of its batch")
+                raise row.at(record=f"row {number} of its batch")  # a key twice in a map
             self._file.write(json.dumps(_plain(row), ensure_ascii=False, allow_nan=False) + "\n")
 
 

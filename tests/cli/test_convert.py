@@ -15,6 +15,7 @@ import pytest
 from ecode.types import CHAR, FLOAT64, INT32, INT64, STRING, Array, Field, Notes, record
 from pbio_spark.cli.tables import SUFFIXES
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.tables import open_writer
 from pbio_spark.wire import FileWriter
 from tests.cli.conftest import Ran
 
@@ -168,3 +169,30 @@ def test_an_array_of_chars_goes_both_ways(pbio: Callable[..., Ran], tmp_path: Pa
         writer.data(record_to_format(record("c", [Field("station", Array(CHAR, (4,)))])), {"station": list(b"abc\0")})
     assert pbio("convert", path, "-o", tmp_path / "c.jsonl").code == 0
     assert (tmp_path / "c.jsonl").read_text() == '{"station": "abc"}\n'
+
+
+DAYS = pa.schema([("n", pa.int32()), ("day", pa.date32())])
+
+
+def days(path: Path, *stored: int) -> Path:
+    with open_writer(path, DAYS) as writer:
+        numbers = pa.array(range(len(stored)), pa.int32())
+        writer.write(pa.table([numbers, pa.array(stored, pa.date32())], schema=DAYS))
+    return path
+
+
+def test_dates_that_python_lacks_have_their_year(pbio: Callable[..., Ran], tmp_path: Path) -> None:
+    path = days(tmp_path / "d.ffs", 0, 2932897, -800000)
+    expected = ["1970-01-01", "10000-01-01", "-0221-09-04"]
+    assert pbio("convert", path, "-o", tmp_path / "d.jsonl").code == 0
+    lines = (tmp_path / "d.jsonl").read_text().splitlines()
+    assert [json.loads(line)["day"] for line in lines] == expected
+    assert pbio("convert", path, "-o", tmp_path / "d.csv").code == 0
+    assert [line.partition(",")[2] for line in (tmp_path / "d.csv").read_text().splitlines()[1:]] == expected
+    assert pbio("verify", path).code == 0
+
+
+def test_a_year_without_a_text_is_not_written_as_one(pbio: Callable[..., Ran], tmp_path: Path) -> None:
+    ran = pbio("convert", days(tmp_path / "d.ffs", 0, 2**31 - 1), "-o", tmp_path / "d.csv")
+    assert (ran.code, ran.err.partition("]")[0], "field $.day" in ran.err) == (1, "[PBIO_BAD_VALUE", True)
+    assert not (tmp_path / "d.csv").exists()

@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
+import pyarrow as pa
 import pytest
 
 from ecode.types import INT32, STRING, Field, record
 from pbio_spark.channels import ChannelSpace, Submission
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.tables import open_writer
 from tests.channels.clock import Clock
 from tests.cli.conftest import OLD, Ran
 
@@ -193,3 +195,20 @@ def test_compact_and_vacuum(pbio: Pbio, root: Path) -> None:
     assert "2 files removed" in pbio("space", "vacuum", root, "--grace", "0").out
     assert len(pbio("space", "tail", root, "notes").out.splitlines()) == 4
     assert pbio("space", "verify", root).code == 0
+
+
+def test_events_with_dates_that_python_lacks_are_shown(pbio: Pbio, root: Path, tmp_path: Path) -> None:
+    schema = pa.schema([("n", pa.int32()), ("day", pa.date32())])
+    table = pa.table([pa.array([0, 1, 2], pa.int32()), pa.array([0, 2932897, 1], pa.date32())], schema=schema)
+    channel = ChannelSpace.open(str(root)).create_channel("days", schema)
+    channel.submit(table)
+    for options in ((), ("-n", "3")):
+        lines = pbio("space", "tail", root, "days", *options).out.splitlines()
+        assert [json.loads(line)["event"]["day"] for line in lines] == ["1970-01-01", "10000-01-01", "1970-01-02"]
+    assert pbio("space", "verify", root).code == 0
+    with open_writer(tmp_path / "days.ffs", channel.format) as writer:
+        writer.write(table)
+    ran = pbio("space", "publish", root, "days", tmp_path / "days.ffs")
+    assert (ran.code, ran.err.partition("]")[0]) == (1, "[PBIO_BAD_VALUE")
+    assert "days.ffs, record 1, field $.day" in ran.err
+    assert channel.info.events == 3

@@ -140,3 +140,16 @@ def test_no_client_is_needed_without_a_broker(tmp_path: Path, monkeypatch: pytes
     assert PbioDeserializer(str(tmp_path))(serialize({"host": "a", "load": 1.0})) == {"host": "a", "load": 1.0}
     with pytest.raises(PbioError, match=r"\[PBIO_MISSING_EXTRA\]"):
         PbioSerializer(OLD, "kafka://localhost:1/formats")
+
+
+def test_a_date_that_python_lacks_is_refused_with_its_field() -> None:
+    form = Format.of(pbio.parse_record({"o": {"n": "int32", "day": "date"}}))
+    store = MemoryStore([form])
+    value = pbio.encode(form, {"n": 1, "day": 2932897})
+    for type_ in (None, form):
+        with pytest.raises(PbioError) as raised:
+            PbioDeserializer(store, type_)(value)
+        error = raised.value
+        assert (error.code, error.field, error.record) == ("PBIO_BAD_VALUE", "$.day", None)
+        assert "decode" in str(error.hint)
+    assert pbio.decode(form, value)["day"] == 2932897

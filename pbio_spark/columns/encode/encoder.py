@@ -19,6 +19,7 @@ from pbio_spark.columns.encode.plan import EncodePlan
 from pbio_spark.columns.encode.planner import format_to_encode_plan
 from pbio_spark.columns.encode.text import HEADER, Reason
 from pbio_spark.errors import PbioError
+from pbio_spark.formats.arrow.python_rows import time_to_text
 from pbio_spark.formats.format import Format
 from pbio_spark.wire.images import align
 
@@ -222,7 +223,10 @@ def format_to_encoder(
 
 
 def _short(value: pa.Scalar) -> str:
-    text = repr(value.as_py())
+    try:
+        text = repr(value.as_py())
+    except ArithmeticError:  # a date that Python lacks
+        text = time_to_text(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

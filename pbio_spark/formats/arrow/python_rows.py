@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pbio_spark.errors import PbioError, path_to_text
 
@@ -28,6 +29,9 @@ Show: TypeAlias = Callable[[pa.Scalar], Any]
 
 _UNSHOWABLE: Final = (ArithmeticError, LookupError, ValueError, pa.ArrowException)
 """What Arrow raises for a value that Python has nothing for, or has not as it is asked for."""
+
+_BEYOND: Final = "out of range"
+"""In Arrow's text of a time that it has no text for."""
 
 
 def batch_to_rows(
@@ -54,16 +58,20 @@ def batch_to_rows(
     return rows
 
 
-def sound_rows(batch: pa.RecordBatch, *, file: str | None = None, first: int = 0) -> Iterator[dict[str, Any]]:
+def sound_rows(
+    batch: pa.RecordBatch, *, file: str | None = None, first: int = 0, hint: str | None = None
+) -> Iterator[dict[str, Any]]:
     """The rows of a batch.
 
     Args:
         file: of which they are, and `first` the number of the first of them in it, for errors.
+        hint: what to do about a row that Python cannot hold.
 
     Raises PBIO_BAD_VALUE for a row that Python cannot hold, after those before it.
     """
     for number, row in enumerate(batch_to_rows(batch), first):
         if isinstance(row, PbioError):
+            row.hint = hint
             raise row.at(file=file, record=number)
         yield row
 
@@ -75,10 +83,23 @@ def time_to_text(value: pa.Scalar) -> str:
     ('-0221-09-04', '17036-07-06T14:00:27.387904+00:00')
     """
     text: str = value.cast(pa.string()).as_py()
-    if "out of range" in text:
+    if _BEYOND in text:
         unit = getattr(value.type, "unit", "d")
         return f"{value.value} {unit} since 1970-01-01"
     return text.replace(" ", "T").replace("Z", "+00:00").replace(".000000", "")
+
+
+def check_years(column: pa.Array, name: str) -> None:
+    """Raise PBIO_BAD_VALUE if a column of dates or times has one that Arrow does not write as text.
+
+    >>> check_years(pa.array([2932897], pa.date32()), "day")
+    """
+    if not (pa.types.is_date(column.type) or pa.types.is_timestamp(column.type)):
+        return
+    for value in pc.min_max(column).values():
+        if value.is_valid and _BEYOND in value.cast(pa.string()).as_py():
+            reason = f"{time_to_text(value)} has a year of more than five digits, which is not written as text"
+            raise PbioError("PBIO_BAD_VALUE", reason, field=path_to_text((name,)))
 
 
 def _values(column: pa.Array, name: str, show: Show | None, maps: str | None) -> list[Any]:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from ecode.suggest import did_you_mean
 from pbio_spark.errors import PbioError
+from pbio_spark.formats.arrow.python_rows import check_years
 from pbio_spark.source.files.listing import NULL_PARTITION, ListedFile
 from pbio_spark.source.files.partitions import partition_schema
 
@@ -102,6 +103,7 @@ def _column(schema: pa.Schema, name: str) -> pa.Field:
 
 def _folder_names(name: str, column: pa.Array) -> pa.Array:
     coded = column.dictionary_encode()
+    check_years(coded.dictionary, name)
     values = coded.dictionary.cast(pa.string()).to_pylist()
     names = pa.array(
         [f"{_escape(name)}={_escape(value) if value is not None else NULL_PARTITION}/" for value in values], pa.string()

@@ -127,7 +127,9 @@ class GridGateway:
         info = channel.info
         last = None
         if info.last:
-            for event in channel.subscribe(start=Position(info.last), fail_on_loss=False).events():
+            for event in channel.subscribe(
+                start=Position(info.last), fail_on_loss=False, mode="DROPMALFORMED"
+            ).events():
                 last = event
         if last is None:
             raise PbioError(

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from pbio_spark.errors import PbioError
@@ -212,5 +213,25 @@ def test_a_connection_has_so_many_subscriptions(tmp_path: Path) -> None:
                 await consumer.subscribe(NAME)
             await kept[0].unsubscribe()
             await consumer.subscribe(NAME)
+
+    asyncio.run(main())
+
+
+def test_an_event_of_a_year_that_python_lacks_is_left_out(tmp_path: Path) -> None:
+    space = new_space(tmp_path)
+    channel = space.channel(NAME)
+    submit(space, range(3))
+    (delivery,) = channel.subscribe(start="earliest").deliveries()
+    times = delivery.batch.schema.field("TimeStamp")
+    beyond = delivery.batch.set_column(
+        delivery.batch.schema.get_field_index("TimeStamp"), times, pa.array([0, 2**62, 1]).cast(times.type)
+    )
+    channel.submit(beyond)
+
+    async def main() -> None:
+        async with consumer_of(space) as consumer:
+            async with await consumer.subscribe(NAME, {"After": "earliest", "Count": 5}) as events:
+                assert await take(events, 5) == [0, 1, 2, 0, 2]
+            assert (await consumer.query(NAME)).values["Load1"] == 2
 
     asyncio.run(main())

@@ -161,10 +161,10 @@ LOSSLESS = """\
 ## Reading as another type: only without loss
 
 With `.schema()`, `readerFormat`, `from_pbio`, and where `load()` joins several versions, a column may have another
-type than its field. One rule holds everywhere, and [matching](../programs/matching.md) asks it
-too: a value becomes the very same value, or it makes a bad record, with which `mode` deals. In the table *all* values
-of the field are values of the column, *each* is looked at when it is met, and `-` is refused when the query is
-planned."""
+type than its field. One rule holds everywhere, and [matching](../programs/matching.md) asks it too. In reading, a value
+becomes the very same value, or it makes a bad record, with which `mode` deals. In writing into a field of another type,
+as with `writeFormat`, a value that the field does not have is an error. The table is for reading: *all* values of the
+field are values of the column, *each* is looked at when it is met, and `-` is refused when the query is planned."""
 
 EDGES = """\
 Some values at the edge: 9007199254740993 (2^53 + 1) is not a `DOUBLE`, 9007199254740992 is one. 0.1 in a `float`
@@ -259,7 +259,8 @@ NAMES = """\
 Where a record type is written as JSON, as in `readerFormat` and `pbio space create`, a type is what `pbio schema`
 prints (`int32`, `uint8`, `float64[n]`, `*point`) or what Spark and SQL call it, in any case. A structure of the
 record type that has the same name wins. `decimal` without parameters is `decimal(10,0)`, `varchar(n)` and `char(n)` are
-strings of any length, and `binary` brings a hidden field for its length. `pbio.record_to_json` writes such JSON, under
+strings of any length, and `binary` brings a hidden field for its length. Numbers, dates and arrays have nulls where the
+type is a pointer: `*date`, `*double`, `*(string[])`. `pbio.record_to_json` writes such JSON, under
 Spark's names where a field has a meaning that Spark knows: `timestamp`, `decimal(10,2)`."""
 
 

@@ -6,16 +6,21 @@ from typing import TYPE_CHECKING
 
 from morph import Lineage
 from pbio_spark.explore.axes import BLUE, INK, LIGHT_BLUE, PALE, axes_of, short
+from pbio_spark.explore.given import Formats, given_to_lineage
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def lineage_plot(lineage: Lineage, ax: Axes | None = None) -> Axes:
+def lineage_plot(lineage: Lineage | Formats, ax: Axes | None = None) -> Axes:
     """A box for each record type, an arrow for each transform; a dashed box is a format without a description.
 
-    Raises PBIO_MISSING_EXTRA.
+    Args:
+        lineage: as `morph.lineage` gives it, or what it is made of: a graph, formats, or paths of files.
+
+    Raises PBIO_MISSING_EXTRA, PBIO_BAD_VALUE for anything else, and what `pbio.read_formats` raises.
     """
+    lineage = given_to_lineage(lineage)
     places = places_of(lineage)
     width = 1 + max((x for x, _ in places.values()), default=0)
     height = 1 + max((y for _, y in places.values()), default=0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ecode.types import Field, Record, Type, references
 from pbio_spark.explore.axes import BLUE, INK, LIGHT_BLUE, ORANGE, PALE, axes_of, short, slant
+from pbio_spark.explore.given import Formats, given_to_versions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,11 +17,15 @@ MAX_FIELDS = 200
 """The most fields that are drawn."""
 
 
-def presence_timeline(versions: Mapping[str, Record], ax: Axes | None = None) -> Axes:
+def presence_timeline(versions: Mapping[str, Record] | Formats, ax: Axes | None = None) -> Axes:
     """A bar for each field over the versions that have it, oldest first; a mark where its type changes.
 
-    Raises PBIO_MISSING_EXTRA.
+    Args:
+        versions: record types by their labels, oldest first; or formats, a graph of them, or paths of files.
+
+    Raises PBIO_MISSING_EXTRA, PBIO_BAD_VALUE for anything else, and what `pbio.read_formats` raises.
     """
+    versions = given_to_versions(versions)
     fields = [dict(islice(field_types(record), MAX_FIELDS)) for record in versions.values()]
     paths = list(dict.fromkeys(path for types in fields for path in types))[:MAX_FIELDS]
     ax = axes_of(ax, 2.5 + 0.8 * len(versions), 0.8 + 0.3 * len(paths))
@@ -48,11 +53,14 @@ def presence_timeline(versions: Mapping[str, Record], ax: Axes | None = None) ->
 
 
 def field_types(record: Record) -> Iterator[tuple[str, Type]]:
-    """The path and type of every field, fields of a structure after it; a structure is not entered inside itself."""
+    """The path and type of every field that readers see, fields of a structure after it; a structure is not entered
+    inside itself."""
     structs = {struct.name: struct for struct in record.structs}
     stack: list[tuple[Field, str, tuple[str, ...]]] = [(f, f.name, (record.name,)) for f in reversed(record.fields)]
     while stack:
         f, path, around = stack.pop()
+        if f.notes.hidden:
+            continue
         yield path, f.type
         for name in references(f.type):
             if name not in around:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,11 @@ from pbio_spark.errors import PbioError
 from pbio_spark.explore import channel_flow, lineage_plot, presence_timeline, score_map
 from pbio_spark.explore.lineage_plot import places_of
 from pbio_spark.explore.presence_timeline import field_types
+from pbio_spark.formats.evolve import evolve
+from pbio_spark.formats.formats_to_graph import formats_to_graph
 from pbio_spark.formats.layout import record_to_format
+from pbio_spark.formats.record_json import json_to_record as parse_record
+from pbio_spark.tables import open_writer
 from pbio_spark.testing.strategies import record_types
 from tests.channels.publish.test_publisher import WIDER
 from tests.channels.spaces import COUNT
@@ -66,6 +71,34 @@ def test_the_plot_of_a_lineage_has_a_box_for_each_type_and_an_arrow_for_each_tra
     places = places_of(lineage(graph))
     assert places["new"][1] > places["old"][1] > places["0200001b54f71865393441e7"][1]
     ax.figure.canvas.draw()
+
+
+def test_what_users_have_is_a_picture(tmp_path: Path) -> None:
+    old, new = (
+        record_to_format(parse_record({"load": fields})) for fields in ({"n": "int"}, {"n": "int", "v": "int[]"})
+    )
+    new = evolve(old, new, "{ old.n = new.n; }")
+    for number, form in enumerate((old, new)):
+        with open_writer(tmp_path / f"{number}.ffs", form) as writer:
+            writer.write({"n": 1} if form is old else {"n": 1, "v": [1]})
+    for said in (tmp_path, str(tmp_path), [tmp_path / "0.ffs", tmp_path / "1.ffs"], [old, new]):
+        texts = [text.get_text() for text in lineage_plot(said).texts]
+        assert [text.partition("\n")[0] for text in texts if text] == ["load@1", "load@2"]
+        ax = presence_timeline(said)
+        assert [label.get_text() for label in ax.get_yticklabels()] == ["n", "v"]  # not the hidden count of v
+        assert [label.get_text() for label in ax.get_xticklabels()] == ["load@1", "load@2"]
+    graph = formats_to_graph([old, new])
+    assert len(lineage_plot(graph).texts) == 3
+    assert len(presence_timeline(graph).get_yticklabels()) == 2
+
+
+@pytest.mark.parametrize("said", [7, None, [7], ["a.ffs", 7]], ids=range(4))
+def test_what_is_no_picture_of_formats_is_refused(said: Any) -> None:
+    for draw in (lineage_plot, presence_timeline):
+        with pytest.raises(PbioError, match=r"PBIO_BAD_VALUE(.|\n)*read_formats"):
+            draw(said)
+    with pytest.raises(PbioError, match=r"PBIO_BAD_VALUE(.|\n)*parse_record"):
+        presence_timeline({"a": said})  # type: ignore[dict-item]
 
 
 def test_cycles_have_places() -> None:

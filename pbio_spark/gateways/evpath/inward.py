@@ -152,7 +152,8 @@ class _Connection:
         stream, source = self._stream, self._source
         said = [] if stream.stone is None else [f"stone {stream.stone}"]
         if source is not None:
-            said.append(f"{source.published} events are published to {source.stone.channel!r}")
+            when = ", published now or before" if source.stone.sequence else ""
+            said.append(f"{source.published} events are in {source.stone.channel!r}{when}")
         if stream.error is None and stream.is_cut:
             said.append(f"an item was cut off after {stream.waiting} bytes, and does not count")
         if self._peer.stopping.is_set():

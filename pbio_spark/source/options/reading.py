@@ -192,8 +192,8 @@ class ReadOptions(FormatOptions):
         doc="What happens to a column of `.schema()` or `readerFormat` that no record, transform or default can "
         "fill, a name in `defaults` or `fieldAliases` that matches nothing, and one of `transforms` that no "
         "record needs: `fail` (the default where all formats are known) or `warn` (the default in streams, "
-        "beyond `scanLimit`, and with a `formatStore` in `from_pbio`). Both warn, once for a query, of columns "
-        "that only some formats lack; `ignore` says nothing.",
+        "beyond `scanLimit`, and with a `formatStore` in `from_pbio`). With `fail` and with `warn`, a column that "
+        "only some formats lack is null there, with one warning for a query; `ignore` says nothing.",
     )
     filter: str | None = option(
         values.text,

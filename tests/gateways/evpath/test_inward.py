@@ -125,14 +125,17 @@ def test_a_stone_without_a_channel_gets_one_of_the_first_format_if_that_is_wante
     assert values(space.channel("named")) == [reading(1)]
 
 
-def test_numbered_events_that_are_sent_again_are_there_once(space: ChannelSpace) -> None:
+def test_numbered_events_that_are_sent_again_are_there_once(
+    space: ChannelSpace, caplog: pytest.LogCaptureFixture
+) -> None:
     kind = record("load", [Field("host", STRING), Field("no", INT64), Field("load", FLOAT64)])
     channel = space.create_channel("load", kind)
     stone = Stone("load", producer_field="host", sequence="no")
     events = [{"host": f"host {n % 3}", "no": n // 3, "load": n / 2} for n in range(300)]
-    with running(space, ThinSettings(stones={1: stone})) as gateway:
+    with caplog.at_level(logging.INFO), running(space, ThinSettings(stones={1: stone})) as gateway:
         gateway.send(thin_stream(channel.format, events[:200], stone=1))
         gateway.send(thin_stream(channel.format, events[100:], stone=1))
+    assert caplog.text.count("200 events are in 'load', published now or before") == 2
     got = everything(channel)
     assert sorted((event.producer, event.sequence, event.values["load"]) for event in got) == sorted(
         (event["host"], event["no"], event["load"]) for event in events
@@ -168,7 +171,7 @@ def test_what_has_come_is_published_when_the_gateway_stops(
         gateway.wait_for(lambda: gateway.half._committer._events == 3)
         gateway.stop()
         assert counted(space) == [1, 2, 3]
-    assert "3 events are published to 'counts'; the gateway stops" in caplog.text
+    assert "3 events are in 'counts'; the gateway stops" in caplog.text
 
 
 def item(number: int) -> bytes:

@@ -50,6 +50,6 @@ def test_at_the_end_of_what_is_read_even_if_it_fails(freezes: list[int], monkeyp
     values = Reader().read(3)
     monkeypatch.setattr(settled, "_modules", 0)
     freezes.clear()
-    with pytest.raises(ValueError, match="not one"):
+    with pytest.raises(ValueError, match="not a source"):
         list(values)
     assert freezes == [1]

@@ -55,7 +55,12 @@ class Reading:
         if self._events is None:
             self._events = self.subscription.events(timeout=0)
         while len(found) < _MOST_EVENTS and size < _MOST_CHARS:
-            event = next(self._events, None)
+            try:
+                event = next(self._events, None)
+            except PbioError:
+                if not found:
+                    raise
+                event = None  # raised again after the events before it
             if event is None:
                 self._events = None
                 break

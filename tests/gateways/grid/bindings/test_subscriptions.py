@@ -235,3 +235,20 @@ def test_an_event_of_a_year_that_python_lacks_is_left_out(tmp_path: Path) -> Non
             assert (await consumer.query(NAME)).values["Load1"] == 2
 
     asyncio.run(main())
+
+
+def test_events_before_one_that_cannot_be_read_are_sent(tmp_path: Path) -> None:
+    space = new_space(tmp_path)
+    submit(space, range(2))
+    known = set((tmp_path / "space").rglob("*"))
+    space.channel(NAME).submit([{**VALUES, "HostName": "x" * 1_000_000}])  # too much for the log itself
+    (lost,) = [path for path in (tmp_path / "space" / "data").rglob("*") if path.is_file() and path not in known]
+    lost.unlink()
+
+    async def main() -> None:
+        async with consumer_of(space) as consumer, await consumer.subscribe(NAME, {"After": "earliest"}) as events:
+            assert await take(events, 2) == [0, 1]
+            with pytest.raises(PbioError, match="PBIO_BAD_LOG"):
+                await anext(events)
+
+    asyncio.run(main())

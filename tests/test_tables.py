@@ -109,6 +109,22 @@ def test_a_bad_row_is_named_and_those_before_it_stay(tmp_path: Path) -> None:
         (lambda path: pbio.read_arrow(path, schema="load DOUBLE"), "PBIO_BAD_OPTION", "columns=[...]"),
         (lambda path: pbio.read_arrow(path, mode=object()), "PBIO_BAD_OPTION", "cannot be of type object"),
         (lambda path: pbio.read_arrow(path, channel="loads"), "PBIO_BAD_OPTION", "ChannelSpace.open"),
+        (
+            lambda path: (
+                write(path / "t.ffs", [], {"t": {"day": "date", "at": "timestamp"}})
+                and pbio.read_arrow(path / "t.ffs", filter='{ return input.day > "2026-01-01"; }')
+            ),
+            "PBIO_BAD_PROGRAM",
+            "the days since 1970-01-01",
+        ),
+        (
+            lambda path: (
+                write(path / "t.ffs", [], {"t": {"day": "date", "at": "timestamp"}})
+                and pbio.read_arrow(path / "t.ffs", filter='{ return "2026-01-01" == input.at; }')
+            ),
+            "PBIO_BAD_PROGRAM",
+            "the microseconds since 1970-01-01, UTC",
+        ),
         (lambda path: pbio.read_arrow([]), "PBIO_NO_PATH", "name a file"),
         (lambda path: pbio.read_arrow(7), "PBIO_BAD_PATH", "give a str or a Path"),
         (lambda path: pbio.read_arrow(path / "no"), "PBIO_PATH_NOT_FOUND", "no"),

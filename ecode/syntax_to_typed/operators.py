@@ -12,12 +12,14 @@ from ecode.typed import (
     Compare,
     Constant,
     Expression,
+    FieldOf,
     Invert,
     Logical,
     Negate,
     Not,
     PointerAdd,
     PointerDifference,
+    Read,
     StringPointer,
     ValueType,
 )
@@ -46,6 +48,14 @@ def unary(context: Context, op: str, operand: Expression, at: int) -> Expression
     if op == "+":
         return operand
     return Negate(at, type_, operand) if op == "-" else Invert(at, type_, operand)
+
+
+_TIMES = {
+    "date": "a date is a number here: the days since 1970-01-01",
+    "timestamp": "a timestamp is a number here: the microseconds since 1970-01-01, UTC",
+    "timestamp_ntz": "a timestamp is a number here: the microseconds since 1970-01-01",
+}
+"""What a field holds, by its logical type, where a program may take it for a string."""
 
 
 def binary(context: Context, op: str, left: Expression, right: Expression, at: int) -> Expression:
@@ -83,8 +93,15 @@ def _with_string(context: Context, op: str, left: Expression, right: Expression,
             return Compare(at, INT32, op, *pair)
     hint = "strings can be compared with == and !=" if op in _COMPARISONS else ""
     if number_type(left.type) or number_type(right.type):
-        hint = "a string is never a number"
+        hint = _time_of(context, left) or _time_of(context, right) or "a string is never a number"
     raise context.wrong_type(at, f"{op!r} does not take strings", hint)
+
+
+def _time_of(context: Context, node: Expression) -> str:
+    """A hint for a field that holds a date or a time; empty for anything else."""
+    place = node.place if isinstance(node, Read) else None
+    field = context.structs[place.struct].find(place.name) if isinstance(place, FieldOf) else None
+    return "" if field is None else _TIMES.get(field.notes.logical or "", "")
 
 
 def as_pointer(node: Expression) -> Expression:

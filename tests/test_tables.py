@@ -105,6 +105,11 @@ def test_a_bad_row_is_named_and_those_before_it_stay(tmp_path: Path) -> None:
         (lambda path: pbio.open_writer(path / "a.ffs", LOAD, apend=True), "PBIO_UNKNOWN_OPTION", "mean 'append'?"),
         (lambda path: pbio.open_writer(LOAD, path / "a.ffs"), "PBIO_BAD_PATH", "the path comes first"),
         (lambda path: pbio.read_arrow(pbio.ChannelSpace.create(path / "s").root), "PBIO_CHANNEL_SPACE", "subscribe("),
+        (
+            lambda path: pbio.ChannelSpace.create(path / "s").create_channel(LOAD, "loads"),  # type: ignore[arg-type]
+            "PBIO_BAD_OPTION",
+            "the name comes first",
+        ),
         (lambda path: pbio.read_arrow(path, columns="load"), "PBIO_BAD_OPTION", "give a list"),
         (lambda path: pbio.read_arrow(path, schema="load DOUBLE"), "PBIO_BAD_OPTION", "columns=[...]"),
         (lambda path: pbio.read_arrow(path, mode=object()), "PBIO_BAD_OPTION", "cannot be of type object"),

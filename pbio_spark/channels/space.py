@@ -139,6 +139,7 @@ class ChannelSpace:
             PbioError: PBIO_CHANNEL_EXISTS, with `exist_ok` only if it is of another type, or derived;
                 PBIO_BAD_OPTION for a name that cannot be one; what `type_to_format` raises for the type.
         """
+        check_name(name, "channel")  # before the type: the two may be swapped
         return self._create(name, type_to_format(type), None, keep, exist_ok)
 
     def derive_channel(

@@ -145,6 +145,9 @@ def check_name(text: str, what: str) -> None:
     """Raise PBIO_BAD_OPTION if a channel, a producer or a subscriber cannot have this name."""
     if not is_name(text):
         hint = f"give a string of 1 to {_LONGEST_NAME} characters that can be printed"
+        hint += (
+            "" if isinstance(text, str) or what != "channel" else "; the name comes first, then the type or the parent"
+        )
         raise PbioError("PBIO_BAD_OPTION", f"{repr(text)[:80]} cannot be the name of a {what}", hint=hint)
 
 

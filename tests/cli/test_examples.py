@@ -78,7 +78,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         space.create_channel(name, OLD)
     space.derive_channel("most", "readings", filter="{ return input.n > param.least; }", parameters={"least": 1})
     space.channel("readings").submit([{"n": 2, "v": [1.0, 2.0], "unit": "kPa"}])
-    make(tmp_path / "run.bp", [{"x": np.arange(3.0) + step, "y": np.arange(3.0)} for step in range(2)])
+    steps = [{"x": np.arange(3.0) + step, "y": np.arange(3.0), "time": np.float64(2.0 + step)} for step in range(2)]
+    make(tmp_path / "run.bp", steps)
     return tmp_path
 
 

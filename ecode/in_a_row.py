@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ecode.environment import Mode
 from ecode.errors import ParameterError
 from ecode.outcome import Statics, initial_statics
-from ecode.program import Program
 from ecode.types import Basic, Record
+
+if TYPE_CHECKING:
+    from ecode.program import Program
 
 
 def check_shared(programs: Sequence[Program]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
@@ -46,7 +47,7 @@ class EagerSubscription(Subscription):
         self._space = space
         self._presence = presence
         self._demodulators = [(0, demodulator)]
-        self._is_closed = False
+        self._presence_lock = threading.Lock()
         self._is_typed = isinstance(handlers, Mapping) and any(type_ is not None for type_ in handlers)
         name = None if presence.startswith(subscribers.ANONYMOUS) else presence
         super().__init__(space.folder, space.history, space.formats, info, handlers, name, options)
@@ -97,10 +98,12 @@ class EagerSubscription(Subscription):
 
     def unsubscribe(self) -> None:
         """Subscribe no longer, under whatever name: if it was the last subscriber, the code at the sources goes."""
-        if not self._is_closed:
+        with self._presence_lock:  # another thread may be about to record that the subscriber is there
+            if self._is_closed:
+                return
             self._is_closed = True
             subscribers.forget(self._folder, self.channel.id, self._presence)
-            release(self._history, self._folder, self.channel.id)
+        release(self._history, self._folder, self.channel.id)
 
     def _hand(self, handler: Handler, event: Event) -> None:
         demodulator = [one for since, one in self._demodulators if (event.derivation or 0) >= since][-1]
@@ -108,9 +111,17 @@ class EagerSubscription(Subscription):
         if made is not None:
             handler(made)
 
+    def _acknowledge(self, name: str, position: Position) -> None:
+        with self._presence_lock:
+            if not self._is_closed:
+                super()._acknowledge(name, position)
+
     def _stay(self) -> None:
-        if self.name is None and not self._is_closed:
-            subscribers.acknowledge(self._folder, self.channel.id, self._presence, Position(self.channel.id), PRESENCE)
+        if self.name is None:
+            with self._presence_lock:
+                if not self._is_closed:
+                    here = Position(self.channel.id)
+                    subscribers.acknowledge(self._folder, self.channel.id, self._presence, here, PRESENCE)
         super()._stay()
 
     def _also_take(self, form: Format) -> None:

@@ -83,6 +83,7 @@ class Subscription:
     ) -> None:
         self.channel = info
         self.name = name
+        self._is_closed = False
         self._folder = folder
         self._history = history
         self._formats = formats
@@ -115,11 +116,14 @@ class Subscription:
 
         Raises:
             PbioError: PBIO_UNKNOWN_CHANNEL when the channel has been dropped and all its events were delivered;
-                PBIO_REJECTED for events that reach no type of the subscriber; what is wrong with the space.
+                PBIO_REJECTED for events that reach no type of the subscriber; PBIO_BAD_OPTION after the
+                subscription has ended (if another thread ends it later, the events end); what is wrong with the space.
         """
+        if self._is_closed:
+            raise PbioError("PBIO_BAD_OPTION", "the subscription has ended", hint="subscribe again")
         pause, waited = _PAUSE, 0.0
         check_timeout(timeout)
-        while True:
+        while not self._is_closed:
             self._stay()
             if self._read(self.position.version) is not None:
                 pause, waited = _PAUSE, 0.0
@@ -223,7 +227,7 @@ class Subscription:
 
     def _check_dropped(self) -> None:
         """Raise PBIO_UNKNOWN_CHANNEL if the channel has been dropped, so that nothing more can come."""
-        if self._is_dropped:
+        if self._is_dropped and not self._is_closed:  # closing drops one that was derived for this subscriber
             with self._history.lock:
                 is_anew = self.channel.name in self._history.catch_up().names
             raise dropped_to_error(self.channel.name, anew=is_anew).at(file=self._folder.root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from datetime import timedelta
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from ecode.types import FLOAT64, INT32, STRING, Field, record
 from pbio_spark.channels import Channel, ChannelSpace, EagerSubscription, Event
 from pbio_spark.channels.derive.modulator import Modulator
+from pbio_spark.channels.presence import subscribers
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import again, values
 
@@ -207,3 +209,25 @@ def test_parameters_that_were_set_are_kept_and_said(stocks: Channel, caplog: pyt
         assert "'desk' keeps the parameters that were set" in caplog.text
         stocks.submit(rows(15.0, 25.0))
         assert [event.values["price"] for event in again_there.events()] == [25.0]
+
+
+def test_closing_while_another_thread_reads_leaves_nothing(stocks: Channel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread is about to record that the subscriber is there when another closes it."""
+    acknowledge, closing = subscribers.acknowledge, list[threading.Thread]()
+    subscription = eager(stocks, None, DEAR)
+
+    def slowly(*given: Any, **more: Any) -> Any:
+        closing.append(threading.Thread(target=subscription.close))
+        closing[-1].start()
+        closing[-1].join(0.3)
+        return acknowledge(*given, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subscribers, "acknowledge", slowly)
+        assert list(subscription.events(timeout=None)) == []
+    for thread in closing:
+        thread.join()
+    assert closing
+    with pytest.raises(PbioError, match="the subscription has ended"):
+        next(subscription.events())
+    assert names(stocks.space) == ["stocks"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from numbers import Real
@@ -12,6 +13,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 from ecode.types import Record
 from pbio_spark.channels.commits.checked import check_word
 from pbio_spark.channels.position import Position
+from pbio_spark.channels.publish.submission import to_microseconds
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 
@@ -40,6 +42,24 @@ class SubscriptionOptions:
         check_word(self.mode, ("FAILFAST", "DROPMALFORMED"), "mode")
         check_word(self.on_reject, ("fail", "drop"), "on_reject")
         check_word(self.on_unfilled, ("fail", "warn", "ignore"), "on_unfilled")
+
+
+def checked_start(start: Start) -> Literal["earliest", "latest"] | Position | int:
+    """A start as a word, a position that can be written down, or microseconds since 1970. Raises PBIO_BAD_OPTION."""
+    if isinstance(start, str):
+        with suppress(PbioError):  # reported below
+            start = Position.parse(start)
+    if isinstance(start, Position):
+        return max(start, Position(start.version))
+    if isinstance(start, datetime):
+        return to_microseconds(start)
+    if start in ("earliest", "latest"):
+        return start  # type: ignore[return-value]
+    raise PbioError(
+        "PBIO_BAD_OPTION",
+        f"cannot start from {repr(start)[:80]}",
+        hint="use earliest, latest, a position such as 12.0.7, or a datetime",
+    )
 
 
 def check_handlers(by_type: Mapping[Any, Any]) -> None:

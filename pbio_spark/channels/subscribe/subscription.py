@@ -5,10 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from datetime import datetime
 from itertools import pairwise
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -21,13 +19,19 @@ from pbio_spark.channels.log.history import History, has_events
 from pbio_spark.channels.log.state import ChannelInfo, dropped_to_error
 from pbio_spark.channels.position import Position
 from pbio_spark.channels.presence import subscribers
-from pbio_spark.channels.publish.submission import channel_format, stored_format, to_datetime, to_microseconds
+from pbio_spark.channels.publish.submission import channel_format, stored_format, to_datetime
 from pbio_spark.channels.subscribe.ahead import MOST_BYTES, MOST_PIECES, read_together
 from pbio_spark.channels.subscribe.data_files import DataFiles
 from pbio_spark.channels.subscribe.delivered import Delivery, Event
 from pbio_spark.channels.subscribe.follower import LogFollower
 from pbio_spark.channels.subscribe.offset import LogOffset
-from pbio_spark.channels.subscribe.options import Start, SubscriptionOptions, check_handlers, check_timeout
+from pbio_spark.channels.subscribe.options import (
+    Start,
+    SubscriptionOptions,
+    check_handlers,
+    check_timeout,
+    checked_start,
+)
 from pbio_spark.channels.subscribe.plan import PLACES, format_to_plan, split_place
 from pbio_spark.channels.subscribe.reading import Piece, Stretch
 from pbio_spark.channels.subscribe.unfilled import refuse_unfilled
@@ -276,22 +280,7 @@ class Subscription:
 
     def _find(self, start: Start) -> Position:
         """The first position for a new subscriber."""
-        if isinstance(start, str):
-            with suppress(PbioError):  # reported below
-                start = Position.parse(start)
-        where: Literal["earliest", "latest"] | Position | int
-        if isinstance(start, Position):
-            where = max(start, Position(start.version))  # such as can be written down
-        elif isinstance(start, datetime):
-            where = to_microseconds(start)
-        elif isinstance(start, str) and start in ("earliest", "latest"):
-            where = start  # type: ignore[assignment]
-        else:
-            raise PbioError(
-                "PBIO_BAD_OPTION",
-                f"cannot start from {repr(start)[:80]}",
-                hint="use earliest, latest, a position such as 12.0.7, or a datetime",
-            )
+        where = checked_start(start)
         if where == "latest":
             self._check_dropped()
         return self._follower.start(where).start(self.channel.id)

@@ -14,10 +14,11 @@ Only numpy arrays are known here; an Arrow array's buffers become numpy arrays w
 
 from ecode.columns.apart import loop_kernels, run_apart, runs_apart
 from ecode.columns.batch import BatchProgram
+from ecode.columns.binding import ColumnBinding, ColumnSite
 from ecode.columns.column import Column, columns_of, values_of
 from ecode.columns.run import BatchResult, OutputMemory, Run, run_together
 
 __all__ = [
-    "BatchProgram", "BatchResult", "OutputMemory", "Run", "run_apart", "run_together", "runs_apart", "Column",
-    "columns_of", "values_of", "loop_kernels",
+    "BatchProgram", "BatchResult", "Column", "ColumnBinding", "ColumnSite", "OutputMemory", "Run", "columns_of",
+    "loop_kernels", "run_apart", "run_together", "runs_apart", "values_of",
 ]  # fmt: skip

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         with_samples,
         with_state,
     )
+    from pbio_spark.columns.programs.gathered import GatheredFilter, filter_to_gathered
     from pbio_spark.columns.programs.routes import (
         PARAMETERS,
         STATE,
@@ -115,6 +116,8 @@ __all__ = [
     "AnyConverter",
     "FilterConverter",
     "FilterDecoder",
+    "GatheredFilter",
+    "filter_to_gathered",
     "ProgramConverter",
     "decode_apart",
     "runs_apart",
@@ -182,6 +185,7 @@ _HOMES = {
         "with_samples",
         "with_state",
     ),
+    "programs.gathered": ("GatheredFilter", "filter_to_gathered"),
     "programs.together": ("decode_apart", "runs_apart", "select_apart", "select_together"),
     "programs.routes": (
         "PARAMETERS",

@@ -29,11 +29,13 @@ from pbio_spark.columns import (
     Encoder,
     FilterConverter,
     FilterDecoder,
+    GatheredFilter,
     ProgramConverter,
     RecordRoute,
     Request,
     Selection,
     decode_apart,
+    filter_to_gathered,
     find_route,
     format_to_encoder,
     plan_read,
@@ -166,7 +168,7 @@ class Lying:
         if not self._length:
             return self.encoded.take(ordinals)
         all_ = np.frombuffer(self.encoded.buffer, f"V{self._length}", len(offsets) - 1, int(offsets[0]))
-        return Encoded(pa.py_buffer(all_[ordinals]), np.arange(len(ordinals) + 1) * self._length)
+        return Encoded(pa.py_buffer(all_.take(ordinals)), np.arange(len(ordinals) + 1) * self._length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,20 +233,21 @@ def compiled(stage: Stage, form: Format, formats: FormatStore) -> Step:
         schema = record_to_arrow(stage.output.record)
         encoder = format_to_encoder(stage.output, schema, null_value=BLANK, wrap=True)
     is_plain = any(function.native is None and not function.is_sampled for function in stage.functions)
+    route = find_route(form, stage.request, (form, stage.input), formats)
+    if isinstance(route, Rejection):
+        raise rejection_to_error(route)
     if is_plain or stage.is_tight:
-        route = find_route(form, stage.request, (form, stage.input), formats)
-        if isinstance(route, Rejection):
-            raise rejection_to_error(route)
         _check_cost(route, stage.work)
-        if is_plain:
-            return PlainProgram(form, route, stage)
+    if is_plain:
+        return PlainProgram(form, route, stage)
     schema = pa.schema([]) if stage.output is None else schema
     selection = Selection(schema, request=stage.request)
     plan = plan_read(selection, (form, stage.input), coming=[form], store=formats)
     converter = plan.converters[form.id]
     if isinstance(converter, Rejection):
         raise rejection_to_error(converter)
-    return NativeStep(form, converter, encoder, stage.functions)
+    gathered = filter_to_gathered(form, route.keep) if encoder is None and route.keep is not None else None
+    return NativeStep(form, converter, encoder, stage.functions, gathered)
 
 
 def _check_cost(route: RecordRoute, most: int) -> None:
@@ -258,12 +261,13 @@ def _check_cost(route: RecordRoute, most: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class NativeStep:
-    """A step as machine code. Pickles with it."""
+    """A step as machine code, `gathered` for many filters together. Pickles with it."""
 
     format: Format
     converter: AnyConverter
     encoder: Encoder | None
     functions: tuple[ecode.Function, ...]
+    gathered: GatheredFilter | None = None
 
     @property
     def statics(self) -> Statics:
@@ -382,7 +386,8 @@ def select(steps: Sequence[tuple[NativeStep, Mapping[str, Any]]], events: Lying)
     tallies = [Tally() for _ in steps]
     for at in range(0, len(starts), MOST_SELECTED):
         end = at + MOST_SELECTED
-        for number, (passed, traps) in enumerate(select_together(filters, starts[at:end], ends[at:end])):
+        selected = select_together(filters, starts[at:end], ends[at:end], [step.gathered for step, _ in steps])
+        for number, (passed, traps) in enumerate(selected):
             ordinals = events.ordinals[at:end]
             kept[number].append(ordinals if len(passed) == len(ordinals) else ordinals[passed])
             tallies[number].add_traps(traps)

@@ -14,6 +14,7 @@ from ecode.columns import runs_apart as programs_run_apart
 from ecode.outcome import Statics
 from pbio_spark.columns.decode.converter import Decoded
 from pbio_spark.columns.programs.converter import FilterConverter, ProgramConverter, Programs
+from pbio_spark.columns.programs.gathered import GatheredFilter, Gathering
 from pbio_spark.errors import PbioError
 
 Int64s: TypeAlias = "npt.NDArray[np.int64]"
@@ -24,22 +25,39 @@ TILE = 2048
 """How many records all filters see before the next ones: as many as stay in a processor's cache."""
 
 
-def select_together(filters: Sequence[FilterConverter], starts: Int64s, ends: Int64s) -> list[Selected]:
+FEW = 3
+"""For so many filters, it does not pay to gather the numbers that they read."""
+
+
+def select_together(
+    filters: Sequence[FilterConverter],
+    starts: Int64s,
+    ends: Int64s,
+    gathered: Sequence[GatheredFilter | None] = (),
+) -> list[Selected]:
     """What each of some filters that keep no state selects of records.
 
     Args:
         starts, ends: int64, addresses: of the first byte of each record, and of the byte after it.
+        gathered: the same filters, or None, for numbers that are gathered from all records at first.
     """
     if not filters:
         return []
-    results = run_together([one.programs.begin(starts, ends) for one in filters], TILE)
+    if sum(one is not None for one in gathered) <= FEW:
+        gathered = [None] * len(filters)
+    numbers, count = Gathering(starts), len(starts)
+    runs = [
+        one.programs.begin(starts, ends) if other is None else other.begin(one.programs.blocks, numbers, count)
+        for one, other in zip(filters, gathered, strict=True)
+    ]
+    results = run_together(runs, TILE)
     every = np.arange(len(starts))
     selected: list[Selected] = []
     for one, result in zip(filters, results, strict=True):
         passed = np.asarray(result.passed).view(np.bool_)
         # Filters that keep everything share the numbers: 64 of them would fill the memory.
-        numbers = every if passed.all() else np.flatnonzero(passed)
-        selected.append((numbers, one.programs.traps(result)))
+        kept = every if passed.all() else np.flatnonzero(passed)
+        selected.append((kept, one.programs.traps(result)))
     return selected
 
 

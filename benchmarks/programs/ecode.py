@@ -161,7 +161,7 @@ def rows() -> Iterator[Row]:
             yield Row(case.what, "numba by hand", ours, theirs, case.events, "events", 1 / 1.2)
             if library is not None:
                 ours, theirs = side_by_side(run, lambda case=case: in_c(library, case))
-                yield Row(case.what, "gcc -O2", ours, theirs, case.events, "events")
+                yield Row(case.what, "gcc -O2", ours, theirs, case.events, "events", 1 / 1.2)
             unchecked = runner(without_bounds_checks(batch), case)
             ours, theirs = side_by_side(run, unchecked)
             yield Row(case.what, "without bounds checks", ours, theirs, case.events, "events")

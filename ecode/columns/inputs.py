@@ -18,6 +18,7 @@ from ecode.types import STRING, Array, Basic, Pointer, Ref
 _NOTHING = np.zeros(8, np.uint8)
 
 _LONGEST = 1 << 31
+_BLOCK = 1 << 16
 
 
 def input_buffers(
@@ -127,7 +128,7 @@ class _Walk:
             raise ParameterError(f"{self.where}: expected {self.length + 1} offsets of type int32")
         used = offsets[: self.length + 1]
         room = len(column.data) if column.data is not None else column.children[ITEMS].length if column.children else 0
-        if used[0] < 0 or (np.diff(used) < 0).any() or used[-1] > room:
+        if used[0] < 0 or (used[1:] < used[:-1]).any() or used[-1] > room:
             raise ParameterError(f"{self.where}: the offsets do not rise from 0 to at most {room}")
 
     def _check_sizes(self, type_: Ref) -> None:
@@ -138,6 +139,8 @@ class _Walk:
                 continue
             if array.offsets is None or len(array.offsets) <= self.length:
                 raise ParameterError(f"{self.where}.{field.name}: the offsets are too short")
+            if self._has_plain_sizes(field.type, array.offsets[: self.length + 1]):
+                continue
             lengths = np.diff(array.offsets[: self.length + 1].astype(np.int64))
             product: Any = np.ones(self.length, np.int64)
             for dim in field.type.dims:
@@ -152,6 +155,20 @@ class _Walk:
             else:
                 if (product != lengths).any():
                     raise ParameterError(f"{self.where}.{field.name}: a size field and the array's length differ")
+
+    def _has_plain_sizes(self, type_: Array, offsets: Buffer) -> bool:
+        """Whether an array's one size field, an int32, has just the array's lengths: the check in one pass."""
+        size = self.column.children.get(str(type_.dims[0])) if len(type_.dims) == 1 else None
+        if size is None or size.data is None or not size.data.dtype == offsets.dtype == np.int32:
+            return False
+        if len(size.data) < self.length:
+            return False
+        for first in range(0, self.length, _BLOCK):
+            counts = size.data[first : min(first + _BLOCK, self.length)]
+            around = offsets[first : first + len(counts) + 1]
+            if (around[1:] - around[:-1] != counts).any() or counts.min() < 0:
+                return False
+        return True
 
     def buffer(self, part: str) -> Buffer:
         column = self.column

@@ -153,7 +153,7 @@ class Run:
         self.memory: dict[str, Any] = {
             "progress": np.zeros(3, np.int64),
             "passed": np.empty(count, np.uint8),
-            "traps": np.zeros(count if event.sites else 0, np.int32),
+            "traps": np.empty((count if event.sites else 0, 2), np.int64),
             "trap_values": np.empty(2 * count if "trap_values" in event.entries else 0, np.int64),
             "wanted": np.zeros(1, np.int64),
             "frame": np.zeros(event.frame_bytes // 8 + 1, np.int64),
@@ -329,11 +329,9 @@ class Run:
         return top
 
     def _traps(self) -> tuple[tuple[int, Trap], ...]:
-        if not self.memory["progress"][2]:
-            return ()
         found = []
-        for event in np.flatnonzero(self.memory["traps"][: self.count]).tolist():
-            site = self.program.event.sites[int(self.memory["traps"][event]) - 1]
+        for event, number in self.memory["traps"][: int(self.memory["progress"][2])].tolist():
+            site = self.program.event.sites[number]
             detail = ""
             if site.array:
                 detail = index_detail(site.array, *self.memory["trap_values"][2 * event : 2 * event + 2].tolist())

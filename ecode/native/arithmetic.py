@@ -1,6 +1,9 @@
 """C's arithmetic where Python's differs, and the C library's mathematics, for generated text.
 
     quotient_T(a, b), remainder_T(a, b)   T: int32, int64, uint64; b is not 0; truncates; the least int over -1 wraps
+    add_int32(a, b), subtract_int32(a, b), multiply_int32(a, b)
+                                          of the low 32 bits, wrapping: numba's sum of two int32 is an int64, and LLVM
+                                          vectorises no sum over an array that it would have to narrow in each round
     saturated_T(x)                        a float as an integer: truncated, saturated, NaN is 0
     c_NAME(...)                           NAME of <math.h>
 
@@ -42,6 +45,20 @@ def _define_division(name: str, bits: int, operation: str, is_signed: bool) -> N
 for _bits, _signed, _type in ((32, True, "int32"), (64, True, "int64"), (64, False, "uint64")):
     _define_division(f"quotient_{_type}", _bits, "div", _signed)
     _define_division(f"remainder_{_type}", _bits, "rem", _signed)
+
+
+def _define_narrow(name: str, operation: str) -> None:
+    def typed(typing: Any, a: Any, b: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return getattr(builder, operation)(*arguments)
+
+        return types.int32(types.int32, types.int32), generate
+
+    EXPORTS[f"{name}_int32"] = intrinsic(typed)
+
+
+for _name, _operation in (("add", "add"), ("subtract", "sub"), ("multiply", "mul")):
+    _define_narrow(_name, _operation)
 
 
 def _define_saturation(name: str, bits: int, is_signed: bool) -> None:

@@ -20,7 +20,9 @@ _WORDS = """
     columns_left max_int64 min_int64 compare_bytes same_text same_bytes character strncmp strchr strrchr strstr
     suffix_start strspn strcspn length_of attribute trap_values
 """
-_PREFIXED = r"(load|store|as|saturated|quotient|remainder|c|find|strings|log|heap|budget)_\w+|t\d+|_*\d.*"
+_PREFIXED = (
+    r"(load|store|as|saturated|quotient|remainder|add|subtract|multiply|c|find|strings|log|heap|budget)_\w+|t\d+|_*\d.*"
+)
 _TAKEN = re.compile("|".join((_PREFIXED, *_WORDS.split())))
 _SETTLED = re.compile(r"t\d+|-?\d+(\.\d+(e[-+]?\d+)?)?")
 

@@ -29,7 +29,7 @@ class EventKernel:
         source: defines `kernel(count, table)`.
         entries: what the table holds, in order; entry 0 is `progress`.
         growable: names of memory blocks by their (negative) answer.
-        sites: where events can trap; `traps` holds their numbers plus one.
+        sites: where events can trap; `traps` holds the event and the site's number for each trap, in order.
         literals: the bytes of string literals.
         frame_bytes: the size of the memory block `frame`.
         statics: the static variables in the block `statics`, and the block's size.
@@ -109,7 +109,8 @@ def _lines(event: Event, passed: Sequence[str]) -> list[str]:
         lines += [f"        if status >= {FIRST_TRAP}:"]
         lines += [f"            {line}" for line in event.statics.restore()]
         lines += [
-            f"            store_int32(traps + 4 * event, status - {FIRST_TRAP - 1})",
+            "            store_int64(traps + 16 * trapped, event)",
+            f"            store_int64(traps + 16 * trapped + 8, status - {FIRST_TRAP})",
             "            trapped += 1",
             f"            store_uint8(passed + event, {DROPPED})",
             "        else:",

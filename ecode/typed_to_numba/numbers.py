@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 
 from ecode.semantics.arithmetic import is_floating, is_signed, limits
-from ecode.types import FLOAT32, UINT64, Basic
+from ecode.types import FLOAT32, INT32, UINT64, Basic
 
 _BITS = (1 << 64) - 1
+_NARROW = {"+": "add_int32", "-": "subtract_int32", "*": "multiply_int32"}
 
 
 def constant(value: int | float, type_: Basic) -> str:
@@ -73,6 +74,8 @@ def combined(op: str, left: str, right: str, type_: Basic) -> str:
             return f"as_int64(as_uint64({left}) >> as_uint64{count})"
         shifted = f"({left} {op} {count})"
         return shifted if op == ">>" else wrapped(shifted, type_)
+    if op in _NARROW and type_ == INT32:
+        return f"{_NARROW[op]}({left}, {right})"
     text = f"({left} {op} {right})"
     return text if op in ("&", "|", "^") else wrapped(text, type_)
 

@@ -80,6 +80,10 @@ def _memory(writable: list[tuple[int, int]], readable: list[tuple[int, int]]) ->
             memory[f"load_{name}{suffix}"] = _loader(read, code, size, turn)
             memory[f"store_{name}{suffix}"] = _storer(write, code, turn)
         memory[f"as_{name}"] = _converter(code, size)
+    narrow = memory["as_int32"]
+    memory["add_int32"] = lambda a, b: narrow(a + b)
+    memory["subtract_int32"] = lambda a, b: narrow(a - b)
+    memory["multiply_int32"] = lambda a, b: narrow(a * b)
     return memory
 
 

@@ -217,6 +217,8 @@ def broken(column: Column, **changes: Any) -> Column:
         {"offsets": [0, -2, 4]},
         {"offsets": [2, 0, 4]},
         {"offsets": [0, 2]},
+        {"offsets": [2**31 - 1, -(2**31), 2]},
+        {"offsets": [2**31 - 1, -(2**31), 2], "number_of_cpus": [1, -(2**31) + 2]},
         {"items": None},
     ],
 )

@@ -111,6 +111,39 @@ def test_sums_wrap_and_checks_stay(a: int, b: int) -> None:
     assert out.tolist() == [not 0 <= index < 4, wrap(a + 1) > a, doubled > a, wrap(-b) > 0]
 
 
+NARROW = """
+def kernel(count, table):
+    a = load_int64(table)
+    b = load_int64(table + 8)
+    out = load_int64(table + 16)
+    store_int64(out, as_int64(add_int32(a, b)))
+    store_int64(out + 8, as_int64(subtract_int32(a, b)))
+    store_int64(out + 16, as_int64(multiply_int32(a, b)))
+    total = as_int32(a)
+    i = 0
+    while i < count:
+        total = add_int32(total, load_int32(out + 24 + 4 * i))
+        i += 1
+    store_int64(out, as_int64(total)) if count > 0 else store_int64(out + 24, 0)
+    return 0
+"""
+
+
+@pytest.mark.parametrize("a", [2**31 - 1, -(2**31), 2**40 + 7, -1, 0, 46341])
+@pytest.mark.parametrize("b", [2**31 - 1, -(2**31), -(2**40), 3, 46341])
+def test_narrow_sums_are_of_the_low_bits(a: int, b: int) -> None:
+    def wrap(x: int) -> int:
+        return (x + 2**31) % 2**32 - 2**31
+
+    out = np.zeros(4, np.int64)
+    compile_kernel(NARROW)(0, Table([a, b, out]))
+    assert out.tolist() == [wrap(a + b), wrap(a - b), wrap(a * b), 0]
+    many = np.random.default_rng(1).integers(-(2**31), 2**31, 1003)
+    out = np.concatenate([np.zeros(3, np.int64), many.astype(np.int32)[: 2 * (len(many) // 2)].view(np.int64)])
+    compile_kernel(NARROW)(1002, Table([a, b, out]))
+    assert out[0] == wrap(a + int(many[:1002].sum()))
+
+
 def test_numba_compiles_for_others_as_ever() -> None:
     compile_kernel(SOURCE)
     assert "nsw" in words(_unoptimised(numba.njit(lambda a, b: a * b + 1)))

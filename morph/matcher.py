@@ -15,7 +15,7 @@ from typing import Any
 
 from ecode.types import Record
 from morph.comparison.differences import Comparison, compare_profiles, profile_weight
-from morph.comparison.profile import Node, record_to_profile
+from morph.comparison.profile import StructProfile, record_to_profile
 from morph.policy import PAPER, Criterion, Policy
 from morph.resolution import Candidate, Verdict
 from morph.transforms import Key
@@ -39,7 +39,7 @@ class Matcher:
         self.policy = policy
         self.wanted = dict(wanted)
         self._places = [list(Criterion).index(criterion) for criterion in policy.prefer]
-        self._by_name: dict[str, list[tuple[Key, Node, float]]] = {}
+        self._by_name: dict[str, list[tuple[Key, StructProfile, float]]] = {}
         for key, record in wanted.items():
             profile = record_to_profile(record, policy.field_weights)
             name = record.name if policy.same_name else ""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,30 @@ def test_files_functions_and_folders_stay_small() -> None:
         "folders": {folder for folder in folders if folders.count(folder) > MOST_FILES},
     }
     assert {kind: names - STILL_TOO_LARGE[kind] for kind, names in found.items()} == {kind: set() for kind in found}
+
+
+SAME_NAMES = {
+    ("ecode.syntax.tree", "ecode.typed.statements"): "a statement as it is written and as it is typed",
+    ("ecode.syntax.tree", "ecode.typed.expressions"): "an expression as it is written and as it is typed",
+    ("pbio_spark.columns.decode.plan", "pbio_spark.columns.encode.plan"): "the two directions of one plan",
+    ("ecode.typed.places", "pbio_spark.bp5.meta.variables"): "E-code and ADIOS2 both call it a variable",
+    ("ecode.limits", "pbio_spark.testing.strategies"): "both are public, each in a room of its own",
+    ("pbio_spark.channels.subscribe.delivered", "pbio_spark.gateways.grid.protocol.messages"): (
+        "the classes of messages have the names of their XML elements"
+    ),
+}
+"""Pairs of modules that may share names of classes, and why. All other names mean one class."""
+
+
+def test_one_name_means_one_class() -> None:
+    homes: dict[str, list[str]] = {}
+    for module, path in SOURCES.items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(module)
+    shared = {(one, other): name for name, modules in homes.items() for one, other in combinations(modules, 2)}
+    assert {pair: name for pair, name in shared.items() if pair not in SAME_NAMES} == {}
+    assert set(SAME_NAMES) - set(shared) == set()
 
 
 LISTS = ("tests/golden/wire", "tests/golden/bp5", "docs/decisions")

@@ -13,7 +13,7 @@ from benchmarks import Row
 from benchmarks.records.ffs_rates import SIZES, Sample, decode_seconds, read_seconds, sample
 from pbio_spark.columns.decode.converter import Decoder
 from pbio_spark.columns.files.compile import compile_converter, plan_read, with_converters
-from pbio_spark.columns.files.plan import BatchLimits, Part, Selection
+from pbio_spark.columns.files.plan import BatchLimits, FilePart, Selection
 from pbio_spark.columns.files.read import read_batches
 from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.wire import FileWriter
@@ -93,7 +93,7 @@ def reading(path: Path, of: Sample) -> Callable[[], object]:
 
     def run() -> None:
         with open(path, "rb", buffering=0) as file:
-            found = sum(batch.num_rows for batch in read_batches(plan, Part(path.name), file))
+            found = sum(batch.num_rows for batch in read_batches(plan, FilePart(path.name), file))
         if found != of.count:
             raise ValueError(f"{found} of {of.count} records")
 

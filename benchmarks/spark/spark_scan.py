@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from benchmarks import Row, side_by_side
 from pbio_spark.columns.files.compile import plan_read
-from pbio_spark.columns.files.plan import Part, Selection
+from pbio_spark.columns.files.plan import FilePart, Selection
 from pbio_spark.columns.files.read import read_batches
 from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.wire import Scanner
@@ -122,7 +122,7 @@ def save_batches(files: list[Path], folder: Path) -> None:
             (form,) = scanner.formats.values()
             plan = plan_read(Selection(record_to_arrow(form.record)))
             with pa.ipc.new_file(f"{folder}/{number}", plan.schema) as target:
-                for batch in read_batches(plan, Part(str(file)), source):
+                for batch in read_batches(plan, FilePart(str(file)), source):
                     target.write(batch)
 
 

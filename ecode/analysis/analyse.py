@@ -18,6 +18,7 @@ from ecode.typed import (
     Assign,
     Block,
     Call,
+    CompoundAssign,
     Constant,
     Convert,
     Counted,
@@ -27,13 +28,12 @@ from ecode.typed import (
     If,
     Jump,
     Loop,
-    Machine,
     Parameter,
     Read,
+    StateMachine,
     Statement,
     Typed,
     TypedProgram,
-    Update,
     children,
     root,
     walk,
@@ -154,7 +154,7 @@ class _Costs:
                 return _sum(self.expression(node.condition), most)
             case Loop():
                 return self.loop(node)
-            case Machine():
+            case StateMachine():
                 total = (Polynomial.of(0), Polynomial.of(0))
                 for state in node.states:
                     for part in state:
@@ -193,13 +193,13 @@ class _Costs:
         for inner in walk(node):
             if self.work.is_charged_later(inner):
                 cost += self.later(inner)
-            if isinstance(inner, Assign | Update) and inner.resizes:
+            if isinstance(inner, Assign | CompoundAssign) and inner.resizes:
                 bytes_ += self.allocation(inner)
         return cost, bytes_
 
     def later(self, node: Typed) -> Polynomial:
         """Work that only the event decides."""
-        if isinstance(node, Assign | Update):
+        if isinstance(node, Assign | CompoundAssign):
             size = polynomial(node.value) if isinstance(node, Assign) else None
             assert isinstance(node.place, FieldOf)
             types = [self.program.structs[node.place.struct].find(name) for name in node.resizes]
@@ -223,7 +223,7 @@ class _Costs:
         line = diagnostic(self.program.source, node.at, Category.TYPE, "").line
         return Polynomial.named(f"length({line})")
 
-    def allocation(self, node: Assign | Update) -> Polynomial:
+    def allocation(self, node: Assign | CompoundAssign) -> Polynomial:
         size = polynomial(node.value) if isinstance(node, Assign) else None
         if size is None or not isinstance(node.place, FieldOf):
             self.allocates_unknown = True

@@ -25,7 +25,7 @@ BYTES = 8
 """Bytes that are copied or cleared by one unit of work."""
 
 # Conversions, constants and the like cost next to nothing.
-_WEIGHTS = {"Update": 3, "CopyRecord": 10, "PointerDifference": 2} | dict.fromkeys(
+_WEIGHTS = {"CompoundAssign": 3, "CopyRecord": 10, "PointerDifference": 2} | dict.fromkeys(
     [
         *("Read", "Negate", "Invert", "Arithmetic", "Compare", "Not", "Logical", "Choice", "Assign"),
         *("Element", "Character", "Target", "PointerAdd", "Present"),

@@ -27,7 +27,7 @@ app = typer.Typer(
 )
 
 
-class Stage(StrEnum):
+class ShowStage(StrEnum):
     """What `show` can show."""
 
     AST = "ast"
@@ -52,22 +52,22 @@ def check(program: ProgramFile, params: ParamsFile = None) -> None:
 
 
 @app.command()
-def show(program: ProgramFile, params: ParamsFile = None, stage: Stage = Stage.ANALYSIS) -> None:
+def show(program: ProgramFile, params: ParamsFile = None, stage: ShowStage = ShowStage.ANALYSIS) -> None:
     """Show a stage of a program: syntax tree, typed tree, the Python that numba compiles, or the analysis."""
     compiled = _compiled(program, params)
     match stage:
-        case Stage.AST:
+        case ShowStage.AST:
             from ecode.cli.show import show_tree
             from ecode.syntax.text_to_syntax import text_to_syntax
 
             typer.echo(show_tree(text_to_syntax(compiled.source, compiled.type_names).body))
-        case Stage.TYPED:
+        case ShowStage.TYPED:
             from ecode.cli.show import show_tree
 
             typer.echo(show_tree(compiled.typed.body))
-        case Stage.PYTHON:
+        case ShowStage.PYTHON:
             typer.echo(compiled.kernel().kernel.source)
-        case Stage.ANALYSIS:
+        case ShowStage.ANALYSIS:
             typer.echo(str(compiled.analysis))
 
 

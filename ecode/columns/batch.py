@@ -11,7 +11,7 @@ import numpy as np
 
 from ecode.columns.binding import ColumnBinding, Source
 from ecode.columns.column import Column
-from ecode.columns.run import RETURNED, BatchResult, Output, OutputMemory, Run
+from ecode.columns.run import RETURNED, BatchResult, OutputBuffers, OutputMemory, Run
 from ecode.columns.sink import ColumnSink
 from ecode.columns.state import pack
 from ecode.environment import Mode
@@ -63,7 +63,7 @@ class BatchProgram:
     structs: Structs
     blocks: frozenset[str]
     sources: Mapping[str, Source]
-    outputs: tuple[Output, ...]
+    outputs: tuple[OutputBuffers, ...]
     program_texts: tuple[str, ...] = field(repr=False)
     limits: Limits
     initial: Statics
@@ -120,7 +120,7 @@ class BatchProgram:
             last.typed.structs,
             frozenset(types),
             {entry: source for block in blocks.values() for entry, source in block.sources.items()},
-            (Output(made, last.typed.param_types[made], dict(sink.buffers), tuple(sink.capacities)),),
+            (OutputBuffers(made, last.typed.param_types[made], dict(sink.buffers), tuple(sink.capacities)),),
             tuple(program.source for program in programs),
             replace(first.limits, budget=min(program.limits.budget for program in programs)),
             row_statics(programs, names),
@@ -150,7 +150,7 @@ class BatchProgram:
             blocks,
             {entry: source for binding in bindings.values() for entry, source in binding.sources.items()},
             tuple(
-                Output(n, typed.param_types.get(n, typed.returns), dict(s.buffers), tuple(s.capacities))
+                OutputBuffers(n, typed.param_types.get(n, typed.returns), dict(s.buffers), tuple(s.capacities))
                 for n, s in all_sinks.items()
             ),
             (program.source,),

@@ -82,7 +82,7 @@ class BatchResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OutputBuffers:
     """The buffers and capacities of one output parameter."""
 
     name: str
@@ -309,7 +309,7 @@ class Run:
 
     # Results
 
-    def _columns(self, output: Output, rows: int) -> Column:
+    def _columns(self, output: OutputBuffers, rows: int) -> Column:
         """The columns of an output, cut to what was written."""
         top = Column(rows)
         counts = {"": rows}

@@ -9,7 +9,7 @@ from ecode.columns.column import ITEMS, TARGET, static_count
 from ecode.errors import NotCompilable, TrapKind
 from ecode.semantics.arithmetic import plain
 from ecode.typed import ValueType
-from ecode.typed_to_numba.bindings import Reader, Site, Written
+from ecode.typed_to_numba.bindings import Reader, Site, WrittenFields
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.typed_to_numba.event import MOST_COPIES
 from ecode.typed_to_numba.stored import Home, extent_of, load_name, total
@@ -56,7 +56,7 @@ class ColumnSink:
         self.capacities: list[str] = []
         self._names: dict[tuple[tuple[str, ...], str], str] = {}
 
-    def write(self, emitter: Emitter, source: Reader, site: Site, written: Written) -> None:
+    def write(self, emitter: Emitter, source: Reader, site: Site, written: WrittenFields) -> None:
         size = getattr(source, "size", None)
         if size is not None:
             emitter.line(f"columns_left = {self.output_bytes} + {MOST_COPIES} * ({size(emitter)})")
@@ -115,7 +115,7 @@ class _Writing:
     """One visit of a record."""
 
     def __init__(
-        self, sink: ColumnSink, emitter: Emitter, reader: Reader, written: Written, *, is_charged: bool
+        self, sink: ColumnSink, emitter: Emitter, reader: Reader, written: WrittenFields, *, is_charged: bool
     ) -> None:
         self.sink, self.emitter, self.reader, self.written = sink, emitter, reader, written
         self.is_charged = is_charged

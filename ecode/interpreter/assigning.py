@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ecode.interpreter.memory import NO_LIMIT, Closure, ElementType, Frame, RecordValue, bodily, resized, spend, total
 from ecode.interpreter.places import location, moved, position, value_at
 from ecode.semantics.arithmetic import convert, plain
-from ecode.typed import Assign, CopyRecord, FieldOf, Place, Update, ValueType
+from ecode.typed import Assign, CompoundAssign, CopyRecord, FieldOf, Place, ValueType
 from ecode.types import Array, Basic, Ref
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def assigned(code: Expressions, node: Assign) -> Closure:
     return assign
 
 
-def updated(code: Expressions, node: Update) -> Closure:
+def updated(code: Expressions, node: CompoundAssign) -> Closure:
     """A closure for `place op= value` and `++`."""
     where, value, type_ = location(code, node.place), code.value(node.value), node.type
     resize = _resize(code, node.place, node.resizes, node.at)

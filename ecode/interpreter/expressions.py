@@ -29,6 +29,7 @@ from ecode.typed import (
     Character,
     Choice,
     Compare,
+    CompoundAssign,
     Constant,
     Convert,
     CopyRecord,
@@ -50,7 +51,6 @@ from ecode.typed import (
     Target,
     TypedProgram,
     Unset,
-    Update,
     value_text,
 )
 from ecode.types import FLOAT64, STRING, Basic, Kind, Pointer
@@ -117,7 +117,7 @@ class Expressions:
                 return lambda frame: [part(frame) for part in parts][-1]
             case Assign():
                 return assigned(self, node)
-            case Update():
+            case CompoundAssign():
                 return updated(self, node)
             case CopyRecord():
                 return copied_record(self, node)

@@ -8,7 +8,20 @@ from enum import IntEnum
 from ecode.interpreter.expressions import Expressions
 from ecode.interpreter.memory import Closure, Frame, clear, spend
 from ecode.semantics.arithmetic import limits
-from ecode.typed import Block, Break, Continue, Counted, Declare, Evaluate, If, Jump, Loop, Machine, Return, Statement
+from ecode.typed import (
+    Block,
+    Break,
+    Continue,
+    Counted,
+    Declare,
+    Evaluate,
+    If,
+    Jump,
+    Loop,
+    Return,
+    StateMachine,
+    Statement,
+)
 from ecode.types import Basic
 
 
@@ -46,7 +59,7 @@ def runner(code: Expressions, node: Statement) -> Runner:
             return _return(None if node.value is None else code.value(node.value))
         case Jump():
             return _jump(node)
-        case Machine():
+        case StateMachine():
             return _machine(code, node)
     raise AssertionError(node)
 
@@ -158,7 +171,7 @@ def _jump(node: Jump) -> Runner:
     return run
 
 
-def _machine(code: Expressions, node: Machine) -> Runner:
+def _machine(code: Expressions, node: StateMachine) -> Runner:
     states = [_block([runner(code, statement) for statement in state]) for state in node.states]
 
     def run(frame: Frame) -> int:

@@ -16,6 +16,7 @@ from ecode.typed import (
     Assign,
     Call,
     Choice,
+    CompoundAssign,
     Constant,
     CopyRecord,
     Element,
@@ -30,7 +31,6 @@ from ecode.typed import (
     StringPointer,
     Target,
     TypedProgram,
-    Update,
     ValueType,
     root,
     walk,
@@ -46,7 +46,7 @@ def check_pointers(program: TypedProgram) -> list[Diagnostic]:
     holders = read_only_holders(program)
     found = []
     for node in walk(program.body):
-        if isinstance(node, Assign | Update | CopyRecord):
+        if isinstance(node, Assign | CompoundAssign | CopyRecord):
             base = root(node.place)
             if isinstance(base, Target) and is_read_only(base.pointer, holders):
                 message = "the pointer may point to read-only data"
@@ -128,7 +128,7 @@ def is_read_only(pointer: Expression, holders: set[Holder]) -> bool:
             return is_read_only(pointer.last, holders)
         case Assign():
             return is_read_only(pointer.value, holders)
-        case Update():
+        case CompoundAssign():
             holder = _holder(pointer.place)
             return holder in holders or None in holders
         case StringPointer() | Call():

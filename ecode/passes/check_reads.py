@@ -9,18 +9,18 @@ from ecode.typed import (
     Assign,
     Block,
     Choice,
+    CompoundAssign,
     Declare,
     If,
     Local,
     Logical,
     Loop,
-    Machine,
     Read,
     Return,
+    StateMachine,
     Statement,
     Typed,
     TypedProgram,
-    Update,
     Variable,
     children,
     root,
@@ -31,7 +31,7 @@ from ecode.types import Basic, Pointer
 
 def check_reads(program: TypedProgram) -> list[Diagnostic]:
     """One warning for each variable. Programs with jumps get none."""
-    if isinstance(program.body, Machine):
+    if isinstance(program.body, StateMachine):
         return []
     check = _Reads(program)
     check.statement(program.body, set())
@@ -94,11 +94,11 @@ class _Reads:
                 self.expression(node.value, written)
                 written.add(variable)
                 return
-            case Read(place=Local(variable=variable)) | Update(place=Local(variable=variable)):
+            case Read(place=Local(variable=variable)) | CompoundAssign(place=Local(variable=variable)):
                 if not variable.is_static and variable not in written and variable not in self.told:
                     self.told.add(variable)
                     message = f"{variable.name!r} may be read before it is written; it is 0 then"
-                    at = node.at if isinstance(node, Update) else node.place.at
+                    at = node.at if isinstance(node, CompoundAssign) else node.place.at
                     self.found.append(diagnostic(self.program.source, at, Category.TYPE, message))
             case Logical() | Choice():
                 first, *rest = children(node)

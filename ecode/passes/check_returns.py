@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from ecode.errors import Category, Diagnostic, diagnostic
-from ecode.typed import Block, Call, Evaluate, Goto, If, Label, Return, Statement, TypedProgram
+from ecode.typed import (
+    Block,
+    Call,
+    Evaluate,
+    Goto,
+    If,
+    Label,
+    Loop,
+    Return,
+    StateMachine,
+    Statement,
+    TypedProgram,
+)
 
 _ENDING_CALLS = ("exit", "abort")
 
@@ -17,7 +29,8 @@ def check_returns(program: TypedProgram) -> list[Diagnostic]:
     if _ends(last):
         return []
     message = "the program must end in a return"
-    hint = "control may leave the loop; add 'return 0;' after it" if type(last).__name__ in ("Loop", "Machine") else ""
+    is_loop = isinstance(last, Loop | StateMachine)
+    hint = "control may leave the loop; add 'return 0;' after it" if is_loop else ""
     return [diagnostic(program.source, last.at, Category.TYPE, message, hint)]
 
 

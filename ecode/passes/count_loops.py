@@ -11,6 +11,7 @@ from ecode.typed import (
     Block,
     Break,
     Compare,
+    CompoundAssign,
     Constant,
     Convert,
     CopyRecord,
@@ -25,17 +26,16 @@ from ecode.typed import (
     Label,
     Local,
     Loop,
-    Machine,
     Negate,
     Parameter,
     Place,
     Read,
     Return,
+    StateMachine,
     Statement,
     Target,
     Typed,
     TypedProgram,
-    Update,
     Variable,
     root,
     walk,
@@ -69,7 +69,7 @@ def _counted(statement: Statement, pointed: set[Variable]) -> Statement:
             return replace(statement, then=_counted(statement.then, pointed), otherwise=otherwise)
         case Label():
             return replace(statement, statement=_counted(statement.statement, pointed))
-        case Machine():
+        case StateMachine():
             states = tuple(tuple(_counted(s, pointed) for s in state) for state in statement.states)
             return replace(statement, states=states)
         case Loop():
@@ -138,7 +138,7 @@ def _step(loop: Loop, variable: Variable) -> int | None:
 
 def _stride(node: Typed, variable: Variable) -> int | None:
     match node:
-        case Update(place=Local(variable=moved), op="+" | "-" as op, value=Constant(value=int(by))) if (
+        case CompoundAssign(place=Local(variable=moved), op="+" | "-" as op, value=Constant(value=int(by))) if (
             moved is variable
         ):
             return by if op == "+" else -by
@@ -188,7 +188,7 @@ def _writes(nodes: list[Typed], variable: Variable) -> bool:
         for inner in walk(node):
             if isinstance(inner, Declare) and inner.variable is variable:
                 return True
-            if isinstance(inner, Assign | Update | CopyRecord):
+            if isinstance(inner, Assign | CompoundAssign | CopyRecord):
                 base = root(inner.place)
                 if isinstance(base, Local) and base.variable is variable:
                     return True
@@ -228,7 +228,7 @@ def _writes_parameter(parameter: Parameter, rest: list[Typed]) -> bool:
     """Outputs may change through assignments, and through pointers; inputs never do."""
     for node in rest:
         for inner in walk(node):
-            if isinstance(inner, Assign | Update | CopyRecord):
+            if isinstance(inner, Assign | CompoundAssign | CopyRecord):
                 base = root(inner.place)
                 if isinstance(base, Parameter) and base.param is parameter.param:
                     return True

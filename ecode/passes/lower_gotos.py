@@ -18,8 +18,8 @@ from ecode.typed import (
     Jump,
     Label,
     Loop,
-    Machine,
     Not,
+    StateMachine,
     Statement,
     TypedProgram,
     walk,
@@ -43,12 +43,12 @@ class _Lowering:
         self.loops: list[tuple[str, str]] = []  # labels of the end and of the next round of each loop around
         self.fresh = 0
 
-    def machine(self, at: int) -> Machine:
+    def machine(self, at: int) -> StateMachine:
         """All states, with jumps to labels made jumps to states; a jump back charges the budget."""
         states = []
         for number, state in enumerate(self.states):
             states.append(tuple(self._resolve(statement, number) for statement in state))
-        return Machine(at, tuple(states))
+        return StateMachine(at, tuple(states))
 
     def _resolve(self, statement: Statement, here: int) -> Statement:
         match statement:

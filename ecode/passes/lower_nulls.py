@@ -7,6 +7,7 @@ from dataclasses import replace
 from ecode.typed import (
     Arithmetic,
     Assign,
+    CompoundAssign,
     Constant,
     Convert,
     CopyRecord,
@@ -24,7 +25,6 @@ from ecode.typed import (
     Typed,
     TypedProgram,
     Unset,
-    Update,
     ValueType,
     Variable,
     rewritten,
@@ -75,8 +75,8 @@ class _Lowering:
                 byte, bit = bits
                 masked = Arithmetic(at, INT32, "&", Convert(at, INT32, Read(at, UINT8, byte)), Constant(at, INT32, bit))
                 return Logical(at, INT32, "&&", node, Not(at, INT32, masked))
-            case Assign(place=place) | Update(place=place) if self._marks(place):
-                assert isinstance(node, Assign | Update)
+            case Assign(place=place) | CompoundAssign(place=place) if self._marks(place):
+                assert isinstance(node, Assign | CompoundAssign)
                 indexes, place = self._settled(place)
                 return Sequence(node.at, node.type, (*indexes, *self._marks(place)), replace(node, place=place))
             case CopyRecord(place=place) if self._marks(place):
@@ -141,12 +141,12 @@ class _Lowering:
             cleared = (Assign(place.at, place.type, place, nothing),)
         return (*cleared, self._marked(place, is_null=True))
 
-    def _marked(self, place: FieldOf, *, is_null: bool) -> Update:
+    def _marked(self, place: FieldOf, *, is_null: bool) -> CompoundAssign:
         bits = self._byte(place)
         assert bits is not None
         byte, bit = bits
         value = Constant(place.at, INT32, bit if is_null else 0xFF & ~bit)
-        return Update(place.at, UINT8, byte, "|" if is_null else "&", INT32, value, is_old=False)
+        return CompoundAssign(place.at, UINT8, byte, "|" if is_null else "&", INT32, value, is_old=False)
 
     def _byte(self, place: FieldOf) -> tuple[Place, int] | None:
         """Where the bit of a field is: the byte, and its value in there; None if the field has none."""

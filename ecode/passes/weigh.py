@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ecode.analysis.work import Work, fixed_work
-from ecode.typed import Block, If, Jump, Loop, Machine, Statement, TypedProgram, walk
+from ecode.typed import Block, If, Jump, Loop, StateMachine, Statement, TypedProgram, walk
 
 FREE = 10_000
 """A program without loops, and without anything whose cost the event decides, is charged only from this cost on."""
@@ -16,7 +16,7 @@ def weigh(program: TypedProgram) -> TypedProgram:
     weights = _Weights(program)
     body, work = weights.statement(program.body)
     work += fixed_work(program)
-    if isinstance(program.body, Machine):
+    if isinstance(program.body, StateMachine):
         work += sum(weights.work.value(variable.type) for variable in program.variables)
     is_free = work < FREE and not any(
         isinstance(node, Loop) or (isinstance(node, Jump) and node.work) or weights.work.is_charged_later(node)
@@ -44,7 +44,7 @@ class _Weights:
                 return replace(node, then=then, otherwise=otherwise), condition + max(work, other)
             case Loop():
                 return self._loop(node)
-            case Machine():
+            case StateMachine():
                 return self._machine(node)
         return node, self.work.tree(node)
 
@@ -59,7 +59,7 @@ class _Weights:
         # Rounds that are charged when they end do not include the last round.
         return replace(node, body=body, work=once), 1 + test + (0 if node.is_charged_before else once)
 
-    def _machine(self, node: Machine) -> tuple[Statement, int]:
+    def _machine(self, node: StateMachine) -> tuple[Statement, int]:
         weighed = [self._all(state) for state in node.states]
         before = [0]
         for _, work in weighed:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from ecode.typed import (
     AddressOf,
     Assign,
+    CompoundAssign,
     CopyRecord,
     Element,
     FieldOf,
     Parameter,
     Place,
     TypedProgram,
-    Update,
     root,
     walk,
 )
@@ -24,12 +24,12 @@ def written_fields(program: TypedProgram, param: str) -> frozenset[tuple[str, ..
     """
     paths: set[tuple[str, ...]] = set()
     for node in walk(program.body):
-        if isinstance(node, Assign | Update | CopyRecord | AddressOf):
+        if isinstance(node, Assign | CompoundAssign | CopyRecord | AddressOf):
             base = root(node.place)
             if isinstance(base, Parameter) and base.param.name == param:
                 path = field_path(node.place)
                 paths.add(path)
-                if isinstance(node, Assign | Update):
+                if isinstance(node, Assign | CompoundAssign):
                     paths |= {(*path[:-1], name) for name in node.resizes}
     return frozenset(paths)
 

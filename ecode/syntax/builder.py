@@ -205,11 +205,11 @@ class Builder(Transformer[Token, syntax.Block]):
     def unary(self, op: Token, operand: Any) -> syntax.Unary:
         return syntax.Unary(_start(op), self._depth(_start(op), operand), str(op), operand)
 
-    def prefix(self, op: Token, operand: Any) -> syntax.Step:
-        return syntax.Step(_start(op), self._depth(_start(op), operand), str(op)[0], operand, True)
+    def prefix(self, op: Token, operand: Any) -> syntax.Increment:
+        return syntax.Increment(_start(op), self._depth(_start(op), operand), str(op)[0], operand, True)
 
-    def postfix(self, operand: Any, op: Token) -> syntax.Step:
-        return syntax.Step(_start(op), self._depth(_start(op), operand), str(op)[0], operand, False)
+    def postfix(self, operand: Any, op: Token) -> syntax.Increment:
+        return syntax.Increment(_start(op), self._depth(_start(op), operand), str(op)[0], operand, False)
 
     def cast(self, opening: Token, type_: syntax.TypeName, _closing: Token, operand: Any) -> syntax.Cast:
         return syntax.Cast(_start(opening), self._depth(_start(opening), type_, operand), type_, operand)

@@ -52,7 +52,7 @@ class Unary(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Step(Node):
+class Increment(Node):
     """`++` and `--`; `op` is + or -, `prefix` says that the new value is the result."""
 
     op: str
@@ -123,7 +123,7 @@ Expression: TypeAlias = (
     | CharacterLiteral
     | StringLiteral
     | Unary
-    | Step
+    | Increment
     | Binary
     | Assign
     | Conditional

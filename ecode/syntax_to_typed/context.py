@@ -36,7 +36,7 @@ Meaning: TypeAlias = Variable | Param | Constant | Function | Poisoned
 
 
 @dataclass(slots=True)
-class Scope:
+class NameScope:
     names: dict[str, Meaning] = field(default_factory=dict)
     types: dict[str, ValueType] = field(default_factory=dict)  # typedef names, and tags as "struct tag"
 
@@ -57,7 +57,7 @@ class Context:
         self.functions: dict[str, Function] = {}
         self.mistakes: list[Diagnostic] = []
         self.hints: dict[str, str] = {}
-        self.scopes: list[Scope] = [Scope()]
+        self.scopes: list[NameScope] = [NameScope()]
         self.loops = 0
         self.local_bytes = 0
 
@@ -79,7 +79,7 @@ class Context:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        self.scopes.append(Scope())
+        self.scopes.append(NameScope())
         try:
             yield
         finally:

@@ -17,6 +17,7 @@ from ecode.typed import (
     AddressOf,
     Assign,
     Character,
+    CompoundAssign,
     Constant,
     Element,
     Expression,
@@ -30,7 +31,6 @@ from ecode.typed import (
     Sequence,
     Target,
     Unset,
-    Update,
     Variable,
     is_of_input,
     place_text,
@@ -98,7 +98,7 @@ def resolve(context: Context, node: syntax.Expression) -> Place | Expression:
         case syntax.Binary():
             left = value(context, node.left)
             return operators.binary(context, node.op, left, value(context, node.right), node.at)
-        case syntax.Step():
+        case syntax.Increment():
             return _step(context, node)
         case syntax.Cast():
             return _cast(context, node)
@@ -284,12 +284,12 @@ def spelled(where: Place) -> str:
             return "the pointed-to value"
 
 
-def update(context: Context, target: Place, op: str, given: Expression, at: int, *, is_old: bool) -> Update:
+def update(context: Context, target: Place, op: str, given: Expression, at: int, *, is_old: bool) -> CompoundAssign:
     """`target op= given`, with the target evaluated once."""
     resizes = _resized(context, target)
     if isinstance(target.type, Pointer) and op in ("+", "-"):
         distance = to_index(context, given)
-        return Update(at, target.type, target, op, target.type, distance, is_old, resizes)
+        return CompoundAssign(at, target.type, target, op, target.type, distance, is_old, resizes)
     type_, given_type = number_type(target.type), number_type(given.type)
     if type_ is None or given_type is None:
         wrong = target.type if type_ is None else given.type
@@ -297,12 +297,12 @@ def update(context: Context, target: Place, op: str, given: Expression, at: int,
     # The rules of the plain operator decide whether the operands fit.
     operators.binary(context, op, Read(at, type_, target), given, at)
     if op in ("<<", ">>"):
-        return Update(at, type_, target, op, promote(type_), to_number(given, INT64), is_old, resizes)
+        return CompoundAssign(at, type_, target, op, promote(type_), to_number(given, INT64), is_old, resizes)
     common = usual(type_, given_type)
-    return Update(at, type_, target, op, common, to_number(given, common), is_old, resizes)
+    return CompoundAssign(at, type_, target, op, common, to_number(given, common), is_old, resizes)
 
 
-def _step(context: Context, node: syntax.Step) -> Expression:
+def _step(context: Context, node: syntax.Increment) -> Expression:
     target = _writable(context, node.operand)
     one = Constant(node.at, INT32, 1)
     return update(context, target, node.op, one, node.at, is_old=not node.prefix)

@@ -17,6 +17,7 @@ from ecode.typed.expressions import (
     Character,
     Choice,
     Compare,
+    CompoundAssign,
     Constant,
     Convert,
     CopyRecord,
@@ -32,7 +33,6 @@ from ecode.typed.expressions import (
     Sequence,
     StringPointer,
     Unset,
-    Update,
 )
 from ecode.typed.places import (
     ATTR_LIST,
@@ -60,8 +60,8 @@ from ecode.typed.statements import (
     Jump,
     Label,
     Loop,
-    Machine,
     Return,
+    StateMachine,
     Statement,
     TypedProgram,
 )
@@ -102,7 +102,7 @@ __all__ = [
     "Choice",
     "Sequence",
     "Assign",
-    "Update",
+    "CompoundAssign",
     "CopyRecord",
     "Call",
     "AddressOf",
@@ -125,7 +125,7 @@ __all__ = [
     "Continue",
     "Return",
     "Jump",
-    "Machine",
+    "StateMachine",
     "Statement",
     "TypedProgram",
     "children",

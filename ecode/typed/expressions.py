@@ -112,7 +112,7 @@ class Assign(Typed):
 
 
 @dataclass(frozen=True, slots=True)
-class Update(Typed):
+class CompoundAssign(Typed):
     """`place op= value`: computed in `common` (the type of the place itself for pointers), stored converted.
 
     `is_old` yields the value from before (`x++`).
@@ -216,7 +216,7 @@ Expression: TypeAlias = (
     | Choice
     | Sequence
     | Assign
-    | Update
+    | CompoundAssign
     | CopyRecord
     | Call
     | AddressOf

@@ -101,7 +101,7 @@ class Return(Typed):
 
 @dataclass(frozen=True, slots=True)
 class Jump(Typed):
-    """In a `Machine`: go on with another state, at once. A jump back costs `work`: that of the statements it
+    """In a `StateMachine`: go on with another state, at once. A jump back costs `work`: that of the statements it
     repeats."""
 
     state: int
@@ -109,14 +109,14 @@ class Jump(Typed):
 
 
 @dataclass(frozen=True, slots=True)
-class Machine(Typed):
+class StateMachine(Typed):
     """Statements with jumps in them, as states; control falls from each state into the next, and out of the last."""
 
     states: tuple[tuple[Statement, ...], ...]
 
 
 Statement: TypeAlias = (
-    Evaluate | Declare | Block | If | Loop | Label | Goto | Break | Continue | Return | Jump | Machine
+    Evaluate | Declare | Block | If | Loop | Label | Goto | Break | Continue | Return | Jump | StateMachine
 )
 
 

@@ -75,7 +75,7 @@ class Binding(Reader, Protocol):
 class Sink(Protocol):
     """Where finished output records go."""
 
-    def write(self, emitter: Emitter, source: Reader, site: Site, written: Written) -> None:
+    def write(self, emitter: Emitter, source: Reader, site: Site, written: WrittenFields) -> None:
         """Emits the lines that write the record at a site of `source`. They may ask for more memory
         (`emitter.out_of`); the event then runs again, so nothing may count as written before the event passes. A sink
         whose attribute `leaves` is True writes all that follows, to the event's end."""
@@ -93,7 +93,7 @@ class HomeSink(Sink, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFields:
     """What a sink is to write: the type, and which of its fields the program ever writes (the others are null).
 
     `fields` are paths from the record, e.g. `("position", "x")`; a path stands for all below it.

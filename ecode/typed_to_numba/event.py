@@ -24,12 +24,12 @@ from ecode.typed import (
     Local,
     Logical,
     Loop,
-    Machine,
     Not,
     Parameter,
     Place,
     Read,
     Return,
+    StateMachine,
     Statement,
     StringPointer,
     Target,
@@ -39,7 +39,7 @@ from ecode.typed import (
     root,
     walk,
 )
-from ecode.typed_to_numba.bindings import Binding, HomeSink, Sink, Written
+from ecode.typed_to_numba.bindings import Binding, HomeSink, Sink, WrittenFields
 from ecode.typed_to_numba.code import Code, Literals, Parts, static_path
 from ecode.typed_to_numba.emitter import DROPPED, PASSED, Emitter
 from ecode.typed_to_numba.kernel import EventKernel, assembled
@@ -75,7 +75,7 @@ def typed_to_numba(
     Raises:
         NotCompilable: the program uses something that only the interpreter has.
     """
-    event = Event(program, bindings, to, limits, shared or Shared([("", program)]))
+    event = ProgramWriter(program, bindings, to, limits, shared or Shared([("", program)]))
     return event.kernel(is_morph=is_morph)
 
 
@@ -109,7 +109,7 @@ class Shared:
         self.statics = StaticsText(programs)
 
 
-class Event:
+class ProgramWriter:
     """The writing of one program's text."""
 
     def __init__(
@@ -156,7 +156,7 @@ class Event:
                 code.stored.clear(emitter, site)
                 self._find_homes(param.name, site)
         with self.statics.of(code):
-            if isinstance(self.program.body, Machine):
+            if isinstance(self.program.body, StateMachine):
                 for variable in self.program.variables:
                     if not variable.is_static:
                         code.stored.clear(emitter, code.variables[variable])
@@ -171,7 +171,7 @@ class Event:
         sink = self.to.sinks.get(name)
         if not isinstance(sink, HomeSink) or not isinstance(site, Scattered):
             return
-        written = Written(site.type, self.program.structs, written_fields(self.program, name))
+        written = WrittenFields(site.type, self.program.structs, written_fields(self.program, name))
         for field, inner in site.fields:
             if isinstance(inner, Scattered) and isinstance(inner.type, Array) and written.has((field,)):
                 find = sink.home(field, inner.type)
@@ -282,7 +282,7 @@ class Event:
         if self.to.results is not None:
             site = Scattered(program.returns, parts) if program.returns is not None else None
             if site is not None and program.returns is not None:
-                written = Written(program.returns, program.structs, frozenset({()}))
+                written = WrittenFields(program.returns, program.structs, frozenset({()}))
                 self.to.results.write(emitter, self.code.stored, site, written)
         answer = str(PASSED) if is_certain else f"{PASSED} if {parts[0]} != 0 else {DROPPED}"
         self._leave(answer, is_row=True)
@@ -294,7 +294,7 @@ class Event:
                 reader, site = self.code.roots[name]
                 is_output = any(p.name == name and p.mode is Mode.OUT for p in program.params)
                 fields = written_fields(program, name) if is_output else frozenset({()})
-                sink.write(emitter, reader, site, Written(program.param_types[name], program.structs, fields))
+                sink.write(emitter, reader, site, WrittenFields(program.param_types[name], program.structs, fields))
                 if getattr(sink, "leaves", False):
                     return
         self.statics.store(self.code)

@@ -15,7 +15,7 @@ from ecode.typed_to_numba.state.undo import fails_after_writing
 from ecode.types import Basic
 
 if TYPE_CHECKING:
-    from ecode.typed_to_numba.event import Event
+    from ecode.typed_to_numba.event import ProgramWriter
 
 # The int64 words of `progress`: the next event, the next row, how many events trapped.
 PROGRESS = ("event", "row", "trapped")
@@ -49,7 +49,7 @@ class EventKernel:
     samples: Mapping[str, Basic]
 
 
-def assembled(event: Event) -> EventKernel:
+def assembled(event: ProgramWriter) -> EventKernel:
     """The kernel: the text of an event, and the loop around it."""
     emitter = event.emitter
     body = emitter.text()
@@ -85,7 +85,7 @@ def assembled(event: Event) -> EventKernel:
     )
 
 
-def _entries(event: Event) -> list[str]:
+def _entries(event: ProgramWriter) -> list[str]:
     entries = ["passed"]
     if event.emitter.sites:
         entries.append("traps")
@@ -93,7 +93,7 @@ def _entries(event: Event) -> list[str]:
     return entries
 
 
-def _lines(event: Event, passed: Sequence[str]) -> list[str]:
+def _lines(event: ProgramWriter, passed: Sequence[str]) -> list[str]:
     entries = ["progress", *_entries(event), *passed]
     lines = ["def kernel(count, table):"]
     lines += loads(entries).splitlines()

@@ -17,10 +17,10 @@ from ecode.limits import Limits
 from ecode.semantics.arithmetic import plain
 from ecode.typed import Structs, TypedProgram, ValueType
 from ecode.typed_to_numba import numbers
-from ecode.typed_to_numba.bindings import Reader, Sink, Site, Written
+from ecode.typed_to_numba.bindings import Reader, Sink, Site, WrittenFields
 from ecode.typed_to_numba.code import Literals
 from ecode.typed_to_numba.emitter import Emitter
-from ecode.typed_to_numba.event import Destinations, Event, Shared
+from ecode.typed_to_numba.event import Destinations, ProgramWriter, Shared
 from ecode.typed_to_numba.fitting import fitted
 from ecode.types import CHAR, STRING, Array, Basic, Default, Field, Kind, Pointer, Ref, Struct
 
@@ -69,7 +69,7 @@ class StageSink:
         (self.input,) = (param.name for param in program.params if param.mode is Mode.IN)
         self._written = 0
 
-    def write(self, emitter: Emitter, source: Reader, site: Site, written: Written) -> None:
+    def write(self, emitter: Emitter, source: Reader, site: Site, written: WrittenFields) -> None:
         self._written += 1
         if self._written > MOST_ENDS:
             raise NotCompilable(f"the programs before this one end in more than {MOST_ENDS} places")
@@ -78,7 +78,7 @@ class StageSink:
         root, own = _MadeSite(site, written.type, here), self.program.structs
         made = _Made(source, root, written.structs, own, self.find, self.shared.literals)
         bindings = {self.input: made, **self.shared.blocks}
-        event = Event(self.program, bindings, Destinations(self.sinks), self.limits, self.shared, emitter)
+        event = ProgramWriter(self.program, bindings, Destinations(self.sinks), self.limits, self.shared, emitter)
         event.write(is_morph=self.is_morph)
         emitter.program = before
 

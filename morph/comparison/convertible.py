@@ -78,7 +78,7 @@ _TEXT = Meaning(Kind.STRING)
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TypeShape:
     """The part of a type that matters for a match: without pointers, names of counts, and the nesting of arrays.
 
     Attributes:
@@ -90,11 +90,11 @@ class Shape:
     core: Basic | str
 
 
-def shape(type_: Type) -> Shape:
+def shape(type_: Type) -> TypeShape:
     """The shape of a type.
 
     >>> shape(Array(Pointer(Ref("point")), ("n", 2)))
-    Shape(dims=(None, 2), core='point')
+    TypeShape(dims=(None, 2), core='point')
     """
     dims: tuple[int | None, ...] = ()
     while isinstance(type_, Array | Pointer):
@@ -103,7 +103,7 @@ def shape(type_: Type) -> Shape:
             type_ = type_.element
         else:
             type_ = type_.target
-    return Shape(dims, type_.name if isinstance(type_, Ref) else type_)
+    return TypeShape(dims, type_.name if isinstance(type_, Ref) else type_)
 
 
 def extents_fit(source: tuple[int | None, ...], wanted: tuple[int | None, ...]) -> bool:
@@ -121,7 +121,7 @@ class Look:
     fast."""
 
     name: str
-    shape: Shape
+    shape: TypeShape
     meaning: Meaning
     units: str | None
 
@@ -132,7 +132,7 @@ def _look(name: str, type_: Type, logical: str | None, units: str | None, is_nam
     assert isinstance(looks.core, Basic)
     meaning = Meaning(looks.core.kind, logical, is_named)
     if meaning.is_decimal and looks.core == CHAR and looks.dims[-1:] == (16,):
-        looks, meaning = Shape(looks.dims[:-1], INT128), Meaning(Kind.INTEGER, logical)
+        looks, meaning = TypeShape(looks.dims[:-1], INT128), Meaning(Kind.INTEGER, logical)
     return Look(name, looks, meaning, units)
 
 

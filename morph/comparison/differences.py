@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from ecode.types import Record
 from morph.comparison.convertible import Conversions, extents_fit, look_fits
-from morph.comparison.profile import Node, record_to_profile
+from morph.comparison.profile import StructProfile, record_to_profile
 from morph.errors import check_pairs, too_complex
 from morph.policy import PAPER, Policy
 
@@ -84,7 +84,9 @@ def compare(f1: Record, f2: Record, policy: Policy = PAPER) -> Comparison:
     return compare_profiles(incoming, wanted, profile_weight(wanted), policy.convertible)
 
 
-def compare_profiles(incoming: Node, wanted: Node, wanted_weight: float, conversions: Conversions) -> Comparison:
+def compare_profiles(
+    incoming: StructProfile, wanted: StructProfile, wanted_weight: float, conversions: Conversions
+) -> Comparison:
     """The same for prepared record types."""
     return Comparison(
         _absent(incoming, wanted, conversions, is_source=True),
@@ -93,16 +95,16 @@ def compare_profiles(incoming: Node, wanted: Node, wanted_weight: float, convers
     )
 
 
-def profile_weight(node: Node) -> float:
+def profile_weight(node: StructProfile) -> float:
     """W of a prepared record type: its diff with nothing."""
     return _absent(node, None, frozenset(), is_source=True)
 
 
-def _absent(top: Node, other: Node | None, conversions: Conversions, is_source: bool) -> float:
+def _absent(top: StructProfile, other: StructProfile | None, conversions: Conversions, is_source: bool) -> float:
     """The weight of the basic fields below `top` that `other` does not have."""
     if not top.inner:
         return _total(_own(top, other, conversions, is_source))
-    walks: dict[tuple[Node, Node | None], tuple[list[float], list[_Exit]]] = {}
+    walks: dict[tuple[StructProfile, StructProfile | None], tuple[list[float], list[_Exit]]] = {}
     waiting = [(top, other)]
     while waiting:
         pair = waiting.pop()
@@ -110,18 +112,18 @@ def _absent(top: Node, other: Node | None, conversions: Conversions, is_source: 
             walks[pair] = _walk_cycle(*pair, conversions, is_source)
             waiting += [(node, partner) for node, partner, _ in walks[pair][1]]
             check_pairs(len(walks))
-    totals: dict[tuple[Node, Node | None], float] = {}
+    totals: dict[tuple[StructProfile, StructProfile | None], float] = {}
     for pair in sorted(walks, key=lambda pair: pair[0].height):
         own, exits = walks[pair]
         totals[pair] = _total(own + [factor * totals[node, partner] for node, partner, factor in exits])
     return totals[top, other]
 
 
-_Exit = tuple[Node, Node | None, float]
+_Exit = tuple[StructProfile, StructProfile | None, float]
 
 
 def _walk_cycle(
-    node: Node, other: Node | None, conversions: Conversions, is_source: bool
+    node: StructProfile, other: StructProfile | None, conversions: Conversions, is_source: bool
 ) -> tuple[list[float], list[_Exit]]:
     """The absent fields of a structure and of its cycle, and the structures that these lead to."""
     own: list[float] = []
@@ -143,7 +145,7 @@ def _walk_cycle(
     return own, exits
 
 
-def _own(node: Node, other: Node | None, conversions: Conversions, is_source: bool) -> list[float]:
+def _own(node: StructProfile, other: StructProfile | None, conversions: Conversions, is_source: bool) -> list[float]:
     """The weights of a structure's own basic fields that another does not have."""
     if other is None:
         return list(node.weights.values())

@@ -26,13 +26,13 @@ class Inner:
     """
 
     dims: tuple[int | None, ...]
-    node: Node
+    node: StructProfile
     weight: float
     is_back: bool
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class StructProfile:
     """A structure at a path, with the weights that hold there.
 
     Attributes:
@@ -61,7 +61,7 @@ class _Weights:
     below: Weights = field(default_factory=dict)
 
 
-def record_to_profile(record: Record, field_weights: tuple[tuple[str, float], ...] = ()) -> Node:
+def record_to_profile(record: Record, field_weights: tuple[tuple[str, float], ...] = ()) -> StructProfile:
     """The top structure of a record type, prepared for comparison.
 
     The weight of a field is that of the policy, else that of its notes, else 1; a hidden field has weight 0.
@@ -69,14 +69,14 @@ def record_to_profile(record: Record, field_weights: tuple[tuple[str, float], ..
     structs = {struct.name: struct for struct in record.structs}
     heights = _heights(record)
     tree = _tree(field_weights)
-    made: dict[tuple[str, int], Node] = {}
-    waiting: list[tuple[Node, Weights]] = []
+    made: dict[tuple[str, int], StructProfile] = {}
+    waiting: list[tuple[StructProfile, Weights]] = []
 
-    def node_of(name: str, below: Weights) -> Node:
+    def node_of(name: str, below: Weights) -> StructProfile:
         # Structures that no path of the policy enters are shared.
         key = name, id(below) if below else 0
         if key not in made:
-            made[key] = Node(structs[name], heights[name])
+            made[key] = StructProfile(structs[name], heights[name])
             waiting.append((made[key], below))
         return made[key]
 

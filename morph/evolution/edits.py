@@ -26,7 +26,7 @@ from morph.errors import check_pairs
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class Unchanged:
     """A field that stays as it is, with all fields in it."""
 
     path: str
@@ -84,7 +84,7 @@ class Update:
         return f"~ {self.path}: {change}" + (f" ({', '.join(self.notes)})" if self.notes else "")
 
 
-Edit: TypeAlias = Keep | Insert | Remove | Move | Update
+Edit: TypeAlias = Unchanged | Insert | Remove | Move | Update
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class EditScript:
     @property
     def changes(self) -> tuple[Edit, ...]:
         """The edits that change something."""
-        return tuple(edit for edit in self.edits if not isinstance(edit, Keep))
+        return tuple(edit for edit in self.edits if not isinstance(edit, Unchanged))
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.edits))
@@ -158,6 +158,6 @@ def _compared(old: Record, new: Record) -> Iterator[Edit]:
 
 def _met(path: str, old: Field, new: Field) -> Edit:
     if old.type == new.type and old.notes == new.notes:
-        return Keep(path, new.type)
+        return Unchanged(path, new.type)
     changed = tuple(f.name for f in fields(Notes) if getattr(old.notes, f.name) != getattr(new.notes, f.name))
     return Update(path, old.type, new.type, changed)

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from pbio_spark.bp5.data.arrays import read_arrays
-from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.folder import DatasetFolder
 from pbio_spark.bp5.meta import formats as mmd
 from pbio_spark.bp5.meta import index as idx
 from pbio_spark.bp5.meta import metadata as md
-from pbio_spark.bp5.meta.attributes import Attribute, parse_attributes
+from pbio_spark.bp5.meta.attributes import DatasetAttribute, parse_attributes
 from pbio_spark.bp5.meta.blocks import Blocks, read_blocks
 from pbio_spark.bp5.meta.formats import Formats, parse_formats
-from pbio_spark.bp5.meta.index import Index, Step, parse_index
+from pbio_spark.bp5.meta.index import Step, StepIndex, parse_index
 from pbio_spark.bp5.meta.metadata import Located, locate
 from pbio_spark.bp5.meta.scalars import Scalars, read_scalars
 from pbio_spark.bp5.meta.variables import NUMBERS, STRUCTURE, Shape, Variable
@@ -33,7 +33,7 @@ class Dataset:
     """
 
     path: str
-    index: Index
+    index: StepIndex
     formats: Formats
 
     @property
@@ -52,7 +52,7 @@ class Dataset:
         """The same for a task, which is told its steps."""
         return replace(self, index=replace(self.index, steps=()))
 
-    def locate(self, folder: Folder, steps: Sequence[Step]) -> Located:
+    def locate(self, folder: DatasetFolder, steps: Sequence[Step]) -> Located:
         """The metadata blocks of some steps. Raises what `metadata.locate` raises."""
         return locate(folder, steps, self.formats, self.index.header)
 
@@ -70,15 +70,17 @@ class Dataset:
         return np.dtype(name if name.startswith("V") else self.order + name)
 
     def attributes(
-        self, folder: Folder, steps: Sequence[Step], known: Mapping[str, Attribute] | None = None
-    ) -> dict[str, Attribute]:
+        self, folder: DatasetFolder, steps: Sequence[Step], known: Mapping[str, DatasetAttribute] | None = None
+    ) -> dict[str, DatasetAttribute]:
         """The attributes after these steps, which follow those that left `known`. Raises as `attribute_changes`."""
         found = dict(known or {})
         for _, one in self.attribute_changes(folder, steps):
             found[one.name] = one
         return found
 
-    def attribute_changes(self, folder: Folder, steps: Sequence[Step]) -> Iterator[tuple[Step, Attribute]]:
+    def attribute_changes(
+        self, folder: DatasetFolder, steps: Sequence[Step]
+    ) -> Iterator[tuple[Step, DatasetAttribute]]:
         """Each attribute that steps define or change, in order, and the step.
 
         Raises as `attribute_blocks` and `parse_attributes`.
@@ -92,7 +94,7 @@ class Dataset:
                 raise error.at(file=file) from None
 
 
-def open_dataset(folder: Folder) -> Dataset:
+def open_dataset(folder: DatasetFolder) -> Dataset:
     """The dataset of a folder.
 
     md.idx is read first: what it names, the other files have already. Raises PBIO_NOT_BP5, PBIO_BAD_BP5.
@@ -113,7 +115,7 @@ def open_dataset(folder: Folder) -> Dataset:
     return Dataset(folder.path, index, parse_formats(described, index.header.order, folder.file(mmd.NAME)))
 
 
-def step_values(dataset: Dataset, folder: Folder, steps: Sequence[Step]) -> dict[str, Any]:
+def step_values(dataset: Dataset, folder: DatasetFolder, steps: Sequence[Step]) -> dict[str, Any]:
     """The values of all variables of one step, or of all steps of a flattened dataset.
 
     Numbers, strings as bytes, numpy arrays, and for local arrays lists of them.
@@ -132,7 +134,7 @@ def step_values(dataset: Dataset, folder: Folder, steps: Sequence[Step]) -> dict
     return found
 
 
-def array_values(dataset: Dataset, folder: Folder, located: Located, blocks: Blocks) -> Any:
+def array_values(dataset: Dataset, folder: DatasetFolder, located: Located, blocks: Blocks) -> Any:
     """The array of one row; of a local array a list of blocks."""
     elements = read_arrays(folder, blocks, located.steps, dataset.kind(blocks.variable), dataset.order)
     if blocks.variable.shape is not Shape.LOCAL_ARRAY:

@@ -1,4 +1,4 @@
-"""`Folder`: the files of a BP5 folder, as bytes by position."""
+"""`DatasetFolder`: the files of a BP5 folder, as bytes by position."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_OPEN = 64
 """How many files of one folder are open at once: a large run has thousands of subfiles."""
 
 
-class Folder:
+class DatasetFolder:
     """The files of a folder. Files are opened when they are first read, and stay open until `close`."""
 
     def __init__(self, path: str) -> None:

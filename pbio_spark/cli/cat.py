@@ -21,7 +21,7 @@ from pbio_spark.cli.console import (
     report,
 )
 from pbio_spark.errors import PbioError
-from pbio_spark.wire import Item, Kind, Scanner, items_to_json, read_block, record_to_json
+from pbio_spark.wire import Item, ItemKind, Scanner, items_to_json, read_block, record_to_json
 from pbio_spark.wire.jsonl import to_text
 from pbio_spark.wire.resync import items_resumed
 
@@ -88,7 +88,7 @@ def _json_lines(scanner: Scanner, found: Iterable[Item], everything: bool, bad: 
 def _text_lines(scanner: Scanner, found: Iterable[Item], everything: bool, bad: Bad) -> Iterator[str]:
     for item in found:
         match item.kind:
-            case Kind.DATA:
+            case ItemKind.DATA:
                 try:
                     format_ = scanner.format_of(item)
                     value = record_to_json(format_, scanner.read(item), file=scanner.window.name, offset=item.payload)
@@ -96,11 +96,11 @@ def _text_lines(scanner: Scanner, found: Iterable[Item], everything: bool, bad: 
                     bad(item, error)
                     continue
                 yield f"{printable(format_.name)} {printable(value)}"
-            case Kind.COMMENT if everything:
+            case ItemKind.COMMENT if everything:
                 yield f"# {printable(scanner.comment(item).decode(errors='backslashreplace'))}"
-            case Kind.FORMAT if everything:
+            case ItemKind.FORMAT if everything:
                 yield printable_lines(str(scanner.formats[item.format_id]))
-            case Kind.INDEX if everything:
+            case ItemKind.INDEX if everything:
                 yield _block_line(scanner, item)
 
 

@@ -21,7 +21,7 @@ from pbio_spark.globs import is_hidden
 from pbio_spark.paths import PathEntry, find_entry, folder_entries, locate, trouble_at
 from pbio_spark.paths import opened as open_path
 from pbio_spark.spaces import SPACE, space_above
-from pbio_spark.wire import Item, Kind, Scanner, refuse_bp_folder
+from pbio_spark.wire import Item, ItemKind, Scanner, refuse_bp_folder
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -225,7 +225,7 @@ def progress_bar() -> Progress:
 
 def name_record(scanner: Scanner, item: Item, error: PbioError, *, is_counted: bool = True) -> PbioError:
     """The error with the number, the offset and the format of the record that it is about."""
-    if item.kind is Kind.DATA:
+    if item.kind is ItemKind.DATA:
         form = scanner.formats.get(item.format_id)
         named = None if form is None else f"{form.name} ({form.id.hex()})"
         which = f"record {item.ordinal}" if is_counted else "the record"

@@ -141,7 +141,7 @@ def _check_direction(paths: Sequence[str], kind: FileKind, output: str) -> None:
 
 def rows_of_records(paths: list[str]) -> Iterator[dict[str, Any]]:
     """The records of files as rows; the files must hold records of one name."""
-    from pbio_spark.columns import Part, read_batches
+    from pbio_spark.columns import FilePart, read_batches
     from pbio_spark.formats.arrow.python_rows import sound_rows
 
     plan = _plan(paths, None, -1)
@@ -149,7 +149,7 @@ def rows_of_records(paths: list[str]) -> Iterator[dict[str, Any]]:
     for path in paths:
         ordinal = 0
         with opened(path) as file:
-            for batch in read_batches(plan, Part(path), file):
+            for batch in read_batches(plan, FilePart(path), file):
                 yield from sound_rows(batch, file=path, first=ordinal, hint=hint)
                 ordinal += batch.num_rows
 
@@ -173,7 +173,7 @@ def _plan(paths: list[str], name: str | None, depth: int) -> ReadPlan:
 
 def _to_columns(paths: list[str], partial: str, kind: FileKind, name: str | None, depth: int) -> tuple[int, str]:
     """Write the records of one name as columns. Returns their number and name."""
-    from pbio_spark.columns import Part, read_batches
+    from pbio_spark.columns import FilePart, read_batches
 
     plan = _plan(paths, name, depth)
     rows = 0
@@ -182,7 +182,7 @@ def _to_columns(paths: list[str], partial: str, kind: FileKind, name: str | None
             with opened(path) as file:
                 size = file.seek(0, os.SEEK_END)
                 watched = bar.wrap_file(file, total=size, description=printable(os.path.basename(path)))
-                for batch in read_batches(plan, Part(path), watched):
+                for batch in read_batches(plan, FilePart(path), watched):
                     writer.write_batch(batch)
                     rows += batch.num_rows
     return rows, plan.selection.names[0]

@@ -16,7 +16,7 @@ from pbio_spark.cli.console import Files, each_file, expand, items, printable, p
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.merge import merge
-from pbio_spark.wire import Kind, Scanner
+from pbio_spark.wire import ItemKind, Scanner
 from pbio_spark.wire.jsonl import Json, to_text
 
 Name: TypeAlias = Annotated[str | None, typer.Option("--name", help="Only the formats of this name.")]
@@ -34,9 +34,9 @@ class FoundFormats:
     def add(self, scanner: Scanner) -> None:
         """Walk one file."""
         for item in items(scanner):
-            if item.kind is Kind.FORMAT:
+            if item.kind is ItemKind.FORMAT:
                 self.formats.setdefault(item.format_id, scanner.formats[item.format_id])
-            elif item.kind is Kind.DATA:
+            elif item.kind is ItemKind.DATA:
                 self.records[item.format_id] += 1
                 self.sizes[item.format_id] += item.length
 

@@ -12,8 +12,7 @@ from ecode.types import Array, Basic, Kind, Pointer
 from pbio_spark.cli.console import OneFile, items, printable, report, scanner_of
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.wire import Item, Scanner
-from pbio_spark.wire import Kind as ItemKind
+from pbio_spark.wire import Item, ItemKind, Scanner
 from pbio_spark.wire.images import FieldImage, images_of
 
 ROW = 16

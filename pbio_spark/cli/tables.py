@@ -42,7 +42,7 @@ SUFFIXES = {
 }
 
 
-class Writer(Protocol):
+class TableWriter(Protocol):
     """Takes batches of one schema."""
 
     def write_batch(self, batch: pa.RecordBatch) -> None: ...
@@ -60,7 +60,7 @@ def target_of(path: str, said: FileKind | None) -> FileKind:
 
 
 @contextmanager
-def table_writer(path: str, target: FileKind, schema: pa.Schema) -> Iterator[Writer]:
+def table_writer(path: str, target: FileKind, schema: pa.Schema) -> Iterator[TableWriter]:
     """A writer of columns to a new file. Raises PBIO_UNSUPPORTED_TYPE for columns that a CSV file cannot hold."""
     import pyarrow as pa
 

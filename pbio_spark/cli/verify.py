@@ -11,7 +11,7 @@ import typer
 from pbio_spark.cli.console import Files, each_file, items, name_damage, name_record, printable, report
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import find_entry, locate, opened
-from pbio_spark.wire import IndexCheck, Item, Kind, Scanner, decode
+from pbio_spark.wire import IndexCheck, Item, ItemKind, Scanner, decode
 from pbio_spark.wire.hints.sidecar import ChecksumBlock, Outline, Point, read_sidecar
 from pbio_spark.wire.resync import damage_to_text, resume
 
@@ -88,7 +88,7 @@ class Walk:
         for item in items(scanner):
             known = self._ordinals.get(item.offset)
             if known is not None and not self._index.is_counted:
-                scanner.ordinal, self._index.is_counted = known + (item.kind is Kind.DATA), True
+                scanner.ordinal, self._index.is_counted = known + (item.kind is ItemKind.DATA), True
             try:
                 check_item(scanner, item)
             except PbioError as error:
@@ -167,10 +167,10 @@ def range_problems(path: str, outline: Outline) -> Iterator[PbioError]:
 def check_item(scanner: Scanner, item: Item) -> None:
     """Raise what is wrong with one item. Strings may be in any encoding."""
     match item.kind:
-        case Kind.DATA:
+        case ItemKind.DATA:
             format_, record = scanner.format_of(item), scanner.read(item)
             decode(format_, record, strict=False, file=scanner.window.name, offset=item.payload)
-        case Kind.COMMENT:
+        case ItemKind.COMMENT:
             scanner.comment(item)
-        case Kind.FORMAT:
+        case ItemKind.FORMAT:
             scanner.formats[item.format_id].verify_id()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pbio_spark.columns.checksums import checksum_kernel, record_checksums
     from pbio_spark.columns.decode.converter import Converter, Decoded
     from pbio_spark.columns.decode.symbols import schema_to_symbols
-    from pbio_spark.columns.encode.encoder import Encoded, Encoder, Room, format_to_encoder
+    from pbio_spark.columns.encode.encoder import Encoded, Encoder, RecordBuffer, format_to_encoder
     from pbio_spark.columns.encode.null_value import BLANK, NullValue, null_replacement
     from pbio_spark.columns.files.batches import AnyDecoder, BatchMaker
     from pbio_spark.columns.files.chunks import UNKNOWN_FORMAT, Chunk, Chunker, Resumption
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         METADATA_TYPE,
         BatchLimits,
         ErrorPolicy,
-        Part,
+        FilePart,
         ReadPlan,
         Selection,
     )
@@ -84,7 +84,7 @@ __all__ = [
     "CORRUPT_TYPE",
     "ErrorPolicy",
     "METADATA_TYPE",
-    "Part",
+    "FilePart",
     "ReadPlan",
     "Selection",
     "plan_read",
@@ -139,7 +139,7 @@ __all__ = [
     "suggestion",
     "Encoded",
     "Encoder",
-    "Room",
+    "RecordBuffer",
     "format_to_encoder",
     "BLANK",
     "NullValue",
@@ -161,13 +161,13 @@ __all__ = [
 _HOMES = {
     "checksums": ("checksum_kernel", "record_checksums"),
     "decode.symbols": ("schema_to_symbols",),
-    "encode.encoder": ("Encoded", "Encoder", "Room", "format_to_encoder"),
+    "encode.encoder": ("Encoded", "Encoder", "RecordBuffer", "format_to_encoder"),
     "encode.null_value": ("BLANK", "NullValue", "null_replacement"),
     "files.batches": ("AnyDecoder", "BatchMaker"),
     "files.chunks": ("Chunk", "Chunker", "Resumption", "UNKNOWN_FORMAT"),
     "files.compile": ("plan_read", "route_of", "with_converters"),
     "files.names": ("renamed",),
-    "files.plan": ("BatchLimits", "CORRUPT_TYPE", "ErrorPolicy", "METADATA_TYPE", "Part", "ReadPlan", "Selection"),
+    "files.plan": ("BatchLimits", "CORRUPT_TYPE", "ErrorPolicy", "METADATA_TYPE", "FilePart", "ReadPlan", "Selection"),
     "files.ranges": ("RangeFinder", "RangeMaker", "limited", "ranges_kernel"),
     "files.read": ("read_batches",),
     "files.walk": ("Stop", "Walked", "Walker"),

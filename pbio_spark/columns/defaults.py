@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ecode.types import Default
 from pbio_spark.columns.lossless import exactly, text_to_number
-from pbio_spark.formats.arrow.mapping import Mapped, Rule, refuse_type
+from pbio_spark.formats.arrow.mapping import FieldRule, Mapped, refuse_type
 
 _MAX_FLOAT = 3.4028235677973366e38
 """Halfway between the greatest float and what would follow it."""
@@ -20,7 +20,7 @@ def default_of(node: Mapped) -> Default | Decimal:
 
     Raises PBIO_INCOMPATIBLE_TYPE if its type does not have the value.
     """
-    is_count = node.rule is Rule.COUNT
+    is_count = node.rule is FieldRule.COUNT
     default = int(node.dimension) if is_count else node.default
     try:
         return exact_default(default, node.arrow)

@@ -23,7 +23,7 @@ import pyarrow as pa
 from pbio_spark.columns.encode.encoder import Encoder
 from pbio_spark.columns.files.batches import BatchMaker
 from pbio_spark.columns.files.chunks import Chunk
-from pbio_spark.columns.files.plan import Part, ReadPlan
+from pbio_spark.columns.files.plan import FilePart, ReadPlan
 from pbio_spark.columns.files.walk import ITEM_HEAD, Walked, Walker, values_kernel
 from pbio_spark.errors import PbioError
 from pbio_spark.wire.container import legible_id
@@ -53,7 +53,7 @@ class ValueReader:
         self._kernel = values_kernel()
         self._walker = Walker(plan.walk)
         self._walker.learn(plan.formats)
-        self._maker = _ValueMaker(self._plan, Part(_NAME), self._walker.formats)
+        self._maker = _ValueMaker(self._plan, FilePart(_NAME), self._walker.formats)
 
     def read(self, values: pa.Array, origins: pa.StructArray | None = None) -> pa.StructArray:
         """One structure for each of the binary values.

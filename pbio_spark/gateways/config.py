@@ -14,7 +14,7 @@ from pathlib import Path
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.evpath.settings import ThinSettings, table_to_thin_settings
 from pbio_spark.gateways.grid import GridSettings, table_to_grid_settings
-from pbio_spark.gateways.limits import Limits
+from pbio_spark.gateways.limits import GatewayLimits
 from pbio_spark.gateways.tables import check_keys, table_to_settings
 from pbio_spark.paths import trouble_at
 
@@ -54,7 +54,7 @@ class Config:
         tls: None if connections are not encrypted.
     """
 
-    limits: Limits = Limits()  # noqa: RUF009 - it never changes
+    limits: GatewayLimits = GatewayLimits()  # noqa: RUF009 - it never changes
     tls: Tls | None = None
     evpath: ThinSettings = ThinSettings()  # noqa: RUF009 - nor does this
     grid: GridSettings = GridSettings()  # noqa: RUF009 - nor this
@@ -100,7 +100,7 @@ def text_to_config(text: str) -> Config:
         ) from None
     check_keys(said, [own.name for own in fields(Config)], "the top level")
     return Config(
-        table_to_settings(Limits, said.get("limits", {}), "limits"),
+        table_to_settings(GatewayLimits, said.get("limits", {}), "limits"),
         table_to_settings(Tls, said["tls"], "tls") if "tls" in said else None,
         table_to_thin_settings(said.get("evpath", {})),
         table_to_grid_settings(said.get("grid", {})),

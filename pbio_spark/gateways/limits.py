@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GatewayLimits:
     """Limits of a gateway; the section `[limits]` of its configuration.
 
     Attributes:

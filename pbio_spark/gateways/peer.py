@@ -9,7 +9,7 @@ from typing import Any
 
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.arrival import check_sound, keep_alive, unconfirmed
-from pbio_spark.gateways.limits import Limits
+from pbio_spark.gateways.limits import GatewayLimits
 from pbio_spark.gateways.text import address_to_text
 
 
@@ -30,7 +30,7 @@ class Peer:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        limits: Limits,
+        limits: GatewayLimits,
         number: int = 0,
         stopping: asyncio.Event | None = None,
     ) -> None:

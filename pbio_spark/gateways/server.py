@@ -15,7 +15,7 @@ from itertools import count
 from typing import Protocol, Self
 
 from pbio_spark.errors import PbioError
-from pbio_spark.gateways.limits import Limits
+from pbio_spark.gateways.limits import GatewayLimits
 from pbio_spark.gateways.peer import Peer
 from pbio_spark.gateways.text import address_to_text, is_loopback, one_line, system_reason
 
@@ -65,11 +65,11 @@ class Server:
     """
 
     def __init__(
-        self, listeners: Sequence[Listener], limits: Limits | None = None, tls: ssl.SSLContext | None = None
+        self, listeners: Sequence[Listener], limits: GatewayLimits | None = None, tls: ssl.SSLContext | None = None
     ) -> None:
         self.addresses: dict[str, tuple[str, int]] = {}
         self._listeners = listeners
-        self._limits = limits or Limits()
+        self._limits = limits or GatewayLimits()
         self._tls = tls
         self._stopping = asyncio.Event()
         self._servers: list[asyncio.Server] = []

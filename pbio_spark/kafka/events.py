@@ -11,7 +11,7 @@ import numpy as np
 from pbio_spark.channels import Channel, DataFiles, LogFollower, LogOffset, Piece, Position, Stretch
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.wire import Kind, Scanner
+from pbio_spark.wire import ItemKind, Scanner
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class EventReader:
             raise PbioError("PBIO_UNKNOWN_FORMAT", "the space has lost the body of this format", format=group.format)
         # An offset of 0 would mean that the bytes begin with a file's magic.
         scanner = Scanner(io.BytesIO(b"\0" + items), piece.path, offset=1, formats={form.id: form}, search=False)
-        records = [item for item in scanner.items() if item.kind is Kind.DATA]
+        records = [item for item in scanner.items() if item.kind is ItemKind.DATA]
         if len(records) != group.count:
             reason = f"the file has {len(records)} events where the log has {group.count}"
             raise PbioError("PBIO_BAD_LOG", reason, file=piece.path, offset=piece.start)

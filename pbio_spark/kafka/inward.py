@@ -21,7 +21,7 @@ from pbio_spark.kafka.address import Address
 from pbio_spark.kafka.client import READ_ONLY, Client, log
 from pbio_spark.kafka.outward import FORMATS
 from pbio_spark.kafka.stores import format_missing, open_store, put_with_priors
-from pbio_spark.wire import Kind
+from pbio_spark.wire import ItemKind
 from pbio_spark.wire.container import legible_id
 
 MOST_MESSAGES = 10_000
@@ -243,7 +243,7 @@ class RelayIn:
 
     def _records(self, producer: str | None, messages: Sequence[Any]) -> Records:
         values = [message.value() for message in messages]
-        heads = [(Kind.DATA << 24 | len(v) >> 32).to_bytes(4) + (len(v) & 0xFFFFFFFF).to_bytes(4) for v in values]
+        heads = [(ItemKind.DATA << 24 | len(v) >> 32).to_bytes(4) + (len(v) & 0xFFFFFFFF).to_bytes(4) for v in values]
         forms = [self._format(value) for value in values]
         numbers = {form: number for number, form in enumerate(dict.fromkeys(forms))}
         return Records(

@@ -1,4 +1,4 @@
-"""`LogReader`: the records of a topic in order, up to what there is when it is asked."""
+"""`TopicReader`: the records of a topic in order, up to what there is when it is asked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Take = Callable[[Any], None]
 """Gets a message of the client library."""
 
 
-class LogReader:
+class TopicReader:
     """Reads all partitions of a topic, each message once, however often it is asked; whole transactions only.
 
     A topic that is shorter than what was read of it was created again, and is read from its start.

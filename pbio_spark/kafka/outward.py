@@ -19,7 +19,7 @@ from pbio_spark.formats import Format
 from pbio_spark.kafka.address import Address
 from pbio_spark.kafka.client import Client, log
 from pbio_spark.kafka.events import EventReader, RecordEvent
-from pbio_spark.kafka.log_reader import LogReader
+from pbio_spark.kafka.log_reader import TopicReader
 from pbio_spark.kafka.stores import open_store, put_with_priors
 from pbio_spark.kafka.topics import loses, make_compacted, refuse_loss
 
@@ -130,7 +130,7 @@ class RelayOut:
             if message.key() == self._key and message.value() is not None:
                 found[:] = [message.value()]
 
-        reader = LogReader(self._client, self._progress)
+        reader = TopicReader(self._client, self._progress)
         reader.read(take)
         reader.close()
         return Position.parse(found[0].decode("ascii", "replace")) if found else Position(0)

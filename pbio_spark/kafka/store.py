@@ -16,7 +16,7 @@ from pbio_spark.formats.body.layouts import MAX_BODY
 from pbio_spark.formats.format import Format
 from pbio_spark.kafka.address import parse_address
 from pbio_spark.kafka.client import Client, log
-from pbio_spark.kafka.log_reader import LogReader
+from pbio_spark.kafka.log_reader import TopicReader
 from pbio_spark.kafka.settings import NO_SETTINGS
 from pbio_spark.kafka.topics import loses, make_compacted, refuse_loss
 
@@ -68,7 +68,7 @@ class KafkaStore:
     def _anew(self) -> None:
         self._process = os.getpid()
         self._client = Client(self.address.brokers, self._settings)
-        self._reader = LogReader(self._client, self.address.topic)
+        self._reader = TopicReader(self._client, self.address.topic)
         self._known: dict[bytes, _Known] = {}
         self._bodies: OrderedDict[bytes, Format] = OrderedDict()
         self._size = 0

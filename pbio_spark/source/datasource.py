@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pbio_spark.source.channels.reader import ChannelReader
     from pbio_spark.source.channels.stream import ChannelStreamReader
     from pbio_spark.source.channels.writer import ChannelStreamWriter, ChannelWriter
-    from pbio_spark.source.files.planning import Scan
+    from pbio_spark.source.files.planning import FileScan
     from pbio_spark.source.files.reader import PbioReader
     from pbio_spark.source.follow.stream import PbioStreamReader
     from pbio_spark.source.write.writer import PbioWriter
@@ -35,7 +35,7 @@ class PbioDataSource(DataSource):
     Spark pickles it after `schema()` and calls the other methods on the copy.
     """
 
-    _scan: Scan | None = None
+    _scan: FileScan | None = None
     """What `schema()` found in the files; None if the user gave a schema, or channels are read."""
 
     _is_inferred = False

@@ -17,7 +17,7 @@ Reading goes down this list, writing goes up:
 """
 
 from pbio_spark.wire.attributes import Attribute, attribute, attributes_from_bytes, attributes_to_bytes
-from pbio_spark.wire.container import MAGIC, Item, Kind, Scanner, TruncatedError, open_file, refuse_bp_folder
+from pbio_spark.wire.container import MAGIC, Item, ItemKind, Scanner, TruncatedError, open_file, refuse_bp_folder
 from pbio_spark.wire.decode import EXPANSION_LIMIT, EXPANSION_ROOM, VALUE_COST, decode, room_of
 from pbio_spark.wire.encode import encode
 from pbio_spark.wire.hints.index import IndexBlock, IndexCheck, IndexEntry, read_block, read_index
@@ -28,7 +28,7 @@ from pbio_spark.wire.writer import FileWriter
 __all__ = [
     "Scanner",
     "Item",
-    "Kind",
+    "ItemKind",
     "TruncatedError",
     "MAGIC",
     "open_file",

@@ -41,7 +41,7 @@ LONGEST_HEAD = 20
 """Bytes of the longest head of an item, including the ID at the start of a record."""
 
 
-class Kind(IntEnum):
+class ItemKind(IntEnum):
     """The kinds of items, as in the top byte of an item's first word."""
 
     COMMENT = 1
@@ -69,7 +69,7 @@ class Item:
         ordinal: of a record among all records of the file, from 0; -1 for other items.
     """
 
-    kind: Kind
+    kind: ItemKind
     offset: int
     payload: int
     length: int
@@ -123,9 +123,9 @@ class Scanner:
             self._read_magic(size)
         while self.offset < (size if stop is None else min(stop, size)):
             item = self._item(self.offset, size)
-            if item.kind is Kind.FORMAT:
+            if item.kind is ItemKind.FORMAT:
                 self._learn(item)
-            elif item.kind is Kind.DATA:
+            elif item.kind is ItemKind.DATA:
                 self.ordinal += 1
             self.offset = item.end
             yield item
@@ -173,11 +173,11 @@ class Scanner:
             self._end_early(offset, 4, size - offset)
         word = int.from_bytes(head[:4])
         match word >> 24:
-            case Kind.COMMENT:
+            case ItemKind.COMMENT:
                 if (length := word & 0xFFFFFF) < 1:
                     self._fail(offset, "a comment is empty, without even a NUL")
-                item = Item(Kind.COMMENT, offset, offset + 4, length)
-            case Kind.FORMAT:
+                item = Item(ItemKind.COMMENT, offset, offset + 4, length)
+            case ItemKind.FORMAT:
                 if (length_of_id := word & 0xFFFFFF) not in (8, 10, 12):
                     self._fail(offset, f"the format ID has {length_of_id} bytes")
                 if len(head) < 8 + length_of_id:
@@ -185,19 +185,19 @@ class Scanner:
                 format_id = head[8 : 8 + length_of_id]
                 if len(legible_id(format_id)) != length_of_id:
                     self._fail(offset, f"the format ID {format_id.hex()} is not one of {length_of_id} bytes")
-                item = Item(Kind.FORMAT, offset, offset + 8 + length_of_id, int.from_bytes(head[4:8]), format_id)
-            case Kind.DATA:
+                item = Item(ItemKind.FORMAT, offset, offset + 8 + length_of_id, int.from_bytes(head[4:8]), format_id)
+            case ItemKind.DATA:
                 if word & 0xFF0000:
                     self._fail(offset, f"reserved bits are set in the record's first word {word:#010x}")
                 if len(head) < 8:
                     self._end_early(offset, 8, size - offset)
                 length = (word & 0xFFFF) << 32 | int.from_bytes(head[4:8])
                 format_id = legible_id(head[8 : 8 + min(length, 12)])
-                item = Item(Kind.DATA, offset, offset + 8, length, format_id, self.ordinal)
-            case Kind.INDEX:
+                item = Item(ItemKind.DATA, offset, offset + 8, length, format_id, self.ordinal)
+            case ItemKind.INDEX:
                 if (length := word & 0xFFFFFF) < 20:
                     self._fail(offset, f"the index block has {length} bytes")
-                item = Item(Kind.INDEX, offset, offset + 4, length - 4)
+                item = Item(ItemKind.INDEX, offset, offset + 4, length - 4)
             case 0 if not any(self.window.read(offset, INDEX_BLOCK)):
                 raise TruncatedError(
                     "PBIO_TRUNCATED",
@@ -258,7 +258,7 @@ class Scanner:
 
     def _has_right_length(self, item: Item) -> bool:
         """Whether the header of a record says that it is as long as its item says."""
-        form = self.formats.get(item.format_id) if item.kind is Kind.DATA else None
+        form = self.formats.get(item.format_id) if item.kind is ItemKind.DATA else None
         if form is None:
             return False
         at, word_size = length_word(form)

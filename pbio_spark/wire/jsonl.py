@@ -23,8 +23,7 @@ from ecode.types import Array, Basic, Kind, Pointer, Ref, Type
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format, StructLayout
 from pbio_spark.wire.attributes import Attribute, attributes_from_bytes
-from pbio_spark.wire.container import Item, Scanner
-from pbio_spark.wire.container import Kind as ItemKind
+from pbio_spark.wire.container import Item, ItemKind, Scanner
 from pbio_spark.wire.decode import VALUE_COST, decode, room_of
 from pbio_spark.wire.hints.index import IndexBlock, read_block
 from pbio_spark.wire.images import Value

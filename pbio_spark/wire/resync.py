@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.wire.container import Item, Kind, Scanner
+from pbio_spark.wire.container import Item, ItemKind, Scanner
 from pbio_spark.wire.window import Source, Window
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ FIRST_STEP, LONGEST_STEP = 1 << 12, 1 << 20
 MOST_PLACES = 100_000
 """How many places are tried, after one damage."""
 
-HEADS = tuple(bytes((Kind.FORMAT, 0, 0, length)) for length in (8, 10, 12))
-RECORD = bytes((Kind.DATA, 0))
+HEADS = tuple(bytes((ItemKind.FORMAT, 0, 0, length)) for length in (8, 10, 12))
+RECORD = bytes((ItemKind.DATA, 0))
 """How items begin: those of formats, and those of records."""
 
 
@@ -113,7 +113,7 @@ def is_sound(source: Source, formats: Mapping[bytes, Format], place: int) -> boo
     found = 0
     try:
         for item in islice(scanner.items(), SOUND):
-            if item.kind is Kind.DATA and item.format_id not in scanner.formats:
+            if item.kind is ItemKind.DATA and item.format_id not in scanner.formats:
                 return False
             found += 1
     except PbioError:

@@ -11,7 +11,7 @@ from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.paths import is_local, locate, trouble
 from pbio_spark.wire.attributes import Attribute, attributes_to_bytes
-from pbio_spark.wire.container import MAGIC, Item, Kind, Scanner
+from pbio_spark.wire.container import MAGIC, Item, ItemKind, Scanner
 from pbio_spark.wire.encode import encode
 from pbio_spark.wire.header import check_header
 from pbio_spark.wire.hints.index import IndexWriter, check_room, read_block
@@ -106,7 +106,7 @@ class FileWriter:
             )
         if self._index is not None:
             self._index.check_end(len(data))
-        self._file.write((Kind.COMMENT << 24 | len(data) + 1).to_bytes(4) + data + b"\0")
+        self._file.write((ItemKind.COMMENT << 24 | len(data) + 1).to_bytes(4) + data + b"\0")
 
     def data(
         self,
@@ -187,7 +187,7 @@ class FileWriter:
         scanner = Scanner(self._file, str(getattr(self._file, "name", "")))
         last: Item | None = None
         for item in scanner.items():
-            if item.kind is Kind.INDEX:
+            if item.kind is ItemKind.INDEX:
                 last = item
         indexed = self._index is not None
         if last is not None if not indexed else last is None and bool(scanner.formats):
@@ -209,9 +209,9 @@ class FileWriter:
 
 def format_to_item(format: Format) -> bytes:  # noqa: A002
     """The item that describes a format (ffs-wire-format 2.2)."""
-    return (Kind.FORMAT << 24 | len(format.id)).to_bytes(4) + len(format.body).to_bytes(4) + format.id + format.body
+    return (ItemKind.FORMAT << 24 | len(format.id)).to_bytes(4) + len(format.body).to_bytes(4) + format.id + format.body
 
 
 def record_to_item(record: bytes) -> bytes:
     """The item of an encoded record (ffs-wire-format 2.2)."""
-    return (Kind.DATA << 24 | len(record) >> 32).to_bytes(4) + (len(record) & 0xFFFFFFFF).to_bytes(4) + record
+    return (ItemKind.DATA << 24 | len(record) >> 32).to_bytes(4) + (len(record) & 0xFFFFFFFF).to_bytes(4) + record

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pbio_spark.bp5.dataset import open_dataset
-from pbio_spark.bp5.folder import Folder
-from pbio_spark.bp5.meta.attributes import Attribute
+from pbio_spark.bp5.folder import DatasetFolder
+from pbio_spark.bp5.meta.attributes import DatasetAttribute
 from pbio_spark.errors import PbioError
 from tests.bp5.values import read, spelled
 from tests.corpus import CORPUS, bp5_folder, bp5_sets
@@ -45,9 +45,9 @@ def test_steps_have_exactly_the_values(values: Path) -> None:
 @pytest.mark.parametrize("values", bp5_sets())
 def test_attributes_at_each_step_have_exactly_the_values(values: Path) -> None:
     said = json.loads(values.read_text())
-    with Folder(str(bp5_folder(values))) as folder:
+    with DatasetFolder(str(bp5_folder(values))) as folder:
         dataset = open_dataset(folder)
-        known: dict[str, Attribute] = {}
+        known: dict[str, DatasetAttribute] = {}
         if "steps" not in said or dataset.index.header.flatten:
             assert dataset.attributes(folder, dataset.steps) is not None
             return

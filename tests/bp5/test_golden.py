@@ -11,8 +11,8 @@ import pytest
 
 from pbio_spark.bp5.data import flat
 from pbio_spark.bp5.dataset import open_dataset
-from pbio_spark.bp5.folder import Folder
-from pbio_spark.bp5.meta.attributes import Attribute
+from pbio_spark.bp5.folder import DatasetFolder
+from pbio_spark.bp5.meta.attributes import DatasetAttribute
 from pbio_spark.errors import PbioError
 from tests.bp5.values import read, spelled
 
@@ -58,9 +58,9 @@ def in_order(rows: list[dict[str, Any]], like: list[dict[str, Any]]) -> list[dic
 
 def test_attributes_are_there_from_the_step_that_sets_them() -> None:
     said = expected(GOLDEN / "attributes.json")["attributes"]
-    with Folder(str(GOLDEN / "attributes.bp")) as folder:
+    with DatasetFolder(str(GOLDEN / "attributes.bp")) as folder:
         dataset = open_dataset(folder)
-        known: dict[str, Attribute] = {}
+        known: dict[str, DatasetAttribute] = {}
         wanted: dict[str, Any] = {}
         for step in dataset.steps:
             known = dataset.attributes(folder, [step], known)

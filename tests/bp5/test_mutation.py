@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from pbio_spark.bp5.dataset import open_dataset
-from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.folder import DatasetFolder
 from pbio_spark.bp5.meta.index import Step
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -98,7 +98,7 @@ class Known:
 def known(run: Path, copy: Path) -> Known:
     shutil.copytree(run, copy)
     files = {path.name: path.read_bytes() for path in sorted(copy.iterdir()) if path.name != "profiling.json"}
-    with Folder(str(copy)) as folder:
+    with DatasetFolder(str(copy)) as folder:
         dataset = open_dataset(folder)
     table = read(copy, mode="PERMISSIVE")
     steps = list(dataset.steps)

@@ -17,7 +17,7 @@ from ecode.types import ENUMERATION, FLOAT64, INT32, INT64, Field, Notes, record
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.tables import read
-from pbio_spark.wire import FileWriter, Kind, Scanner
+from pbio_spark.wire import FileWriter, ItemKind, Scanner
 from pbio_spark.wire.hints.sidecar import read_sidecar
 from pbio_spark.wire.writer import format_to_item
 from tests.cli.conftest import Ran
@@ -346,7 +346,7 @@ def test_the_version(pbio: Pbio) -> None:
 def test_a_file_that_holds_no_records_is_named(pbio: Pbio, tmp_path: Path, readings: Path) -> None:
     data = readings.read_bytes()
     scanner = Scanner(data)
-    item = next(item for item in scanner.items() if item.kind is Kind.DATA)
+    item = next(item for item in scanner.items() if item.kind is ItemKind.DATA)
     form = scanner.format_of(item)
     description = (12).to_bytes(8, "little") + len(form.body).to_bytes(8, "little") + form.id + form.body
     for name, content, said in (

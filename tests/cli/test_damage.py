@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pbio_spark.wire import Kind, Scanner
+from pbio_spark.wire import ItemKind, Scanner
 from tests.cli.test_cli import Pbio
 from tests.corpus import CORPUS, ffs_json
 
@@ -55,7 +55,7 @@ def damaged(readings: Path) -> Path:
 
 
 def test_a_bad_record_is_told_with_its_number_offset_format_and_field(pbio: Pbio, damaged: Path) -> None:
-    offsets = [item.offset for item in Scanner(damaged.read_bytes()).items() if item.kind is Kind.DATA]
+    offsets = [item.offset for item in Scanner(damaged.read_bytes()).items() if item.kind is ItemKind.DATA]
     verified = pbio("verify", damaged)
     for number in (0, 3):
         assert f"[PBIO_BAD_POINTER] record {number} at offset {offsets[number]}: " in verified.err
@@ -81,7 +81,7 @@ def test_damage_is_reported_with_the_record_before_it_and_cat_continues_after_it
 ) -> None:
     """Of an item's head, the kind or the length is wrong: both are damage, the latter is not a tail."""
     data = bytearray(readings.read_bytes())
-    damage = [item.offset for item in Scanner(bytes(data)).items() if item.kind is Kind.DATA][1]
+    damage = [item.offset for item in Scanner(bytes(data)).items() if item.kind is ItemKind.DATA][1]
     data[damage + at] = 0x7F
     readings.write_bytes(data)
     for verb in ("verify", "cat", "count"):

@@ -11,7 +11,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from ecode.types import INT64, STRING, Field, record
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.wire import FileWriter, Kind, Scanner
+from pbio_spark.wire import FileWriter, ItemKind, Scanner
 from pbio_spark.wire.hints.sidecar import Outline, Point, write_sidecar
 from tests.cli.conftest import Ran
 
@@ -26,7 +26,7 @@ def test_verify_lists_all_damage(pbio: Pbio, tmp_path: Path, known: str) -> None
     with FileWriter(path, indexed=known == "index") as writer:
         for n in range(200):
             writer.data(form, {"n": n, "s": "x" * (n % 7)})
-    places = [item for item in Scanner(path.read_bytes()).items() if item.kind is Kind.DATA]
+    places = [item for item in Scanner(path.read_bytes()).items() if item.kind is ItemKind.DATA]
     data = bytearray(path.read_bytes())
     for n in (3, 50, 51, 120):
         data[places[n].offset] ^= 0xFF

@@ -8,10 +8,10 @@ import os
 import pyarrow as pa
 import pytest
 
-from pbio_spark.columns.files.plan import Part
+from pbio_spark.columns.files.plan import FilePart
 from pbio_spark.columns.files.read import read_batches
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
-from pbio_spark.wire import Kind, Scanner, decode
+from pbio_spark.wire import ItemKind, Scanner, decode
 from tests.columns.encode.test_generate import encode_rows
 from tests.columns.expected import record_to_row
 from tests.columns.records import same
@@ -33,13 +33,15 @@ def content_of(name: str) -> bytes:
 def test_kernels_read_and_write_as_the_plain_codec(name: str) -> None:
     content = content_of(name)
     scanner = Scanner(content)
-    records = [(scanner.format_of(item), scanner.read(item)) for item in scanner.items() if item.kind is Kind.DATA]
+    records = [(scanner.format_of(item), scanner.read(item)) for item in scanner.items() if item.kind is ItemKind.DATA]
     for form in list(scanner.formats.values())[FORMATS]:
         images = [image for of, image in records if of == form]
         expected = [record_to_row(form, decode(form, image, text=None), SHOWN) for image in images]
         schema = record_to_arrow(form.record, SHOWN)
         plan = plan_of(schema, SHOWN, ids=(form.id,))
-        rows = [row for batch in read_batches(plan, Part("a.ffs"), io.BytesIO(content)) for row in batch.to_pylist()]
+        rows = [
+            row for batch in read_batches(plan, FilePart("a.ffs"), io.BytesIO(content)) for row in batch.to_pylist()
+        ]
         assert same(rows, expected)
         if not any(form.is_recursive(struct.name) for struct in form.structs):
             batch = pa.RecordBatch.from_pylist(rows, schema)

@@ -35,7 +35,7 @@ from pbio_spark.columns.programs.output import ProgramOutput
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
-from pbio_spark.formats.arrow.mapping import ColumnSpec, Mapped, Rule, map_columns, map_written
+from pbio_spark.formats.arrow.mapping import ColumnSpec, FieldRule, Mapped, map_columns, map_written
 from pbio_spark.formats.arrow.names import Names, record_to_counts
 from pbio_spark.formats.arrow.schema import (
     ITEM,
@@ -91,8 +91,8 @@ class Case:
 
 
 BYTES16 = list((12345).to_bytes(16, "little"))
-CASES: dict[Rule, Case] = {
-    Rule.ABSENT: Case(
+CASES: dict[FieldRule, Case] = {
+    FieldRule.ABSENT: Case(
         one(INT32),
         {"a": 1},
         7,
@@ -103,7 +103,7 @@ CASES: dict[Rule, Case] = {
         spec={"defaults": {"b": 7}},
         written="PBIO_UNKNOWN_COLUMN",
     ),
-    Rule.COUNT: Case(
+    FieldRule.COUNT: Case(
         record("r", [Field("m", INT32), Field("v", Array(INT16, ("m",)))]),
         {"m": 2, "v": [5, 6]},
         2,
@@ -114,26 +114,26 @@ CASES: dict[Rule, Case] = {
         spec={"counts": record_to_counts(COUNTED)},
         written="PBIO_UNKNOWN_COLUMN",
     ),
-    Rule.NUMBER: Case(one(INT32), {"a": -3}, -3, "input.a == -3"),
-    Rule.SYMBOL: Case(one(ENUMERATION, symbols=SYMBOLS), {"a": 1}, "GREEN", "input.a == 1"),
-    Rule.STRING: Case(one(STRING), {"a": "hü"}, "hü", "input.a[0] == 'h'"),
-    Rule.CHARS: Case(one(Array(CHAR, (4,))), {"a": list(b"ab\0\0")}, "ab", "input.a[1] == 'b'"),
-    Rule.DECIMAL: Case(
+    FieldRule.NUMBER: Case(one(INT32), {"a": -3}, -3, "input.a == -3"),
+    FieldRule.SYMBOL: Case(one(ENUMERATION, symbols=SYMBOLS), {"a": 1}, "GREEN", "input.a == 1"),
+    FieldRule.STRING: Case(one(STRING), {"a": "hü"}, "hü", "input.a[0] == 'h'"),
+    FieldRule.CHARS: Case(one(Array(CHAR, (4,))), {"a": list(b"ab\0\0")}, "ab", "input.a[1] == 'b'"),
+    FieldRule.DECIMAL: Case(
         one(Array(CHAR, (16,)), logical="decimal(20,2)"), {"a": BYTES16}, Decimal("123.45"), "input.a[0] == 57"
     ),
-    Rule.POINTER: Case(one(Pointer(INT32)), {"a": 9}, 9, "*input.a == 9"),
-    Rule.STRUCT: Case(one(Ref("pair"), [PAIR]), {"a": {"k": 1, "v": 2.5}}, {"k": 1, "v": 2.5}, "input.a.v == 2.5"),
-    Rule.ITEM: Case(
+    FieldRule.POINTER: Case(one(Pointer(INT32)), {"a": 9}, 9, "*input.a == 9"),
+    FieldRule.STRUCT: Case(one(Ref("pair"), [PAIR]), {"a": {"k": 1, "v": 2.5}}, {"k": 1, "v": 2.5}, "input.a.v == 2.5"),
+    FieldRule.ITEM: Case(
         one(Array(Ref("ragged"), (2,)), [RAGGED], logical=ITEM),
         {"a": [{"m": 1, "item": [4]}, {"m": 2, "item": [5, 6]}]},
         [[4], [5, 6]],
         "input.a[1].item[1] == 6",
     ),
-    Rule.LIST: Case(one(Array(INT32, ("n",)), count=True), {"n": 2, "a": [7, 8]}, [7, 8], "input.a[1] == 8"),
-    Rule.ROWS: Case(
+    FieldRule.LIST: Case(one(Array(INT32, ("n",)), count=True), {"n": 2, "a": [7, 8]}, [7, 8], "input.a[1] == 8"),
+    FieldRule.ROWS: Case(
         one(Array(CHAR, (2, 3))), {"a": [list(b"ab\0"), list(b"c\0\0")]}, ["ab", "c"], "input.a[1][0] == 'c'"
     ),
-    Rule.MAP: Case(
+    FieldRule.MAP: Case(
         one(Array(Ref("pair"), ("n",)), [PAIR], count=True, logical=MAP),
         {"n": 1, "a": [{"k": 3, "v": 0.5}]},
         [(3, 0.5)],
@@ -193,7 +193,7 @@ DIRECTIONS: dict[str, Callable[[Format, Case], Any]] = {
 }
 
 
-def rules(tree: Iterable[Mapped]) -> Iterator[Rule]:
+def rules(tree: Iterable[Mapped]) -> Iterator[FieldRule]:
     for node in tree:
         yield node.rule
         yield from rules(node.parts)
@@ -201,8 +201,8 @@ def rules(tree: Iterable[Mapped]) -> Iterator[Rule]:
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("rule", Rule)
-def test_every_rule_holds_in_every_direction(rule: Rule, direction: str, machine: str) -> None:
+@pytest.mark.parametrize("rule", FieldRule)
+def test_every_rule_holds_in_every_direction(rule: FieldRule, direction: str, machine: str) -> None:
     case = CASES[rule]
     form = record_to_format(case.record, machine)
     assert rule in rules(map_columns(form.record, ColumnSpec(case.schema, **case.spec)))
@@ -315,23 +315,23 @@ LOOKS = st.builds(
     st.integers(1, 3),
 )
 INFERRED = {
-    How.NUMBER: {Rule.NUMBER},
-    How.BOOLEAN: {Rule.NUMBER},
-    How.DECIMAL: {Rule.NUMBER, Rule.DECIMAL},
-    How.SYMBOL: {Rule.SYMBOL},
-    How.TEXT: {Rule.STRING, Rule.CHARS},
-    How.BYTES: {Rule.NUMBER, Rule.CHARS},
-    How.LIST: {Rule.LIST, Rule.ROWS},
-    How.MAP: {Rule.MAP},
-    How.ITEM: {Rule.ITEM},
-    How.STRUCT: {Rule.STRUCT},
+    How.NUMBER: {FieldRule.NUMBER},
+    How.BOOLEAN: {FieldRule.NUMBER},
+    How.DECIMAL: {FieldRule.NUMBER, FieldRule.DECIMAL},
+    How.SYMBOL: {FieldRule.SYMBOL},
+    How.TEXT: {FieldRule.STRING, FieldRule.CHARS},
+    How.BYTES: {FieldRule.NUMBER, FieldRule.CHARS},
+    How.LIST: {FieldRule.LIST, FieldRule.ROWS},
+    How.MAP: {FieldRule.MAP},
+    How.ITEM: {FieldRule.ITEM},
+    How.STRUCT: {FieldRule.STRUCT},
 }
 
 
 def assert_alike(columns: Iterable[SchemaColumn], tree: Iterable[Mapped]) -> None:
     for column, one in zip(columns, tree, strict=True):
         node = one
-        while node.rule is Rule.POINTER:
+        while node.rule is FieldRule.POINTER:
             (node,) = node.parts
         assert node.rule in INFERRED[column.how]
         assert node.arrow == column.arrow
@@ -346,11 +346,11 @@ def test_an_inferred_schema_maps_onto_its_record_type_by_the_same_rules(made: Re
 
 
 @pytest.mark.parametrize("rule", [rule for rule, case in CASES.items() if case.arrow is None])
-def test_every_rule_is_that_of_an_inferred_schema(rule: Rule) -> None:
+def test_every_rule_is_that_of_an_inferred_schema(rule: FieldRule) -> None:
     made = CASES[rule].record
     assert_alike(record_to_columns(made), map_columns(made, ColumnSpec(record_to_arrow(made))))
 
 
 def test_every_way_to_present_a_field_has_a_rule() -> None:
     assert set(INFERRED) == set(How)
-    assert set().union(*INFERRED.values()) | {Rule.ABSENT, Rule.COUNT, Rule.POINTER} == set(Rule)
+    assert set().union(*INFERRED.values()) | {FieldRule.ABSENT, FieldRule.COUNT, FieldRule.POINTER} == set(FieldRule)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pbio_spark.wire import Kind, Scanner
+from pbio_spark.wire import ItemKind, Scanner
 from tests.ffs.native import natural, struct
 from tests.ffs_library import Item, read_file, write_file
 from tests.source.by_hand import save
@@ -99,4 +99,4 @@ def test_the_library_reads_a_file_in_the_format_of_its_own(tmp_path: Path) -> No
 def records(path: Path) -> list[bytes]:
     """Each record as it lies in a file, its format's ID first."""
     scanner = Scanner(path.read_bytes())
-    return [bytes(scanner.read(item)) for item in scanner.items() if item.kind is Kind.DATA]
+    return [bytes(scanner.read(item)) for item in scanner.items() if item.kind is ItemKind.DATA]

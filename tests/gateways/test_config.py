@@ -10,19 +10,19 @@ import pytest
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.config import Config, read_config, text_to_config
 from pbio_spark.gateways.evpath import Stone, ThinSettings
-from pbio_spark.gateways.limits import Limits
+from pbio_spark.gateways.limits import GatewayLimits
 from pbio_spark.gateways.text import to_address
 
 
 def test_what_is_not_said_has_its_default() -> None:
-    assert text_to_config("") == Config(Limits(), None, ThinSettings())
+    assert text_to_config("") == Config(GatewayLimits(), None, ThinSettings())
 
 
 def test_stones_are_names_of_channels_or_tables() -> None:
     text = "[evpath.stones]\n0 = 'a'\n[evpath.stones.7]\nchannel = 'b'\nsequence = 'n'\n[limits]\nidle = 2"
     config = text_to_config(text)
     assert config.evpath.stones == {0: Stone("a"), 7: Stone("b", sequence="n")}
-    assert config.limits == Limits(idle=2)
+    assert config.limits == GatewayLimits(idle=2)
 
 
 REFUSED = {

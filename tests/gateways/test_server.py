@@ -22,7 +22,7 @@ from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.gateways.config import Tls
 from pbio_spark.gateways.evpath import ThinGateway, ThinSettings
-from pbio_spark.gateways.limits import Limits
+from pbio_spark.gateways.limits import GatewayLimits
 from pbio_spark.gateways.peer import Peer
 from pbio_spark.gateways.server import Listener, Server
 from pbio_spark.gateways.text import to_address
@@ -94,7 +94,7 @@ def test_a_peer_that_reads_nothing_is_let_go(caplog: pytest.LogCaptureFixture) -
             await peer.write(bytes(1 << 16))
 
     async def run() -> None:
-        limits = Limits(unread=1 << 16, slow=0.2)
+        limits = GatewayLimits(unread=1 << 16, slow=0.2)
         async with Server([Listener(Half(serve), "127.0.0.1", 0)], limits) as server:
             _, writer = await asyncio.open_connection(*server.addresses["test"])
             while "[PBIO_LIMIT] the peer read nothing for 0.2 s" not in caplog.text:
@@ -113,7 +113,7 @@ def test_a_connection_that_does_not_end_is_ended_after_the_grace() -> None:
 
     async def run() -> int:
         half = Half(serve)
-        server = Server([Listener(half, "127.0.0.1", 0)], Limits(grace=0.2))
+        server = Server([Listener(half, "127.0.0.1", 0)], GatewayLimits(grace=0.2))
         await server.start()
         reader, writer = await asyncio.open_connection(*server.addresses["test"])
         await begun.wait()

@@ -15,7 +15,7 @@ import numpy as np
 
 from pbio_spark.bp5.data.places import place_blocks
 from pbio_spark.bp5.dataset import Dataset, open_dataset
-from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.folder import DatasetFolder
 from pbio_spark.bp5.meta.blocks import read_blocks
 from pbio_spark.bp5.meta.metadata import Located
 from pbio_spark.bp5.meta.variables import NUMBERS
@@ -90,7 +90,7 @@ def join_writers(parts: Sequence[Path], path: Path, subfiles: Sequence[int]) -> 
 
 def operate(path: Path, operator: Callable[[bytes], bytes]) -> None:
     """Write the data of a folder of one writer and of the operator `null` anew, as another operator would have."""
-    with Folder(str(path)) as folder:
+    with DatasetFolder(str(path)) as folder:
         dataset = open_dataset(folder)
         located = dataset.locate(folder, dataset.steps)
         meta, data, new = bytearray((path / "md.0").read_bytes()), (path / "data.0").read_bytes(), b""
@@ -215,7 +215,7 @@ def on_another_machine(path: Path, target: Path, machine: str) -> None:
     """
     order = ">" if machine.startswith("be") else "<"
     target.mkdir()
-    with Folder(str(path)) as folder:
+    with DatasetFolder(str(path)) as folder:
         dataset = open_dataset(folder)
         forms = {id_: record_to_format(dataset.formats.get(id_).record, machine) for id_ in dataset.formats.bodies}
         described = [(form.id, form.body) for form in forms.values()]

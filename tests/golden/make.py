@@ -38,8 +38,7 @@ from ecode.types import (
     record,
 )
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.wire import FileWriter, Scanner, attribute, items_to_json
-from pbio_spark.wire import Kind as ItemKind
+from pbio_spark.wire import FileWriter, ItemKind, Scanner, attribute, items_to_json
 
 WIRE = Path(__file__).parent / "wire"
 VARIANTS = (("le64", 2), ("be64", 2), ("le32", 2), ("be32", 2), ("le64", 0), ("be32", 0), ("be64", 1), ("le32", 1))

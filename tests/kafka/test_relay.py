@@ -52,10 +52,10 @@ def space(tmp_path: Path) -> ChannelSpace:
 def messages(broker: str, topic: str) -> list[Any]:
     """What readers of whole transactions see in a topic."""
     from pbio_spark.kafka.client import Client
-    from pbio_spark.kafka.log_reader import LogReader
+    from pbio_spark.kafka.log_reader import TopicReader
 
     found: list[Any] = []
-    reader = LogReader(Client(broker, {}), topic)
+    reader = TopicReader(Client(broker, {}), topic)
     assert reader.read(found.append)
     reader.close()
     return found

@@ -6,7 +6,7 @@ from hypothesis import given
 
 from ecode.types import FLOAT32, FLOAT64, INT32, STRING, Array, Field, Notes, Pointer, Record, Ref, Struct, record
 from morph import Transform, TransformGraph, edit_script, lineage
-from morph.evolution.edits import Insert, Keep, Move, Remove, Update
+from morph.evolution.edits import Insert, Move, Remove, Unchanged, Update
 from tests.morph.samples import flat, version_pairs
 
 POINT = Struct("point", (Field("x", FLOAT64), Field("y", FLOAT64)))
@@ -75,7 +75,7 @@ def test_recursive_types_end() -> None:
 @given(version_pairs())
 def test_nothing_changes_between_a_type_and_itself(pair: tuple[Record, Record]) -> None:
     old, new = pair
-    assert all(isinstance(edit, Keep) for edit in edit_script(old, old).edits)
+    assert all(isinstance(edit, Unchanged) for edit in edit_script(old, old).edits)
     assert (edit_script(old, new).changes == ()) == (edit_script(new, old).changes == ())
 
 

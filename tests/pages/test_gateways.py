@@ -13,7 +13,7 @@ import pytest
 from pbio_spark.gateways.config import Tls
 from pbio_spark.gateways.evpath import Stone, ThinSettings
 from pbio_spark.gateways.grid import GridSettings
-from pbio_spark.gateways.limits import Limits
+from pbio_spark.gateways.limits import GatewayLimits
 from tests.cli.conftest import Ran
 from tests.conftest import ROOT
 
@@ -50,7 +50,7 @@ def rows_of(section: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("section", "cls"), [("limits", Limits), ("tls", Tls), ("evpath", ThinSettings), ("grid", GridSettings)]
+    ("section", "cls"), [("limits", GatewayLimits), ("tls", Tls), ("evpath", ThinSettings), ("grid", GridSettings)]
 )
 def test_the_table_of_the_configuration_has_every_key_and_its_default(section: str, cls: type) -> None:
     rows = rows_of(section)

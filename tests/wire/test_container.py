@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pbio_spark.errors import PbioError
-from pbio_spark.wire import MAGIC, FileWriter, Item, Kind, Scanner, TruncatedError, open_file
+from pbio_spark.wire import MAGIC, FileWriter, Item, ItemKind, Scanner, TruncatedError, open_file
 from pbio_spark.wire.window import CHUNK, Window
 from tests.wire.samples import POINT, READING, sample
 
@@ -40,7 +40,7 @@ def test_finds_every_item() -> None:
     items, error = scan(sample())
     kinds = "".join(item.kind.name[0] for item in items)
     assert (kinds, error) == ("CFDFD" + "D" * 10 + "C", None)
-    assert [item.ordinal for item in items if item.kind is Kind.DATA] == list(range(12))
+    assert [item.ordinal for item in items if item.kind is ItemKind.DATA] == list(range(12))
     assert items[0].offset == 4
     assert [item.offset for item in items[1:]] == [item.end for item in items[:-1]]
 
@@ -57,7 +57,7 @@ def test_every_cut_is_a_truncation_and_can_be_continued(indexed: bool) -> None:
         else:
             assert isinstance(error, TruncatedError)
             assert (error.code, error.file, error.offset) == ("PBIO_TRUNCATED", "f.ffs", boundary)
-        records = sum(item.kind is Kind.DATA for item in found)
+        records = sum(item.kind is ItemKind.DATA for item in found)
         rest, error = scan(data, offset=boundary, ordinal=records, formats={POINT.id: POINT, READING.id: READING})
         assert ([*found, *rest], error) == (whole, None)
 
@@ -78,7 +78,7 @@ def test_a_growing_file_is_continued_by_the_same_scanner(tmp_path: Path) -> None
 
 def test_a_reserved_index_block_is_still_being_written() -> None:
     data = bytearray(sample(indexed=True))
-    block = next(item for item in scan(data)[0] if item.kind is Kind.INDEX)
+    block = next(item for item in scan(data)[0] if item.kind is ItemKind.INDEX)
     data[block.offset : block.end] = bytes(block.end - block.offset)
     for cut in (len(data), block.end, block.offset + 5):
         _, error = scan(bytes(data[:cut]))
@@ -143,7 +143,7 @@ def test_reads_across_chunks() -> None:
 def test_damage(item: str, reason: str | None) -> None:
     comment = bytes.fromhex("01000003") + b"hi\0"
     found, error = scan(MAGIC + comment + bytes.fromhex(item) + b"rest" * 100)
-    assert [i.kind for i in found] == [Kind.COMMENT]
+    assert [i.kind for i in found] == [ItemKind.COMMENT]
     assert error is not None
     assert (error.file, error.offset) == ("f.ffs", 11)
     if reason is None:  # a length beyond the end of the file: it may still come
@@ -171,7 +171,7 @@ def test_a_comment_without_nul() -> None:
 
 def test_a_format_may_come_again_but_not_change() -> None:
     items, error = scan(MAGIC + POINT_ITEM * 2)
-    assert ([item.kind for item in items], error) == ([Kind.FORMAT] * 2, None)
+    assert ([item.kind for item in items], error) == ([ItemKind.FORMAT] * 2, None)
     other = bytes.fromhex("0200000c") + len(READING.body).to_bytes(4) + POINT.id + READING.body
     items, error = scan(MAGIC + POINT_ITEM + other)
     assert len(items) == 1
@@ -184,7 +184,7 @@ def test_a_record_of_unknown_format_does_not_stop_the_walk(record: bytes) -> Non
     data = MAGIC + bytes.fromhex("03000000") + len(record).to_bytes(4) + record + POINT_ITEM
     scanner = Scanner(data, "f.ffs")
     item, following = scanner.items()
-    assert following.kind is Kind.FORMAT
+    assert following.kind is ItemKind.FORMAT
     with pytest.raises(PbioError) as caught:
         Scanner(data, "f.ffs").format_of(item)
     assert (caught.value.code, caught.value.offset) == ("PBIO_UNKNOWN_FORMAT", 4)
@@ -220,8 +220,8 @@ def test_writes_into_a_path(tmp_path: Path, indexed: bool) -> None:
         writer.data(POINT, {"x": 1, "y": 2.0})
     with FileWriter(path, indexed=indexed, append=True) as writer:
         writer.data(POINT, {"x": 2, "y": 3.0})
-    kinds = [item.kind for item in scan(path.read_bytes())[0] if item.kind is not Kind.INDEX]
-    assert kinds == [Kind.FORMAT, Kind.DATA, Kind.DATA]
+    kinds = [item.kind for item in scan(path.read_bytes())[0] if item.kind is not ItemKind.INDEX]
+    assert kinds == [ItemKind.FORMAT, ItemKind.DATA, ItemKind.DATA]
 
 
 @pytest.mark.parametrize(

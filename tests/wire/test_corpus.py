@@ -13,7 +13,7 @@ import pytest
 from pbio_spark.formats import Format
 from pbio_spark.wire import (
     FileWriter,
-    Kind,
+    ItemKind,
     Scanner,
     attributes_from_bytes,
     decode,
@@ -113,7 +113,7 @@ def test_encodes_every_record_again(path: Path) -> None:
     scanner = Scanner(content(path), path.name)
     different = []
     for item in scanner.items():
-        if item.kind is Kind.DATA:
+        if item.kind is ItemKind.DATA:
             form, record = scanner.format_of(item), scanner.read(item)
             again = encode(form, decode(form, record))
             assert len(again) == len(record)
@@ -138,7 +138,7 @@ def test_writes_every_file_again(path: Path) -> None:
 @pytest.mark.parametrize("path", ffs_files("generated/indexed*.ffs"))
 def test_appending_makes_the_file_that_one_go_makes(path: Path) -> None:
     data = path.read_bytes()
-    count = sum(item.kind in (Kind.COMMENT, Kind.DATA) for item in Scanner(data).items())
+    count = sum(item.kind in (ItemKind.COMMENT, ItemKind.DATA) for item in Scanner(data).items())
     for split in range(count + 1):
         file = io.BytesIO()
         with FileWriter(file, indexed=True) as writer:
@@ -153,10 +153,10 @@ def test_index_leads_to_every_item(path: Path) -> None:
     data = path.read_bytes()
     blocks = read_index(Scanner(data))
     assert blocks is not None
-    items = {item.offset: item for item in Scanner(data).items() if item.kind in (Kind.FORMAT, Kind.DATA)}
+    items = {item.offset: item for item in Scanner(data).items() if item.kind in (ItemKind.FORMAT, ItemKind.DATA)}
     entries = [entry for block in blocks for entry in block.entries]
     assert [(e.offset, e.format_id, e.is_data) for e in entries] == [
-        (i.offset, i.format_id, i.kind is Kind.DATA) for i in items.values()
+        (i.offset, i.format_id, i.kind is ItemKind.DATA) for i in items.values()
     ]
     for block in blocks:
         assert [items[e.offset].ordinal for e in block.entries if e.is_data] == list(block.ordinals)
@@ -176,7 +176,7 @@ def test_encodes_every_buffer() -> None:
 
 
 def is_indexed(data: bytes) -> bool:
-    return any(item.kind is Kind.INDEX for item in Scanner(data).items())
+    return any(item.kind is ItemKind.INDEX for item in Scanner(data).items())
 
 
 def copy_items(data: bytes, writer: FileWriter, only: range | None = None) -> None:
@@ -185,12 +185,12 @@ def copy_items(data: bytes, writer: FileWriter, only: range | None = None) -> No
     attributes: dict[int, bytes] = {}
     count = 0
     for item in scanner.items():
-        if item.kind is Kind.INDEX:
+        if item.kind is ItemKind.INDEX:
             attributes = {e.offset: e.attributes for e in read_block(scanner, item).entries if e.attributes}
-        if item.kind not in (Kind.COMMENT, Kind.DATA):
+        if item.kind not in (ItemKind.COMMENT, ItemKind.DATA):
             continue
         if only is None or count in only:
-            if item.kind is Kind.COMMENT:
+            if item.kind is ItemKind.COMMENT:
                 writer.comment(scanner.comment(item))
             else:
                 listed = attributes.get(item.offset)

@@ -11,7 +11,7 @@ import pytest
 
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.wire import FileWriter, Kind, Scanner, decode, encode, items_to_json
+from pbio_spark.wire import FileWriter, ItemKind, Scanner, decode, encode, items_to_json
 from tests.golden.make import LAYOUTS, VARIANTS, files
 from tests.wire.test_corpus import copy_items, is_indexed
 
@@ -37,7 +37,7 @@ def test_reads_to_the_expected_lines_and_back(path: Path) -> None:
     assert list(items_to_json(Scanner(data))) == path.with_suffix(".jsonl").read_text().splitlines()
     scanner = Scanner(data)
     for item in scanner.items():
-        if item.kind is Kind.DATA:
+        if item.kind is ItemKind.DATA:
             form, record = scanner.format_of(item), scanner.read(item)
             assert encode(form, decode(form, record, strict=False)) == record
     file = io.BytesIO()
@@ -59,7 +59,7 @@ def test_reads_the_values_that_were_written(name: str) -> None:
     found = [
         (scanner.format_of(item), decode(scanner.format_of(item), scanner.read(item)))
         for item in scanner.items()
-        if item.kind is Kind.DATA
+        if item.kind is ItemKind.DATA
     ]
     expected = [
         (record_to_format(of, machine, body_version=version), value)
@@ -82,9 +82,9 @@ def test_damage_is_an_error_with_its_place(case: dict[str, Any]) -> None:
 def read_all(data: bytes) -> None:
     scanner = Scanner(data)
     for item in scanner.items():
-        if item.kind is Kind.COMMENT:
+        if item.kind is ItemKind.COMMENT:
             scanner.comment(item)
-        elif item.kind is Kind.DATA:
+        elif item.kind is ItemKind.DATA:
             record = scanner.read(item)
             decode(scanner.format_of(item), record, offset=item.end - len(record))
 

@@ -12,7 +12,7 @@ from pbio_spark.wire import (
     Attribute,
     FileWriter,
     IndexBlock,
-    Kind,
+    ItemKind,
     Scanner,
     attribute,
     attributes_to_bytes,
@@ -27,7 +27,7 @@ VALUES = {"x": 1, "y": 2.0}
 
 def blocks_of(data: bytes) -> list[IndexBlock]:
     scanner = Scanner(data)
-    return [read_block(scanner, item) for item in scanner.items() if item.kind is Kind.INDEX]
+    return [read_block(scanner, item) for item in scanner.items() if item.kind is ItemKind.INDEX]
 
 
 @pytest.mark.parametrize("attributes", [None, [], [attribute("step", 1)], [attribute("name", "x" * 100)]])
@@ -40,12 +40,12 @@ def test_blocks_lead_to_what_follows_them(count: int, attributes: list[Attribute
             writer.data(POINT if i % 5 else READING, VALUES if i % 5 else {"n": 0, "v": None, "unit": None}, attributes)
     data = file.getvalue()
     scanner = Scanner(data)
-    items = {item.offset: item for item in scanner.items() if item.kind in (Kind.FORMAT, Kind.DATA)}
+    items = {item.offset: item for item in scanner.items() if item.kind in (ItemKind.FORMAT, ItemKind.DATA)}
     blocks = read_index(Scanner(data))
     assert (blocks is None) == (count == 0)
     entries = [entry for block in blocks or () for entry in block.entries]
     assert [(e.offset, e.format_id, e.is_data) for e in entries] == [
-        (i.offset, i.format_id, i.kind is Kind.DATA) for i in items.values()
+        (i.offset, i.format_id, i.kind is ItemKind.DATA) for i in items.values()
     ]
     assert sum(len(block.ordinals) for block in blocks or ()) == count
     lists = {e.attributes for e in entries if e.is_data}
@@ -142,7 +142,7 @@ def test_the_writer_refuses_before_it_writes() -> None:
 def damaged(change: str) -> bytes:
     """An indexed file whose first block is damaged in one way."""
     data = bytearray(sample(indexed=True))
-    at = next(item.offset for item in Scanner(bytes(data)).items() if item.kind is Kind.INDEX)
+    at = next(item.offset for item in Scanner(bytes(data)).items() if item.kind is ItemKind.INDEX)
     first = at + 16  # the entry of the first format, then that of the first record
     match change:
         case "next loops":
@@ -189,7 +189,7 @@ def test_damage_is_found_and_a_scan_still_reads(change: str) -> None:
         read_index(Scanner(data, "f.ffs"))
     assert caught.value.file == "f.ffs"
     assert caught.value.offset is not None
-    assert sum(item.kind is Kind.DATA for item in Scanner(data).items()) == 12
+    assert sum(item.kind is ItemKind.DATA for item in Scanner(data).items()) == 12
 
 
 def test_plain_files_have_no_index() -> None:

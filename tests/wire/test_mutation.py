@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.testing.strategies import formats, same_values, values
-from pbio_spark.wire import FileWriter, Kind, Scanner, decode, encode, items_to_json, read_index, record_to_json
+from pbio_spark.wire import FileWriter, ItemKind, Scanner, decode, encode, items_to_json, read_index, record_to_json
 from tests.corpus import ffs_files
 from tests.wire.samples import TREE, sample
 
@@ -69,9 +69,9 @@ def read_all(data: bytes) -> None:
     with suppress(PbioError):
         for item in scanner.items():
             with suppress(PbioError):
-                if item.kind is Kind.COMMENT:
+                if item.kind is ItemKind.COMMENT:
                     scanner.comment(item)
-                elif item.kind is Kind.DATA:
+                elif item.kind is ItemKind.DATA:
                     record_to_json(scanner.format_of(item), scanner.read(item))
     with suppress(PbioError):
         list(items_to_json(Scanner(data)))

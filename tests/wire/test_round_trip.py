@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from pbio_spark.testing.strategies import Limits, formats, same_values, values
-from pbio_spark.wire import FileWriter, Kind, Scanner, attribute, decode, encode, read_index, record_to_json
+from pbio_spark.wire import FileWriter, ItemKind, Scanner, attribute, decode, encode, read_index, record_to_json
 from tests.wire.json_values import json_to_values
 
 EXAMPLES = 2000 if os.environ.get("PBIO_LONG") else 200
@@ -51,7 +51,7 @@ def test_files_survive(data: st.DataObject, indexed: bool) -> None:
             written.append((form, encode(form, data.draw(values(form)))))
             writer.data(*written[-1], [attribute("step", step)] if indexed and step % 2 else None)
     scanner = Scanner(file.getvalue())
-    items = [item for item in scanner.items() if item.kind is Kind.DATA]
+    items = [item for item in scanner.items() if item.kind is ItemKind.DATA]
     assert [(scanner.format_of(item), scanner.read(item)) for item in items] == written
     blocks = read_index(Scanner(file.getvalue())) or ()
     assert [e.offset for block in blocks for e in block.entries if e.is_data] == [i.offset for i in items if indexed]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ecode.typed import Assign, FieldOf, Place, Update
+from ecode.typed import Assign, CompoundAssign, FieldOf, Place
 from ecode.typed_to_numba import numbers
 from ecode.typed_to_numba.code import Code, Parts, in_order
 from ecode.typed_to_numba.nodes.operators import arithmetic, moved
@@ -30,7 +30,7 @@ def assign(code: Code, node: Assign, *, is_wanted: bool = True) -> Parts:
     return parts
 
 
-def update(code: Code, node: Update, *, is_wanted: bool = True) -> Parts:
+def update(code: Code, node: CompoundAssign, *, is_wanted: bool = True) -> Parts:
     """`place op= value` and `++`."""
     from ecode.typed_to_numba.nodes.expressions import value
 

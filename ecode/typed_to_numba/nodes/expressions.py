@@ -15,6 +15,7 @@ from ecode.typed import (
     Character,
     Choice,
     Compare,
+    CompoundAssign,
     Constant,
     Convert,
     CopyRecord,
@@ -34,7 +35,6 @@ from ecode.typed import (
     StringPointer,
     Target,
     Unset,
-    Update,
     ValueType,
     value_text,
 )
@@ -91,7 +91,7 @@ def _value(code: Code, node: Expression) -> Parts:
                 evaluate(code, node.last)
                 return ()
             return value(code, node.last)
-        case Assign() | Update():
+        case Assign() | CompoundAssign():
             return assign(code, node) if isinstance(node, Assign) else update(code, node)
         case CopyRecord():
             _, site = located(code, node.place)
@@ -124,7 +124,7 @@ def evaluate(code: Code, node: Expression) -> None:
     match node:
         case Assign():
             assign(code, node, is_wanted=False)
-        case Update():
+        case CompoundAssign():
             update(code, node, is_wanted=False)
         case Sequence():
             for part in (*node.before, node.last):

@@ -16,8 +16,8 @@ from ecode.typed import (
     If,
     Jump,
     Loop,
-    Machine,
     Return,
+    StateMachine,
     Statement,
 )
 from ecode.typed_to_numba.code import Code, LoopText, Range
@@ -32,7 +32,7 @@ _MOST_LOOPS = 18
 def write(code: Code, node: Statement) -> None:
     """Writes the lines of a statement."""
     emitter = code.emitter
-    if not isinstance(node, Block | Machine):
+    if not isinstance(node, Block | StateMachine):
         code.show_line(node.at)
     match node:
         case Evaluate():
@@ -59,7 +59,7 @@ def write(code: Code, node: Statement) -> None:
             if node.work:
                 code.spend(str(node.work), node.at)
             emitter.line(f"state = {node.state}", "continue")
-        case Machine():
+        case StateMachine():
             _machine(code, node)
 
 
@@ -197,7 +197,7 @@ def _charge(code: Code, counted: Counted, work: int, at: int) -> None:
         emitter.line(f"budget -= {rounds} * {work}" if work > 1 else f"budget -= {rounds}")
 
 
-def _machine(code: Code, node: Machine) -> None:
+def _machine(code: Code, node: StateMachine) -> None:
     emitter = code.emitter
     emitter.line("state = 0")
     with emitter.block("while True:"):

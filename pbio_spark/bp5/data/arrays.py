@@ -10,7 +10,7 @@ import numpy as np
 from pbio_spark.bp5.data.bytes import read_each, room
 from pbio_spark.bp5.data.operators import undo
 from pbio_spark.bp5.data.places import Places, place_blocks
-from pbio_spark.bp5.folder import Bytes, Folder
+from pbio_spark.bp5.folder import Bytes, DatasetFolder
 from pbio_spark.bp5.meta.blocks import Blocks
 from pbio_spark.bp5.meta.index import Int64s, Step
 from pbio_spark.bp5.meta.metadata import Array
@@ -41,7 +41,7 @@ class Elements:
 
 
 def read_arrays(
-    folder: Folder,
+    folder: DatasetFolder,
     blocks: Blocks,
     steps: Sequence[Step],
     kind: np.dtype[np.generic],
@@ -131,7 +131,7 @@ class _Filling:
 
 
 def _in_order(
-    folder: Folder, blocks: Blocks, places: Places, sink: Callable[[int, Bytes], None], steps: Sequence[Step]
+    folder: DatasetFolder, blocks: Blocks, places: Places, sink: Callable[[int, Bytes], None], steps: Sequence[Step]
 ) -> None:
     """Blocks that overlap, one by one: the last one wins."""
     fail, placing = _fail(blocks, steps), _placing(sink, blocks, steps, folder)
@@ -148,7 +148,7 @@ def _in_order(
 
 
 def _placing(
-    sink: Callable[[int, Bytes], None], blocks: Blocks, steps: Sequence[Step], folder: Folder
+    sink: Callable[[int, Bytes], None], blocks: Blocks, steps: Sequence[Step], folder: DatasetFolder
 ) -> Callable[[int, Bytes], None]:
     """A sink whose errors say where they happened."""
     fail = _fail(blocks, steps)
@@ -171,7 +171,7 @@ def _fail(blocks: Blocks, steps: Sequence[Step]) -> Callable[[int, PbioError], P
     return fail
 
 
-def _sizes(blocks: Blocks, shapes: Int64s, steps: Sequence[Step], folder: Folder) -> Int64s:
+def _sizes(blocks: Blocks, shapes: Int64s, steps: Sequence[Step], folder: DatasetFolder) -> Int64s:
     """The elements of each array. Raises PBIO_ARRAY_TOO_LARGE before memory is taken."""
     size = max(blocks.variable.size, 1)
     claimed = np.maximum(shapes, 1).astype(np.float64).prod(axis=1) * size  # lists without elements cost memory, too

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pbio_spark.bp5.data.places import Places, subfile_name
-from pbio_spark.bp5.folder import Bytes, Folder
+from pbio_spark.bp5.folder import Bytes, DatasetFolder
 from pbio_spark.bp5.meta.index import Int64s
 from pbio_spark.bp5.trouble import bad
 from pbio_spark.errors import PbioError
@@ -36,7 +36,7 @@ Sink = Callable[[int, Bytes], None]
 
 
 def read_each(
-    folder: Folder,
+    folder: DatasetFolder,
     places: Places,
     stored: Int64s,
     sink: Sink,
@@ -82,7 +82,7 @@ def read_each(
 class _File:
     """Blocks of one file, being read in the order of their positions."""
 
-    def __init__(self, folder: Folder, name: str, sink: Sink, direct: Callable[[int], Bytes | None]) -> None:
+    def __init__(self, folder: DatasetFolder, name: str, sink: Sink, direct: Callable[[int], Bytes | None]) -> None:
         self.folder, self.name, self.sink, self.direct = folder, name, sink, direct
         self.waiting: list[tuple[int, int, int]] = []
         self.begin = self.end = 0

@@ -10,7 +10,7 @@ import numpy as np
 from pbio_spark.bp5.data.arrays import Targets
 from pbio_spark.bp5.data.bytes import room
 from pbio_spark.bp5.data.places import place_blocks, subfile_name
-from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.folder import DatasetFolder
 from pbio_spark.bp5.meta.blocks import Blocks
 from pbio_spark.bp5.meta.index import Int64s, Step
 from pbio_spark.bp5.meta.metadata import Array
@@ -35,7 +35,7 @@ class Flat:
     subfile: list[int]
     position: list[int]
 
-    def read(self, folder: Folder, first: int, last: int) -> Array | None:
+    def read(self, folder: DatasetFolder, first: int, last: int) -> Array | None:
         """The elements of a range, in native byte order; None if they are not all there."""
         found = room(last - first, self.kind)
         raw, size = found.view(np.uint8), self.kind.itemsize
@@ -54,7 +54,7 @@ class Flat:
         return found if self.kind.isnative else found.astype(self.kind.newbyteorder("="))
 
 
-def flat_array(blocks: Blocks, steps: Sequence[Step], folder: Folder, kind: np.dtype[np.generic]) -> Flat | None:
+def flat_array(blocks: Blocks, steps: Sequence[Step], folder: DatasetFolder, kind: np.dtype[np.generic]) -> Flat | None:
     """A single array, if it is such a one. Raises PBIO_BAD_BP5 for a block at an impossible place."""
     has = blocks.take(blocks.elements > 0)
     if not len(has) or has.has_operator.any() or int(has.stored.sum()) < LEAST * len(has):

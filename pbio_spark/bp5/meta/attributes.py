@@ -21,7 +21,7 @@ _ARRAY = 18
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class DatasetAttribute:
     """An attribute.
 
     Attributes:
@@ -40,10 +40,10 @@ class Attribute:
         return NAMES[self.type]
 
 
-Attributes: TypeAlias = Mapping[str, Attribute]
+Attributes: TypeAlias = Mapping[str, DatasetAttribute]
 
 
-def parse_attributes(block: bytes, formats: Formats, order: str, file: str) -> list[Attribute]:
+def parse_attributes(block: bytes, formats: Formats, order: str, file: str) -> list[DatasetAttribute]:
     """The attributes of a block. Raises PBIO_BAD_BP5, and what `Formats.get` and `decode` raise."""
     form = formats.get(block[:12])
     (length,) = struct.unpack_from(f"{order}Q", block, 12)
@@ -78,7 +78,7 @@ def _check(form: Format, file: str) -> None:
             raise bad(f"the format {form.id.hex()} is not one of attributes", file=file)
 
 
-def _number(one: Any, order: str, file: str) -> Attribute:
+def _number(one: Any, order: str, file: str) -> DatasetAttribute:
     name, code, is_array = _name(one["name"], file)
     if code not in NUMBERS:
         raise bad(f"the attribute has the type {code}", file=file, variable=name)
@@ -87,15 +87,15 @@ def _number(one: Any, order: str, file: str) -> Attribute:
     if len(raw) % kind.itemsize or not (is_array or len(raw) == kind.itemsize):
         raise bad(f"the attribute has {len(raw)} bytes", file=file, variable=name)
     values = np.frombuffer(raw, kind).tolist()
-    return Attribute(name, code, values if is_array else values[0], is_array)
+    return DatasetAttribute(name, code, values if is_array else values[0], is_array)
 
 
-def _string(one: Any, file: str) -> Attribute:
+def _string(one: Any, file: str) -> DatasetAttribute:
     name, code, is_array = _name(one["name"], file)
     values = [_text(value or b"") for value in one["Values"] or []]
     if code != STRING or not (is_array or len(values) == 1):
         raise bad("the attribute is not a string", file=file, variable=name)
-    return Attribute(name, code, values if is_array else values[0], is_array)
+    return DatasetAttribute(name, code, values if is_array else values[0], is_array)
 
 
 def _name(stored: bytes | None, file: str) -> tuple[str, int, bool]:
@@ -114,7 +114,7 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-def _old(values: Mapping[str, Any], fields: Mapping[str, tuple[str, int]], file: str) -> list[Attribute]:
+def _old(values: Mapping[str, Any], fields: Mapping[str, tuple[str, int]], file: str) -> list[DatasetAttribute]:
     """The scheme of staging, and of writers that use no one-time attributes."""
     found = []
     for name, (type_, size) in fields.items():
@@ -133,7 +133,7 @@ def _old(values: Mapping[str, Any], fields: Mapping[str, tuple[str, int]], file:
             raise bad(f"the attribute has the type {code}", file=file, variable=own)
         is_array = name.startswith("BPG_")
         shown = [_plain(item) for item in value or []] if is_array else _plain(value)
-        found.append(Attribute(own, code, shown, is_array))
+        found.append(DatasetAttribute(own, code, shown, is_array))
     return found
 
 

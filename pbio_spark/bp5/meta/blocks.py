@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from pbio_spark.bp5.meta.formats import ArrayRecord, Place
+from pbio_spark.bp5.meta.formats import ArrayRecord, VariablePlace
 from pbio_spark.bp5.meta.index import Int64s
-from pbio_spark.bp5.meta.metadata import Array, Group, Located
+from pbio_spark.bp5.meta.metadata import Array, FormatBlocks, Located
 from pbio_spark.bp5.meta.variables import STRUCTURE, Shape, Variable
 from pbio_spark.bp5.trouble import bad
 from pbio_spark.errors import PbioError
@@ -123,7 +123,7 @@ def read_blocks(located: Located, name: str, dimensions: int | None, *, column_m
     return _together(puts, variable, located, column_major=column_major)
 
 
-def dimensions_of(group: Group, place: Place) -> set[int]:
+def dimensions_of(group: FormatBlocks, place: VariablePlace) -> set[int]:
     """How many dimensions a variable has in the blocks of a group. Raises PBIO_BAD_BP5 for more than there can be."""
     assert place.array is not None
     rows = np.flatnonzero(group.present(place))
@@ -135,7 +135,7 @@ def dimensions_of(group: Group, place: Place) -> set[int]:
     return set(np.unique(dims).tolist())
 
 
-def _changed(group: Group, row: int, name: str, what: str) -> PbioError:
+def _changed(group: FormatBlocks, row: int, name: str, what: str) -> PbioError:
     error = group.fail(row, f"the {what} of the variable differs from earlier steps or other writers", name)
     error.code, error.hint = (
         "PBIO_CANNOT_MERGE",
@@ -144,7 +144,7 @@ def _changed(group: Group, row: int, name: str, what: str) -> PbioError:
     return error
 
 
-def _puts(group: Group, place: Place, rows: Int64s, dimensions: int | None) -> tuple[_Puts, int]:
+def _puts(group: FormatBlocks, place: VariablePlace, rows: Int64s, dimensions: int | None) -> tuple[_Puts, int]:
     name, record = place.variable.name, place.array
     assert record is not None
     dims, blocks, both = (group.integers(record.numbers[key], rows) for key in ("Dims", "BlockCount", "DBCount"))
@@ -181,7 +181,7 @@ def _puts(group: Group, place: Place, rows: Int64s, dimensions: int | None) -> t
 
 
 def _optional(
-    group: Group, record: ArrayRecord, key: str, rows: Int64s, counts: Int64s, dimensions: int, name: str
+    group: FormatBlocks, record: ArrayRecord, key: str, rows: Int64s, counts: Int64s, dimensions: int, name: str
 ) -> Int64s:
     """Numbers behind pointers that may be null, which count as zeros."""
     listed = record.lists[key]
@@ -194,7 +194,7 @@ def _optional(
     return flat.reshape(-1, dimensions) if dimensions else np.zeros((len(rows), 0), np.int64)
 
 
-def _check_counts(group: Group, rows: Int64s, blocks: Int64s, count: Int64s, variable: Variable) -> None:
+def _check_counts(group: FormatBlocks, rows: Int64s, blocks: Int64s, count: Int64s, variable: Variable) -> None:
     """Refuse blocks that claim more than there can be, before anything is multiplied or made."""
     with np.errstate(over="ignore"):
         claimed = count.astype(np.float64).prod(axis=1) * max(variable.size, 1)
@@ -206,7 +206,7 @@ def _check_counts(group: Group, rows: Int64s, blocks: Int64s, count: Int64s, var
 
 
 def _statistics(
-    group: Group, record: ArrayRecord, rows: Int64s, blocks: Int64s, variable: Variable
+    group: FormatBlocks, record: ArrayRecord, rows: Int64s, blocks: Int64s, variable: Variable
 ) -> tuple[Array | None, Array | None]:
     listed = record.lists.get("MinMax")
     if listed is None or variable.type in (11, 12, 13, STRUCTURE):

@@ -48,7 +48,7 @@ class ArrayRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class VariablePlace:
     """A variable in a format: its number among the presence bits, and where it is. Strings have a pointer there."""
 
     variable: Variable
@@ -84,7 +84,7 @@ class MetadataFormat:
             self.data_size = self._slot(size.offset, self._integer("i", size.size))
         except PbioError as error:
             raise error.at(file=file) from None
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, VariablePlace] = {}
         self.refused: dict[str, PbioError] = {}
         for bit, field in enumerate(top.fields[3:]):
             try:
@@ -105,18 +105,18 @@ class MetadataFormat:
             raise PbioError("PBIO_BAD_BP5", f"a field of the format {self.form.id.hex()} is beyond its records")
         return Slot(offset, type_)
 
-    def _place(self, variable: Variable, bit: int, offset: int, ffs_type: str) -> Place:
+    def _place(self, variable: Variable, bit: int, offset: int, ffs_type: str) -> VariablePlace:
         if variable.name in self.places:
             raise PbioError("PBIO_BAD_BP5", "two fields carry the same variable", field=variable.name)
         if not variable.is_array:
             kind = self.pointer if variable.type == STRING else self.order + NUMBERS[variable.type]
-            return Place(variable, bit, self._slot(offset, kind.replace("<V", "V").replace(">V", "V")))
+            return VariablePlace(variable, bit, self._slot(offset, kind.replace("<V", "V").replace(">V", "V")))
         try:
             layout = self.form.struct(ffs_type)
         except KeyError:
             reason = f"an array has the type {ffs_type!r}, which is not a structure"
             raise PbioError("PBIO_BAD_BP5", reason, field=variable.name) from None
-        return Place(variable, bit, array=self._array(layout, offset, variable))
+        return VariablePlace(variable, bit, array=self._array(layout, offset, variable))
 
     def _array(self, layout: StructLayout, at: int, variable: Variable) -> ArrayRecord:
         fields = {field.name: field for field in layout.fields}

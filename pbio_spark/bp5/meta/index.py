@@ -63,7 +63,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class StepIndex:
     """The content of md.idx.
 
     Attributes:
@@ -110,7 +110,7 @@ def parse_header(data: bytes, file: str) -> Header:
     return Header(order, data[39] == 1, data[40] == ord("y"), data[41] != 0, identity)
 
 
-def parse_index(data: bytes, file: str) -> Index:
+def parse_index(data: bytes, file: str) -> StepIndex:
     """The index. Damage among the records ends it; what comes before stays. Raises what `parse_header` raises."""
     header = parse_header(data, file)
     steps: list[Step] = []
@@ -120,9 +120,9 @@ def parse_index(data: bytes, file: str) -> Index:
         try:
             length = _body_length(data, at, header.order, subfiles, file)
         except PbioError as error:
-            return Index(header, tuple(steps), at, error)
+            return StepIndex(header, tuple(steps), at, error)
         if length is None:
-            return Index(header, tuple(steps), at, is_cut=True)
+            return StepIndex(header, tuple(steps), at, is_cut=True)
         words = np.frombuffer(data, f"{header.order}i8", length // 8, at + _PREFIX).astype(np.int64)
         try:
             if data[at] == ord("w"):
@@ -131,9 +131,9 @@ def parse_index(data: bytes, file: str) -> Index:
                 assert subfiles is not None
                 steps.append(_step(len(steps), words, subfiles, file, at))
         except PbioError as error:
-            return Index(header, tuple(steps), at, error)
+            return StepIndex(header, tuple(steps), at, error)
         at += _PREFIX + length
-    return Index(header, tuple(steps), at)
+    return StepIndex(header, tuple(steps), at)
 
 
 def _body_length(data: bytes, at: int, order: str, subfiles: Int64s | None, file: str) -> int | None:

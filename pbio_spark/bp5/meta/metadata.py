@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pbio_spark.bp5.folder import Bytes, Folder
-from pbio_spark.bp5.meta.formats import HEAD, Formats, Listed, MetadataFormat, Place, Slot
+from pbio_spark.bp5.folder import Bytes, DatasetFolder
+from pbio_spark.bp5.meta.formats import HEAD, Formats, Listed, MetadataFormat, Slot, VariablePlace
 from pbio_spark.bp5.meta.index import Header, Int64s, Step
 from pbio_spark.bp5.trouble import bad
 from pbio_spark.errors import PbioError
@@ -27,7 +27,7 @@ _ID = 12
 
 
 @dataclass
-class Group:
+class FormatBlocks:
     """The blocks of one format, in the order of steps and writers.
 
     Attributes:
@@ -107,7 +107,7 @@ class Group:
         parts: Array = self.buffer[index[:, None] + np.arange(kind.itemsize)].reshape(-1).view(kind)
         return parts
 
-    def present(self, place: Place) -> npt.NDArray[np.bool_]:
+    def present(self, place: VariablePlace) -> npt.NDArray[np.bool_]:
         """Which blocks have a variable."""
         word, bit = divmod(place.bit, 8 * np.dtype(self.form.bits.type).itemsize)
         words = self.bits
@@ -145,7 +145,7 @@ class Located:
     file: str
     steps: Sequence[Step]
     flatten: bool = False
-    groups: list[Group] = field(default_factory=list)
+    groups: list[FormatBlocks] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
@@ -159,7 +159,7 @@ class Located:
         return self.steps[step].position
 
 
-def locate(folder: Folder, steps: Sequence[Step], formats: Formats, header: Header) -> Located:
+def locate(folder: DatasetFolder, steps: Sequence[Step], formats: Formats, header: Header) -> Located:
     """The metadata blocks of steps. Raises PBIO_BAD_BP5, and PBIO_UNKNOWN_FORMAT for blocks that nothing describes."""
     located, order = Located(folder.file(NAME), steps, header.flatten), header.order
     buffer, bases = _read(folder, steps, located.file)
@@ -181,7 +181,7 @@ def locate(folder: Folder, steps: Sequence[Step], formats: Formats, header: Head
     return located
 
 
-def attribute_blocks(folder: Folder, steps: Sequence[Step], header: Header) -> Iterator[tuple[Step, int, bytes]]:
+def attribute_blocks(folder: DatasetFolder, steps: Sequence[Step], header: Header) -> Iterator[tuple[Step, int, bytes]]:
     """Of each attribute block of steps its step, writer, and bytes. Of other blocks nothing is read.
 
     Raises PBIO_BAD_BP5.
@@ -206,7 +206,7 @@ def _group(
     buffer: Bytes,
     rows: Int64s,
     blocks: tuple[Int64s, Int64s, Int64s, Int64s],
-) -> Group:
+) -> FormatBlocks:
     step, writer, start, room = (column[rows] for column in blocks)
     first = located.steps[int(step[0])]
     try:
@@ -218,14 +218,14 @@ def _group(
         row = int(np.flatnonzero(room < form.record_length)[0])
         reason = f"a metadata block of {room[row]} bytes is shorter than its format's {form.record_length}"
         raise _fail(located, int(step[row]), int(writer[row]), reason)
-    return Group(form, buffer, step, writer, start + HEAD, room, located)
+    return FormatBlocks(form, buffer, step, writer, start + HEAD, room, located)
 
 
 def _ids(buffer: Bytes, start: Int64s) -> Array:
     return np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(buffer, _ID)[start]).view(f"V{_ID}")[:, 0]
 
 
-def _read(folder: Folder, steps: Sequence[Step], file: str) -> tuple[Bytes, Int64s]:
+def _read(folder: DatasetFolder, steps: Sequence[Step], file: str) -> tuple[Bytes, Int64s]:
     """The chunks of steps in one buffer, and where each begins there."""
     size = folder.size(NAME)
     if size is None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pbio_spark.bp5.meta.formats import Place
+from pbio_spark.bp5.meta.formats import VariablePlace
 from pbio_spark.bp5.meta.index import Int64s
-from pbio_spark.bp5.meta.metadata import Array, Group, Located
+from pbio_spark.bp5.meta.metadata import Array, FormatBlocks, Located
 from pbio_spark.bp5.meta.variables import STRING, Variable
 from pbio_spark.bp5.trouble import bad
 
@@ -66,7 +66,7 @@ def read_scalars(located: Located, name: str) -> Scalars | None:
     return Scalars(variable, located.rows_of(step)[order], writer[order], values[order])
 
 
-def _values(group: Group, place: Place, rows: Int64s) -> Array:
+def _values(group: FormatBlocks, place: VariablePlace, rows: Int64s) -> Array:
     assert place.value is not None
     if place.variable.type != STRING:
         return group.numbers(place.value, rows)

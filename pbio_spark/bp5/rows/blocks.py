@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ecode.errors import valid_text
 from pbio_spark.bp5.data.arrays import read_arrays
-from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.folder import DatasetFolder
 from pbio_spark.bp5.meta.blocks import MOST, Blocks, read_blocks
 from pbio_spark.bp5.meta.index import Step
 from pbio_spark.bp5.meta.metadata import Array, Located
@@ -21,7 +21,7 @@ from pbio_spark.bp5.rows.arrow.leaves import leaf_of, natural_type
 from pbio_spark.bp5.rows.arrow.nested import nest, validity_of
 from pbio_spark.bp5.rows.finish import finish, narrowed
 from pbio_spark.bp5.rows.survey import chunks, halves
-from pbio_spark.bp5.rows.wanted import ColumnOf, Part, Wanted
+from pbio_spark.bp5.rows.wanted import ColumnOf, DatasetPart, Wanted
 from pbio_spark.errors import PbioError
 
 VALUES = ("min", "max", "value")
@@ -44,15 +44,17 @@ def block_fields(element: pa.DataType) -> list[pa.Field]:
     ]
 
 
-def read_block_rows(part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def read_block_rows(part: DatasetPart, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """The blocks of a part as batches of the wanted schema: of a few steps at a time, variable by variable."""
-    with Folder(part.dataset.path) as folder:
+    with DatasetFolder(part.dataset.path) as folder:
         flatten = part.dataset.index.header.flatten
         for steps in [part.steps] if flatten else chunks(part.steps, wanted.max_batch_bytes):
             yield from _tolerant(part, wanted, folder, steps)
 
 
-def _tolerant(part: Part, wanted: Wanted, folder: Folder, steps: Sequence[Step]) -> Iterator[pa.RecordBatch]:
+def _tolerant(
+    part: DatasetPart, wanted: Wanted, folder: DatasetFolder, steps: Sequence[Step]
+) -> Iterator[pa.RecordBatch]:
     tells = wanted.mode == "PERMISSIVE" and part.is_first_share
     try:
         located = part.dataset.locate(folder, steps)
@@ -86,7 +88,7 @@ def _tolerant(part: Part, wanted: Wanted, folder: Folder, steps: Sequence[Step])
         yield from _rows(part, wanted, folder, located, blocks)
 
 
-def _of_share(found: Sequence[Blocks], located: Located, part: Part) -> Sequence[Blocks]:
+def _of_share(found: Sequence[Blocks], located: Located, part: DatasetPart) -> Sequence[Blocks]:
     """What belongs to a part: about equal shares of the bytes, so that few parts read the same data file."""
     share, shares = part.share
     if shares == 1 or not found:
@@ -106,7 +108,9 @@ def _of_share(found: Sequence[Blocks], located: Located, part: Part) -> Sequence
     return [blocks.take(own) for blocks, own in zip(found, np.split(mine, ends[:-1]), strict=True)]
 
 
-def _rows(part: Part, wanted: Wanted, folder: Folder, located: Located, blocks: Blocks) -> Iterator[pa.RecordBatch]:
+def _rows(
+    part: DatasetPart, wanted: Wanted, folder: DatasetFolder, located: Located, blocks: Blocks
+) -> Iterator[pa.RecordBatch]:
     has_values = any(column.variable == "value" for column in wanted.columns)
     sizes = (blocks.elements * (max(1, blocks.variable.size) * has_values) + HEAD).tolist()
     begin = size = 0
@@ -118,7 +122,9 @@ def _rows(part: Part, wanted: Wanted, folder: Folder, located: Located, blocks: 
         size += sizes[i] if i < len(sizes) else 0
 
 
-def _batch(part: Part, wanted: Wanted, folder: Folder, located: Located, blocks: Blocks) -> Iterator[pa.RecordBatch]:
+def _batch(
+    part: DatasetPart, wanted: Wanted, folder: DatasetFolder, located: Located, blocks: Blocks
+) -> Iterator[pa.RecordBatch]:
     steps = [located.steps[step] for step in blocks.step.tolist()]
     try:
         columns = {one.name: _column(one, part, wanted, folder, located, blocks) for one in wanted.columns}
@@ -139,7 +145,9 @@ def _batch(part: Part, wanted: Wanted, folder: Folder, located: Located, blocks:
     yield finish(columns, steps, part, wanted)
 
 
-def _column(column: ColumnOf, part: Part, wanted: Wanted, folder: Folder, located: Located, blocks: Blocks) -> pa.Array:
+def _column(
+    column: ColumnOf, part: DatasetPart, wanted: Wanted, folder: DatasetFolder, located: Located, blocks: Blocks
+) -> pa.Array:
     field, name = wanted.schema.field(column.name), column.variable
     want = field.type
     match name:
@@ -171,7 +179,7 @@ def _column(column: ColumnOf, part: Part, wanted: Wanted, folder: Folder, locate
 
 def _leaf(
     values: Array,
-    part: Part,
+    part: DatasetPart,
     wanted: Wanted,
     blocks: Blocks,
     want: pa.DataType,

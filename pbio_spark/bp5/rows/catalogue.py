@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from ecode.errors import valid_text
-from pbio_spark.bp5.folder import Folder
-from pbio_spark.bp5.meta.attributes import Attribute
+from pbio_spark.bp5.folder import DatasetFolder
+from pbio_spark.bp5.meta.attributes import DatasetAttribute
 from pbio_spark.bp5.meta.blocks import dimensions_of
 from pbio_spark.bp5.meta.metadata import Located
 from pbio_spark.bp5.meta.variables import Variable
 from pbio_spark.bp5.rows.finish import finish, narrowed
 from pbio_spark.bp5.rows.survey import SEPARATOR, chunks, plain
-from pbio_spark.bp5.rows.wanted import Part, Wanted
+from pbio_spark.bp5.rows.wanted import DatasetPart, Wanted
 from pbio_spark.errors import PbioError
 
 VARIABLES = pa.schema(
@@ -61,10 +61,10 @@ class _Seen:
     blocks: int
 
 
-def read_variables(part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def read_variables(part: DatasetPart, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """A row for each variable and way in which the dataset has it."""
     seen: dict[Variable, _Seen] = {}
-    with Folder(part.dataset.path) as folder:
+    with DatasetFolder(part.dataset.path) as folder:
         for steps in chunks(part.steps):
             try:
                 _see(seen, part.dataset.locate(folder, steps))
@@ -91,7 +91,7 @@ def read_variables(part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
 
 
 def _see_one(
-    seen: dict[Variable, _Seen], part: Part, wanted: Wanted, folder: Folder, step: Any
+    seen: dict[Variable, _Seen], part: DatasetPart, wanted: Wanted, folder: DatasetFolder, step: Any
 ) -> Iterator[pa.RecordBatch]:
     try:
         _see(seen, part.dataset.locate(folder, [step]))
@@ -124,12 +124,12 @@ def _see(seen: dict[Variable, _Seen], located: Located) -> None:
         known.blocks += one.blocks
 
 
-def read_attributes(part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def read_attributes(part: DatasetPart, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """A row for each attribute, and another for each change of its value."""
     names = sorted(part.dataset.formats.variables, key=len, reverse=True)
-    known: Mapping[str, Attribute] = {}
+    known: Mapping[str, DatasetAttribute] = {}
     rows: list[dict[str, Any]] = []
-    with Folder(part.dataset.path) as folder:
+    with DatasetFolder(part.dataset.path) as folder:
         for step in part.steps:
             try:
                 now = part.dataset.attributes(folder, [step], known)
@@ -144,7 +144,7 @@ def read_attributes(part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     yield _batch(rows, ATTRIBUTES, part, wanted)
 
 
-def _row(one: Attribute, step: int, names: list[str], part: Part) -> dict[str, Any]:
+def _row(one: DatasetAttribute, step: int, names: list[str], part: DatasetPart) -> dict[str, Any]:
     owner = next((name for name in names if one.name.startswith(name + SEPARATOR)), None)
     values = one.value if one.is_array else [one.value]
     return {
@@ -159,7 +159,7 @@ def _row(one: Attribute, step: int, names: list[str], part: Part) -> dict[str, A
     }
 
 
-def _batch(rows: list[dict[str, Any]], schema: pa.Schema, part: Part, wanted: Wanted) -> pa.RecordBatch:
+def _batch(rows: list[dict[str, Any]], schema: pa.Schema, part: DatasetPart, wanted: Wanted) -> pa.RecordBatch:
     columns = {
         column.name: narrowed(
             pa.array([row[column.variable] for row in rows], schema.field(column.variable).type),

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pbio_spark.bp5.data.arrays import read_arrays
 from pbio_spark.bp5.dataset import Dataset
-from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.folder import DatasetFolder
 from pbio_spark.bp5.meta.blocks import Blocks, read_blocks
 from pbio_spark.bp5.meta.index import Int64s, Step
 from pbio_spark.bp5.meta.metadata import Array, Located
@@ -18,7 +18,7 @@ from pbio_spark.bp5.meta.scalars import Scalars, lowest, read_scalars
 from pbio_spark.bp5.meta.variables import STRING, Shape
 from pbio_spark.bp5.rows.arrow.leaves import kind_of_scaled, leaf_of, scaled
 from pbio_spark.bp5.rows.arrow.nested import list_levels, nest, shape_lengths, validity_of
-from pbio_spark.bp5.rows.wanted import ColumnOf, Part, Wanted
+from pbio_spark.bp5.rows.wanted import ColumnOf, DatasetPart, Wanted
 from pbio_spark.errors import PbioError
 
 
@@ -53,7 +53,7 @@ def read_content(dataset: Dataset, located: Located, name: str) -> Content:
 
 
 def content_to_column(
-    content: Content, column: ColumnOf, wanted: Wanted, part: Part, folder: Folder, steps: Sequence[Step]
+    content: Content, column: ColumnOf, wanted: Wanted, part: DatasetPart, folder: DatasetFolder, steps: Sequence[Step]
 ) -> pa.Array:
     """The column of a variable, a value for each row.
 
@@ -73,7 +73,7 @@ def content_to_column(
         raise error.at(field=column.variable, file=folder.path) from None
 
 
-def _scalars(scalars: Scalars, rows: int, want: pa.DataType, wanted: Wanted, part: Part) -> pa.Array:
+def _scalars(scalars: Scalars, rows: int, want: pa.DataType, wanted: Wanted, part: DatasetPart) -> pa.Array:
     variable, scale = scalars.variable, part.scales.get(scalars.variable.name)
     kind = np.dtype(object) if variable.type == STRING else part.dataset.kind(variable)
     shown = kind_of_scaled(kind, scale)
@@ -110,8 +110,8 @@ def _arrays(
     rows: int,
     want: pa.DataType,
     wanted: Wanted,
-    part: Part,
-    folder: Folder,
+    part: DatasetPart,
+    folder: DatasetFolder,
     steps: Sequence[Step],
 ) -> pa.Array:
     variable = blocks.variable

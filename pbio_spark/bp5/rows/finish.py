@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from ecode.errors import valid_text
 from pbio_spark.bp5.meta.index import Step
-from pbio_spark.bp5.rows.wanted import Part, Wanted
+from pbio_spark.bp5.rows.wanted import DatasetPart, Wanted
 from pbio_spark.errors import PbioError
 
 
 def finish(
     columns: Mapping[str, pa.Array],
     steps: Sequence[Step],
-    part: Part,
+    part: DatasetPart,
     wanted: Wanted,
     errors: Sequence[PbioError] = (),
 ) -> pa.RecordBatch:
@@ -67,7 +67,7 @@ def numbers_of(numbers: Sequence[int], count: int) -> pa.Array:
     return pa.array(np.full(count, numbers[0], np.int64) if len(numbers) == 1 else np.array(numbers, np.int64))
 
 
-def _metadata(steps: Sequence[Step], count: int, part: Part, type_: pa.StructType) -> pa.Array:
+def _metadata(steps: Sequence[Step], count: int, part: DatasetPart, type_: pa.StructType) -> pa.Array:
     values = [
         {
             "file_path": valid_text(part.dataset.path),

@@ -10,9 +10,9 @@ from pbio_spark.bp5.rows.blocks import read_block_rows
 from pbio_spark.bp5.rows.catalogue import read_attributes, read_variables
 from pbio_spark.bp5.rows.elements.elements import read_elements
 from pbio_spark.bp5.rows.steps import read_steps
-from pbio_spark.bp5.rows.wanted import Part, Wanted
+from pbio_spark.bp5.rows.wanted import DatasetPart, Wanted
 
-_READERS: dict[str, Callable[[Part, Wanted], Iterator[pa.RecordBatch]]] = {
+_READERS: dict[str, Callable[[DatasetPart, Wanted], Iterator[pa.RecordBatch]]] = {
     "steps": read_steps,
     "elements": read_elements,
     "blocks": read_block_rows,
@@ -21,6 +21,6 @@ _READERS: dict[str, Callable[[Part, Wanted], Iterator[pa.RecordBatch]]] = {
 }
 
 
-def read_part(part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def read_part(part: DatasetPart, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """The rows of a part, as batches of the wanted schema. Raises what is wrong with the dataset under FAILFAST."""
     return _READERS[wanted.rows](part, wanted)

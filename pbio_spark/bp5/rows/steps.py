@@ -7,26 +7,26 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.folder import DatasetFolder
 from pbio_spark.bp5.meta.index import Int64s, Step
 from pbio_spark.bp5.meta.scalars import read_scalars
 from pbio_spark.bp5.rows.contents import Content, content_to_column, read_content
 from pbio_spark.bp5.rows.finish import finish
 from pbio_spark.bp5.rows.survey import chunks, halves
-from pbio_spark.bp5.rows.wanted import Part, Wanted
+from pbio_spark.bp5.rows.wanted import DatasetPart, Wanted
 from pbio_spark.bp5.rows.where import numbers_to_column, scalars_to_column
 from pbio_spark.errors import PbioError
 
 
-def read_steps(part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def read_steps(part: DatasetPart, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """The steps of a part as batches of the wanted schema. Under FAILFAST it raises what is wrong with the first bad
     step; else a bad step is a row with what of it is sound and the reason, or is left out."""
-    with Folder(part.dataset.path) as folder:
+    with DatasetFolder(part.dataset.path) as folder:
         for steps in cut_steps(part, wanted.max_batch_bytes):
             yield from _Reader(part, wanted, folder, steps).batches()
 
 
-def cut_steps(part: Part, most: int) -> Iterator[tuple[Step, ...]]:
+def cut_steps(part: DatasetPart, most: int) -> Iterator[tuple[Step, ...]]:
     """The steps in groups whose metadata takes about so many bytes; all of a flattened dataset are one."""
     if part.dataset.index.header.flatten:
         yield from [part.steps] if part.steps else []
@@ -37,7 +37,7 @@ def cut_steps(part: Part, most: int) -> Iterator[tuple[Step, ...]]:
 class _Reader:
     """Reads some steps, whose metadata is held at once."""
 
-    def __init__(self, part: Part, wanted: Wanted, folder: Folder, steps: tuple[Step, ...]) -> None:
+    def __init__(self, part: DatasetPart, wanted: Wanted, folder: DatasetFolder, steps: tuple[Step, ...]) -> None:
         self.part = part
         self.wanted = wanted
         self.folder = folder

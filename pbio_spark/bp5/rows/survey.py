@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from ecode.errors import valid_text
 from pbio_spark.bp5.dataset import Dataset
-from pbio_spark.bp5.folder import Folder
-from pbio_spark.bp5.meta.attributes import Attribute
+from pbio_spark.bp5.folder import DatasetFolder
+from pbio_spark.bp5.meta.attributes import DatasetAttribute
 from pbio_spark.bp5.meta.blocks import dimensions_of
 from pbio_spark.bp5.meta.index import Step
 from pbio_spark.bp5.meta.metadata import Located
@@ -45,13 +45,13 @@ class Survey:
 
     dataset: Dataset
     types: dict[str, list[tuple[Variable, int]]] = field(default_factory=dict)
-    attributes: dict[str, Attribute] = field(default_factory=dict)
+    attributes: dict[str, DatasetAttribute] = field(default_factory=dict)
     first: dict[str, int] = field(default_factory=dict)
     units: dict[str, list[tuple[int, Any]]] = field(default_factory=dict)
     errors: list[PbioError] = field(default_factory=list)
 
 
-def survey(dataset: Dataset, folder: Folder, steps: Sequence[Step], *, strict: bool) -> Survey:
+def survey(dataset: Dataset, folder: DatasetFolder, steps: Sequence[Step], *, strict: bool) -> Survey:
     """What the steps have; and the attributes of the dataset up to the last of them, also of steps before the first.
 
     Args:
@@ -89,7 +89,7 @@ def halves(error: PbioError, steps: Sequence[Step], *, flatten: bool) -> list[Se
     return [steps[: len(steps) // 2], steps[len(steps) // 2 :]]
 
 
-def _located(found: Survey, folder: Folder, steps: Sequence[Step], *, strict: bool) -> Iterator[Located]:
+def _located(found: Survey, folder: DatasetFolder, steps: Sequence[Step], *, strict: bool) -> Iterator[Located]:
     try:
         yield found.dataset.locate(folder, steps)
     except PbioError as error:
@@ -126,7 +126,7 @@ def _take_types(found: Survey, located: Located, missing: dict[bytes, dict[str, 
                     known.append((place.variable, dimensions))
 
 
-def _take_attributes(found: Survey, folder: Folder, steps: Sequence[Step], *, strict: bool) -> None:
+def _take_attributes(found: Survey, folder: DatasetFolder, steps: Sequence[Step], *, strict: bool) -> None:
     try:
         changes = list(found.dataset.attribute_changes(folder, steps))
     except PbioError as error:

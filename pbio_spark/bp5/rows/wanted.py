@@ -1,4 +1,4 @@
-"""`Wanted`: what a reader wants of all datasets; `Part`: what of one dataset a task reads."""
+"""`Wanted`: what a reader wants of all datasets; `DatasetPart`: what of one dataset a task reads."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Wanted:
         index_names: of `elements`, the names of the index in each dimension.
         index_columns: those of them that the schema has, and their dimensions.
         parts: of a table, what its columns are called, wanted or not.
-        partition_columns: whose values the `Part` gives.
+        partition_columns: whose values the `DatasetPart` gives.
         uncovered: what an element is that no block has.
         where: which steps or elements are wanted.
         trust_statistics: of which variables it skips blocks by their least and greatest values.
@@ -106,7 +106,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DatasetPart:
     """What of a dataset a task reads.
 
     Attributes:

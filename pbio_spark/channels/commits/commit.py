@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from pbio_spark.channels.commits.checked import Keep
 from pbio_spark.channels.commits.contents import Contents
-from pbio_spark.channels.commits.derivation import Block, Derivation
+from pbio_spark.channels.commits.derivation import Derivation, ParameterBlock
 from pbio_spark.channels.commits.groups import Groups
 from pbio_spark.channels.position import Position
 
@@ -45,7 +45,7 @@ class Share:
     """
 
     name: str
-    parameters: Block
+    parameters: ParameterBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Change:
     """
 
     channel: int
-    parameters: Block
+    parameters: ParameterBlock
     lazy: int = 0
 
 

@@ -24,7 +24,7 @@ _LONGEST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ParameterBlock:
     """Named values: the parameters of a derivation, or the state that it begins with.
 
     Kept as text, in which 2 and 2.0 differ, as they do to a program.
@@ -33,7 +33,7 @@ class Block:
         text: a JSON object of numbers, strings, lists of values that are alike, and objects.
         shape: the same with the first values that the block ever had, which say of what types they are.
 
-    >>> block = Block.of({"least": 70.0, "names": ["a"]})
+    >>> block = ParameterBlock.of({"least": 70.0, "names": ["a"]})
     >>> block.values["least"], block["names"], list(block)
     (70.0, ['a'], ['least', 'names'])
     """
@@ -42,7 +42,7 @@ class Block:
     shape: str = "{}"
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Block:
+    def of(cls, values: Mapping[str, Any]) -> ParameterBlock:
         """The block of some values, whose types are theirs for good. Raises ValueError, with the reason."""
         plain = _plain(values)
         _check(plain, "")
@@ -70,7 +70,7 @@ class Block:
     def __iter__(self) -> Iterator[str]:
         return iter(self.values)
 
-    def changed(self, values: Mapping[str, Any]) -> Block:
+    def changed(self, values: Mapping[str, Any]) -> ParameterBlock:
         """The same with other values for some names, of the types that they have.
 
         Raises KeyError for an unknown name, and ValueError, with the reason, for a value that does not fit.
@@ -81,10 +81,10 @@ class Block:
                 raise KeyError(name)
             made[name] = _fitted(_plain(value), first[name], name)
         _check(made, "", may_be_empty=True)
-        return Block(json.dumps(made), self.shape)
+        return ParameterBlock(json.dumps(made), self.shape)
 
 
-NO_BLOCK = Block()
+NO_BLOCK = ParameterBlock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +112,10 @@ class Derivation:
     parent: int
     filter: str | None = None
     transform: str | None = None
-    parameters: Block = NO_BLOCK
+    parameters: ParameterBlock = NO_BLOCK
     max_cost: int = SOURCE_WORK
     shared: int = 0
-    state: Block = NO_BLOCK
+    state: ParameterBlock = NO_BLOCK
     dequeue: str | None = None
     period: str | None = None
     every: int = 0
@@ -127,7 +127,7 @@ class Derivation:
 
 
 @lru_cache(maxsize=256)
-def block_to_record(block: Block, name: str, *, is_fixed: bool = False) -> Record:
+def block_to_record(block: ParameterBlock, name: str, *, is_fixed: bool = False) -> Record:
     """The record type of a block: int64, float64, strings, structures, and arrays.
 
     Args:
@@ -135,7 +135,7 @@ def block_to_record(block: Block, name: str, *, is_fixed: bool = False) -> Recor
         is_fixed: whether arrays have the length of their first values, as state must; else a field `..._count` before
             each says its length.
 
-    >>> print(block_to_record(Block.of({"n": 2, "bounds": [1.0, 2.0]}), "params"))
+    >>> print(block_to_record(ParameterBlock.of({"n": 2, "bounds": [1.0, 2.0]}), "params"))
     params {
       n: int64
       bounds_count: int64

@@ -7,7 +7,7 @@ from typing import Any
 
 from ecode.limits import SOURCE_WORK
 from pbio_spark.channels.commits.checked import a_list, a_number, a_text, an_object, bad
-from pbio_spark.channels.commits.derivation import MOST_TRAPS, NO_BLOCK, Block, Derivation
+from pbio_spark.channels.commits.derivation import MOST_TRAPS, NO_BLOCK, Derivation, ParameterBlock
 
 _TEXTS = ("filter", "transform", "dequeue", "period")
 _LATER = {
@@ -58,16 +58,16 @@ def json_to_derivation(said: Any, version: int) -> Derivation:
     )
 
 
-def block_to_json(name: str, block: Block) -> dict[str, Any]:
+def block_to_json(name: str, block: ParameterBlock) -> dict[str, Any]:
     """A block as what JSON holds: its values under a name, and its first values, which say their types."""
     made: dict[str, Any] = {name: block.values}
     return made if block.shape == block.text else made | {f"{name}_shape": block.first_values}
 
 
-def json_to_block(name: str, said: Mapping[str, Any]) -> Block:
+def json_to_block(name: str, said: Mapping[str, Any]) -> ParameterBlock:
     """The block under a name. Raises PBIO_BAD_LOG."""
     values = an_object(said.get(name))
     try:
-        return Block.of(an_object(said.get(f"{name}_shape", values))).changed(values)
+        return ParameterBlock.of(an_object(said.get(f"{name}_shape", values))).changed(values)
     except (KeyError, ValueError) as error:
         bad(f"the {name} of a derivation are not valid: {error}")

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from pbio_spark.channels.concentrator.frames import PROTOCOL, FrameError, frame, json_to_error, word
 from pbio_spark.channels.concentrator.parcel import prepared_to_message
-from pbio_spark.channels.concentrator.place import CODE, Place, is_own_peer, is_private
+from pbio_spark.channels.concentrator.place import CODE, MeetingPlace, is_own_peer, is_private
 from pbio_spark.channels.derive.source import Source
 from pbio_spark.channels.publish.batch import Published
 from pbio_spark.channels.publish.prepare import Prepared
@@ -32,7 +32,7 @@ Attempt: TypeAlias = "tuple[str, int]"
 
 
 @dataclass(slots=True)
-class Outcome:
+class PublicationOutcome:
     """What became of a publication.
 
     Attributes:
@@ -50,7 +50,7 @@ class Outcome:
     attempts: list[Attempt] = field(default_factory=list)
 
 
-class Connection:
+class ConcentratorConnection:
     """A connection to a concentrator. One thread at a time may use it.
 
     Attributes:
@@ -59,7 +59,7 @@ class Connection:
         process: the number of the concentrator's process.
     """
 
-    def __init__(self, place: Place, space: str) -> None:
+    def __init__(self, place: MeetingPlace, space: str) -> None:
         """Raises OSError if nobody is there; FrameError if that one does not talk to this program."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -90,7 +90,7 @@ class Connection:
             self.close()
             raise
 
-    def publish(self, events: Sequence[Prepared], control: int) -> Outcome:
+    def publish(self, events: Sequence[Prepared], control: int) -> PublicationOutcome:
         """Hand events over, and wait for what becomes of them.
 
         Args:
@@ -107,7 +107,7 @@ class Connection:
         except (OSError, FrameError, KeyError, ValueError, TypeError) as error:
             log.debug("the concentrator's connection ends: %s", error)
         self.close()
-        return Outcome("lost", attempts=attempts)
+        return PublicationOutcome("lost", attempts=attempts)
 
     def _send(self, pieces: list[Any]) -> None:
         if sum(map(len, pieces)) < 1 << 16:
@@ -129,17 +129,17 @@ class Connection:
             self._socket.close()
 
 
-class Client:
+class ConcentratorClient:
     """The connections of one space in this process. Threads and forked processes may share it."""
 
-    def __init__(self, place: Place, space: str) -> None:
+    def __init__(self, place: MeetingPlace, space: str) -> None:
         self._place = place
         self._space = space
-        self._idle: deque[Connection] = deque()
+        self._idle: deque[ConcentratorConnection] = deque()
         self._process = os.getpid()
         self._refused_until = 0.0
 
-    def connection(self, *, again: bool = False) -> Connection | None:
+    def connection(self, *, again: bool = False) -> ConcentratorConnection | None:
         """A connection that no other thread uses; None if no concentrator is there, or none that talks to this program.
 
         Args:
@@ -153,7 +153,7 @@ class Client:
         if not again and time.monotonic() < self._refused_until:
             return None
         try:
-            return Connection(self._place, self._space)
+            return ConcentratorConnection(self._place, self._space)
         except FrameError as error:
             self._refused_until = time.monotonic() + _AGAIN
             log.warning("publishing without the concentrator of %s: %s", self._place.root, error)
@@ -161,7 +161,7 @@ class Client:
             pass
         return None
 
-    def keep(self, connection: Connection) -> None:
+    def keep(self, connection: ConcentratorConnection) -> None:
         """Keep a connection for the next publication."""
         self._idle.append(connection)
 
@@ -175,17 +175,17 @@ class Client:
         )
 
 
-def _to_outcome(said: dict[str, Any]) -> Outcome:
+def _to_outcome(said: dict[str, Any]) -> PublicationOutcome:
     """Raises FrameError, KeyError, ValueError, TypeError."""
     match said.get("kind"):
         case "done":
             version = said["version"]
             made = Published(None if version is None else int(version), int(said["events"]), int(said["known"]))
-            return Outcome("done", made)
+            return PublicationOutcome("done", made)
         case "failed":
-            return Outcome("failed", error=json_to_error(said.get("error")))
+            return PublicationOutcome("failed", error=json_to_error(said.get("error")))
         case "stale":
-            return Outcome("stale")
+            return PublicationOutcome("stale")
         case "busy":
-            return Outcome("busy")
+            return PublicationOutcome("busy")
     raise FrameError("an answer of an unknown kind")

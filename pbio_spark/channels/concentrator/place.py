@@ -25,7 +25,7 @@ _LONGEST_PATH = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MeetingPlace:
     """Where processes of this machine and user meet for one space.
 
     Attributes:
@@ -62,14 +62,14 @@ class Place:
         return []
 
 
-def place_of(folder: Folder, space: str) -> Place | None:
+def place_of(folder: Folder, space: str) -> MeetingPlace | None:
     """The place for a space; None for one that other processes cannot see."""
     location = folder.location
     if location is None:
         return None
     sockets = os.environ.get(FOLDER) or f"/tmp/pbio-{os.geteuid()}"
     digest = hashlib.sha256(f"{space}\n{location}".encode(errors="surrogateescape")).hexdigest()[:32]
-    return Place(sockets.rstrip("/"), digest, folder.root, folder.path(SPACE) if folder.is_local else None)
+    return MeetingPlace(sockets.rstrip("/"), digest, folder.root, folder.path(SPACE) if folder.is_local else None)
 
 
 def is_private(folder: str) -> bool:
@@ -93,7 +93,7 @@ def is_own_peer(connection: socket.socket) -> bool:
 class Occupied:
     """A place where this process listens, until it is closed or dies. Raises PBIO_CONCENTRATOR."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: MeetingPlace) -> None:
         self.place = place
         _make_private(place.folder)
         if len(os.fsencode(place.socket)) > _LONGEST_PATH:
@@ -154,7 +154,7 @@ def _make_private(folder: str) -> None:
         raise PbioError(CODE, reason, file=folder, hint=hint)
 
 
-def _locked(place: Place) -> IO[str]:
+def _locked(place: MeetingPlace) -> IO[str]:
     """The lock of a place, held as long as the file is open. Raises PBIO_CONCENTRATOR if another process has it."""
     while True:
         number = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -20,7 +20,7 @@ import numpy as np
 from pbio_spark.channels.commits.checked import check_word
 from pbio_spark.channels.commits.commit import Data
 from pbio_spark.channels.commits.groups import Int64s
-from pbio_spark.channels.concentrator.client import Attempt, Client, Connection
+from pbio_spark.channels.concentrator.client import Attempt, ConcentratorClient, ConcentratorConnection
 from pbio_spark.channels.concentrator.parcel import size_of
 from pbio_spark.channels.concentrator.place import CODE, place_of
 from pbio_spark.channels.log.history import History
@@ -55,7 +55,7 @@ class Through:
         if use == "required" and place is None:
             hint = "open it with concentrator='off': it is in this process's memory"
             raise PbioError(CODE, "no concentrator can see this space", file=publisher.folder.root, hint=hint)
-        self._client = None if place is None else Client(place, space)
+        self._client = None if place is None else ConcentratorClient(place, space)
         if use == "required":
             with self._connection() as connection:
                 if connection is None:
@@ -89,7 +89,7 @@ class Through:
         return None
 
     @contextmanager
-    def _connection(self) -> Iterator[Connection | None]:
+    def _connection(self) -> Iterator[ConcentratorConnection | None]:
         """A connection, if there is somebody to talk to; it is kept if it ends well."""
         client = self._client
         connection = None if client is None else client.connection(again=self._use == "required")
@@ -119,7 +119,7 @@ class Through:
                 raise
             return now, self._preparer.prepare_all(submissions, find)
 
-    def _derives_itself(self, connection: Connection, prepared: Sequence[Prepared]) -> bool:
+    def _derives_itself(self, connection: ConcentratorConnection, prepared: Sequence[Prepared]) -> bool:
         """Whether something is derived from the events by a source that has another name, or grants or limits what the
         concentrator does not."""
         if self._publisher.deriver.source == connection.source:

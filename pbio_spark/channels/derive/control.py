@@ -13,7 +13,7 @@ from typing import Any
 from ecode.suggest import did_you_mean
 from pbio_spark.channels.commits.checked import check_name, span_to_microseconds
 from pbio_spark.channels.commits.commit import Change, Create, Drop, Replace, Share
-from pbio_spark.channels.commits.derivation import Block, Derivation, When
+from pbio_spark.channels.commits.derivation import Derivation, ParameterBlock, When
 from pbio_spark.channels.commits.derivation_json import derivation_to_json
 from pbio_spark.channels.derive.check import Checked, check_derivation
 from pbio_spark.channels.derive.deriver import Deriver
@@ -236,11 +236,11 @@ class Control:
         others = {child.id for child in children if self._derivation(child).is_temporary} - {own.id}
         return any(one.channel in others for one in subscribers.of_name(folder, subscriber))
 
-    def _shared(self, name: str) -> tuple[int, Block]:
+    def _shared(self, name: str) -> tuple[int, ParameterBlock]:
         with self.history.lock:
             return self._block(name, self.history.catch_up())
 
-    def _block(self, name: str, state: State) -> tuple[int, Block]:
+    def _block(self, name: str, state: State) -> tuple[int, ParameterBlock]:
         block = state.derived.named(name)
         if block is None:
             names = [one.name for one in state.derived.blocks.values()]

@@ -21,7 +21,7 @@ from pbio_spark.channels.commits.groups import NO_NUMBER, Groups, Int64s
 from pbio_spark.channels.derive.check import Checked, alters, check_derivation, normal_form, with_copy
 from pbio_spark.channels.derive.reports import Ledger
 from pbio_spark.channels.derive.source import Source
-from pbio_spark.channels.derive.step import Came, Lying, NativeStep, Stage, Statics, Step, Tally, compiled, select
+from pbio_spark.channels.derive.step import Came, Lying, NativeStep, Stage, StageStep, Statics, Tally, compiled, select
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.publish.prepare import Prepared
 from pbio_spark.channels.publish.submission import channel_format
@@ -62,7 +62,7 @@ class Deriver:
     def __init__(self, formats: FormatStore, source: Source | None = None) -> None:
         self.source = source or Source()
         self._formats = formats
-        self._steps: dict[tuple[Stage, Format], Step] = {}
+        self._steps: dict[tuple[Stage, Format], StageStep] = {}
         """What was compiled, the most recently used last."""
         self._most = _LEAST_KEPT
         self._loops: tuple[Kernel, ...] = ()
@@ -118,7 +118,7 @@ class Deriver:
             copied: channels with events after all of these in the file, so that others may no longer lie before.
         """
         place = events.groups.rows[["start", "end"]].tobytes()
-        new: list[tuple[_Shared, Step]] = []
+        new: list[tuple[_Shared, StageStep]] = []
         found: list[tuple[ChannelInfo, _Shared]] = []
         for child in children:
             key = place, _how(child), child.id not in copied
@@ -139,7 +139,7 @@ class Deriver:
             del shared[key]
         return [(child, one) for child, one in found if id(one) not in failed]
 
-    def _run(self, new: Sequence[tuple[_Shared, Step]], events: Prepared) -> None:
+    def _run(self, new: Sequence[tuple[_Shared, StageStep]], events: Prepared) -> None:
         """Make the events of channels, each with the first of those that are derived alike: filters in one pass."""
         lying = Lying(events.encoded, events.groups.ordinals)
         filters = [(one, step) for one, step in new if isinstance(step, NativeStep) and step.selects]
@@ -201,7 +201,7 @@ class Deriver:
             return self._stage(own, own, how, None, with_copy(how.dequeue))
         return self._stage(own, None, how, how.dequeue, None)
 
-    def step(self, stage: Stage, form: Format) -> Step:
+    def step(self, stage: Stage, form: Format) -> StageStep:
         """A stage, compiled for events of a format. Raises what `compiled` raises."""
         key = stage, form
         step = self._steps.pop(key, None) or compiled(stage, form, self._formats)
@@ -299,7 +299,7 @@ _AllShared: TypeAlias = "dict[tuple[bytes, str, bool], _Shared]"
 
 
 def run_step(
-    step: Step,
+    step: StageStep,
     events: Prepared,
     child: ChannelInfo,
     statics: Statics | None,

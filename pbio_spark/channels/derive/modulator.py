@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from ecode.limits import SOURCE_WORK
 from ecode.suggest import did_you_mean
 from pbio_spark.channels.commits.checked import check_word, is_text, span_to_microseconds
-from pbio_spark.channels.commits.derivation import MOST_TRAPS, Block, Derivation, When
+from pbio_spark.channels.commits.derivation import MOST_TRAPS, Derivation, ParameterBlock, When
 from pbio_spark.channels.derive.parameters import values_to_block
 from pbio_spark.channels.derive.source import declared
 from pbio_spark.channels.publish.submission import AnyType, type_to_format
@@ -85,7 +85,12 @@ class Modulator:
         return parent if self.type is None else type_to_format(self.type)
 
     def to_derivation(
-        self, parent: int, shared: tuple[int, Block] | None, *, is_temporary: bool = False, known: When = "always"
+        self,
+        parent: int,
+        shared: tuple[int, ParameterBlock] | None,
+        *,
+        is_temporary: bool = False,
+        known: When = "always",
     ) -> Derivation:
         """The derivation that commits record, before its programs are checked.
 

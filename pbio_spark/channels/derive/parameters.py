@@ -6,22 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from ecode.suggest import did_you_mean
-from pbio_spark.channels.commits.derivation import NO_BLOCK, Block
+from pbio_spark.channels.commits.derivation import NO_BLOCK, ParameterBlock
 from pbio_spark.errors import PbioError
 
 
-def values_to_block(values: Mapping[str, Any] | None, what: str = "parameters") -> Block:
+def values_to_block(values: Mapping[str, Any] | None, what: str = "parameters") -> ParameterBlock:
     """The block of some values. Raises PBIO_BAD_OPTION."""
     if values is None:
         return NO_BLOCK
     _check_mapping(values, what)
     try:
-        return Block.of(values)
+        return ParameterBlock.of(values)
     except ValueError as error:
         raise PbioError("PBIO_BAD_OPTION", f"{what}: {error}") from None
 
 
-def changed_block(block: Block, values: Mapping[str, Any]) -> Block:
+def changed_block(block: ParameterBlock, values: Mapping[str, Any]) -> ParameterBlock:
     """The block with other values for some of its names, of the types that they have. Raises PBIO_BAD_OPTION."""
     _check_mapping(values, "parameters")
     try:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import ecode
 from ecode.types import Record
 from morph import Rejection
-from pbio_spark.channels.commits.derivation import Block, block_to_record
+from pbio_spark.channels.commits.derivation import ParameterBlock, block_to_record
 from pbio_spark.channels.commits.groups import Int64s
 from pbio_spark.channels.derive.plain import PlainProgram
 from pbio_spark.channels.publish.submission import WHOLE
@@ -91,8 +91,8 @@ class Stage:
     output: Format | None
     filter: str | None
     transform: str | None
-    parameters: Block
-    state: Block
+    parameters: ParameterBlock
+    state: ParameterBlock
     functions: tuple[ecode.Function, ...]
     work: int
     is_ordered: bool
@@ -208,7 +208,7 @@ class Tally:
             self.add(len(traps), next((str(error) for error in traps.values() if error), DAMAGED))
 
 
-class Step(Protocol):
+class StageStep(Protocol):
     """A compiled stage, for events of one format."""
 
     @property
@@ -225,7 +225,7 @@ class Step(Protocol):
         """
 
 
-def compiled(stage: Stage, form: Format, formats: FormatStore) -> Step:
+def compiled(stage: Stage, form: Format, formats: FormatStore) -> StageStep:
     """The step for events of a format. Raises PBIO_BAD_PROGRAM, PBIO_REJECTED and what else compiling raises."""
     encoder = None
     if stage.output is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pbio_spark.channels.commits.commit import Data, Held, Made
-from pbio_spark.channels.commits.derivation import Block
+from pbio_spark.channels.commits.derivation import ParameterBlock
 
 if TYPE_CHECKING:
     from pbio_spark.channels.log.state import ChannelInfo
@@ -31,7 +31,7 @@ class SharedBlock:
 
     id: int
     name: str
-    parameters: Block
+    parameters: ParameterBlock
     version: int
 
 

@@ -24,7 +24,7 @@ from pbio_spark.channels.commits.commit import (
     Turn,
     Watch,
 )
-from pbio_spark.channels.commits.derivation import Block, Derivation
+from pbio_spark.channels.commits.derivation import Derivation, ParameterBlock
 from pbio_spark.channels.commits.groups import Groups
 from pbio_spark.channels.log.derived import Derived, SharedBlock
 from pbio_spark.channels.named import AnyChannel, name_and_id
@@ -283,7 +283,7 @@ class State:
         self.turn = entry.change if isinstance(entry.change, Turn) else None
         self.version, self.commit, self.digest, self.time = version, entry.commit, entry.digest, entry.time
 
-    def _parameters(self, number: int) -> Block:
+    def _parameters(self, number: int) -> ParameterBlock:
         """The parameters of a derived channel, or of a block that is shared, by its ID."""
         if number in self.derived.blocks:
             return self.derived.blocks[number].parameters

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pbio_spark.channels.publish.concentrate import group
 from pbio_spark.channels.publish.prepare import Prepared, Preparer
 from pbio_spark.channels.publish.submission import Submission
-from pbio_spark.columns import NullValue, Room, rows_to_batch
+from pbio_spark.columns import NullValue, RecordBuffer, rows_to_batch
 
 if TYPE_CHECKING:
     from pbio_spark.channels.log.state import ChannelInfo
@@ -44,7 +44,7 @@ class Gatherer:
         self._info = info
         self._submission = submission
         self._null_value = null_value
-        self._rooms = [Room() for _ in range(ROOMS)]
+        self._rooms = [RecordBuffer() for _ in range(ROOMS)]
         self._keys: list[pa.RecordBatch] = []
         self._form: Format | None = None
         self.rows = 0

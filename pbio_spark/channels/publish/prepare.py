@@ -24,8 +24,8 @@ from pbio_spark.channels.subscribe.plan import format_to_plan
 from pbio_spark.columns import (
     Encoded,
     Encoder,
+    FilePart,
     NullValue,
-    Part,
     ReadPlan,
     Request,
     find_route,
@@ -268,7 +268,7 @@ def read_encoded(plan: ReadPlan, items: pa.Buffer, name: str) -> Iterator[pa.Rec
     """Events that are not in a file yet, as batches. Raises what `read_batches` raises."""
     # A part never begins at offset 0, where a file has its magic.
     data = b"".join((b"\0", items))
-    yield from read_batches(plan, Part(name, 1, len(data)), io.BytesIO(data))
+    yield from read_batches(plan, FilePart(name, 1, len(data)), io.BytesIO(data))
 
 
 def unreached_to_error(route: Rejection, form: Format, own: Format, channel: str) -> PbioError:

@@ -23,7 +23,7 @@ from pbio_spark.channels.log.state import ChannelInfo
 from pbio_spark.channels.publish.concentrate import column_of, concentrate
 from pbio_spark.channels.publish.prepare import Prepared, unreached_to_error
 from pbio_spark.channels.publish.submission import WHOLE, Columns, Submission, channel_format
-from pbio_spark.columns import Encoded, Part, ReadPlan, Request, Selection, find_route, plan_read, read_batches
+from pbio_spark.columns import Encoded, FilePart, ReadPlan, Request, Selection, find_route, plan_read, read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.schema import record_to_arrow
@@ -178,7 +178,7 @@ class RecordPreparer:
 def _batches(plan: ReadPlan, records: Records) -> Iterator[pa.RecordBatch]:
     # A part never begins at offset 0, where a file has its magic.
     source = io.BytesIO(b"".join((b"\0", records.items)))
-    yield from read_batches(plan, Part("", 1, len(records.items) + 1, 0, records=len(records)), source)
+    yield from read_batches(plan, FilePart("", 1, len(records.items) + 1, 0, records=len(records)), source)
 
 
 def _slice(encoded: Encoded, start: int, stop: int) -> Encoded:

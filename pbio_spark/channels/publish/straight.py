@@ -18,7 +18,7 @@ from pbio_spark.channels.commits.groups import Groups
 from pbio_spark.channels.log.layout import new_data_path
 from pbio_spark.channels.publish.concentrate import group
 from pbio_spark.channels.publish.packed import Packed
-from pbio_spark.columns import Room, rows_to_batch
+from pbio_spark.columns import RecordBuffer, rows_to_batch
 from pbio_spark.wire import MAGIC
 from pbio_spark.wire.writer import format_to_item
 
@@ -78,7 +78,7 @@ class StraightWriter:
         self._submission = submission
         self._null_value = null_value
         self._summing = summing
-        self._room = Room()
+        self._room = RecordBuffer()
         self._known: tuple[Format, list[str], Encoder] | None = None
         """What events are encoded in, their columns that are fields, and what encodes them."""
         self._is_plain = False

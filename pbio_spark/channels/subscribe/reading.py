@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from pbio_spark.channels.commits.groups import NO_NUMBER, NO_TIME, Group, Int64s
 from pbio_spark.channels.position import Position
-from pbio_spark.columns import METADATA_TYPE, BatchMaker, Chunk, Chunker, Part, ReadPlan
+from pbio_spark.columns import METADATA_TYPE, BatchMaker, Chunk, Chunker, FilePart, ReadPlan
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.paths import trouble_at
@@ -156,7 +156,7 @@ def read_stretch(
     Raises what `read_batches` raises, and PBIO_BAD_LOG if the file has other events than the log says.
     """
     runs = stretch.runs
-    part = Part(name, int(runs["start"][0]) + shift, int(runs["end"][-1]) + shift)
+    part = FilePart(name, int(runs["start"][0]) + shift, int(runs["end"][-1]) + shift)
     with _failing(name):
         size = source.seek(0, os.SEEK_END)
     if part.start >= size:
@@ -185,7 +185,7 @@ class _AstrayError(Exception):
     """Damage has misled reading a stretch as a whole. The log knows where each group begins: read them one by one."""
 
 
-def _chunks(chunker: Chunker, part: Part, groups: int) -> Iterator[Chunk]:
+def _chunks(chunker: Chunker, part: FilePart, groups: int) -> Iterator[Chunk]:
     try:
         with _failing(part.name):
             yield from chunker.chunks(part.start, part.end, 0)
@@ -208,7 +208,7 @@ def _failing(name: str) -> Iterator[None]:
 class EventMaker(BatchMaker):
     """Turns chunks of a data file into batches of the events that are wanted."""
 
-    def __init__(self, plan: ReadPlan, part: Part, formats: list[Format], stretch: Stretch, shift: int) -> None:
+    def __init__(self, plan: ReadPlan, part: FilePart, formats: list[Format], stretch: Stretch, shift: int) -> None:
         super().__init__(plan, part, formats)
         self._stretch = stretch
         self._starts = stretch.runs["start"] + shift

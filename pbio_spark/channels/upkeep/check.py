@@ -18,7 +18,7 @@ from pbio_spark.channels.publish.submission import stored_format
 from pbio_spark.channels.space import ChannelSpace
 from pbio_spark.channels.upkeep.retention import is_alive
 from pbio_spark.errors import PbioError
-from pbio_spark.wire import MAGIC, Item, Kind, Scanner, decode
+from pbio_spark.wire import MAGIC, Item, ItemKind, Scanner, decode
 
 
 def problems(space: ChannelSpace) -> Iterator[PbioError]:
@@ -123,7 +123,7 @@ def _check_file(space: ChannelSpace, path: str, shift: int | None, length: int, 
         bad(f"the data file has {size} bytes instead of {length}")
     with space.folder.open(path) as source:
         scanner = Scanner(source, path, offset=0 if shift is None else shift + len(MAGIC))
-        records = [item for item in scanner.items(length + (shift or 0)) if item.kind is Kind.DATA]
+        records = [item for item in scanner.items(length + (shift or 0)) if item.kind is ItemKind.DATA]
         for group in groups:
             group.resolved()
             items = records[group.ordinal : group.ordinal + group.count]

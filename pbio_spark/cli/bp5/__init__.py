@@ -15,7 +15,7 @@ from pbio_spark.cli.console import assignments, printable, progress_bar, report,
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pbio_spark.source.bp5.scan import Scan
+    from pbio_spark.source.bp5.scan import DatasetScan
 
 app = typer.Typer(help="Look into BP5 folders, as ADIOS2 writes them.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -25,7 +25,7 @@ Variables: TypeAlias = Annotated[
 ]
 
 
-def _scan(folders: list[str], **options: str) -> Scan:
+def _scan(folders: list[str], **options: str) -> DatasetScan:
     from pbio_spark.source.bp5.options import parse_bp5_options
     from pbio_spark.source.bp5.scan import scan_datasets
     from pbio_spark.source.options.scopes import Scope
@@ -33,7 +33,7 @@ def _scan(folders: list[str], **options: str) -> Scan:
     return scan_datasets(folders, parse_bp5_options({"recursiveFileLookup": "true", **options}, Scope.READ))
 
 
-def _batches(scan: Scan, schema: pa.Schema | None = None) -> Iterator[pa.RecordBatch]:
+def _batches(scan: DatasetScan, schema: pa.Schema | None = None) -> Iterator[pa.RecordBatch]:
     from pbio_spark.bp5.rows.read import read_part
     from pbio_spark.source.bp5.plan import plan_parts, scan_to_schema, scan_to_wanted
 

@@ -30,7 +30,7 @@ def _code(option: str, doc: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Said:
+class CodeOptions:
     """What the options say of a modulator; `derive` and `replace` share them."""
 
     filter: Annotated[str | None, _code("--filter", "The events to keep; the filter sees them as `input`.")] = None
@@ -86,12 +86,12 @@ class Said:
         return Modulator(**{name: value for name, value in said.items() if value is not None})
 
 
-@takes(Said)
+@takes(CodeOptions)
 def derive(
     root: Root,
     name: Name,
     parent: Annotated[str, typer.Option("--from", metavar="CHANNEL", help="The channel that it is derived from.")],
-    said: Said,
+    said: CodeOptions,
 ) -> None:
     """Create a channel whose events publishers of another channel derive from theirs.
 
@@ -105,8 +105,8 @@ def derive(
     print(printable_lines(str(channel.format.record)))
 
 
-@takes(Said)
-def replace(root: Root, name: Name, said: Said) -> None:
+@takes(CodeOptions)
+def replace(root: Root, name: Name, said: CodeOptions) -> None:
     """Derive a channel in another way from the next commit on; all of it is said anew.
 
     \b

@@ -20,7 +20,7 @@ Start = Annotated[
 
 
 @dataclass(frozen=True)
-class Said:
+class RelayOptions:
     """What the options say of both."""
 
     formats: Annotated[
@@ -38,12 +38,12 @@ class Said:
         return assignments((one.removeprefix("kafka.") for one in self.setting or ()), "security.protocol=SSL")
 
 
-@takes(Said)
+@takes(RelayOptions)
 def relay(
     root: Root,
     name: Name,
     to: Annotated[str, typer.Option(metavar="ADDRESS", help="The topic to write to: kafka://host:port/topic.")],
-    said: Said,
+    said: RelayOptions,
     subscriber: Annotated[str | None, typer.Option(metavar="NAME", help="The name under which it resumes.")] = None,
     start: Start = "earliest",
 ) -> None:
@@ -65,14 +65,14 @@ def relay(
         made.close()
 
 
-@takes(Said)
+@takes(RelayOptions)
 def archive(
     root: Root,
     name: Name,
     source: Annotated[
         str, typer.Option("--from", metavar="ADDRESS", help="The topic to read from: kafka://host:port/topic.")
     ],
-    said: Said,
+    said: RelayOptions,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out, and log, what cannot be an event.")] = False,
     wait: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for a format that the store lacks.")

@@ -16,24 +16,26 @@ from pbio_spark.columns.decode.plan import (
     Chars,
     Deref,
     Filled,
-    Group,
     Items,
     Masked,
     Node,
     Plan,
     Scalar,
+    Structure,
     Text,
     is_contiguous,
 )
 
 if TYPE_CHECKING:
-    from pbio_spark.columns.decode.converter import Output
+    from pbio_spark.columns.decode.converter import NodeOutput
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Rows: TypeAlias = npt.NDArray[np.int32]
 
 
-def assemble(plan: Plan, count: int, outputs: Mapping[int, Output], status: npt.NDArray[np.int32]) -> pa.RecordBatch:
+def assemble(
+    plan: Plan, count: int, outputs: Mapping[int, NodeOutput], status: npt.NDArray[np.int32]
+) -> pa.RecordBatch:
     """The record batch of a plan's outputs. Records whose text is not UTF-8 are marked in `status`."""
     assembler = _Assembler(outputs, status)
     arrays = [assembler.build(node, count, None, None) for node in plan.nodes]
@@ -44,7 +46,7 @@ def assemble(plan: Plan, count: int, outputs: Mapping[int, Output], status: npt.
 
 
 class _Assembler:
-    def __init__(self, outputs: Mapping[int, Output], status: npt.NDArray[np.int32]) -> None:
+    def __init__(self, outputs: Mapping[int, NodeOutput], status: npt.NDArray[np.int32]) -> None:
         self.outputs = outputs
         self.status = status
 
@@ -61,7 +63,7 @@ class _Assembler:
                 return pa.nulls(count, type_)
             case Absent(type=type_, value=value):
                 return pa.repeat(pa.scalar(value, type_), count)
-            case Group(type=type_, nodes=nodes):
+            case Structure(type=type_, nodes=nodes):
                 children = [self.build(child, count, present, rows) for child in nodes]
                 return pa.Array.from_buffers(type_, count, [bitmap(present)], children=children)
             case Masked(flags=flags, bit=bit, node=inner):
@@ -86,7 +88,7 @@ class _Assembler:
         return array
 
     def _lists(
-        self, node: Items, count: int, valid: Mask | None, offsets: pa.Buffer, output: Output, rows: Rows | None
+        self, node: Items, count: int, valid: Mask | None, offsets: pa.Buffer, output: NodeOutput, rows: Rows | None
     ) -> pa.Array:
         marked = None if node.marks is None else self._marked(node.marks, output.used, offsets, count)
         if is_contiguous(node):

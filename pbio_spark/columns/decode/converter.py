@@ -104,7 +104,7 @@ def is_ready(plan: Plan, *, fused: bool) -> bool:
 
 
 @dataclass(slots=True)
-class Output:
+class NodeOutput:
     """What a kernel wrote for one node.
 
     Attributes:
@@ -159,7 +159,7 @@ class Decoder:
         status = np.zeros(len(starts), np.int32)
         visited = np.full(len(starts), VALUE_COST * self.converter.plan.parts, np.int64)
         status[visited > np.maximum(EXPANSION_ROOM, EXPANSION_LIMIT * lengths)] = EXPANDS
-        outputs: dict[int, Output] = {}
+        outputs: dict[int, NodeOutput] = {}
         minimum = -(-self.converter.plan.format.structs[0].record_length // 8) * 8
         total = int(lengths.sum())
         self._room = max(BATCH_ROOM, BATCH_LIMIT * total) if len(starts) > 1 else BATCH_MOST
@@ -179,7 +179,9 @@ class Decoder:
         batch = assemble(self.converter.plan, len(starts), outputs, status)
         return Decoded(batch, status)
 
-    def _run(self, text: KernelText, kernel: Kernel, header: list[Any], total: int, outputs: dict[int, Output]) -> None:
+    def _run(
+        self, text: KernelText, kernel: Kernel, header: list[Any], total: int, outputs: dict[int, NodeOutput]
+    ) -> None:
         """Run a kernel, again with more room where it ran out."""
         at, _, _, starts, _, _, visited, _ = header
         count, records = len(at), len(starts)
@@ -244,8 +246,8 @@ def _capacity(node: Filled, count: int, total: int, records: int, per_record: Ma
     return min(2 * room if isinstance(node, Text | Chars) and node.is_latin else room, _MAX_TEXT)
 
 
-def _allocate(node: Filled, count: int, capacity: int) -> Output:
-    output = Output()
+def _allocate(node: Filled, count: int, capacity: int) -> NodeOutput:
+    output = NodeOutput()
     match node:
         case Scalar():
             output.buffers["values"] = pa.allocate_buffer(count * stored_size(node))
@@ -272,7 +274,7 @@ def _allocate(node: Filled, count: int, capacity: int) -> Output:
     return output
 
 
-def _entry(entry: tuple[int, str] | int, filled: Mapping[int, Output], capacities: Mapping[int, int]) -> TableEntry:
+def _entry(entry: tuple[int, str] | int, filled: Mapping[int, NodeOutput], capacities: Mapping[int, int]) -> TableEntry:
     if isinstance(entry, int):
         return entry
     number, name = entry

@@ -12,12 +12,12 @@ from pbio_spark.columns.decode.plan import (
     Chars,
     Deref,
     Filled,
-    Group,
     Items,
     Masked,
     Node,
     Plan,
     Scalar,
+    Structure,
     Text,
 )
 from pbio_spark.errors import PbioError
@@ -95,7 +95,7 @@ def _paths_in(node: Node, path: str) -> Iterator[tuple[Filled, str]]:
     match node:
         case Absent():
             return
-        case Group(type=type_, nodes=nodes):
+        case Structure(type=type_, nodes=nodes):
             yield from _paths(nodes, [type_.field(i).name for i in range(type_.num_fields)], path)
             return
         case Masked(node=inner):

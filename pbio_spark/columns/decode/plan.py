@@ -120,7 +120,7 @@ class Deref:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Structure:
     """A structure in place."""
 
     type: pa.StructType
@@ -145,7 +145,7 @@ class Absent:
 
 
 Filled: TypeAlias = Scalar | Text | Chars | Items | Deref
-Node: TypeAlias = Filled | Group | Masked | Absent
+Node: TypeAlias = Filled | Structure | Masked | Absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ def levels_of(plan: Plan) -> tuple[Level, ...]:
 
 def _filled(nodes: tuple[Node, ...]) -> Iterator[Filled]:
     for node in nodes:
-        if isinstance(node, Group):
+        if isinstance(node, Structure):
             yield from _filled(node.nodes)
         elif isinstance(node, Masked):
             yield node.flags

@@ -18,13 +18,13 @@ from pbio_spark.columns.decode.plan import (
     Absent,
     Chars,
     Deref,
-    Group,
     Items,
     Load,
     Masked,
     Node,
     Plan,
     Scalar,
+    Structure,
     Text,
     number_at,
     order_of,
@@ -33,7 +33,7 @@ from pbio_spark.columns.decode.plan import (
 from pbio_spark.columns.defaults import default_of
 from pbio_spark.columns.numbers import INT128, Conversion, field_to_conversion
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.arrow.mapping import ColumnSpec, Mapped, Rule, map_columns, refuse_type
+from pbio_spark.formats.arrow.mapping import ColumnSpec, FieldRule, Mapped, map_columns, refuse_type
 from pbio_spark.formats.arrow.schema import BINARY, Presentation
 from pbio_spark.formats.body.slots import slot_size
 from pbio_spark.formats.format import Format
@@ -96,9 +96,9 @@ class _Planner:
             flags: the bytes of bits for nulls that other fields of the structure have looked at, by their offset.
         """
         match mapped.rule:
-            case Rule.ABSENT:
+            case FieldRule.ABSENT:
                 return Absent(mapped.arrow, default_of(mapped))
-            case Rule.COUNT:
+            case FieldRule.COUNT:
                 return self._count(struct, mapped, offset)
         assert mapped.field is not None
         return self._field(struct, mapped.field, mapped, offset, flags)
@@ -135,30 +135,30 @@ class _Planner:
         control = struct.find(dim)
         assert control is not None
         place = _Place(offset + self.offsets[struct.name][dim], struct, offset)
-        return self._number(replace(mapped, rule=Rule.NUMBER, type=control.type, notes=NO_NOTES), place)
+        return self._number(replace(mapped, rule=FieldRule.NUMBER, type=control.type, notes=NO_NOTES), place)
 
     def value(self, mapped: Mapped, place: _Place) -> Node:
         """The node of a value that lies at a place."""
         match mapped.rule, mapped.type:
-            case Rule.STRING, _:
+            case FieldRule.STRING, _:
                 slot = slot_at(self.format, place.offset)
                 return Text(next(self.numbers), mapped.arrow, slot, self._is_latin(mapped.arrow))
-            case ((Rule.NUMBER | Rule.SYMBOL), _):
+            case ((FieldRule.NUMBER | FieldRule.SYMBOL), _):
                 return self._number(mapped, place)
-            case Rule.ITEM, Ref(name):
+            case FieldRule.ITEM, Ref(name):
                 (item,) = self.columns(self.structs[name], mapped.parts, place.offset)
                 return item
-            case Rule.STRUCT, Ref(name):
-                return Group(mapped.arrow, self.columns(self.structs[name], mapped.parts, place.offset))
-            case Rule.POINTER, Pointer(target):
+            case FieldRule.STRUCT, Ref(name):
+                return Structure(mapped.arrow, self.columns(self.structs[name], mapped.parts, place.offset))
+            case FieldRule.POINTER, Pointer(target):
                 number, below = next(self.numbers), self.value(mapped.parts[0], place.below())
                 homes = _uses_home(target, below)
                 slot, size = slot_at(self.format, place.offset), self._size(target)
                 return Deref(number, mapped.arrow, slot, size, below, homes, self.parts(target))
-            case ((Rule.CHARS | Rule.DECIMAL), Array() as array):
+            case ((FieldRule.CHARS | FieldRule.DECIMAL), Array() as array):
                 where = slot_at(self.format, place.offset) if array.is_dynamic else place.offset
                 return self._chars(mapped, where, self._extents(array, place))
-            case ((Rule.LIST | Rule.ROWS | Rule.MAP), Array() as array):
+            case ((FieldRule.LIST | FieldRule.ROWS | FieldRule.MAP), Array() as array):
                 return self._array(mapped, array, place)
         raise AssertionError(mapped.rule)
 
@@ -191,14 +191,14 @@ class _Planner:
         extents = self._extents(array, place)
         number, (part, *_) = next(self.numbers), mapped.parts
         stride: int | Load = max(self._size(array.element), 1)
-        if mapped.rule is Rule.ROWS:
+        if mapped.rule is FieldRule.ROWS:
             *outer, stride = extents
             extents = tuple(outer)
             item = self._chars(part, 0, (stride,), extents if self.format.column_major else ())
-        elif mapped.rule is Rule.MAP:
+        elif mapped.rule is FieldRule.MAP:
             assert isinstance(array.element, Ref)
             wanted = pa.struct((mapped.arrow.key_field, mapped.arrow.item_field))
-            item = Group(wanted, self.columns(self.structs[array.element.name], mapped.parts, 0))
+            item = Structure(wanted, self.columns(self.structs[array.element.name], mapped.parts, 0))
         else:
             item = self.value(part, place.below())
         homes, parts = _uses_home(array.element, item), self.parts(array.element)
@@ -213,7 +213,7 @@ class _Planner:
     ) -> Node:
         """The node of a run of characters: `extents` has one entry; for `apart` see `Chars`."""
         want = mapped.arrow
-        if mapped.rule is Rule.DECIMAL:
+        if mapped.rule is FieldRule.DECIMAL:
             if apart:
                 refuse_type(mapped.where, "characters that do not lie together are not a decimal")
             assert isinstance(where, int)

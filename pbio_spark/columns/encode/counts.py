@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 from pbio_spark.columns.decode.plan import Load
 from pbio_spark.columns.encode.plan import Chars, Deref, Items, Node, names_control
-from pbio_spark.columns.encode.text import At, Writer
+from pbio_spark.columns.encode.text import At, KernelWriter
 
 Columns: TypeAlias = Callable[[int], At]
 """The column of a number."""
 
 
-def count_extents(writer: Writer, at: Columns, node: Node, control: Load, count: str, index: str) -> None:
+def count_extents(writer: KernelWriter, at: Columns, node: Node, control: Load, count: str, index: str) -> None:
     """Raise the variable `count` to the greatest extent of the arrays in a node that name the control field."""
     body = writer.body
     match node:
@@ -32,7 +32,7 @@ def count_extents(writer: Writer, at: Columns, node: Node, control: Load, count:
             raise TypeError(node)
 
 
-def _count_items(writer: Writer, at: Columns, node: Items, control: Load, count: str, index: str) -> None:
+def _count_items(writer: KernelWriter, at: Columns, node: Items, control: Load, count: str, index: str) -> None:
     body, deeper = writer.body, names_control(node.item, control)
     with ExitStack() as stack:
         for d, number in enumerate(node.columns):

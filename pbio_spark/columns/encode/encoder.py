@@ -54,7 +54,7 @@ class Encoded:
         )
 
 
-class Room:
+class RecordBuffer:
     """Memory that takes the records of one batch after the other, and is used again: new memory costs as much as
     encoding does.
 
@@ -136,11 +136,11 @@ class Encoder:
 
     def encode(self, batch: pa.RecordBatch) -> Encoded:
         """The records of a batch, one for each row. Raises what `encode_into` raises."""
-        room = Room()
+        room = RecordBuffer()
         self.encode_into(batch, room)
         return room.encoded()
 
-    def encode_into(self, batch: pa.RecordBatch, room: Room) -> None:
+    def encode_into(self, batch: pa.RecordBatch, room: RecordBuffer) -> None:
         """Put the records of a batch, one for each row, after those that are in a room.
 
         Raises:

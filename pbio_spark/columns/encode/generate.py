@@ -24,15 +24,15 @@ from pbio_spark.columns.encode.plan import (
     Deref,
     EncodePlan,
     Flag,
-    Group,
     Items,
-    Marks,
     Node,
+    NullMarks,
     Number,
     Preset,
+    Structure,
     Text,
 )
-from pbio_spark.columns.encode.text import HEADER, HELPERS, At, Reason, Writer, entry
+from pbio_spark.columns.encode.text import HEADER, HELPERS, At, KernelWriter, Reason, entry
 from pbio_spark.columns.encode.wide import WIDE, write_calls
 from pbio_spark.wire.header import header_to_bytes
 from pbio_spark.wire.images import align
@@ -56,7 +56,7 @@ def encode_plan_to_text(plan: EncodePlan, *, wrap: bool) -> EncodeText:
     return _Generator(plan).generate(wrap)
 
 
-class _Generator(Writer):
+class _Generator(KernelWriter):
     def __init__(self, plan: EncodePlan) -> None:
         super().__init__()
         self.plan = plan
@@ -318,7 +318,7 @@ class _Generator(Writer):
 
     @contextmanager
     def _each(
-        self, node: Items | Marks, extents: list[str], size: str, stride: str, first: str, where: str
+        self, node: Items | NullMarks, extents: list[str], size: str, stride: str, first: str, where: str
     ) -> Iterator[tuple[str, str]]:
         """A loop over the elements in the order of memory: variables with the place and the index of each."""
         place = self.variable("place")
@@ -342,7 +342,7 @@ class _Generator(Writer):
             self.write(node.target, where, index)
 
     @write.register
-    def _(self, node: Group, image: str, index: str) -> None:
+    def _(self, node: Structure, image: str, index: str) -> None:
         column = None if node.column is None else self.at(node.column)
         with ExitStack() as stack:
             if column is not None:
@@ -362,7 +362,7 @@ class _Generator(Writer):
             self.body.line(f"store_uint8({where}, as_int64(load_uint8({where})) | {self.argument(node.bit)})")
 
     @write.register
-    def _(self, node: Marks, image: str, index: str) -> None:
+    def _(self, node: NullMarks, image: str, index: str) -> None:
         body, columns, item = self.body, [self.at(number) for number in node.columns], self.at(node.item)
         extents = [self.extent(extent) for extent in node.extents]
         size = self.let("size", " * ".join(extents))

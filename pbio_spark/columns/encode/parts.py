@@ -14,11 +14,11 @@ from pbio_spark.columns.encode.plan import (
     Chars,
     Deref,
     EncodePlan,
-    Group,
     Items,
-    Marks,
     Node,
+    NullMarks,
     Preset,
+    Structure,
     Text,
     is_text,
     offset_size,
@@ -129,11 +129,11 @@ class _Room:
                 if not isinstance(place, int):
                     room += len(blank) * elements + 7 * count + self.padding(node.control, elements)
                 return room
-            case Marks(item=item, place=place):
+            case NullMarks(item=item, place=place):
                 return 0 if isinstance(place, int) else self.parts[item].count + 7 * count
             case Deref(blank=blank, target=target):
                 return (len(blank) + 7) * count + self.node(target, count)
-            case Group(nodes=nodes):
+            case Structure(nodes=nodes):
                 return self.nodes(nodes, count)
         return 0
 

@@ -128,7 +128,7 @@ class Deref:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Structure:
     """A structure in place; without a column of its own it is never null."""
 
     column: int | None
@@ -147,7 +147,7 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class NullMarks:
     """An array of bytes beside that of some lists, which says which of their elements are null; null if none is.
 
     `item` is the column of the elements, the rest as for `Items`.
@@ -169,7 +169,7 @@ class Count:
     nodes: tuple[Node, ...]
 
 
-Node: TypeAlias = Number | Text | Preset | Chars | Items | Deref | Group | Flag | Marks | Count
+Node: TypeAlias = Number | Text | Preset | Chars | Items | Deref | Structure | Flag | NullMarks | Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +197,11 @@ def is_flat(node: Node) -> bool:
     match node:
         case Number() | Flag() | Count():
             return True
-        case Chars(place=place) | Marks(place=place):
+        case Chars(place=place) | NullMarks(place=place):
             return isinstance(place, int)
         case Items(place=place, item=item):
             return isinstance(place, int) and is_flat(item)
-        case Group(nodes=nodes):
+        case Structure(nodes=nodes):
             return all(map(is_flat, nodes))
     return False
 

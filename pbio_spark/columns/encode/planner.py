@@ -29,18 +29,18 @@ from pbio_spark.columns.encode.plan import (
     EncodePlan,
     Extent,
     Flag,
-    Group,
     Items,
-    Marks,
     Node,
+    NullMarks,
     Number,
     Preset,
+    Structure,
     Text,
     in_order,
     names_control,
 )
 from pbio_spark.errors import PbioError, step_to_text
-from pbio_spark.formats.arrow.mapping import Mapped, Rule, map_written, refuse_written
+from pbio_spark.formats.arrow.mapping import FieldRule, Mapped, map_written, refuse_written
 from pbio_spark.formats.arrow.schema import BINARY, shown
 from pbio_spark.formats.body.slots import slot_content
 from pbio_spark.formats.format import Format
@@ -161,35 +161,35 @@ class _Planner:
                 nodes.append(Count(load, self._greatest(struct, name), counted))
         return in_order(nodes), bytes(blank)
 
-    def _marks(self, struct: Struct, name: str, array: Items) -> Marks:
+    def _marks(self, struct: Struct, name: str, array: Items) -> NullMarks:
         """The node of the field that says which elements of an array are null."""
         offset = self.offsets[struct.name][name]
         where = offset if isinstance(array.place, int) else slot_at(self.format, offset)
         assert isinstance(array.item, Number)
-        return Marks(array.columns, array.item.column, where, array.extents, array.column_major)
+        return NullMarks(array.columns, array.item.column, where, array.extents, array.column_major)
 
     def value(self, mapped: Mapped, column: int, place: _Place) -> tuple[Node, bytes]:
         """The node of a field, or of a part of it, and the blank of the room that it takes."""
         match mapped.rule, mapped.type:
-            case Rule.STRING, Basic() as basic:
+            case FieldRule.STRING, Basic() as basic:
                 return Text(column, slot_at(self.format, place.offset)), self._zeros(basic)
-            case ((Rule.NUMBER | Rule.SYMBOL), Basic() as basic):
+            case ((FieldRule.NUMBER | FieldRule.SYMBOL), Basic() as basic):
                 return self._number(mapped, basic, column, place)
-            case ((Rule.STRUCT | Rule.ITEM), Ref() as ref):
+            case ((FieldRule.STRUCT | FieldRule.ITEM), Ref() as ref):
                 return self._structure(mapped, ref, column, place)
-            case Rule.POINTER, Pointer() as pointer:
+            case FieldRule.POINTER, Pointer() as pointer:
                 node, blank = self.value(mapped.parts[0], column, place.at(0))
                 return Deref(column, slot_at(self.format, place.offset), blank, node), self._zeros(pointer)
-            case ((Rule.CHARS | Rule.DECIMAL), Array() as array):
+            case ((FieldRule.CHARS | FieldRule.DECIMAL), Array() as array):
                 where = slot_at(self.format, place.offset) if array.is_dynamic else place.offset
                 return self._chars(mapped, array, column, place, where)
-            case ((Rule.LIST | Rule.ROWS | Rule.MAP), Array() as array):
+            case ((FieldRule.LIST | FieldRule.ROWS | FieldRule.MAP), Array() as array):
                 return self._array(mapped, array, column, place)
         raise AssertionError(mapped.rule)
 
     def _number(self, mapped: Mapped, basic: Basic, column: int, place: _Place) -> tuple[Node, bytes]:
         load: str | None = "int64"
-        if mapped.rule is Rule.SYMBOL:
+        if mapped.rule is FieldRule.SYMBOL:
             self.columns[column] = replace(self.columns[column], symbols=mapped.notes.symbols)
         else:
             load = number_to_load(basic, mapped.notes, mapped.arrow)
@@ -202,24 +202,24 @@ class _Planner:
 
     def _structure(self, mapped: Mapped, ref: Ref, column: int, place: _Place) -> tuple[Node, bytes]:
         struct, where = self.format.record.struct(ref.name), _Where.of(mapped)
-        if mapped.rule is Rule.ITEM:
+        if mapped.rule is FieldRule.ITEM:
             (item,) = mapped.parts
             assert item.field is not None
             nodes, blank = self.fields(struct, {item.field.name: (column, item)}, where)
-            return Group(None, place.offset, nodes, False), blank
+            return Structure(None, place.offset, nodes, False), blank
         nodes, blank = self.struct(struct, mapped.parts, column, where)
-        return Group(column, place.offset, nodes, self._null_of(ref, mapped.notes, column) is not None), blank
+        return Structure(column, place.offset, nodes, self._null_of(ref, mapped.notes, column) is not None), blank
 
     def _array(self, mapped: Mapped, array: Array, column: int, place: _Place) -> tuple[Node, bytes]:
         where = slot_at(self.format, place.offset) if array.is_dynamic else place.offset
         dims, part, column_major = array.dims, mapped.parts[0], self.format.column_major
         stride, control = None, None
-        if mapped.rule is Rule.ROWS:
+        if mapped.rule is FieldRule.ROWS:
             *outer, last_dim = dims
             dims = tuple(outer)
             if isinstance(last_dim, str):
                 stride, control = self._control(last_dim, place.struct), place.columns.get(last_dim)
-            if (stride is not None and control is None) or (column_major and part.rule is Rule.DECIMAL):
+            if (stride is not None and control is None) or (column_major and part.rule is FieldRule.DECIMAL):
                 refuse_written(mapped)
         columns = [column]
         for _ in dims:
@@ -227,13 +227,13 @@ class _Planner:
         *lists, last = columns
         if mapped.notes.null_items is not None:
             self.said_null.add(last)
-        if mapped.rule is Rule.MAP:
+        if mapped.rule is FieldRule.MAP:
             assert isinstance(array.element, Ref)
             nodes, blank = self.struct(
                 self.format.record.struct(array.element.name), mapped.parts, last, _Where.of(mapped)
             )
-            item: Node = Group(None, 0, nodes, False)
-        elif mapped.rule is Rule.ROWS:
+            item: Node = Structure(None, 0, nodes, False)
+        elif mapped.rule is FieldRule.ROWS:
             assert isinstance(part.type, Array)
             item, blank = self._chars(part, part.type, last, place.at(0), 0, column_major)
         else:
@@ -268,7 +268,7 @@ class _Planner:
         arrow, (extent,) = mapped.arrow, array.dims
         null = self._null_of(array, mapped.notes, column)
         blank = null or self._zeros(array)
-        if mapped.rule is Rule.DECIMAL:
+        if mapped.rule is FieldRule.DECIMAL:
             if not is_narrower_decimal(arrow, mapped.notes):
                 refuse_written(mapped)
             assert isinstance(where, int)
@@ -288,7 +288,7 @@ class _Planner:
                 raise PbioError("PBIO_BAD_VALUE", reason, field=where.text, hint="add the column") from None
         if isinstance(field.type, Ref):
             nodes, blank = self.fields(self.format.record.struct(field.type.name), {}, where)
-            return [Group(None, place.offset, nodes, False)], blank
+            return [Structure(None, place.offset, nodes, False)], blank
         ends = any(map(self.format.is_recursive, references(field.type)))
         if self.is_complete and not ends and not field.notes.hidden:
             raise PbioError(

@@ -82,7 +82,7 @@ class At:
         return f"is_valid({self.name}, {index})"
 
 
-class Writer:
+class KernelWriter:
     """The text of one kernel, growing, and that of the function at which it stands."""
 
     def __init__(self) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from pbio_spark.columns.encode.text import Writer, entry
+from pbio_spark.columns.encode.text import KernelWriter, entry
 
 WIDE = 40
 """A structure of more nodes than this is written in a loop. A field that can be null may be two nodes."""
 
 
-def write_calls(writer: Writer, calls: Sequence[tuple[str, list[str]]], *, in_a_loop: bool) -> None:
+def write_calls(writer: KernelWriter, calls: Sequence[tuple[str, list[str]]], *, in_a_loop: bool) -> None:
     """Write the text that makes some calls, in their order, and returns as soon as one of them refuses.
 
     Args:
@@ -43,14 +43,14 @@ def write_calls(writer: Writer, calls: Sequence[tuple[str, list[str]]], *, in_a_
         body.line(f"at += {8 * width}")
 
 
-def _write_call(writer: Writer, name: str, arguments: Sequence[str]) -> None:
+def _write_call(writer: KernelWriter, name: str, arguments: Sequence[str]) -> None:
     writer.body.line(f"end = {name}(table, start, image, index, end{''.join(f', {one}' for one in arguments)})")
     with writer.body.block("if end < 0:"):
         writer.body.line("return end")
 
 
 def _base_and_number(argument: str) -> tuple[str, int]:
-    """What an argument adds its number to (see `Writer.argument`), and the number.
+    """What an argument adds its number to (see `KernelWriter.argument`), and the number.
 
     >>> _base_and_number("image + 8"), _base_and_number("as_int64(-3)")
     (('image + ', 8), ('', -3))

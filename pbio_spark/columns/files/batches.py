@@ -22,7 +22,7 @@ from pbio_spark.columns.files.compile import compile_converter
 from pbio_spark.columns.files.left_out import LeftOut
 from pbio_spark.columns.files.names import warn_of_new_columns
 from pbio_spark.columns.files.null_check import unexpected_nulls
-from pbio_spark.columns.files.plan import Part, ReadPlan
+from pbio_spark.columns.files.plan import FilePart, ReadPlan
 from pbio_spark.columns.programs.routes import rejection_to_error
 from pbio_spark.errors import PbioError, after_record
 from pbio_spark.formats import Format
@@ -44,7 +44,7 @@ CORRUPT_BYTES = 1 << 20
 class BatchMaker:
     """Turns the chunks of one file into batches. Chunks number formats by their place in `formats`, which grows."""
 
-    def __init__(self, plan: ReadPlan, part: Part, formats: list[Format]) -> None:
+    def __init__(self, plan: ReadPlan, part: FilePart, formats: list[Format]) -> None:
         self.plan = plan
         self.part = part
         self.formats = formats

@@ -21,7 +21,7 @@ from pbio_spark.columns.files.walk import Stop, Walked, Walker
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FormatStore
-from pbio_spark.wire import MAGIC, Item, Kind, Scanner, TruncatedError
+from pbio_spark.wire import MAGIC, Item, ItemKind, Scanner, TruncatedError
 from pbio_spark.wire.container import GO_ON, INDEX_BLOCK, legible_id
 from pbio_spark.wire.hints.sidecar import Point
 from pbio_spark.wire.resync import resume
@@ -174,7 +174,7 @@ class Chunker:
                 ordinal += chunk.left_out[1] or 0
                 position = self._go_to(chunk.resumed, end)
                 continue
-            if item.kind is Kind.DATA:
+            if item.kind is ItemKind.DATA:
                 yield self._too_large(item, position, ordinal)
                 ordinal += 1
             position = self._go_to(item.end, end)

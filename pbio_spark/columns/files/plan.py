@@ -1,4 +1,4 @@
-"""`ReadPlan`, the same for every part of every file, and `Part`, what of a file is read.
+"""`ReadPlan`, the same for every part of every file, and `FilePart`, what of a file is read.
 
 A plan holds three values of the caller's: the `Selection` (which records, as which columns), the `ErrorPolicy` and the
 `BatchLimits`; and what reading them takes. `plan_read` in `compile` builds it.
@@ -64,7 +64,7 @@ class Selection:
         only_name: the only name that formats may have; None where `names` or `ids` say which to leave out.
         corrupt_column: of CORRUPT_TYPE, parts of it, or binary.
         metadata_column: of METADATA_TYPE or parts of it.
-        partition_columns: whose values the `Part` gives.
+        partition_columns: whose values the `FilePart` gives.
         request: what is wanted besides the fields of records.
         query: a name for the query, if its columns are to be all those of the formats that planning met: fields of
             others are warned of.
@@ -152,7 +152,7 @@ class ReadPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FilePart:
     """A part of a file between two item boundaries.
 
     Attributes:

@@ -1,9 +1,9 @@
 """Files -> record batches of one schema: what Spark's reader, the command line and channels have in common.
 
-    >>> from pbio_spark.columns import Part, Selection, plan_read, read_batches
+    >>> from pbio_spark.columns import FilePart, Selection, plan_read, read_batches
     >>> plan = plan_read(Selection(pa.schema([("n", pa.int32())])))
     >>> with open("some.ffs", "rb") as file:  # doctest: +SKIP
-    ...     for batch in read_batches(plan, Part("some.ffs"), file):
+    ...     for batch in read_batches(plan, FilePart("some.ffs"), file):
     ...         print(batch.num_rows)
 
 Rows are in the order of the file, whatever formats its records have. A record is read whole or it is a bad record, with
@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from pbio_spark.columns.files.batches import BatchMaker
 from pbio_spark.columns.files.chunks import Chunker, Resumption
-from pbio_spark.columns.files.plan import Part, ReadPlan
+from pbio_spark.columns.files.plan import FilePart, ReadPlan
 from pbio_spark.errors import PbioError
 
 
-def read_batches(plan: ReadPlan, part: Part, source: BinaryIO) -> Iterator[pa.RecordBatch]:
+def read_batches(plan: ReadPlan, part: FilePart, source: BinaryIO) -> Iterator[pa.RecordBatch]:
     """The records of a part of a file as batches of `plan.schema`.
 
     Raises:

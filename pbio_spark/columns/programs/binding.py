@@ -30,7 +30,7 @@ from ecode.types import (
     Type,
 )
 from pbio_spark.columns.decode.plan import number_at
-from pbio_spark.columns.programs.wire_record import Level, WireRecord, WireSite, unmarked, unravelled
+from pbio_spark.columns.programs.wire_record import ArrayLevel, WireRecord, WireSite, unmarked, unravelled
 from pbio_spark.errors import PbioError, path_to_text
 from pbio_spark.formats.arrow.names import Path, dims_of, struct_to_counts
 
@@ -209,10 +209,10 @@ class WireBinding(WireRecord):
             shown = f"{shown} and ({is_there})" if shown else f"({is_there})"
         return replace(site, found=found, address=emitter.temp(address), there=there, shown=shown, levels=levels)
 
-    def _levels(self, emitter: Emitter, site: WireSite) -> tuple[Level, ...]:
+    def _levels(self, emitter: Emitter, site: WireSite) -> tuple[ArrayLevel, ...]:
         """The arrays of the format that the one array of the program stands for."""
         assert isinstance(site.wanted, Array)
-        levels: list[Level] = []
+        levels: list[ArrayLevel] = []
         type_, left = site.found, len(site.wanted.dims)
         while left > 0:
             while isinstance(type_, Pointer):
@@ -220,7 +220,7 @@ class WireBinding(WireRecord):
             if not isinstance(type_, Array) or len(type_.dims) > left:
                 self._refuse(site)
             extents = tuple(self._extent(emitter, site, dim) for dim in type_.dims)
-            levels.append(Level(type_.element, type_.dims, extents, type_.is_dynamic))
+            levels.append(ArrayLevel(type_.element, type_.dims, extents, type_.is_dynamic))
             left -= len(type_.dims)
             type_ = type_.element
         return tuple(levels)

@@ -22,7 +22,7 @@ from pbio_spark.columns.decode.assemble import bitmap, nested_lists
 from pbio_spark.columns.defaults import default_of
 from pbio_spark.columns.numbers import INT128, Conversion, field_to_conversion
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.arrow.mapping import ColumnSpec, Mapped, Rule, map_columns, refuse_type
+from pbio_spark.formats.arrow.mapping import ColumnSpec, FieldRule, Mapped, map_columns, refuse_type
 from pbio_spark.formats.arrow.schema import BINARY
 
 Mask: TypeAlias = npt.NDArray[np.bool_] | None
@@ -99,11 +99,11 @@ class ProgramOutput:
         """The array of a column whose field lies in the structure of a place."""
         made = None if mapped.field is None else place.made.children.get(mapped.field.name)
         if mapped.field is None or made is None:
-            value = default_of(replace(mapped, rule=Rule.ABSENT))
+            value = default_of(replace(mapped, rule=FieldRule.ABSENT))
             if value is None:
                 self.unfilled.add(".".join(mapped.path))
             return _constant(value, mapped.arrow, place.made.length)
-        if mapped.rule is Rule.COUNT:
+        if mapped.rule is FieldRule.COUNT:
             return self._count(mapped, made, place)
         present = _both(place.present, self._unmasked(mapped.field, place))
         return self._value(mapped, made, place if present is place.present else replace(place, present=present))
@@ -130,19 +130,19 @@ class ProgramOutput:
     def _value(self, mapped: Mapped, made: Column, place: _Place) -> pa.Array:
         """The array of a field's value or of a part of it."""
         match mapped.rule, mapped.type:
-            case Rule.STRING, _:
+            case FieldRule.STRING, _:
                 there = _both(place.present, None if made.present is None else made.present.astype(np.bool_))
                 buffers = [bitmap(there), pa.py_buffer(made.offsets), pa.py_buffer(made.data)]
                 return self._as_text(pa.Array.from_buffers(pa.binary(), made.length, buffers), mapped.arrow, place.rows)
-            case ((Rule.NUMBER | Rule.SYMBOL), _):
+            case ((FieldRule.NUMBER | FieldRule.SYMBOL), _):
                 return self._number(mapped, made.data, place)
-            case ((Rule.ITEM | Rule.STRUCT), Ref(name)):
+            case ((FieldRule.ITEM | FieldRule.STRUCT), Ref(name)):
                 below = _Place(made, self._structs[name], place.present, place.rows)
                 children = [self._column(part, below) for part in mapped.parts]
-                if mapped.rule is Rule.ITEM:
+                if mapped.rule is FieldRule.ITEM:
                     return children[0]
                 return pa.Array.from_buffers(mapped.arrow, made.length, [bitmap(place.present)], children=children)
-            case Rule.POINTER, _:
+            case FieldRule.POINTER, _:
                 there = _both(place.present, None if made.present is None else made.present.astype(np.bool_))
                 return self._value(mapped.parts[0], made.children[TARGET], replace(place, present=there))
             case _, Array() as array:
@@ -213,21 +213,21 @@ class ProgramOutput:
         return pa.array(values, mapped.arrow, mask=None if place.present is None else ~place.present)
 
     def _array(self, mapped: Mapped, array: Array, made: Column, place: _Place) -> pa.Array:
-        if made.offsets is not None and len(array.dims) == 1 and mapped.rule in (Rule.LIST, Rule.MAP):
+        if made.offsets is not None and len(array.dims) == 1 and mapped.rule in (FieldRule.LIST, FieldRule.MAP):
             return self._list(mapped, array, made, place)
         extents, items = _extents(array, made, place.made), made.children[ITEMS]
         if _empty_lists(extents) > _MOST_LISTS:
             raise OverflowError("arrays without elements make more lists than a batch should hold")
-        if mapped.rule in (Rule.CHARS, Rule.DECIMAL):
+        if mapped.rule in (FieldRule.CHARS, FieldRule.DECIMAL):
             return self._chars(mapped, items, extents[0], place)
-        outer = extents[:-1] if mapped.rule is Rule.ROWS else extents
+        outer = extents[:-1] if mapped.rule is FieldRule.ROWS else extents
         sizes = outer[0] if len(outer) == 1 else np.prod(outer, axis=0)
         marks = self._unmarked(mapped, items, place)
 
         def below() -> npt.NDArray[np.int64]:
             return np.repeat(place.rows(), sizes)
 
-        if mapped.rule is Rule.ROWS:
+        if mapped.rule is FieldRule.ROWS:
             lengths = np.repeat(extents[-1], sizes)
             part = self._chars(mapped.parts[0], items, lengths, _Place(items, place.struct, None, below))
         else:
@@ -248,7 +248,7 @@ class ProgramOutput:
 
     def _items(self, mapped: Mapped, array: Array, items: Column, below: _Place) -> pa.Array:
         """The elements of all arrays of a list or a map."""
-        if mapped.rule is not Rule.MAP:
+        if mapped.rule is not FieldRule.MAP:
             return self._value(mapped.parts[0], items, below)
         assert isinstance(array.element, Ref)
         inner = replace(below, struct=self._structs[array.element.name], present=None)
@@ -267,7 +267,7 @@ class ProgramOutput:
         """Runs of characters of such lengths, one after the other."""
         assert items.data is not None
         want = mapped.arrow
-        if mapped.rule is Rule.DECIMAL:
+        if mapped.rule is FieldRule.DECIMAL:
             halves = np.frombuffer(items.data, np.int64, 2 * len(lengths)).reshape(-1, 2)
             return self._converted(self._conversion(INT128, mapped), halves, place)
         offsets = np.zeros(len(lengths) + 1, np.int32)

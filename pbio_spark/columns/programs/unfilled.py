@@ -10,7 +10,7 @@ import pyarrow as pa
 from ecode.types import Record, Struct, references
 from morph.evolution.renames import similar_name
 from pbio_spark.columns.decode.converter import Converter
-from pbio_spark.columns.decode.plan import Absent, Deref, Group, Items, Masked, Node
+from pbio_spark.columns.decode.plan import Absent, Deref, Items, Masked, Node, Structure
 
 if TYPE_CHECKING:
     from pbio_spark.columns.programs.converter import AnyConverter
@@ -38,7 +38,7 @@ def _unfilled(node: Node, path: str, type_: pa.DataType) -> Iterator[str]:
             yield path
         case Deref(target=below) | Items(item=below) | Masked(node=below):
             yield from _unfilled(below, path, type_)
-        case Group(type=struct, nodes=nodes):
+        case Structure(type=struct, nodes=nodes):
             for number, below in enumerate(nodes):
                 yield from _unfilled(below, f"{path}.{struct.field(number).name}", struct.field(number).type)
 

@@ -26,7 +26,7 @@ from pbio_spark.formats.body.slots import slot_size
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class ArrayLevel:
     """One of the arrays that lie in each other, as the format has them.
 
     Attributes:
@@ -68,7 +68,7 @@ class WireSite:
     path: Path = ()
     there: str = ""
     shown: str = ""
-    levels: tuple[Level, ...] = ()
+    levels: tuple[ArrayLevel, ...] = ()
     extents: tuple[str, ...] = ()
     default: Default = None
     marks: tuple[str, str] | None = None
@@ -104,7 +104,7 @@ class WireRecord:
         """The bytes of the record."""
         return self._length
 
-    def _place(self, emitter: Emitter, level: Level, address: str, index: str, there: str) -> str:
+    def _place(self, emitter: Emitter, level: ArrayLevel, address: str, index: str, there: str) -> str:
         """The address of an element by its place in memory; of zeros, where it is not there."""
         size = self._size(level.element)
         place = f"{address} + {size} * ({index})"
@@ -146,7 +146,7 @@ class WireRecord:
         there = f"{slot} != 0"
         return emitter.temp(f"{self._start} + {slot} if {there} else {self._nothing(emitter, size)}"), there
 
-    def _behind(self, emitter: Emitter, address: str, level: Level) -> tuple[str, str]:
+    def _behind(self, emitter: Emitter, address: str, level: ArrayLevel) -> tuple[str, str]:
         """The same of a dynamic array, all of whose elements must lie in the record."""
         slot, size = self._slot(emitter, address), self._size(level.element)
         # Neither factor is greater than a record can be long, so their product does not wrap.

@@ -1,7 +1,8 @@
 """Record type x Arrow schema -> the tree that says which field fills which column, and by which rule.
 
-Decoding, encoding and the columns of program outputs follow this tree. The rule of a value (`Rule`) is decided here,
-from its type in the record and its type in the schema, and nowhere else; `names` finds the field of a column.
+Decoding, encoding and the columns of program outputs follow this tree. The rule of a value, its `FieldRule`, is
+decided here and nowhere else, from its type in the record and its type in the schema; `names` finds the field of a
+column.
 
 Whether the numbers of a field fit a column is not decided here: each direction has a table of its own for that.
 
@@ -50,7 +51,7 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 WIDEN = "ask for a wider type, or leave the column out"
 
 
-class Rule(StrEnum):
+class FieldRule(StrEnum):
     """What a column, or a part of one, is made of; to write, what it becomes."""
 
     ABSENT = "absent"
@@ -113,12 +114,12 @@ class Mapped:
         type: of the field or part; of a count, that of the array.
         notes: of the field; an enumeration has the symbols that other record types give it.
         field: that a column belongs to; None for elements and targets, and where no field is.
-        parts: see `Rule`.
+        parts: see `FieldRule`.
         default: of the column, where no field fills it.
         axis: of a count: which dimension of the array.
     """
 
-    rule: Rule
+    rule: FieldRule
     path: Path
     where: str
     arrow: pa.DataType
@@ -181,7 +182,7 @@ class _Mapper:
         raise NotImplementedError
 
     def column(self, found: Field, want: pa.Field, path: Path, where: str) -> Mapped:
-        node = Mapped(Rule.NUMBER, path, where, want.type, found.type, found.notes, found, (), want.nullable)
+        node = Mapped(FieldRule.NUMBER, path, where, want.type, found.type, found.notes, found, (), want.nullable)
         return self.value(node)
 
     def value(self, node: Mapped) -> Mapped:
@@ -190,32 +191,32 @@ class _Mapper:
             case Basic(Kind.STRING):
                 if not self.is_text(node.arrow):
                     self.refuse(node, "a string")
-                return replace(node, rule=Rule.STRING)
+                return replace(node, rule=FieldRule.STRING)
             case Basic():
                 return self.number(node)
             case Ref(name):
                 return self._structure(node, self.structs[name])
             case Pointer(target):
-                return replace(node, rule=Rule.POINTER, parts=(self._part(node, target, node.arrow),))
+                return replace(node, rule=FieldRule.POINTER, parts=(self._part(node, target, node.arrow),))
             case Array():
                 return self._array(node, node.type)
         raise AssertionError(node.type)
 
     def number(self, node: Mapped) -> Mapped:
         is_name = pa.types.is_string(node.arrow) and bool(node.notes.symbols)
-        return replace(node, rule=Rule.SYMBOL) if is_name else node
+        return replace(node, rule=FieldRule.SYMBOL) if is_name else node
 
     def _part(self, of: Mapped, type_: Type, arrow: pa.DataType, where: str = "") -> Mapped:
-        return self.value(Mapped(Rule.NUMBER, of.path, where or of.where, arrow, type_, of.notes))
+        return self.value(Mapped(FieldRule.NUMBER, of.path, where or of.where, arrow, type_, of.notes))
 
     def _structure(self, node: Mapped, struct: Struct) -> Mapped:
         visible = visible_fields(struct)
         if node.notes.logical == ITEM and len(visible) == 1:
             item = self.column(visible[0], pa.field("", node.arrow, node.nullable), node.path, node.where)
-            return replace(node, rule=Rule.ITEM, parts=(item,))
+            return replace(node, rule=FieldRule.ITEM, parts=(item,))
         if not pa.types.is_struct(node.arrow):
             self.refuse(node, "a structure")
-        return replace(node, rule=Rule.STRUCT, parts=self.columns(struct, list(node.arrow), node.path, node.where))
+        return replace(node, rule=FieldRule.STRUCT, parts=self.columns(struct, list(node.arrow), node.path, node.where))
 
     def _array(self, node: Mapped, array: Array) -> Mapped:
         dims, arrow, where = array.dims, node.arrow, node.where
@@ -231,7 +232,7 @@ class _Mapper:
             arrow, where = arrow.value_type, where + "[]"
         element = Array(CHAR, dims[-1:]) if has_texts else array.element
         return replace(
-            node, rule=Rule.ROWS if has_texts else Rule.LIST, parts=(self._part(node, element, arrow, where),)
+            node, rule=FieldRule.ROWS if has_texts else FieldRule.LIST, parts=(self._part(node, element, arrow, where),)
         )
 
     def _depth(self, arrow: pa.DataType) -> int:
@@ -242,10 +243,10 @@ class _Mapper:
 
     def _chars(self, node: Mapped, array: Array) -> Mapped:
         if is_decimal_in_place(array, node.notes):
-            return replace(node, rule=Rule.DECIMAL)
+            return replace(node, rule=FieldRule.DECIMAL)
         if not self.is_text(node.arrow):
             self.refuse(node, "an array of characters")
-        return replace(node, rule=Rule.CHARS)
+        return replace(node, rule=FieldRule.CHARS)
 
     def _map(self, node: Mapped, struct: Struct) -> Mapped:
         visible = visible_fields(struct)
@@ -256,7 +257,7 @@ class _Mapper:
             self.column(f, w, (*node.path, w.name), f"{node.where}[]{step_to_text(w.name)}")
             for f, w in zip(visible, wanted, strict=True)
         )
-        return replace(node, rule=Rule.MAP, parts=tuple(parts))
+        return replace(node, rule=FieldRule.MAP, parts=tuple(parts))
 
 
 class _Reading(_Mapper):
@@ -272,12 +273,12 @@ class _Reading(_Mapper):
         default = self.spec.defaults.get(key)
         if found is not None:
             return replace(self.column(found, want, path, where), default=default)
-        absent = Mapped(Rule.ABSENT, path, where, want.type, nullable=want.nullable, default=default)
+        absent = Mapped(FieldRule.ABSENT, path, where, want.type, nullable=want.nullable, default=default)
         counted = self.names.counted(struct, self.spec.counts.get(key, ()), path)
         if counted is None:
             return absent
         array, axis = counted
-        return replace(absent, rule=Rule.COUNT, type=array.type, field=array, axis=axis)
+        return replace(absent, rule=FieldRule.COUNT, type=array.type, field=array, axis=axis)
 
     def number(self, node: Mapped) -> Mapped:
         assert isinstance(node.type, Basic)

@@ -106,7 +106,7 @@ class SchemaColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TypeRow:
     """One line of the table. `written` marks the type that our writer chooses for the Arrow type."""
 
     type: Basic
@@ -116,13 +116,15 @@ class Row:
     written: bool = False
 
 
-def _rows(kind: Kind, how: How, *arrow_by_size: tuple[int, pa.DataType], written: tuple[int, ...] = ()) -> list[Row]:
-    return [Row(Basic(kind, size), None, arrow, how, size in written) for size, arrow in arrow_by_size]
+def _rows(
+    kind: Kind, how: How, *arrow_by_size: tuple[int, pa.DataType], written: tuple[int, ...] = ()
+) -> list[TypeRow]:
+    return [TypeRow(Basic(kind, size), None, arrow, how, size in written) for size, arrow in arrow_by_size]
 
 
 _SIGNED = ((1, pa.int8()), (2, pa.int16()), (4, pa.int32()), (8, pa.int64()))
 _WIDER = ((1, pa.int16()), (2, pa.int32()), (4, pa.int64()), (8, pa.decimal128(20, 0)))
-TABLE: Final[tuple[Row, ...]] = (
+TABLE: Final[tuple[TypeRow, ...]] = (
     *_rows(Kind.INTEGER, How.NUMBER, *_SIGNED, written=(1, 2, 4, 8)),
     *_rows(Kind.UNSIGNED, How.NUMBER, *_WIDER[:3]),
     *_rows(Kind.UNSIGNED, How.DECIMAL, *_WIDER[3:]),
@@ -132,9 +134,9 @@ TABLE: Final[tuple[Row, ...]] = (
     *_rows(Kind.ENUMERATION, How.NUMBER, *_WIDER[:3]),
     *_rows(Kind.ENUMERATION, How.DECIMAL, *_WIDER[3:]),
     *_rows(Kind.STRING, How.TEXT, (0, pa.string()), written=(0,)),
-    Row(INT64, "timestamp", pa.timestamp("us", tz="UTC"), How.NUMBER, written=True),
-    Row(INT64, "timestamp_ntz", pa.timestamp("us"), How.NUMBER, written=True),
-    Row(INT32, "date", pa.date32(), How.NUMBER, written=True),
+    TypeRow(INT64, "timestamp", pa.timestamp("us", tz="UTC"), How.NUMBER, written=True),
+    TypeRow(INT64, "timestamp_ntz", pa.timestamp("us"), How.NUMBER, written=True),
+    TypeRow(INT32, "date", pa.date32(), How.NUMBER, written=True),
 )
 """Basic types, both ways. Decimals, binary, arrays, maps and structures have parameters or parts: see the code."""
 

@@ -21,14 +21,14 @@ import numpy as np
 from pbio_spark.channels import ChannelSpace, Columns, Records
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.gateways.evpath.entries import Entry, EntryPublisher
+from pbio_spark.gateways.evpath.entries import CommitPart, EntryPublisher
 from pbio_spark.gateways.evpath.settings import Stone, ThinSettings
 from pbio_spark.gateways.evpath.stream import Taken
 
 log = logging.getLogger("pbio_spark.gateways")
 
 
-class Source:
+class Backlog:
     """What one connection has sent, on its way into the space.
 
     Attributes:
@@ -63,7 +63,7 @@ class Source:
         """Whether nothing is left to be taken out."""
         return not self._parts
 
-    def take(self, most: int) -> Entry:
+    def take(self, most: int) -> CommitPart:
         """About so many bytes of what is there."""
         parts = [self._parts.popleft()]
         size = len(parts[0].items)
@@ -75,9 +75,9 @@ class Source:
         items = b"".join(part.items for part in parts)
         stone, formats = self.stone, tuple(self._formats)
         records = Records(stone.channel, items, offsets, formats, numbers, self._producer, columns_of(stone))
-        return Entry(records, self.published)
+        return CommitPart(records, self.published)
 
-    def done(self, entry: Entry, events: int, size: int) -> None:
+    def done(self, entry: CommitPart, events: int, size: int) -> None:
         """Take note of what became of an entry that had so many events and bytes."""
         self.events -= events
         self.bytes -= size
@@ -108,7 +108,7 @@ class Committer:
     def __init__(self, space: ChannelSpace, settings: ThinSettings) -> None:
         self._space = space
         self._settings = settings
-        self._waiting: dict[Source, float] = {}
+        self._waiting: dict[Backlog, float] = {}
         """The sources that have something, and since when."""
         self._events = self._bytes = 0
         self._wake, self._hurry = asyncio.Event(), asyncio.Event()
@@ -127,7 +127,7 @@ class Committer:
         if self._task is not None:
             await self._task
 
-    def put(self, source: Source, taken: Taken) -> None:
+    def put(self, source: Backlog, taken: Taken) -> None:
         """Have some records committed."""
         source.put(taken)
         self._events += len(taken)
@@ -137,7 +137,7 @@ class Committer:
         if self._events >= self._settings.batch_events or self._bytes >= self._settings.batch_bytes:
             self._hurry.set()
 
-    async def finish(self, source: Source) -> None:
+    async def finish(self, source: Backlog) -> None:
         """Have all records of a source committed now. Raises what is wrong with them."""
         if source in self._waiting:
             self._hurry.set()
@@ -161,7 +161,7 @@ class Committer:
             if self._waiting or self._ending.is_set():
                 self._wake.set()
 
-    def _take(self) -> list[tuple[Source, Entry]]:
+    def _take(self) -> list[tuple[Backlog, CommitPart]]:
         """What the next commit is to have: something of each source, together about as much as a batch may have."""
         most = self._settings.batch_bytes // len(self._waiting)
         taken = [(source, source.take(most)) for source in self._waiting if not source.is_empty]
@@ -169,7 +169,7 @@ class Committer:
         self._events = self._bytes = 0
         return taken
 
-    async def _commit(self, publisher: EntryPublisher, taken: list[tuple[Source, Entry]]) -> None:
+    async def _commit(self, publisher: EntryPublisher, taken: list[tuple[Backlog, CommitPart]]) -> None:
         """Publish some records, and tell each source."""
         sizes = [(len(entry.records), len(entry.records.items)) for _, entry in taken]
         entries = [entry for _, entry in taken]

@@ -36,7 +36,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(slots=True)
-class Entry:
+class CommitPart:
     """A connection's part of a commit.
 
     Attributes:
@@ -68,7 +68,7 @@ class EntryPublisher:
         self._publisher = Publisher(space.folder, space.history, space.formats, Deriver(space.formats, space.source))
         self._number = 0
 
-    def publish(self, entries: Sequence[Entry]) -> None:
+    def publish(self, entries: Sequence[CommitPart]) -> None:
         """Publish all in one commit, if nothing keeps them from it; each entry is told what became of it."""
         ready = []
         try:
@@ -86,7 +86,7 @@ class EntryPublisher:
                 if entry.error is None and not entry.published:
                     entry.error = error
 
-    def _prepare(self, entry: Entry) -> list[Prepared]:
+    def _prepare(self, entry: CommitPart) -> list[Prepared]:
         """The events of an entry that are good, which are those before the first that is not."""
         try:
             return self._patiently(lambda: self._preparer.prepare(entry.records, self._space.find))
@@ -114,7 +114,7 @@ class EntryPublisher:
         _place(entry.error, entry.first + good)
         return made
 
-    def _commit(self, ready: Sequence[tuple[Entry, list[Prepared]]]) -> PbioError | None:
+    def _commit(self, ready: Sequence[tuple[CommitPart, list[Prepared]]]) -> PbioError | None:
         """Publish some entries in one commit; the reason if that cannot be. Raises what may be better later."""
         if not ready:
             return None

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pbio_spark.channels import Channel, ChannelSpace, RecordPreparer
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.gateways.evpath.committer import Committer, Source, columns_of
-from pbio_spark.gateways.evpath.room import Room
+from pbio_spark.gateways.evpath.committer import Backlog, Committer, columns_of
+from pbio_spark.gateways.evpath.room import ByteBudget
 from pbio_spark.gateways.evpath.settings import Stone, ThinSettings
 from pbio_spark.gateways.evpath.stream import ThinStream
-from pbio_spark.gateways.limits import Limits
+from pbio_spark.gateways.limits import GatewayLimits
 from pbio_spark.gateways.peer import Peer
 from pbio_spark.gateways.text import one_line
 
@@ -30,11 +30,13 @@ class ThinGateway:
 
     name = "evpath"
 
-    def __init__(self, space: ChannelSpace, settings: ThinSettings | None = None, limits: Limits | None = None) -> None:
+    def __init__(
+        self, space: ChannelSpace, settings: ThinSettings | None = None, limits: GatewayLimits | None = None
+    ) -> None:
         """`limits`: of which `memory` counts for all connections together; the others are those of each `Peer`."""
         self._space = space
         self._settings = settings or ThinSettings()
-        self._room = Room((limits or Limits()).memory)
+        self._room = ByteBudget((limits or GatewayLimits()).memory)
         self._committer = Committer(space, self._settings)
         self._compiling = asyncio.Lock()
         self._compiled: set[tuple[str, bytes]] = set()
@@ -57,7 +59,7 @@ class ThinGateway:
         finally:
             await connection.end()
 
-    async def _source(self, stream: ThinStream, peer: Peer) -> Source:
+    async def _source(self, stream: ThinStream, peer: Peer) -> Backlog:
         """Where the events of a stream go, whose first format is known if it has to be."""
         assert stream.stone is not None
         stone = self._settings.stones.get(stream.stone)
@@ -70,7 +72,7 @@ class ThinGateway:
             )
         stone = stone or Stone(f"stone-{stream.stone}")
         await asyncio.to_thread(self._check, stone, stream.formats)
-        return Source(stone, stone.producer or peer.name, stream.formats)
+        return Backlog(stone, stone.producer or peer.name, stream.formats)
 
     async def compile(self, channel: str, form: Format) -> None:
         """Compile what records of a format need, before they wait for a commit, which would keep others waiting.
@@ -130,7 +132,7 @@ class _Connection:
         self._gateway = gateway
         self._peer = peer
         self._stream = stream
-        self._source: Source | None = None
+        self._source: Backlog | None = None
         self._held = 0
         self._compiled = 0
         """How many of the stream's formats are compiled."""

@@ -21,7 +21,7 @@ from pbio_spark.columns import Encoder, check_filter, format_to_encoder
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.evpath.link import OutwardLink, StoppedError
 from pbio_spark.gateways.text import address_to_text, one_line, system_reason
-from pbio_spark.wire import MAGIC, Kind
+from pbio_spark.wire import MAGIC, ItemKind
 from pbio_spark.wire.writer import format_to_item
 
 log = logging.getLogger("pbio_spark.gateways")
@@ -148,7 +148,7 @@ class ThinSender:
             hint = f"is it a thin listener, and does it know stone {self._stone}?"
             link = OutwardLink(connection, place, hint, stop)
             text = f"Stone {self._stone}".encode() + b"\0"
-            head = MAGIC + (Kind.COMMENT << 24 | len(text)).to_bytes(4) + text
+            head = MAGIC + (ItemKind.COMMENT << 24 | len(text)).to_bytes(4) + text
             link.send(head + format_to_item(self._format))
             link.watch(_WATCH)
         except BaseException:

@@ -7,10 +7,10 @@ import asyncio
 from pbio_spark.errors import PbioError
 
 
-class Room:
+class ByteBudget:
     """So many bytes, for whoever takes them first.
 
-    >>> room = Room(10)
+    >>> room = ByteBudget(10)
     >>> room.take_now(6), room.take_now(6), room.free
     (True, False, 4)
     """

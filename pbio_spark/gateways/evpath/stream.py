@@ -12,7 +12,7 @@ from ecode.native.table import address_of
 from pbio_spark.columns import Stop, Walker
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.wire import MAGIC, Item, Kind, Scanner, TruncatedError
+from pbio_spark.wire import MAGIC, Item, ItemKind, Scanner, TruncatedError
 from pbio_spark.wire.container import LONGEST_HEAD
 
 STONE = re.compile(rb"\s*[Ss]tone\s+(\d{1,9})\s*")
@@ -130,7 +130,7 @@ class ThinStream:
         if stop is Stop.FULL:
             return after
         # The walk leaves items of less than 8 bytes alone, which short comments are.
-        if after < len(rest) and (stop is Stop.OTHER or rest[after] == Kind.COMMENT):
+        if after < len(rest) and (stop is Stop.OTHER or rest[after] == ItemKind.COMMENT):
             return self._single(rest, after)
         self._wait(rest, after)
         return after
@@ -185,7 +185,7 @@ class ThinStream:
         except TruncatedError:
             self._wait(rest, position)
             return position
-        if item.kind is Kind.FORMAT and item.format_id not in self._known:
+        if item.kind is ItemKind.FORMAT and item.format_id not in self._known:
             if len(self._known) >= self._most_formats:
                 raise PbioError(
                     "PBIO_LIMIT",
@@ -200,14 +200,14 @@ class ThinStream:
 
     def _note(self, scanner: Scanner, item: Item) -> None:
         """Take note of a comment, or of a format or a record that comes too early. Raises PBIO_BAD_STREAM."""
-        if item.kind is Kind.COMMENT:
+        if item.kind is ItemKind.COMMENT:
             said = STONE.fullmatch(scanner.comment(item))
             if said is not None and self.stone not in (None, int(said[1])):
                 reason = f"the stream was for stone {self.stone}, and is for stone {int(said[1])} from here on"
                 raise PbioError("PBIO_BAD_STREAM", reason, offset=item.offset, hint="open a connection for each stone")
             self.stone = self.stone if said is None else int(said[1])
-        elif item.kind is not Kind.INDEX and self.stone is None:
-            what = "record" if item.kind is Kind.DATA else "format"
+        elif item.kind is not ItemKind.INDEX and self.stone is None:
+            what = "record" if item.kind is ItemKind.DATA else "format"
             reason = f"a {what} comes before the comment that names the stone"
             raise PbioError("PBIO_BAD_STREAM", reason, offset=item.offset, hint=_HEAD)
 
@@ -223,7 +223,7 @@ class ThinStream:
             case b"\3":
                 size = 8 + ((size & 0xFFFF) << 32 | int.from_bytes(head[4:8]))
         # The head of a format has its ID, which may be wrong already.
-        least = 4 if len(head) < 4 else LONGEST_HEAD if head[0] == Kind.FORMAT else 8
+        least = 4 if len(head) < 4 else LONGEST_HEAD if head[0] == ItemKind.FORMAT else 8
         self._needed = position + least
         if len(rest) >= self._needed and least > 4:
             if size > self._most_bytes:

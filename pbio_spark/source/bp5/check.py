@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.folder import DatasetFolder
 from pbio_spark.bp5.meta.index import Step
 from pbio_spark.bp5.rows.contents import content_to_column, read_content
 from pbio_spark.bp5.rows.survey import Survey, columns_of, survey
-from pbio_spark.bp5.rows.wanted import ColumnOf, Part, Wanted
+from pbio_spark.bp5.rows.wanted import ColumnOf, DatasetPart, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.source.bp5.scan import Scanned
 
@@ -25,7 +25,7 @@ def problems(one: Scanned, each: Callable[[Sequence[Step]], Iterable[Step]]) -> 
     yield from (error for error in (dataset.index.damage, dataset.formats.damage) if error is not None)
     steps = dataset.steps
     flatten = dataset.index.header.flatten
-    with Folder(dataset.path) as folder:
+    with DatasetFolder(dataset.path) as folder:
         for step in each(steps[:1] if flatten else steps):
             some = steps if flatten else (step,)
             found = survey(dataset, folder, some, strict=False)
@@ -34,13 +34,15 @@ def problems(one: Scanned, each: Callable[[Sequence[Step]], Iterable[Step]]) -> 
                 yield from _of_step(found, folder, some)
 
 
-def _of_step(found: Survey, folder: Folder, steps: Sequence[Step]) -> Iterator[PbioError]:
+def _of_step(found: Survey, folder: DatasetFolder, steps: Sequence[Step]) -> Iterator[PbioError]:
     located = found.dataset.locate(folder, steps)
     for name in found.types:
         try:
             (field,) = columns_of([found], [name], "decimal", scaled=False)
             wanted = Wanted(pa.schema([field]), (ColumnOf(field.name, name),))
             content = read_content(found.dataset, located, name)
-            content_to_column(content, wanted.columns[0], wanted, Part(found.dataset, tuple(steps)), folder, steps)
+            content_to_column(
+                content, wanted.columns[0], wanted, DatasetPart(found.dataset, tuple(steps)), folder, steps
+            )
         except PbioError as error:
             yield error

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pbio_spark.source.bp5.reader import Bp5Reader
-    from pbio_spark.source.bp5.scan import Scan
+    from pbio_spark.source.bp5.scan import DatasetScan
 
 
 @says_reason_first
@@ -27,7 +27,7 @@ class Bp5DataSource(DataSource):
     Spark pickles it after `schema()` and calls the other methods on the copy.
     """
 
-    _scan: Scan | None = None
+    _scan: DatasetScan | None = None
     """What `schema()` found; None if the user gave a schema."""
 
     @classmethod

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ecode.errors import valid_text
-from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.folder import DatasetFolder
 from pbio_spark.bp5.meta.variables import Shape
 from pbio_spark.bp5.rows.survey import Survey, columns_of
 from pbio_spark.errors import PbioError
@@ -17,7 +17,7 @@ from pbio_spark.source.bp5.resolve import resolve
 
 
 @dataclass(frozen=True, slots=True)
-class Elements:
+class ElementColumns:
     """The columns of elements.
 
     Attributes:
@@ -31,7 +31,7 @@ class Elements:
     parts: tuple[str, ...]
 
 
-def plan_elements(surveys: Sequence[Survey], options: Bp5Options, *, is_stream: bool = False) -> Elements:
+def plan_elements(surveys: Sequence[Survey], options: Bp5Options, *, is_stream: bool = False) -> ElementColumns:
     """The columns of elements; none if no step has a variable, which may be so in a micro-batch.
 
     Raises PBIO_UNFILLED, PBIO_BAD_OPTION, PBIO_INCOMPATIBLE_TYPE, PBIO_NAME_COLLISION.
@@ -41,7 +41,7 @@ def plan_elements(surveys: Sequence[Survey], options: Bp5Options, *, is_stream: 
         names |= dict.fromkeys(name for found in surveys for name in found.dataset.formats.variables)
     variables = tuple(resolve(options.variables, names, options, is_stream=is_stream).values())
     if not any(name in found.types for found in surveys for name in variables):
-        return Elements((), options.index_columns or ("index",), ())
+        return ElementColumns((), options.index_columns or ("index",), ())
     have = {(name, _dimensions(found, name)): None for name in variables for found in surveys if name in found.types}
     dimensions = {count for _, count in have}
     if len(dimensions) > 1:
@@ -60,7 +60,7 @@ def plan_elements(surveys: Sequence[Survey], options: Bp5Options, *, is_stream: 
         raise PbioError("PBIO_BAD_OPTION", reason, field=", ".join(variables))
     if parts and options.mode == "FAILFAST":
         _check_count(next(found for found in surveys if variables[0] in found.types), variables[0], len(parts))
-    return Elements(variables, index, parts)
+    return ElementColumns(variables, index, parts)
 
 
 def _check_count(found: Survey, name: str, count: int) -> None:
@@ -68,7 +68,7 @@ def _check_count(found: Survey, name: str, count: int) -> None:
     dataset = found.dataset
     if dataset.index.header.flatten:
         return
-    with Folder(dataset.path) as folder:
+    with DatasetFolder(dataset.path) as folder:
         steps = [dataset.steps[found.first[name]]]
         blocks = dataset.blocks(dataset.locate(folder, steps), name, 2)
     if blocks is None or blocks.variable.shape is Shape.LOCAL_ARRAY or not len(blocks.shape):
@@ -111,7 +111,7 @@ def _check_names(options: Bp5Options, index: Sequence[str], columns: Sequence[st
             seen[name.lower()] = name
 
 
-def check_shapes(plan: Elements, variables: Sequence[str], surveys: Sequence[Survey]) -> None:
+def check_shapes(plan: ElementColumns, variables: Sequence[str], surveys: Sequence[Survey]) -> None:
     """Refuse columns of arrays that have other dimensions than those whose elements are rows.
 
     Raises PBIO_INCOMPATIBLE_TYPE.

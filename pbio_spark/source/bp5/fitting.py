@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from pbio_spark.bp5.dataset import Dataset
-from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.folder import DatasetFolder
 from pbio_spark.bp5.meta.blocks import dimensions_of
 from pbio_spark.bp5.meta.variables import STRING, Shape, Variable
 from pbio_spark.bp5.rows.arrow.leaves import kind_of_scaled, leaf_of
@@ -17,13 +17,13 @@ from pbio_spark.bp5.rows.survey import Survey, element_type
 from pbio_spark.bp5.rows.wanted import ColumnOf, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow.arrow_to_ddl import arrow_to_ddl
-from pbio_spark.source.bp5.scan import Scan, Scanned
+from pbio_spark.source.bp5.scan import DatasetScan, Scanned
 
 UNIT = 1.0
 """Any scale: what it makes of a type is what counts here."""
 
 
-def check_variables(wanted: Wanted, scan: Scan) -> None:
+def check_variables(wanted: Wanted, scan: DatasetScan) -> None:
     """Refuse columns whose type no way in which a dataset has their variable can fill.
 
     Of an array the dimensions are looked up where a dataset first has it. Raises PBIO_INCOMPATIBLE_TYPE with the
@@ -34,7 +34,7 @@ def check_variables(wanted: Wanted, scan: Scan) -> None:
         _check(column, column.variable, wanted, owners)
 
 
-def check_blocks(wanted: Wanted, scan: Scan) -> None:
+def check_blocks(wanted: Wanted, scan: DatasetScan) -> None:
     """The same for the columns of blocks that hold values: each variable must fit."""
     owners = _owners(scan)
     for column in wanted.columns:
@@ -86,7 +86,7 @@ class _Owner:
             step = next(self._steps, None)
             if step is None:
                 return set()
-            with Folder(self.dataset.path) as folder:
+            with DatasetFolder(self.dataset.path) as folder:
                 try:
                     for group in self.dataset.locate(folder, [step]).groups:
                         for place in group.form.places.values():
@@ -97,7 +97,7 @@ class _Owner:
         return self._seen[way]
 
 
-def _owners(scan: Scan) -> list[_Owner]:
+def _owners(scan: DatasetScan) -> list[_Owner]:
     surveys = scan.surveys or [None] * len(scan.found)
     return [
         _Owner(one, survey, scaled=scan.options.apply_unit_si) for one, survey in zip(scan.found, surveys, strict=True)

@@ -14,13 +14,13 @@ from pbio_spark.bp5.rows.arrow.leaves import wider
 from pbio_spark.bp5.rows.blocks import VALUES, block_fields
 from pbio_spark.bp5.rows.catalogue import ATTRIBUTES, VARIABLES
 from pbio_spark.bp5.rows.survey import Survey, columns_of, element_type, scales_of
-from pbio_spark.bp5.rows.wanted import CORRUPT_TYPE, METADATA_TYPE, ColumnOf, Part, Wanted
+from pbio_spark.bp5.rows.wanted import CORRUPT_TYPE, METADATA_TYPE, ColumnOf, DatasetPart, Wanted
 from pbio_spark.errors import PbioError
 from pbio_spark.source.bp5.elements import check_shapes, element_fields, plan_elements
 from pbio_spark.source.bp5.fitting import check_blocks, check_fixed, check_variables
 from pbio_spark.source.bp5.options import Bp5Options
 from pbio_spark.source.bp5.resolve import resolve
-from pbio_spark.source.bp5.scan import Scan, Scanned
+from pbio_spark.source.bp5.scan import DatasetScan, Scanned
 from pbio_spark.source.bp5.selection import scan_to_where
 from pbio_spark.source.files.partitions import partition_schema, partition_value
 from pbio_spark.source.query.plan import check_special
@@ -31,8 +31,8 @@ OPEN_COST = 1 << 20
 """What opening a dataset costs, in bytes that could be read meanwhile."""
 
 
-def scan_to_schema(scan: Scan, *, checked: bool = True) -> pa.Schema:
-    """All columns that a scan can give. Raises what `Scan.surveyed` and `columns_of` raise.
+def scan_to_schema(scan: DatasetScan, *, checked: bool = True) -> pa.Schema:
+    """All columns that a scan can give. Raises what `DatasetScan.surveyed` and `columns_of` raise.
 
     Args:
         checked: whether columns that are one to Spark, whatever their case, are an error, PBIO_NAME_COLLISION.
@@ -43,7 +43,7 @@ def scan_to_schema(scan: Scan, *, checked: bool = True) -> pa.Schema:
     return schema
 
 
-def _all_columns(scan: Scan) -> pa.Schema:
+def _all_columns(scan: DatasetScan) -> pa.Schema:
     options = scan.options
     surveys = scan.surveyed().surveys
     if options.rows == "elements":
@@ -59,7 +59,7 @@ def _all_columns(scan: Scan) -> pa.Schema:
     return with_special_columns(fields, scan)
 
 
-def _catalogue_fields(scan: Scan) -> list[pa.Field]:
+def _catalogue_fields(scan: DatasetScan) -> list[pa.Field]:
     options = scan.options
     if options.rows == "blocks":
         types = [_element(one.dataset, *way, options) for one in scan.surveys for _, way in _arrays(one, options)]
@@ -83,7 +83,7 @@ def _element(dataset: Dataset, variable: Variable, _: int, options: Bp5Options) 
     return element_type(dataset, variable, options.unsigned_long_as, scaled=False)
 
 
-def with_special_columns(fields: Sequence[pa.Field], scan: Scan) -> pa.Schema:
+def with_special_columns(fields: Sequence[pa.Field], scan: DatasetScan) -> pa.Schema:
     """The schema of columns, of `k=v` folders and of what options ask for."""
     options = scan.options
     fields = [*fields, *partition_schema(scan.files)]
@@ -109,7 +109,7 @@ def _check_columns(schema: pa.Schema, options: Bp5Options) -> None:
         raise
 
 
-def scan_to_wanted(scan: Scan, schema: pa.Schema, *, is_stream: bool = False) -> Wanted:
+def scan_to_wanted(scan: DatasetScan, schema: pa.Schema, *, is_stream: bool = False) -> Wanted:
     """What is wanted of the datasets.
 
     Raises PBIO_INCOMPATIBLE_TYPE for a special column of another type than it can be, and what `resolve` raises.
@@ -176,7 +176,7 @@ def as_asked(name: str, schema: pa.Schema, variables: Sequence[str]) -> str:
     return near[0] if len(near) == 1 else name
 
 
-def _with_catalogue(wanted: Wanted, scan: Scan, asked: Sequence[str], *, is_stream: bool) -> Wanted:
+def _with_catalogue(wanted: Wanted, scan: DatasetScan, asked: Sequence[str], *, is_stream: bool) -> Wanted:
     options = scan.options
     known = {field.name: field for field in _catalogue_fields(replace(scan, surveys=()))}
     _check_folders(wanted.partition_columns, known)
@@ -203,7 +203,7 @@ def _with_catalogue(wanted: Wanted, scan: Scan, asked: Sequence[str], *, is_stre
     return wanted
 
 
-def _check_have_blocks(scan: Scan) -> None:
+def _check_have_blocks(scan: DatasetScan) -> None:
     """Refuse variables that are only scalars. Raises PBIO_INCOMPATIBLE_TYPE."""
     for name in scan.options.variables:
         ways = [way for one in scan.found for way in one.dataset.formats.variables.get(name, [])]
@@ -215,11 +215,11 @@ def _check_have_blocks(scan: Scan) -> None:
             raise PbioError("PBIO_INCOMPATIBLE_TYPE", reason, field=name, hint=hint)
 
 
-def _variables(scan: Scan) -> list[str]:
+def _variables(scan: DatasetScan) -> list[str]:
     return list(dict.fromkeys(name for one in scan.found for name in one.dataset.formats.variables))
 
 
-def _with_elements(wanted: Wanted, scan: Scan, asked: Sequence[str], *, is_stream: bool) -> Wanted:
+def _with_elements(wanted: Wanted, scan: DatasetScan, asked: Sequence[str], *, is_stream: bool) -> Wanted:
     plan = plan_elements(scan.surveys, scan.options, is_stream=is_stream)
     if not plan.variables:
         return wanted  # there are no rows
@@ -250,14 +250,14 @@ def _with_elements(wanted: Wanted, scan: Scan, asked: Sequence[str], *, is_strea
 
 @dataclass(frozen=True, slots=True)
 class _Sized:
-    part: Part
+    part: DatasetPart
     size: int
 
 
-def plan_parts(scan: Scan, wanted: Wanted) -> list[tuple[Part, ...]]:
+def plan_parts(scan: DatasetScan, wanted: Wanted) -> list[tuple[DatasetPart, ...]]:
     """The parts that tasks read: ranges of steps of about `maxPartitionBytes`, small ones together."""
     most = scan.options.max_partition_bytes or PARTITION_BYTES
-    partitions: list[list[Part]] = []
+    partitions: list[list[DatasetPart]] = []
     room = 0
     for sized in _parts(scan, wanted, most):
         cost = sized.size + OPEN_COST
@@ -269,7 +269,7 @@ def plan_parts(scan: Scan, wanted: Wanted) -> list[tuple[Part, ...]]:
     return [tuple(partition) for partition in partitions]
 
 
-def _parts(scan: Scan, wanted: Wanted, most: int) -> Iterator[_Sized]:
+def _parts(scan: DatasetScan, wanted: Wanted, most: int) -> Iterator[_Sized]:
     scan, scaled = looked_at(scan), _scaled(wanted)
     for i, one in enumerate(scan.found):
         values = {name.lower(): value for name, value in one.file.partition}
@@ -283,12 +283,12 @@ def _parts(scan: Scan, wanted: Wanted, most: int) -> Iterator[_Sized]:
             is_one = len(steps) == 1 or one.dataset.index.header.flatten
             shares = -(-size // most) if wanted.rows in ("elements", "blocks") and is_one else 1
             for share in range(shares):
-                part = Part(one.dataset.without_steps(), steps, partition, scales, (share, shares))
+                part = DatasetPart(one.dataset.without_steps(), steps, partition, scales, (share, shares))
                 yield _Sized(part, size // shares)
 
 
-def looked_at(scan: Scan, *, is_stream: bool = False) -> Scan:
-    """The same, surveyed if that is needed beyond the types of columns. Raises what `Scan.surveyed` raises."""
+def looked_at(scan: DatasetScan, *, is_stream: bool = False) -> DatasetScan:
+    """The same, surveyed if that is needed beyond the types of columns. Raises what `DatasetScan.surveyed` raises."""
     return scan.surveyed(is_stream=is_stream) if scan.options.apply_unit_si or scan.options.rows == "elements" else scan
 
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pbio_spark.bp5.rows.read import read_part
-from pbio_spark.bp5.rows.wanted import Part, Wanted
+from pbio_spark.bp5.rows.wanted import DatasetPart, Wanted
 from pbio_spark.source.bp5.plan import looked_at, plan_parts, scan_to_wanted
-from pbio_spark.source.bp5.scan import Scan
+from pbio_spark.source.bp5.scan import DatasetScan
 from pbio_spark.source.files.being_read import note_files
 from pbio_spark.source.reason_first import says_reason_first
 
@@ -18,7 +18,7 @@ from pbio_spark.source.reason_first import says_reason_first
 class Bp5Partition(InputPartition):
     """What one task reads."""
 
-    def __init__(self, parts: tuple[Part, ...]) -> None:
+    def __init__(self, parts: tuple[DatasetPart, ...]) -> None:
         super().__init__(None)
         self.parts = parts
 
@@ -27,7 +27,7 @@ class Bp5Partition(InputPartition):
 class Bp5Reader(DataSourceReader):
     """Reads BP5 folders in batches. Everything is planned when it is made, because Spark pickles it before it asks."""
 
-    def __init__(self, scan: Scan, schema: pa.Schema) -> None:
+    def __init__(self, scan: DatasetScan, schema: pa.Schema) -> None:
         """Plan. Raises what `scan_to_wanted` and `plan_parts` raise."""
         scan = looked_at(scan)
         self._wanted = scan_to_wanted(scan, schema)
@@ -45,7 +45,7 @@ class Bp5Reader(DataSourceReader):
         return read_parts(self._wanted, parts)
 
 
-def read_parts(wanted: Wanted, parts: tuple[Part, ...]) -> Iterator[pa.RecordBatch]:
+def read_parts(wanted: Wanted, parts: tuple[DatasetPart, ...]) -> Iterator[pa.RecordBatch]:
     """The rows of parts, in order."""
     for part in parts:
         yield from read_part(part, wanted)

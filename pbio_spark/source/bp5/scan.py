@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pbio_spark.bp5.dataset import Dataset, open_dataset
-from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.folder import DatasetFolder
 from pbio_spark.bp5.meta.index import NAME, Step
 from pbio_spark.bp5.meta.metadata import NAME as METADATA
 from pbio_spark.bp5.rows.survey import Survey, survey
@@ -35,7 +35,7 @@ class Scanned:
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class DatasetScan:
     """All datasets that were found; and what they have, if that was looked at."""
 
     options: Bp5Options
@@ -46,7 +46,7 @@ class Scan:
     def files(self) -> list[ListedFile]:
         return [one.file for one in self.found]
 
-    def surveyed(self, *, is_stream: bool = False) -> Scan:
+    def surveyed(self, *, is_stream: bool = False) -> DatasetScan:
         """The same, looked at; what no wanted step has, but the option variables names, in the other steps, too.
 
         Raises what `survey` raises under FAILFAST.
@@ -56,7 +56,7 @@ class Scan:
         strict = self.options.mode == "FAILFAST"
         surveys = []
         for one in self.found:
-            with Folder(one.file.path) as folder:
+            with DatasetFolder(one.file.path) as folder:
                 surveys.append(survey(one.dataset, folder, one.steps, strict=strict))
         if not is_stream:
             self._look_further(surveys)
@@ -69,7 +69,7 @@ class Scan:
         for one, found in zip(self.found, surveys, strict=True):
             names = [name for name in one.dataset.formats.variables if name.lower() in asked]
             if names:
-                with Folder(one.file.path) as folder:
+                with DatasetFolder(one.file.path) as folder:
                     everything = survey(one.dataset, folder, one.dataset.steps, strict=False)
                 for name in filter(everything.types.__contains__, names):
                     found.types[name], found.first[name] = everything.types[name], everything.first[name]
@@ -82,7 +82,7 @@ def list_datasets(
     return list_files(paths, options, may_be_gone, mark=NAME)
 
 
-def scan_datasets(paths: Sequence[str], options: Bp5Options) -> Scan:
+def scan_datasets(paths: Sequence[str], options: Bp5Options) -> DatasetScan:
     """Find datasets and parse their indexes.
 
     Raises what `list_files` raises; PBIO_NOT_BP5 if there is none, or one of another version; under FAILFAST also
@@ -96,7 +96,7 @@ def scan_datasets(paths: Sequence[str], options: Bp5Options) -> Scan:
         one = scan_dataset(file, options)
         if one is not None:
             found.append(one)
-    return Scan(options, tuple(found))
+    return DatasetScan(options, tuple(found))
 
 
 def _nothing(path: str) -> PbioError:
@@ -116,7 +116,7 @@ _OF_FOLDER = re.compile(r"md\.idx|mmd\.\d+|md\.\d+|data\.\d+")
 
 def scan_dataset(file: ListedFile, options: Bp5Options) -> Scanned | None:
     """One dataset; None if it has vanished and that is borne."""
-    with Folder(file.path) as folder:
+    with DatasetFolder(file.path) as folder:
         try:
             dataset = open_dataset(folder)
         except PbioError as error:
@@ -133,14 +133,14 @@ def scan_dataset(file: ListedFile, options: Bp5Options) -> Scanned | None:
         return Scanned(file, dataset, _wanted_steps(dataset, folder, options))
 
 
-def _wanted_steps(dataset: Dataset, folder: Folder, options: Bp5Options) -> tuple[Step, ...]:
+def _wanted_steps(dataset: Dataset, folder: DatasetFolder, options: Bp5Options) -> tuple[Step, ...]:
     steps = complete_steps(dataset, folder)
     if dataset.index.header.flatten:
         return steps if options.from_step == 0 and options.to_step != 0 else ()
     return steps[options.from_step : options.to_step]
 
 
-def complete_steps(dataset: Dataset, folder: Folder) -> tuple[Step, ...]:
+def complete_steps(dataset: Dataset, folder: DatasetFolder) -> tuple[Step, ...]:
     """The steps without a last one that an active writer has not written yet."""
     steps = dataset.steps
     if not (steps and dataset.index.header.is_active):

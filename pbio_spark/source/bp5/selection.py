@@ -11,7 +11,7 @@ import numpy as np
 from ecode.suggest import did_you_mean
 from pbio_spark.bp5.meta.variables import STRING, STRUCTURE, Shape
 from pbio_spark.errors import PbioError
-from pbio_spark.source.bp5.scan import Scan
+from pbio_spark.source.bp5.scan import DatasetScan
 
 if TYPE_CHECKING:
     from pbio_spark.bp5.rows.where import Given, Where
@@ -21,7 +21,7 @@ log = logging.getLogger("pbio_spark.source")
 _NO_NUMBERS = (11, 12, 13, STRUCTURE)
 
 
-def scan_to_where(scan: Scan, index: Sequence[str], parts: Sequence[str], *, is_stream: bool) -> Where | None:
+def scan_to_where(scan: DatasetScan, index: Sequence[str], parts: Sequence[str], *, is_stream: bool) -> Where | None:
     """The program, if there is one. Raises PBIO_BAD_PROGRAM.
 
     A name that no dataset has is absent if `onUnfilled` allows it. Streams do by default, since they know only the
@@ -47,7 +47,7 @@ def scan_to_where(scan: Scan, index: Sequence[str], parts: Sequence[str], *, is_
     return compile_where(source, given, options.step_column, missing)
 
 
-def _refuse(name: str, known: Sequence[str], scan: Scan, *, is_stream: bool) -> None:
+def _refuse(name: str, known: Sequence[str], scan: DatasetScan, *, is_stream: bool) -> None:
     """Refuse a name in a program that stands for nothing, unless it may come later. Raises PBIO_BAD_PROGRAM."""
     options = scan.options
     variable = next((ways[0] for one in scan.found for ways in [one.dataset.formats.variables.get(name)] if ways), None)
@@ -70,7 +70,7 @@ def _refuse(name: str, known: Sequence[str], scan: Scan, *, is_stream: bool) -> 
         log.warning("where: no dataset has a variable %r yet", name)
 
 
-def _given(scan: Scan, index: Sequence[str], parts: Sequence[str]) -> Iterator[Given]:
+def _given(scan: DatasetScan, index: Sequence[str], parts: Sequence[str]) -> Iterator[Given]:
     from pbio_spark.bp5.rows.where import Given, common_kind
 
     kinds = _kinds(scan)
@@ -93,7 +93,7 @@ def _given(scan: Scan, index: Sequence[str], parts: Sequence[str]) -> Iterator[G
         yield Given(name, kind_of(name), is_mixed=is_mixed(name))
 
 
-def _kinds(scan: Scan) -> dict[str, list[np.dtype[Any] | None]]:
+def _kinds(scan: DatasetScan) -> dict[str, list[np.dtype[Any] | None]]:
     """By variable, numpy's type of its values in each format; None for strings."""
     kinds: dict[str, list[np.dtype[Any] | None]] = {}
     for one in scan.found:

@@ -32,7 +32,7 @@ LOCAL_OPEN_COST = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TaskReading:
     """What one task reads: stretches in the order of the log, each with the number of its `ReadPlan`."""
 
     stretches: tuple[tuple[int, Stretch], ...] = ()
@@ -70,7 +70,7 @@ class ChannelPlanner:
 
     def partitions(
         self, pieces: Iterable[Piece], *, is_stream: bool = False, known: frozenset[str] | None = None
-    ) -> list[Reading]:
+    ) -> list[TaskReading]:
         """What tasks read; in a stream, all that one producer made in one task.
 
         Args:
@@ -83,7 +83,7 @@ class ChannelPlanner:
         local = self._log.space.folder.is_local
         most = self._options.max_partition_bytes or PARTITION_BYTES
         packed = _share(found, most) if is_stream else _pack(found, most, LOCAL_OPEN_COST if local else OPEN_COST)
-        return [Reading(tuple(self._stretches(part))) for part in packed]
+        return [TaskReading(tuple(self._stretches(part))) for part in packed]
 
     def _learn(self, pieces: Sequence[Piece], met: frozenset[str] | None, *, is_stream: bool) -> None:
         """Compile what the events need that has not been met before."""

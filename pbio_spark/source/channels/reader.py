@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pbio_spark.channels import OF_BATCHES, DataFiles, Position
 from pbio_spark.columns import ReadPlan
 from pbio_spark.source.channels.log import ChannelLog
-from pbio_spark.source.channels.plan import ChannelPlanner, Reading
+from pbio_spark.source.channels.plan import ChannelPlanner, TaskReading
 from pbio_spark.source.files.splits import gather
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.reason_first import says_reason_first
@@ -23,7 +23,7 @@ log = logging.getLogger("pbio_spark.source")
 class ChannelPartition(InputPartition):
     """What one task reads."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: TaskReading) -> None:
         super().__init__(None)
         self.reading = reading
 
@@ -73,7 +73,7 @@ class ChannelReader(DataSourceReader):
 
 
 def read_stretches(
-    root: str, plans: Mapping[int, ReadPlan], reading: Reading, *, fail_on_loss: bool
+    root: str, plans: Mapping[int, ReadPlan], reading: TaskReading, *, fail_on_loss: bool
 ) -> Iterator[pa.RecordBatch]:
     """The events of stretches, in order, as batches of the plans' schema and of a size that Spark likes.
 

@@ -21,7 +21,7 @@ from pbio_spark.channels import ANONYMOUS, LogOffset, Position, StreamSubscriber
 from pbio_spark.columns import ReadPlan
 from pbio_spark.errors import PbioError
 from pbio_spark.source.channels.log import ChannelLog
-from pbio_spark.source.channels.plan import ChannelPlanner, Reading
+from pbio_spark.source.channels.plan import ChannelPlanner, TaskReading
 from pbio_spark.source.channels.reader import read_stretches
 from pbio_spark.source.limits import TriggerLimits
 from pbio_spark.source.options.options import Options
@@ -39,7 +39,7 @@ READER = "reader"
 class ChannelStreamPartition(InputPartition):
     """What one task of a micro-batch reads, and all that it needs for it."""
 
-    def __init__(self, root: str, plans: Mapping[int, ReadPlan], reading: Reading, fail_on_loss: bool) -> None:
+    def __init__(self, root: str, plans: Mapping[int, ReadPlan], reading: TaskReading, fail_on_loss: bool) -> None:
         super().__init__(None)
         self.root = root
         self.plans = plans

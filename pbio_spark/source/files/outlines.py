@@ -30,7 +30,7 @@ from pbio_spark.paths import locate, opened
 from pbio_spark.source.files.listing import ListedFile, list_files
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.query.store import store_of
-from pbio_spark.wire import IndexCheck, Kind, Scanner, TruncatedError
+from pbio_spark.wire import IndexCheck, ItemKind, Scanner, TruncatedError
 from pbio_spark.wire.hints.sidecar import STEP, Outline, Point, outline_from_json, outline_to_json, read_sidecar
 
 PARTITION_BYTES = 128 << 20
@@ -210,13 +210,13 @@ def _by_heads(file: ListedFile, source: BinaryIO) -> tuple[Outline, PbioError | 
     is_indexed = False
     try:
         for number, item in enumerate(scanner.items(file.size)):
-            is_indexed |= item.kind is Kind.INDEX
-            if not is_indexed and item.kind is not Kind.COMMENT:
+            is_indexed |= item.kind is ItemKind.INDEX
+            if not is_indexed and item.kind is not ItemKind.COMMENT:
                 return None
             if number >= FIRST_ITEMS and number * file.size > ITEMS * item.offset:
                 return None
             lies = lies or next(index.check(item), None)
-            if item.kind is Kind.DATA:
+            if item.kind is ItemKind.DATA:
                 counts[item.format_id] += 1
                 if item.offset - (points[-1].offset if points else 0) >= STEP:
                     points.append(Point(item.offset, item.ordinal))

@@ -116,7 +116,7 @@ def _split(file: ListedFile, outline: Outline, start: Point, end: int) -> Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class FileScan:
     """What is to be read: files, what is known of them, and the formats in them that are wanted."""
 
     options: Options
@@ -129,7 +129,7 @@ class Scan:
         """All formats that were found, wanted or not, with records or without."""
         return outlines_to_formats(self.outlines)
 
-    def walked(self) -> Scan:
+    def walked(self) -> FileScan:
         """The same files looked at as far as `scanLimit` allows, for all formats in them."""
         outlines = outline_files(self.files, self.options, all_formats=True)
         return replace(self, outlines=tuple(outlines), formats=tuple(wanted_formats(outlines, self.options)))
@@ -149,16 +149,16 @@ class Scan:
         return counts
 
 
-def scan_files(paths: Sequence[str], options: Options, *, all_formats: bool) -> Scan:
+def scan_files(paths: Sequence[str], options: Options, *, all_formats: bool) -> FileScan:
     """List files and find out about them. Raises what `list_files`, `outline_files` and `wanted_formats` raise."""
     files = list_files(paths, options)
     if not files:
         refuse_folder_of_spaces(paths)
     outlines = outline_files(files, options, all_formats=all_formats)
-    return Scan(options, tuple(files), tuple(outlines), tuple(wanted_formats(outlines, options)))
+    return FileScan(options, tuple(files), tuple(outlines), tuple(wanted_formats(outlines, options)))
 
 
-def scan_to_schema(scan: Scan) -> pa.Schema:
+def scan_to_schema(scan: FileScan) -> pa.Schema:
     """All columns that a scan can give: of the formats, of the `k=v` folders, and those that options ask for.
 
     Raises what `infer_schema` and `check_names` raise.

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pbio_spark.source.files.being_read import note_files
-from pbio_spark.source.files.planning import Scan, Split, plan_partitions
+from pbio_spark.source.files.planning import FileScan, Split, plan_partitions
 from pbio_spark.source.files.splits import read_splits, scan_to_plan
 from pbio_spark.source.reason_first import says_reason_first
 
@@ -29,7 +29,7 @@ class PbioPartition(InputPartition):
 class PbioReader(DataSourceReader):
     """Reads files in batches. Everything is planned when it is made, because Spark pickles it before it asks."""
 
-    def __init__(self, scan: Scan, schema: pa.Schema, *, is_projection: bool) -> None:
+    def __init__(self, scan: FileScan, schema: pa.Schema, *, is_projection: bool) -> None:
         """Plan.
 
         Args:

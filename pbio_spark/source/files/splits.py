@@ -11,11 +11,11 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from pbio_spark.columns import BatchLimits, Part, ReadPlan, read_batches
+from pbio_spark.columns import BatchLimits, FilePart, ReadPlan, read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import opened
 from pbio_spark.source.files.partitions import partition_value
-from pbio_spark.source.files.planning import Scan, Split
+from pbio_spark.source.files.planning import FileScan, Split
 from pbio_spark.source.files.skipping import is_as_planned, kept_parts
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.query.plan import Coming, QueryPlanner
@@ -32,7 +32,7 @@ FILE_ERRORS = frozenset(
 """What `ignoreCorruptFiles` tolerates: no FFS file, broken formats, or other bytes than the checksums say."""
 
 
-def scan_to_plan(scan: Scan, schema: pa.Schema, *, is_projection: bool) -> ReadPlan:
+def scan_to_plan(scan: FileScan, schema: pa.Schema, *, is_projection: bool) -> ReadPlan:
     """The plan of reading the files of a scan, compiled and checked.
 
     Args:
@@ -50,7 +50,7 @@ def scan_to_plan(scan: Scan, schema: pa.Schema, *, is_projection: bool) -> ReadP
         return _plan(scan, QueryPlanner(scan.options, schema, is_projection, is_open=not scan.is_whole))
 
 
-def _plan(scan: Scan, planner: QueryPlanner) -> ReadPlan:
+def _plan(scan: FileScan, planner: QueryPlanner) -> ReadPlan:
     folders = [name for name, _ in scan.files[0].partition] if scan.files else []
     size = sum(file.size for file in scan.files)
     counts = scan.counts if scan.is_whole else None
@@ -109,7 +109,7 @@ def _read_split(
                 parts = [(split.start, split.end, split.ordinal)]
             for start, end, ordinal in parts:
                 anchors = tuple(anchor for anchor in split.anchors if start < anchor.offset <= end)
-                part = Part(path, start, end, ordinal, partition, split.records, anchors)
+                part = FilePart(path, start, end, ordinal, partition, split.records, anchors)
                 errors = plan.errors if end == split.file.size else within
                 yield from read_batches(replace(plan, formats=formats, errors=errors), part, source)
     except FileNotFoundError:

@@ -38,7 +38,7 @@ ABANDONED = 600.0
 log = logging.getLogger("pbio_spark.source")
 
 
-class Follower:
+class FileFollower:
     """Looks at the files of a stream, and remembers between two looks what need not be found out again."""
 
     def __init__(self, paths: Sequence[str], options: Options) -> None:

@@ -19,7 +19,7 @@ from pbio_spark.columns import ReadPlan
 from pbio_spark.source.files.listing import ListedFile, list_files
 from pbio_spark.source.files.planning import Split, pack
 from pbio_spark.source.files.splits import read_splits
-from pbio_spark.source.follow.follower import Follower, refuse_loss
+from pbio_spark.source.follow.follower import FileFollower, refuse_loss
 from pbio_spark.source.follow.matching import Comparer, match
 from pbio_spark.source.follow.progress import FileProgress, Progress, progress_from_json, progress_to_json
 from pbio_spark.source.follow.sight import Sight, look, look_at, open_sight
@@ -67,7 +67,7 @@ class PbioStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, paths: Sequence[str], options: Options, schema: pa.Schema) -> None:
         self._options = options
         self._paths = paths
-        self._follower = Follower(paths, options)
+        self._follower = FileFollower(paths, options)
         self._limits = TriggerLimits(options.max_files_per_trigger, options.max_bytes_per_trigger, ReadMaxFiles)
         self._planner = QueryPlanner(options, schema, is_projection=True, is_stream=True, is_open=True)
         self._latest: dict[str, Any] | None = None

@@ -26,7 +26,7 @@ ITEM_HEAD = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFile:
     """A finished file.
 
     Attributes:
@@ -124,7 +124,7 @@ class OutputFile:
             self._sum = crc32(view[start:], self._sum)
         self._size += view.nbytes
 
-    def close(self) -> Written:
+    def close(self) -> WrittenFile:
         """Complete the file."""
         if self._indexed is not None:
             self._indexed.close()
@@ -132,7 +132,7 @@ class OutputFile:
         self._file.close()
         sums = (*self._sums, self._sum) if self._summed else ()
         ranges = self._ranges.made(len(self._points) + 1) if self._ranges is not None else None
-        return Written(self.path, self._size, self.records, tuple(self._points), sums, ranges)
+        return WrittenFile(self.path, self._size, self.records, tuple(self._points), sums, ranges)
 
     def discard(self) -> None:
         """Give the file up; what is written of it is removed with its folder."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from pbio_spark.columns import Encoder, RangeMaker, Room, format_to_encoder, limited, ranges_kernel
+from pbio_spark.columns import Encoder, RangeMaker, RecordBuffer, format_to_encoder, limited, ranges_kernel
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.paths import find_entry, full_path, is_local, locate, move_file, remove_folder, trouble
@@ -27,7 +27,7 @@ from pbio_spark.source.files.being_read import files_read, refuse_read_files
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.reason_first import says_reason_first
 from pbio_spark.source.write.folders import FolderColumns
-from pbio_spark.source.write.output import OutputFile, Written
+from pbio_spark.source.write.output import OutputFile, WrittenFile
 from pbio_spark.source.write.overwrite import refuse_other_columns, replaced_files
 from pbio_spark.source.write.write_format import (
     files_there,
@@ -63,7 +63,7 @@ class TaskOutput(WriterCommitMessage):
         read: what the same query reads in the folder (see `being_read`).
     """
 
-    files: tuple[Written, ...]
+    files: tuple[WrittenFile, ...]
     overwrites: str | None = None
     read: tuple[str, ...] = ()
 
@@ -230,7 +230,7 @@ class PbioWriter(DataSourceArrowWriter):
                 refuse_other_types(self.path, self.format, there)
         return replaced
 
-    def _empty(self, fs: AbstractFileSystem, root: str) -> Written:
+    def _empty(self, fs: AbstractFileSystem, root: str) -> WrittenFile:
         """A file without records, so that a folder without rows still has a schema.
 
         It lies where rows without values for the partition columns would, since all files must be divided alike.
@@ -238,7 +238,7 @@ class PbioWriter(DataSourceArrowWriter):
         path = f"{self.folders.of_nulls()}part-00000-{self.job[:8]}.ffs"
         return self.output(fs, f"{root}/{self.staging}", path).close()
 
-    def _ranges(self, file: Written) -> tuple[Ranges, ...]:
+    def _ranges(self, file: WrittenFile) -> tuple[Ranges, ...]:
         """What the outline of a file says of its records; of the formats that have none, that they have none."""
         if file.ranges is None:
             return ()
@@ -259,11 +259,11 @@ class _Task:
         self._partition = partition
         self._name = f"part-{partition:05}-{writer.job[:8]}-{attempt}"
         self._rows = 0
-        self._room = Room()
+        self._room = RecordBuffer()
         self._fs, root = locate(writer.path)
         self._staging = f"{root}/{writer.staging}"
         self._open: dict[str, OutputFile] = {}
-        self._done: list[Written] = []
+        self._done: list[WrittenFile] = []
         self._made = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -301,7 +301,7 @@ class _Task:
         self._open[folder] = file
         return file
 
-    def close(self) -> tuple[Written, ...]:
+    def close(self) -> tuple[WrittenFile, ...]:
         return (*self._done, *(file.close() for file in self._open.values()))
 
     def discard(self) -> None:

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from pbio_spark.errors import PbioError
-from pbio_spark.wire.container import INDEX_BLOCK, Item, Kind, Scanner, legible_id
+from pbio_spark.wire.container import INDEX_BLOCK, Item, ItemKind, Scanner, legible_id
 from pbio_spark.wire.hints.sidecar import Point
 
 HEAD = struct.Struct(">IIII")
 FORMAT_ENTRY, DATA_ENTRY, END = 0, 1, 0xFF
 ENTRY_LIMIT = 248
 """An entry must end before this byte of its block, to leave room for the end word."""
-BLOCK_WORD = (Kind.INDEX << 24 | INDEX_BLOCK).to_bytes(4)
+BLOCK_WORD = (ItemKind.INDEX << 24 | INDEX_BLOCK).to_bytes(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,8 @@ def read_index(scanner: Scanner, limit: int | None = None) -> tuple[IndexBlock, 
             damaged, or counts records twice or omits some; a sequential scan may still read the file.
     """
     window = scanner.window
-    first = next((item for item in scanner.items() if item.kind is not Kind.COMMENT), None)
-    if first is None or first.kind is not Kind.INDEX:
+    first = next((item for item in scanner.items() if item.kind is not ItemKind.COMMENT), None)
+    if first is None or first.kind is not ItemKind.INDEX:
         return None
     size = window.size()
     blocks = [read_block(scanner, first)]
@@ -132,7 +132,7 @@ def read_index(scanner: Scanner, limit: int | None = None) -> tuple[IndexBlock, 
         if len(blocks) == limit:
             return None
         head = window.read(offset, 4)
-        if offset <= blocks[-1].offset or len(head) < 4 or head[0] != Kind.INDEX:
+        if offset <= blocks[-1].offset or len(head) < 4 or head[0] != ItemKind.INDEX:
             raise PbioError(
                 "PBIO_BAD_INDEX",
                 f"offset {offset} should hold the next block, but the file ends at {size}",
@@ -170,7 +170,7 @@ class IndexCheck:
 
     def check(self, item: Item) -> Iterator[PbioError]:
         """What contradicts the index in the next item of the file."""
-        if item.kind is Kind.INDEX:
+        if item.kind is ItemKind.INDEX:
             yield from self.end(item.offset)
             self.block = None
             try:
@@ -183,9 +183,9 @@ class IndexCheck:
                 self.scanner.ordinal, self.is_counted = self.block.first, True
             if self.block.first != self.scanner.ordinal & 0xFFFFFFFF:
                 yield self.wrong(f"the block's first record is {self.block.first}, not {self.scanner.ordinal}")
-        elif item.kind is not Kind.COMMENT and self.block is not None:
+        elif item.kind is not ItemKind.COMMENT and self.block is not None:
             entry = self.announced.popleft() if self.announced else None
-            found = item.offset, item.format_id, item.kind is Kind.DATA
+            found = item.offset, item.format_id, item.kind is ItemKind.DATA
             if entry is None or (entry.offset, entry.format_id, entry.is_data) != found:
                 yield self.wrong(f"the block does not announce the item at offset {item.offset}")
                 self.block = None

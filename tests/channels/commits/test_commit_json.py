@@ -33,7 +33,7 @@ from pbio_spark.channels.commits.commit import (
 )
 from pbio_spark.channels.commits.commit_json import commit_to_json, json_to_commit
 from pbio_spark.channels.commits.contents import DIGESTS, Contents
-from pbio_spark.channels.commits.derivation import Block, Derivation
+from pbio_spark.channels.commits.derivation import Derivation, ParameterBlock
 from pbio_spark.channels.commits.groups import Group, Groups
 from pbio_spark.errors import PbioError
 from tests.channels.spaces import COUNT, again, everything
@@ -103,7 +103,7 @@ SCALARS = st.one_of(
 )
 VALUES = SCALARS | st.integers(1, 3).flatmap(lambda count: SCALARS.map(lambda value: [value] * count))
 PARAMETERS = st.dictionaries(FIELD_NAMES, VALUES | st.dictionaries(FIELD_NAMES, VALUES, max_size=2), max_size=3).map(
-    Block.of
+    ParameterBlock.of
 )
 derivations = st.builds(
     Derivation,

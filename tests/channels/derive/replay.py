@@ -15,7 +15,7 @@ import ecode
 from ecode.types import INT64, Record
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.channels.commits.commit import Change, Create, Data, Drop, Held, Made, Replace, Share
-from pbio_spark.channels.commits.derivation import Block, Derivation, block_to_inputs, block_to_record
+from pbio_spark.channels.commits.derivation import Derivation, ParameterBlock, block_to_inputs, block_to_record
 from tests.channels.spaces import everything
 
 PROGRAMS = ("filter", "transform", "dequeue", "period")
@@ -135,7 +135,7 @@ class Replay:
         self.space, self.functions = space, functions
         self.events: dict[Key, list[MadeEvent]] = {}
         self.channels: dict[int, Known] = {}
-        self.blocks: dict[int, Block] = {}
+        self.blocks: dict[int, ParameterBlock] = {}
         self.suspended: dict[tuple[int, str], int] = {}
         self.published: dict[tuple[int, int], list[tuple[str, Values]]] = {}
         for info in space.channels():

@@ -17,7 +17,7 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.wire import Kind, Scanner
+from pbio_spark.wire import ItemKind, Scanner
 from tests.channels.spaces import COUNT, NEW, OLD, READING, again, everything, reading, values
 
 
@@ -92,7 +92,7 @@ def test_a_data_file_is_one_that_any_reader_of_ffs_reads(space: ChannelSpace) ->
     space.publish([Submission("readings", [reading(1)]), Submission("counts", [{"n": 1}, {"n": 2}])])
     (path,) = (Path(space.root) / "data").iterdir()
     scanner = Scanner(path.read_bytes())
-    records = [scanner.formats[item.format_id].name for item in scanner.items() if item.kind is Kind.DATA]
+    records = [scanner.formats[item.format_id].name for item in scanner.items() if item.kind is ItemKind.DATA]
     assert records == ["count", "count", "reading"]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
-from pbio_spark.wire import Kind, Scanner, decode, encode
+from pbio_spark.wire import ItemKind, Scanner, decode, encode
 from tests.columns.encode.test_generate import encode_rows
 from tests.columns.expected import record_to_row
 from tests.columns.records import same
@@ -27,7 +27,7 @@ def records_by_format(path: Path) -> Iterator[tuple[Format, list[bytes]]]:
     scanner = Scanner(content(path), path.name)
     found: dict[bytes, tuple[Format, list[bytes]]] = {}
     for item in scanner.items():
-        if item.kind is Kind.DATA:
+        if item.kind is ItemKind.DATA:
             form = scanner.format_of(item)
             found.setdefault(form.id, (form, []))[1].append(scanner.read(item))
     yield from found.values()

@@ -42,7 +42,7 @@ from pbio_spark.formats import FieldLayout, Format, StructLayout
 from pbio_spark.formats.arrow.arrow_to_record import arrow_to_record
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import MAGIC, Scanner, decode
-from pbio_spark.wire.container import Kind
+from pbio_spark.wire.container import ItemKind
 from tests.columns.encode.test_generate import encode_rows
 
 HIDDEN = Notes(hidden=True)
@@ -300,10 +300,13 @@ def test_wrapped_records_are_items_of_a_file(machine: str) -> None:
     batch = pa.RecordBatch.from_pylist([{"a": i, "s": "x" * i} for i in range(9)], schema)
     encoded = format_to_encoder(form, schema, wrap=True).encode(batch)
     item = (
-        (Kind.FORMAT << 24 | len(form.id)).to_bytes(4, "big") + len(form.body).to_bytes(4, "big") + form.id + form.body
+        (ItemKind.FORMAT << 24 | len(form.id)).to_bytes(4, "big")
+        + len(form.body).to_bytes(4, "big")
+        + form.id
+        + form.body
     )
     scanner = Scanner(MAGIC + item + encoded.buffer.to_pybytes())
-    items = [i for i in scanner.items() if i.kind is Kind.DATA]
+    items = [i for i in scanner.items() if i.kind is ItemKind.DATA]
     assert [decode(form, scanner.read(i)) for i in items] == batch.to_pylist()
     assert [i.offset - len(MAGIC + item) for i in items] == encoded.offsets[:-1].tolist()
     assert encoded.offsets[-1] == encoded.buffer.size

@@ -14,13 +14,13 @@ import pytest
 from ecode.native.table import address_of
 from pbio_spark.columns.decode.converter import BATCH_ROOM
 from pbio_spark.columns.files.chunks import DAMAGE, FIRST_WINDOW, MOST_BYTES, UNKNOWN_FORMAT, Chunker
-from pbio_spark.columns.files.plan import CORRUPT_TYPE, METADATA_TYPE, BatchLimits, Part
+from pbio_spark.columns.files.plan import CORRUPT_TYPE, METADATA_TYPE, BatchLimits, FilePart
 from pbio_spark.columns.files.read import read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import FieldLayout, Format, StructLayout
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 from pbio_spark.formats.store import FormatStore, MemoryStore
-from pbio_spark.wire import MAGIC, FileWriter, Kind, Scanner, TruncatedError, decode, encode
+from pbio_spark.wire import MAGIC, FileWriter, ItemKind, Scanner, TruncatedError, decode, encode
 from pbio_spark.wire.writer import format_to_item
 from tests.plans import plan_of
 
@@ -72,7 +72,7 @@ def test_formats_and_unknown_records_in_any_mixture() -> None:
             expected.append((position, len(pieces[-1]), form.id if known else b""))
         position += len(pieces[-1])
     content = b"".join(pieces)
-    records = [item for item in Scanner(content).items() if item.kind is Kind.DATA]
+    records = [item for item in Scanner(content).items() if item.kind is ItemKind.DATA]
     assert [(at, length) for at, length, _ in expected] == [(item.offset, item.end - item.offset) for item in records]
     store = MemoryStore(stored.values())
     for most in (1, 7, 10_000):
@@ -102,7 +102,7 @@ def test_a_cut_names_its_offset_in_the_file() -> None:
     whole = MAGIC + format_to_item(form) + item_of(encode(form, {"x": 1})) * 9
     last = len(whole) - len(item_of(encode(form, {"x": 1})))
     with pytest.raises(TruncatedError, match=f"truncated at offset {last}:") as caught:
-        for _ in read_batches(plan_of(pa.schema([("x", pa.int32())])), Part("f"), io.BytesIO(whole[:-1])):
+        for _ in read_batches(plan_of(pa.schema([("x", pa.int32())])), FilePart("f"), io.BytesIO(whole[:-1])):
             pass
     assert caught.value.offset == last
 
@@ -142,7 +142,7 @@ def read_huge(path: Path, **options: Any) -> list[dict[str, Any]]:
     schema = pa.schema([("k", pa.int32()), ("m", METADATA_TYPE), ("bad", CORRUPT_TYPE)])
     plan = plan_of(schema, metadata_column="m", corrupt_column="bad", **options)
     with path.open("rb") as source:
-        return [row for batch in read_batches(plan, Part("f"), source) for row in batch.to_pylist()]
+        return [row for batch in read_batches(plan, FilePart("f"), source) for row in batch.to_pylist()]
 
 
 def test_a_record_that_is_too_large_is_bad_and_those_after_it_are_read(huge: Path) -> None:
@@ -188,10 +188,10 @@ def test_honest_sharing_is_read_and_endless_sharing_is_refused(label: int, is_so
     plan = plan_of(record_to_arrow(form.record, presentation), presentation)
     if not is_sound:
         with pytest.raises(PbioError, match=r"\[PBIO_RECORD_EXPANDS\].*make more than") as caught:
-            list(read_batches(plan, Part("f"), io.BytesIO(content)))
+            list(read_batches(plan, FilePart("f"), io.BytesIO(content)))
         assert caught.value.field is not None
         return
-    (batch,) = read_batches(plan, Part("f"), io.BytesIO(content))
+    (batch,) = read_batches(plan, FilePart("f"), io.BytesIO(content))
     (row,) = batch.to_pylist()
     assert [node["next"]["label"] for node in row["v"]] == ["x" * label] * 500
 
@@ -203,7 +203,7 @@ def test_records_that_grow_come_in_batches_of_bounded_size() -> None:
     presentation = Presentation(recursive_depth=2)
     plan = plan_of(record_to_arrow(form.record, presentation), presentation, metadata_column=None)
     sizes, rows = [], 0
-    for batch in read_batches(plan, Part("f"), io.BytesIO(content)):
+    for batch in read_batches(plan, FilePart("f"), io.BytesIO(content)):
         sizes.append(batch.nbytes)
         rows += batch.num_rows
     assert rows == 60
@@ -223,5 +223,5 @@ def test_structures_within_structures_cost_more_than_their_bytes() -> None:
     with pytest.raises(PbioError, match="PBIO_RECORD_EXPANDS"):
         decode(form, raw)
     schema = pa.schema([("n", pa.int32())])
-    (batch,) = read_batches(plan_of(schema), Part("f"), io.BytesIO(MAGIC + format_to_item(form) + item_of(raw)))
+    (batch,) = read_batches(plan_of(schema), FilePart("f"), io.BytesIO(MAGIC + format_to_item(form) + item_of(raw)))
     assert batch.to_pylist() == [{"n": count}]  # what is not asked for is not decoded

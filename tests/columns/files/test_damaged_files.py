@@ -7,7 +7,7 @@ import os
 import random
 
 from pbio_spark.columns.files.compile import compile_converter
-from pbio_spark.columns.files.plan import Part, ReadPlan
+from pbio_spark.columns.files.plan import FilePart, ReadPlan
 from pbio_spark.columns.files.read import read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
@@ -52,7 +52,7 @@ def test_damaged_files_end_in_batches_or_errors() -> None:
         content, plan = chance.choice(files)
         plan = changed(plan, mode=chance.choice(("FAILFAST", "DROPMALFORMED")))
         try:
-            for batch in read_batches(plan, Part("damaged"), io.BytesIO(damaged(content, chance))):
+            for batch in read_batches(plan, FilePart("damaged"), io.BytesIO(damaged(content, chance))):
                 batch.validate(full=True)
         except PbioError:
             outcomes["refused"] += 1

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from ecode.types import FLOAT64, INT32, INT64, STRING, Array, Field, record
-from pbio_spark.columns.files.plan import CORRUPT_TYPE, METADATA_TYPE, Part, ReadPlan
+from pbio_spark.columns.files.plan import CORRUPT_TYPE, METADATA_TYPE, FilePart, ReadPlan
 from pbio_spark.columns.files.read import read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -18,7 +18,7 @@ from pbio_spark.formats.arrow.schema import Presentation, record_to_arrow
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.merge import merge
 from pbio_spark.formats.store import MemoryStore
-from pbio_spark.wire import MAGIC, FileWriter, Kind, Scanner, decode
+from pbio_spark.wire import MAGIC, FileWriter, ItemKind, Scanner, decode
 from tests.columns.expected import record_to_row
 from tests.columns.records import same
 from tests.corpus import ffs_files
@@ -41,7 +41,7 @@ def content_of(path: Path) -> bytes:
 
 
 def rows(plan: ReadPlan, content: bytes, **part: Any) -> list[dict[str, Any]]:
-    batches = list(read_batches(plan, Part("a.ffs", **part), io.BytesIO(content)))
+    batches = list(read_batches(plan, FilePart("a.ffs", **part), io.BytesIO(content)))
     for batch in batches:
         assert batch.schema == plan.schema
         batch.validate(full=True)
@@ -52,7 +52,7 @@ def rows(plan: ReadPlan, content: bytes, **part: Any) -> list[dict[str, Any]]:
 def test_reads_every_file_of_the_corpus(path: Path) -> None:
     content = content_of(path)
     scanner = Scanner(content)
-    records = [(scanner.format_of(item), scanner.read(item)) for item in scanner.items() if item.kind is Kind.DATA]
+    records = [(scanner.format_of(item), scanner.read(item)) for item in scanner.items() if item.kind is ItemKind.DATA]
     for form in scanner.formats.values():
         if any(f.size == 16 and "float" in f.type for layout in form.structs for f in layout.fields):
             continue  # a long double has no column
@@ -98,7 +98,7 @@ def test_rows_are_in_file_order_whatever_the_batches(records: int, size: int) ->
 
 def test_parts_begin_and_end_at_item_boundaries() -> None:
     content, expected, formats = mixed()
-    items = [item for item in Scanner(content).items() if item.kind is Kind.DATA]
+    items = [item for item in Scanner(content).items() if item.kind is ItemKind.DATA]
     plan = plan_of(record_to_arrow(UNION), formats=tuple(formats))
     middle = items[17]
     assert rows(plan, content, end=middle.offset) == expected[:17]
@@ -108,7 +108,7 @@ def test_parts_begin_and_end_at_item_boundaries() -> None:
 def test_metadata_says_where_each_row_comes_from() -> None:
     content, expected, formats = mixed()
     plan = plan_of(pa.schema([("n", pa.int64()), ("_pbio", METADATA_TYPE)]), metadata_column="_pbio", most_records=7)
-    items = [item for item in Scanner(content).items() if item.kind is Kind.DATA]
+    items = [item for item in Scanner(content).items() if item.kind is ItemKind.DATA]
     for row, item, wrote in zip(rows(plan, content), items, expected, strict=True):
         form = next(f for f in formats if f.id == item.format_id)
         assert row == {
@@ -130,7 +130,7 @@ def test_metadata_says_where_each_row_comes_from() -> None:
 def damaged() -> tuple[bytes, list[dict[str, Any]], int]:
     """A file whose 17th record has a string that begins far beyond the record."""
     content, expected, _ = mixed()
-    item = [item for item in Scanner(content).items() if item.kind is Kind.DATA][17]
+    item = [item for item in Scanner(content).items() if item.kind is ItemKind.DATA][17]
     scanner = Scanner(content)
     list(scanner.items())
     header = scanner.formats[item.format_id].header_size
@@ -170,7 +170,7 @@ def test_a_bad_record_is_one_row_of_nulls_with_its_bytes_or_none() -> None:
 
 def test_damage_between_records_is_one_row_for_the_rest() -> None:
     content, expected, _ = mixed()
-    item = [item for item in Scanner(content).items() if item.kind is Kind.DATA][30]
+    item = [item for item in Scanner(content).items() if item.kind is ItemKind.DATA][30]
     content = content[: item.offset] + b"\x99" + content[item.offset + 1 :]
     schema = pa.schema([*record_to_arrow(UNION), ("bad", CORRUPT_TYPE)])
     plan = plan_of(schema, mode="PERMISSIVE", corrupt_column="bad")
@@ -188,7 +188,7 @@ def test_damage_between_records_is_one_row_for_the_rest() -> None:
 def test_every_cut_is_an_error_or_the_end() -> None:
     content, expected, _ = mixed(4)
     ends = [item.end for item in Scanner(content).items()]
-    counts = [sum(i.kind is Kind.DATA for i in Scanner(content[:end]).items()) for end in ends]
+    counts = [sum(i.kind is ItemKind.DATA for i in Scanner(content[:end]).items()) for end in ends]
     plan = plan_of(record_to_arrow(UNION))
     for cut in range(len(content)):
         whole = max((count for count, end in zip(counts, ends, strict=True) if end <= cut), default=0)
@@ -203,7 +203,7 @@ def test_every_cut_is_an_error_or_the_end() -> None:
 def test_formats_that_files_lack_come_from_a_store() -> None:
     content, expected, formats = mixed(6)
     scanner = Scanner(content)
-    pieces = [content[i.offset : i.end] for i in scanner.items() if i.kind is not Kind.FORMAT]
+    pieces = [content[i.offset : i.end] for i in scanner.items() if i.kind is not ItemKind.FORMAT]
     bare = MAGIC + b"".join(pieces)
 
     assert rows(plan_of(record_to_arrow(UNION), store=MemoryStore(formats)), bare) == expected

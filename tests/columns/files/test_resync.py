@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecode.types import INT64, STRING, Field, record
-from pbio_spark.columns.files.plan import CORRUPT_TYPE, Part
+from pbio_spark.columns.files.plan import CORRUPT_TYPE, FilePart
 from pbio_spark.columns.files.read import read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.wire import FileWriter, Kind, Scanner, TruncatedError
+from pbio_spark.wire import FileWriter, ItemKind, Scanner, TruncatedError
 from pbio_spark.wire.hints.sidecar import Point
 from tests.plans import plan_of
 
@@ -36,7 +36,7 @@ def written() -> bytes:
 
 
 FILE = written()
-ITEMS = [item for item in Scanner(FILE).items() if item.kind is Kind.DATA]
+ITEMS = [item for item in Scanner(FILE).items() if item.kind is ItemKind.DATA]
 
 
 def damaged(*records: int) -> bytearray:
@@ -65,7 +65,7 @@ class Counting(io.BytesIO):
 
 def rows(data: bytes | bytearray, *, anchors: tuple[Point, ...] = (), **plan: Any) -> list[dict[str, Any]]:
     options = {"mode": "DROPMALFORMED", **plan}
-    part = Part("a.ffs", anchors=anchors)
+    part = FilePart("a.ffs", anchors=anchors)
     batches = read_batches(plan_of(SCHEMA, corrupt_column="bad", **options), part, io.BytesIO(data))
     return [row for batch in batches for row in batch.to_pylist()]
 
@@ -142,7 +142,7 @@ def test_a_tail_that_is_cut_off_stays_one(caplog: pytest.LogCaptureFixture) -> N
 def test_a_false_length_in_the_middle_is_damage_and_no_tail(length: int, tail: Literal["error", "ignore"]) -> None:
     """It reaches beyond the end of the file, or ends inside the record; a tail is an item that the file's end cuts."""
     data = bytearray(FILE)
-    data[ITEMS[10].offset : ITEMS[10].offset + 8] = (Kind.DATA << 56 | length).to_bytes(8)
+    data[ITEMS[10].offset : ITEMS[10].offset + 8] = (ItemKind.DATA << 56 | length).to_bytes(8)
     with pytest.raises(PbioError, match=r"PBIO_BAD_ITEM(.|\n)*resync=true"):
         rows(data, mode="FAILFAST", tail=tail)
     assert numbers(data, tail=tail, resync=True) == [n for n in range(COUNT) if n != 10]
@@ -178,7 +178,7 @@ def test_a_file_that_is_damaged_everywhere_is_not_read_over_and_over(caplog: pyt
     sound = FILE[ITEMS[0].offset : ITEMS[3].offset]
     source = Counting(FILE[: ITEMS[0].offset] + (sound + b"\xff" * 8) * 2000)
     plan = plan_of(SCHEMA, mode="DROPMALFORMED", resync=True, corrupt_column="bad")
-    assert sum(batch.num_rows for batch in read_batches(plan, Part("a.ffs"), source)) == 6000
+    assert sum(batch.num_rows for batch in read_batches(plan, FilePart("a.ffs"), source)) == 6000
     assert source.count < 200 * len(source.getvalue())
 
 
@@ -191,7 +191,7 @@ def places(
     plan = plan_of(
         schema, corrupt_column="bad", metadata_column="m", mode="PERMISSIVE", formats=(FORM, OTHER), **options
     )
-    part = Part("a.ffs", start, ordinal=ordinal, anchors=anchors)
+    part = FilePart("a.ffs", start, ordinal=ordinal, anchors=anchors)
     found = [row for batch in read_batches(plan, part, io.BytesIO(data)) for row in batch.to_pylist()]
     lines = [row["bad"] and row["bad"]["reason"].splitlines()[1] for row in found]
     return [(line or row["n"], row["m"]["ordinal"]) for line, row in zip(lines, found, strict=True)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pbio_spark.columns.files.walk import Stop, Walker
-from pbio_spark.wire import Kind, Scanner
+from pbio_spark.wire import ItemKind, Scanner
 from tests.corpus import ffs_files
 
 FILES = ("generated/*.ffs", "foreign/*.ffs", "golden/file_output.*.bin", "golden/index_output.*.bin")
@@ -19,7 +19,7 @@ FILES = ("generated/*.ffs", "foreign/*.ffs", "golden/file_output.*.bin", "golden
 def test_walk_finds_what_the_scanner_finds(path: Path, most: int) -> None:
     content = path.read_bytes()
     scanner = Scanner(content)
-    items = [item for item in scanner.items() if item.kind is Kind.DATA]
+    items = [item for item in scanner.items() if item.kind is ItemKind.DATA]
     walker = Walker()
     walker.learn(list(scanner.formats.values()))
     data = np.frombuffer(content, np.uint8)
@@ -36,7 +36,7 @@ def test_walk_finds_what_the_scanner_finds(path: Path, most: int) -> None:
         position = walked.next
         if walked.stop is Stop.OTHER:  # a format item
             (item,) = list(Scanner(content, offset=position, formats=scanner.formats).items(position + 1))
-            assert item.kind is Kind.FORMAT
+            assert item.kind is ItemKind.FORMAT
             position = item.end
         elif walked.stop is Stop.END:
             break

@@ -13,7 +13,7 @@ from ecode.columns import run as runs_of_programs
 from ecode.types import FLOAT64, INT32, INT64, STRING, Array, Field, Notes, Record, record
 from morph import Policy, Transform
 from pbio_spark.columns.files.compile import compile_converter
-from pbio_spark.columns.files.plan import CORRUPT_TYPE, METADATA_TYPE, Part, ReadPlan
+from pbio_spark.columns.files.plan import CORRUPT_TYPE, METADATA_TYPE, FilePart, ReadPlan
 from pbio_spark.columns.files.read import read_batches
 from pbio_spark.columns.programs.routes import Request
 from pbio_spark.errors import PbioError
@@ -64,7 +64,7 @@ def content(formats: tuple[Format, ...], values: list[dict[str, Any]] = VALUES) 
 
 
 def rows(plan: ReadPlan, data: bytes) -> list[dict[str, Any]]:
-    batches = list(read_batches(plan, Part("a.ffs"), io.BytesIO(data)))
+    batches = list(read_batches(plan, FilePart("a.ffs"), io.BytesIO(data)))
     for batch in batches:
         assert batch.schema == plan.schema
         batch.validate(full=True)

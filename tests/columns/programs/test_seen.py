@@ -33,7 +33,7 @@ from ecode.types import (
     Type,
     record,
 )
-from pbio_spark.columns.files.plan import Part, ReadPlan
+from pbio_spark.columns.files.plan import FilePart, ReadPlan
 from pbio_spark.columns.files.read import read_batches
 from pbio_spark.columns.programs.routes import Request
 from pbio_spark.columns.programs.seen import record_to_seen
@@ -72,7 +72,7 @@ def content(*records: tuple[Format, dict[str, Any]], described: tuple[Format, ..
 
 
 def rows(plan: ReadPlan, data: bytes) -> list[dict[str, Any]]:
-    return [row for made in read_batches(plan, Part("a.ffs"), io.BytesIO(data)) for row in made.to_pylist()]
+    return [row for made in read_batches(plan, FilePart("a.ffs"), io.BytesIO(data)) for row in made.to_pylist()]
 
 
 def filtered(keep: str, *formats: Format, columns: pa.Schema | None = None, **plan: Any) -> ReadPlan:
@@ -389,7 +389,7 @@ def test_batches_of_what_programs_make_keep_to_their_size() -> None:
         most_bytes=1 << 19,
         request=Request(targets=(("mine", old_type),)),
     )
-    batches = list(read_batches(plan, Part("a.ffs"), io.BytesIO(content(*records, described=(old,)))))
+    batches = list(read_batches(plan, FilePart("a.ffs"), io.BytesIO(content(*records, described=(old,)))))
     assert [n for batch in batches for n in batch["n"].to_pylist()] == [n for k in sizes for n in (k, -k)]
     assert all(batch.nbytes <= 1 << 20 or batch.num_rows <= 3 for batch in batches)
     assert len(batches) > 8

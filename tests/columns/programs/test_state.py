@@ -32,7 +32,7 @@ from ecode.types import (
     record,
 )
 from pbio_spark.columns.files.compile import compile_converter
-from pbio_spark.columns.files.plan import Part, ReadPlan
+from pbio_spark.columns.files.plan import FilePart, ReadPlan
 from pbio_spark.columns.files.read import read_batches
 from pbio_spark.columns.programs.converter import (
     FilterConverter,
@@ -117,7 +117,7 @@ def test_each_record_changes_the_state_once_and_in_order(request_: Request, most
     statics: dict[str, Any] = {}
     known = expected(request_, events)
     seen: list[int] = []
-    for batch in read_batches(stateful(given, statics), Part("a"), io.BytesIO(content(events, forms))):
+    for batch in read_batches(stateful(given, statics), FilePart("a"), io.BytesIO(content(events, forms))):
         seen += batch.column("_place").field("ordinal").to_pylist()
         # The state is that after some record between the last one handed out and the next one.
         after = [state for number, (_, state) in enumerate(known) if number >= seen[-1]]
@@ -152,7 +152,7 @@ def test_a_filter_does_not_run_ahead_of_what_follows_it(monkeypatch: pytest.Monk
     known, seen = expected(FILTER, events), []
     statics = statics_of(next(iter(plan(FILTER).converters.values())))  # type: ignore[arg-type]
     data = content(events, [FORMS[0]] * len(events))
-    for batch in read_batches(stateful(plan(FILTER), statics), Part("a"), io.BytesIO(data)):
+    for batch in read_batches(stateful(plan(FILTER), statics), FilePart("a"), io.BytesIO(data)):
         assert batch.num_rows <= 3
         seen += batch.column("_place").field("ordinal").to_pylist()
         (following,) = [n for n, (rows, _) in enumerate(known) if rows and n > seen[-1]][:1] or [len(known)]
@@ -179,7 +179,7 @@ def test_state_resumes_from_a_copy() -> None:
         again: ReadPlan = pickle.loads(pickle.dumps(plan(BOTH)))
         statics = json.loads(json.dumps(statics))
         data = content(part, [FORMS[0]] * len(part))
-        assert sum(b.num_rows for b in read_batches(stateful(again, statics), Part("a"), io.BytesIO(data)))
+        assert sum(b.num_rows for b in read_batches(stateful(again, statics), FilePart("a"), io.BytesIO(data)))
     assert statics == known[-1][1]
 
 
@@ -194,7 +194,7 @@ def test_a_state_that_is_not_the_programs_is_an_error() -> None:
     data = content([{"x": 1, "s": None}], [FORMS[0]])
     for value in ({"n": 2**63}, {"n": "a"}, {"last": [1]}, {"last": [1, 2, 3]}, {"other": 1}, 5):
         with pytest.raises(ecode.ParameterError, match="state"):
-            list(read_batches(stateful(plan(FILTER), {"state": value}), Part("a"), io.BytesIO(data)))
+            list(read_batches(stateful(plan(FILTER), {"state": value}), FilePart("a"), io.BytesIO(data)))
 
 
 BLOCK = record(
@@ -236,7 +236,7 @@ def test_a_parameter_block_may_be_any_record_and_change_without_compiling(monkey
         given = replace(compiled, converters={i: with_parameters(c, block) for i, c in compiled.converters.items()})
         found = [
             n
-            for batch in read_batches(given, Part("a"), io.BytesIO(data))
+            for batch in read_batches(given, FilePart("a"), io.BytesIO(data))
             for n in batch.column("_place").field("ordinal").to_pylist()
         ]
         assert found == [n for n, e in enumerate(events) if program.run({"input": e, "param": block}).returned], block
@@ -274,7 +274,7 @@ def test_a_transform_may_begin_with_a_copy_of_the_whole_record() -> None:
         request = Request((("event", made),), columns=made, make="{ output = input; output.x += 1; }")
         given = [plan_of(schema), plan_of(schema, request=request)]
         (plain,), (copied,) = (
-            [row for batch in read_batches(one, Part("a"), io.BytesIO(data)) for row in batch.to_pylist()]
+            [row for batch in read_batches(one, FilePart("a"), io.BytesIO(data)) for row in batch.to_pylist()]
             for one in given
         )
         assert copied == {**plain, "x": 2}
@@ -289,9 +289,9 @@ def test_services_are_granted_and_sampled_ones_come_with_the_batch() -> None:
     data = content([{"x": n, "s": None} for n in range(10)], [FORMS[0]] * 10)
     for value in (0.0, 0.35, 5.0):
         sampled = {i: with_samples(c, {"load": value}) for i, c in given.converters.items()}  # type: ignore[arg-type]
-        batches = read_batches(replace(given, converters=sampled), Part("a"), io.BytesIO(data))
+        batches = read_batches(replace(given, converters=sampled), FilePart("a"), io.BytesIO(data))
         assert sum(batch.num_rows for batch in batches) == sum(value * 10 > n for n in range(10))
     with pytest.raises(ecode.ParameterError, match="'load'"):
-        list(read_batches(given, Part("a"), io.BytesIO(data)))
+        list(read_batches(given, FilePart("a"), io.BytesIO(data)))
     with pytest.raises(PbioError, match="unknown name 'load'"):
         plan(replace(request, functions=()))

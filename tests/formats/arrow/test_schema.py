@@ -39,8 +39,8 @@ from pbio_spark.formats.arrow.schema import (
     TABLE,
     How,
     Presentation,
-    Row,
     SchemaColumn,
+    TypeRow,
     record_to_arrow,
     record_to_columns,
 )
@@ -66,7 +66,7 @@ def column(type_: Type, presentation: Presentation = Presentation(), **notes: An
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.type} {row.logical or ''}")
-def test_every_row_of_the_table(row: Row) -> None:
+def test_every_row_of_the_table(row: TypeRow) -> None:
     found = column(row.type, logical=row.logical)
     assert (found.arrow, found.how, found.children) == (row.arrow, row.how, ())
     if row.written:

@@ -14,7 +14,7 @@ from typing import Any
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.formats import Format
 from pbio_spark.gateways.evpath import Stone, ThinGateway, ThinSettings
-from pbio_spark.gateways.limits import Limits
+from pbio_spark.gateways.limits import GatewayLimits
 from pbio_spark.gateways.server import Listener, Server
 from pbio_spark.wire import FileWriter
 
@@ -61,7 +61,7 @@ class Running:
 
 @contextmanager
 def running(
-    space: ChannelSpace, settings: ThinSettings | None = None, limits: Limits | None = None
+    space: ChannelSpace, settings: ThinSettings | None = None, limits: GatewayLimits | None = None
 ) -> Iterator[Running]:
     """A gateway to a space, until the block ends."""
     ready: threading.Event = threading.Event()

@@ -16,7 +16,7 @@ from pbio_spark.channels import ChannelSpace, Columns, Records
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.gateways.evpath import entries
-from pbio_spark.gateways.evpath.entries import Entry, EntryPublisher
+from pbio_spark.gateways.evpath.entries import CommitPart, EntryPublisher
 from pbio_spark.gateways.evpath.stream import ThinStream
 from tests.channels.spaces import COUNT, again, values
 from tests.gateways.evpath.streams import thin_stream
@@ -33,14 +33,14 @@ def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ChannelSpace:
     return made
 
 
-def entry(channel: str, form: Format, sent: list[dict[str, Any]], columns: Columns = Columns()) -> Entry:  # noqa: B008
+def entry(channel: str, form: Format, sent: list[dict[str, Any]], columns: Columns = Columns()) -> CommitPart:  # noqa: B008
     stream = ThinStream("a test")
     taken = stream.feed(thin_stream(form, sent))
     offsets = np.concatenate([[0], taken.lengths.cumsum()])
-    return Entry(Records(channel, taken.items, offsets, tuple(stream.formats), taken.numbers, "p", columns))
+    return CommitPart(Records(channel, taken.items, offsets, tuple(stream.formats), taken.numbers, "p", columns))
 
 
-def counts(*numbers: int) -> Entry:
+def counts(*numbers: int) -> CommitPart:
     return entry("counts", Format.of(COUNT), [{"n": n} for n in numbers])
 
 

@@ -15,7 +15,7 @@ from ecode.types import FLOAT64, INT32, INT64, STRING, Field, record
 from pbio_spark.channels import ChannelInfo, ChannelSpace, RecordPreparer
 from pbio_spark.formats import Format
 from pbio_spark.gateways.evpath import Stone, ThinSettings
-from pbio_spark.gateways.limits import Limits
+from pbio_spark.gateways.limits import GatewayLimits
 from pbio_spark.wire import MAGIC
 from tests.channels.spaces import COUNT, NEW, OLD, READING, everything, reading, values
 from tests.gateways.evpath.streams import COUNTS, running, thin_stream
@@ -293,7 +293,11 @@ def test_what_is_wrong_with_a_stone_is_said_when_the_gateway_starts(
 def test_a_silent_peer_is_let_go_but_not_one_that_rests_between_events(
     space: ChannelSpace, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with running(space, limits=Limits(idle=0.2)) as gateway, gateway.connect() as silent, gateway.connect() as resting:
+    with (
+        running(space, limits=GatewayLimits(idle=0.2)) as gateway,
+        gateway.connect() as silent,
+        gateway.connect() as resting,
+    ):
         resting.sendall(numbers(1))
         assert silent.recv(1) == b""
         time.sleep(0.5)
@@ -305,7 +309,7 @@ def test_a_silent_peer_is_let_go_but_not_one_that_rests_between_events(
 
 
 def test_connections_beyond_the_limit_are_refused(space: ChannelSpace, caplog: pytest.LogCaptureFixture) -> None:
-    with running(space, limits=Limits(per_peer=2)) as gateway:
+    with running(space, limits=GatewayLimits(per_peer=2)) as gateway:
         first, second = gateway.connect(), gateway.connect()
         first.sendall(numbers(1))
         second.sendall(numbers(2))
@@ -322,7 +326,7 @@ def test_connections_beyond_the_limit_are_refused(space: ChannelSpace, caplog: p
 def test_unfinished_items_of_all_connections_together_have_a_limit(
     space: ChannelSpace, caplog: pytest.LogCaptureFixture
 ) -> None:
-    limits = Limits(memory=1 << 20, slow=0.2)
+    limits = GatewayLimits(memory=1 << 20, slow=0.2)
     half = numbers(1) + b"\3\0\0\0\0\x0f\0\0" + bytes(900_000)
     with running(space, limits=limits) as gateway, gateway.connect() as first:
         first.sendall(half)

@@ -21,7 +21,7 @@ from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.gateways.evpath import ThinStream
 from pbio_spark.gateways.evpath.stream import STONE
-from pbio_spark.wire import FileWriter, Kind, Scanner, decode
+from pbio_spark.wire import FileWriter, ItemKind, Scanner, decode
 from tests.channels.spaces import READING, reading
 
 MUTATIONS = int(os.environ.get("PBIO_MUTATIONS", 1_000_000 if os.environ.get("PBIO_LONG") else 400))
@@ -51,14 +51,14 @@ def found(data: bytes) -> tuple[int | None, list[bytes]]:
     scanner, stone, records = Scanner(data, search=False), None, []
     try:
         for item in scanner.items():
-            if item.kind is Kind.COMMENT:
+            if item.kind is ItemKind.COMMENT:
                 said = STONE.fullmatch(scanner.comment(item))
                 if said is not None and stone not in (None, int(said[1])):
                     break
                 stone = stone if said is None else int(said[1])
-            elif stone is None and item.kind is not Kind.INDEX:
+            elif stone is None and item.kind is not ItemKind.INDEX:
                 break
-            elif item.kind is Kind.DATA:
+            elif item.kind is ItemKind.DATA:
                 scanner.format_of(item)
                 records.append(data[item.offset : item.end])
     except PbioError:

@@ -21,7 +21,7 @@ from pbio_spark.gateways.grid.protocol.messages import (
     UnsubscribeReply,
     UnsubscribeRequest,
 )
-from pbio_spark.gateways.grid.protocol.nodes import Node
+from pbio_spark.gateways.grid.protocol.nodes import XmlElement
 from pbio_spark.gateways.grid.values.plan import record_to_plan
 
 NAME = "UptimeCPULoad"
@@ -41,10 +41,10 @@ VALUES: dict[str, Any] = {
 TYPES = {NAME: LOAD}
 
 _TEXTS = (("Load1", "1.5"), ("Load5", "1.6"), ("Load15", "1.3"), ("HostName", "foo.gov"))
-EVENT = Node(
-    NAME, EVENTS, "", (), tuple(Node(n, EVENTS, t) for n, t in (*_TEXTS, ("TimeStamp", "2000-11-09T21:51:45Z")))
+EVENT = XmlElement(
+    NAME, EVENTS, "", (), tuple(XmlElement(n, EVENTS, t) for n, t in (*_TEXTS, ("TimeStamp", "2000-11-09T21:51:45Z")))
 )
-ASKED = Node(NAME, PARAMETERS, "", (), (Node("Period", PARAMETERS, "600", (("units", "sec"),)),))
+ASKED = XmlElement(NAME, PARAMETERS, "", (), (XmlElement("Period", PARAMETERS, "600", (("units", "sec"),)),))
 
 MESSAGES: dict[str, Message] = {
     "SubscribeRequest": SubscribeRequest("1", "12", ASKED),
@@ -55,7 +55,7 @@ MESSAGES: dict[str, Message] = {
     "UnsubscribeRequest": UnsubscribeRequest("9", "1234"),
     "UnsubscribeReply": UnsubscribeReply("9", True),
     "UnsubscribeReply, failed": UnsubscribeReply("9", False, "there is no subscription '1234'"),
-    "QueryRequest": QueryRequest("15", Node(NAME, PARAMETERS)),
+    "QueryRequest": QueryRequest("15", XmlElement(NAME, PARAMETERS)),
     "QueryReply": QueryReply("15", True, None, EVENT),
     "QueryReply, failed": QueryReply("15", False, "there has been no event 'UptimeCPULoad' yet"),
     "EventNamesRequest": EventNamesRequest("15"),

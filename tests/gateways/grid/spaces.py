@@ -9,7 +9,7 @@ from typing import Any
 
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.gateways.grid import GridConsumer, GridEvent, GridGateway, GridProducer, GridSettings, GridSubscription
-from pbio_spark.gateways.limits import Limits
+from pbio_spark.gateways.limits import GatewayLimits
 from pbio_spark.gateways.server import Listener, Server
 from tests.gateways.grid.samples import LOAD, NAME, TYPES, VALUES
 
@@ -22,17 +22,17 @@ def new_space(folder: Path) -> ChannelSpace:
 
 
 @asynccontextmanager
-async def serving(space: ChannelSpace, limits: Limits | None = None, **settings: Any) -> AsyncIterator[str]:
+async def serving(space: ChannelSpace, limits: GatewayLimits | None = None, **settings: Any) -> AsyncIterator[str]:
     """A gateway that listens; its address."""
     gateway = GridGateway(space, GridSettings(**{"entry": 0.0, **settings}))
-    async with Server([Listener(gateway, "127.0.0.1", 0)], limits or Limits(grace=5)) as server:
+    async with Server([Listener(gateway, "127.0.0.1", 0)], limits or GatewayLimits(grace=5)) as server:
         host, port = server.addresses["grid"]
         yield f"{host}:{port}"
 
 
 @asynccontextmanager
 async def consumer_of(
-    space: ChannelSpace, limits: Limits | None = None, **settings: Any
+    space: ChannelSpace, limits: GatewayLimits | None = None, **settings: Any
 ) -> AsyncIterator[GridConsumer]:
     """A consumer of a gateway."""
     async with serving(space, limits, **settings) as address, await GridConsumer.connect(address, TYPES) as consumer:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pbio_spark.bp5.data import flat
-from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.folder import DatasetFolder
 from pbio_spark.source.bp5.options import parse_bp5_options
 from pbio_spark.source.bp5.plan import scan_to_schema
 from pbio_spark.source.bp5.reader import Bp5Reader
@@ -53,13 +53,13 @@ def test_shares_of_a_step_have_its_rows_once(
 
 def test_a_task_for_blocks_reads_few_files(monkeypatch: pytest.MonkeyPatch) -> None:
     touched: list[set[str]] = []
-    own = Folder.read_into
+    own = DatasetFolder.read_into
 
-    def read_into(self: Folder, name: str, offset: int, target: Any) -> int:
+    def read_into(self: DatasetFolder, name: str, offset: int, target: Any) -> int:
         touched[-1].add(name)
         return own(self, name, offset, target)
 
-    monkeypatch.setattr(Folder, "read_into", read_into)
+    monkeypatch.setattr(DatasetFolder, "read_into", read_into)
     monkeypatch.setattr("pbio_spark.source.bp5.plan.OPEN_COST", 0)
     options = parse_bp5_options({"rows": "blocks", "maxPartitionBytes": "1000", "toStep": "1"}, Scope.READ)
     touched.append(set())

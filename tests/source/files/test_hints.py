@@ -23,7 +23,7 @@ from fsspec.implementations.local import LocalFileSystem
 from ecode.types import INT32, STRING, Field, record
 from pbio_spark.cli.verify import Walk
 from pbio_spark.columns.files.compile import compile_converter
-from pbio_spark.columns.files.plan import METADATA_TYPE, Part, ReadPlan
+from pbio_spark.columns.files.plan import METADATA_TYPE, FilePart, ReadPlan
 from pbio_spark.columns.files.read import read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
@@ -33,7 +33,7 @@ from pbio_spark.source.files.outlines import file_to_outline, outline_files
 from pbio_spark.source.files.planning import plan_partitions
 from pbio_spark.source.files.splits import read_splits
 from pbio_spark.source.options.options import Options
-from pbio_spark.wire import FileWriter, Kind, Scanner, attribute, items_to_json
+from pbio_spark.wire import FileWriter, ItemKind, Scanner, attribute, items_to_json
 from pbio_spark.wire.hints.sidecar import _digest, outline_to_json, read_sidecar, sidecar_path, write_sidecar
 from tests.plans import changed, plan_of
 
@@ -125,7 +125,7 @@ def in_parts(sample: Sample, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
 
 def compare(sample: Sample, plan: ReadPlan) -> None:
     content = bytes(sample.content)
-    truth = outcome(read_batches(changed(plan, formats=()), Part(str(sample.path)), io.BytesIO(content)))
+    truth = outcome(read_batches(changed(plan, formats=()), FilePart(str(sample.path)), io.BytesIO(content)))
     found = outcome(in_parts(sample, plan))
     if plan.errors.mode == "FAILFAST" and truth[1]:
         # Planning walks over the items and decodes nothing: what ends its walk comes before a bad record does.
@@ -149,7 +149,7 @@ def end_of_walk(content: bytes) -> str:
 
 def blocks(sample: Sample) -> list[tuple[int, int]]:
     """Where index blocks begin and end."""
-    return [(item.offset, item.end) for item in sample.items if item.kind is Kind.INDEX]
+    return [(item.offset, item.end) for item in sample.items if item.kind is ItemKind.INDEX]
 
 
 def places(chance: random.Random, sample: Sample) -> int:
@@ -258,10 +258,10 @@ def test_planning_meets_damage_between_items_before_a_bad_record(tmp_path: Path,
     """A block that became a record of no format, after which no item begins."""
     sample = Sample(tmp_path / "a", 1, indexed=True)
     start, _ = blocks(sample)[1]
-    sample.content[start : start + 8] = (int(Kind.DATA) << 24).to_bytes(4) + (8).to_bytes(4)
+    sample.content[start : start + 8] = (int(ItemKind.DATA) << 24).to_bytes(4) + (8).to_bytes(4)
     sample.save()
     content = bytes(sample.content)
-    plainly = outcome(read_batches(changed(plan, formats=()), Part("a"), io.BytesIO(content)))
+    plainly = outcome(read_batches(changed(plan, formats=()), FilePart("a"), io.BytesIO(content)))
     assert plainly[1] == "PBIO_UNKNOWN_FORMAT"
     assert outcome(in_parts(sample, plan)) == ([], "PBIO_BAD_ITEM")
     for mode in ("FAILFAST", "PERMISSIVE", "DROPMALFORMED"):

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from pbio_spark.errors import PbioError
-from pbio_spark.source.follow.follower import Follower
+from pbio_spark.source.follow.follower import FileFollower
 from pbio_spark.source.follow.progress import Progress, progress_from_json, progress_to_json
 from pbio_spark.source.follow.sight import short_id
 from pbio_spark.source.options.options import Options
-from pbio_spark.wire import FileWriter, Kind, Scanner, decode
+from pbio_spark.wire import FileWriter, ItemKind, Scanner, decode
 from tests.source.samples import MIDDLE, OLD, OTHER, formatted, reading, write_readings
 
 NOW = 1_700_000_000.0
@@ -29,7 +29,7 @@ class Stream:
         self.restart()
 
     def restart(self) -> None:
-        self.follower = Follower([str(self.folder)], self.options)
+        self.follower = FileFollower([str(self.folder)], self.options)
 
     def batch(self, max_files: int | None = None, max_bytes: int | None = None) -> list[int]:
         """The numbers of the records of the next batch."""
@@ -52,7 +52,7 @@ class Stream:
             scanner = Scanner(Path(sight.path).read_bytes(), offset=progress.start.offset, formats=dict(known))
             scanner.ordinal = progress.start.ordinal
             for item in scanner.items(progress.to.offset):
-                if item.kind is Kind.DATA:
+                if item.kind is ItemKind.DATA:
                     yield decode(scanner.format_of(item), scanner.read(item))["n"]  # type: ignore[misc]
             assert scanner.ordinal == progress.to.ordinal
 
@@ -90,7 +90,7 @@ def test_only_complete_records(tmp_path: Path) -> None:
 def test_an_index_that_is_still_being_written(tmp_path: Path) -> None:
     path = write_readings(tmp_path / "a", MIDDLE, range(30), indexed=True)
     whole = path.read_bytes()
-    block = next(i.offset for i in Scanner(whole).items() if i.kind is Kind.INDEX and i.offset > 1000)
+    block = next(i.offset for i in Scanner(whole).items() if i.kind is ItemKind.INDEX and i.offset > 1000)
     path.write_bytes(whole[:block] + bytes(256))
     stream = Stream(tmp_path)
     first = stream.batch()

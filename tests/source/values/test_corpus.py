@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 from ecode.types import Array, Basic, Kind, Pointer, Ref, Type
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.schema import Presentation
-from pbio_spark.wire import Kind as ItemKind
-from pbio_spark.wire import Scanner
+from pbio_spark.wire import ItemKind, Scanner
 from tests.columns.expected import record_to_row
 from tests.corpus import ABSENT, CORPUS, expected_items
 from tests.ffs.test_library import stream_to_file

@@ -13,7 +13,7 @@ from ecode.types import CHAR, FLOAT32, INT32, STRING, UINT16, Array, Field, Poin
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.functions import from_pbio, to_pbio
-from pbio_spark.wire import FileWriter, Kind, Scanner
+from pbio_spark.wire import FileWriter, ItemKind, Scanner
 
 pytestmark = pytest.mark.spark
 
@@ -110,7 +110,7 @@ def test_a_format_that_is_there_is_written_as_it_was(spark: SparkSession, tmp_pa
 def items(path: Path) -> list[bytes]:
     """Formats and records as they lie in a file."""
     scanner = Scanner(path.read_bytes(), str(path))
-    return [bytes(scanner.read(item)) for item in scanner.items() if item.kind in (Kind.FORMAT, Kind.DATA)]
+    return [bytes(scanner.read(item)) for item in scanner.items() if item.kind in (ItemKind.FORMAT, ItemKind.DATA)]
 
 
 def names(path: Path) -> set[str]:

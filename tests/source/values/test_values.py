@@ -15,7 +15,7 @@ from pbio_spark.columns.defaults import default_of
 from pbio_spark.columns.files.null_check import unexpected_nulls
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow.mapping import Mapped, Rule
+from pbio_spark.formats.arrow.mapping import FieldRule, Mapped
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.wire import FileWriter
 from tests.source.local import load
@@ -157,7 +157,7 @@ def test_where_nulls_are_unexpected() -> None:
 
 
 def absent(type_: pa.DataType, default: Any) -> Mapped:
-    return Mapped(Rule.ABSENT, ("x",), "$.x", type_, default=default)
+    return Mapped(FieldRule.ABSENT, ("x",), "$.x", type_, default=default)
 
 
 @pytest.mark.parametrize(

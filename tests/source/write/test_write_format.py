@@ -10,7 +10,7 @@ import pytest
 
 from ecode.types import CHAR, FLOAT32, FLOAT64, INT32, UINT8, UINT32, Array, Field, Pointer, Ref, Struct, record
 from pbio_spark.columns.encode.encoder import format_to_encoder
-from pbio_spark.columns.files.plan import Part
+from pbio_spark.columns.files.plan import FilePart
 from pbio_spark.columns.files.read import read_batches
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
@@ -65,7 +65,7 @@ def test_what_was_read_is_written_as_it_was(file: Path) -> None:
     assert formats(schema, writeFormat=f"{file}#reading") == (form,)
     assert formats(schema, writeFormat=f"{file}#{form.id.hex()}") == formats(schema, writeFormat=str(file)) == (form,)
     with file.open("rb") as source:
-        batches = list(read_batches(plan_of(schema), Part(str(file)), source))
+        batches = list(read_batches(plan_of(schema), FilePart(str(file)), source))
     encoder = format_to_encoder(form, schema, is_complete=True)
     records = [one for batch in batches for one in encoder.encode(batch).to_array().to_pylist()]
     assert records == [encode(form, {**v, "id": 2**32 - 1 - i}) for i, v in enumerate(VALUES)]

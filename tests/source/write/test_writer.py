@@ -20,7 +20,7 @@ from pbio_spark.source.files.reader import PbioPartition, PbioReader
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.write.folders import FolderColumns
 from pbio_spark.source.write.writer import PbioWriter, TaskOutput
-from pbio_spark.wire import Kind, Scanner, decode, read_index
+from pbio_spark.wire import ItemKind, Scanner, decode, read_index
 from pbio_spark.wire.hints.sidecar import outline_from_json, sidecar_path
 from tests.channels.spaces import COUNT, again, values
 
@@ -36,7 +36,7 @@ def records_in(*paths: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for path in paths:
         scanner = Scanner(path.read_bytes(), str(path))
-        found += [decode(scanner.format_of(i), scanner.read(i)) for i in scanner.items() if i.kind is Kind.DATA]
+        found += [decode(scanner.format_of(i), scanner.read(i)) for i in scanner.items() if i.kind is ItemKind.DATA]
     return found
 
 
@@ -77,7 +77,7 @@ def test_no_rows_leave_a_file_with_the_format(spark: SparkSession, tmp_path: Pat
     numbers(spark, 0).write.format("pbio").mode("append").save(str(tmp_path))
     (file,) = files_in(tmp_path)
     scanner = Scanner(file.read_bytes())
-    assert [item.kind for item in scanner.items()] == [Kind.FORMAT]
+    assert [item.kind for item in scanner.items()] == [ItemKind.FORMAT]
 
 
 def test_max_records_per_file(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pbio_spark.bp5.meta.index import Int64s
 from pbio_spark.bp5.rows.elements.boxes import Box
 
 
-class Counted:
+class CountedColumns:
     """Makes them. What a batch before has is taken again if it is the same."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from ecode.analysis.bounds import Bound
 from pbio_spark.bp5.data.arrays import EXPANSION, ROOM, Elements, read_arrays
 from pbio_spark.bp5.data.flat import flat_array
-from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.folder import DatasetFolder
 from pbio_spark.bp5.meta.blocks import Blocks
 from pbio_spark.bp5.meta.index import Int64s, Step
 from pbio_spark.bp5.meta.metadata import Array
@@ -31,11 +31,11 @@ from pbio_spark.bp5.rows.elements.boxes import (
     gaps_may_hold,
     touching,
 )
-from pbio_spark.bp5.rows.elements.counted import Counted
+from pbio_spark.bp5.rows.elements.counted import CountedColumns
 from pbio_spark.bp5.rows.elements.units import Undone, Unit, as_array, part_of, slice_of
 from pbio_spark.bp5.rows.finish import finish, narrowed
 from pbio_spark.bp5.rows.survey import chunks, halves
-from pbio_spark.bp5.rows.wanted import ColumnOf, Part, Wanted
+from pbio_spark.bp5.rows.wanted import ColumnOf, DatasetPart, Wanted
 from pbio_spark.bp5.rows.where import Given, numbers_to_column, scalars_to_column
 from pbio_spark.bp5.trouble import bad, placed
 from pbio_spark.errors import PbioError
@@ -44,11 +44,11 @@ Around: TypeAlias = Sequence[tuple[Box, Int64s]]
 """The parts of a box that have chosen elements, and which those are of each part."""
 
 
-def read_elements(part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def read_elements(part: DatasetPart, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """The elements of a part as batches of the wanted schema. Memory holds about `max_batch_bytes` at a time, and of
     arrays that an operator made whole blocks. Damage is a row or left out if `mode` says so."""
-    with Folder(part.dataset.path) as folder:
-        counted = Counted()
+    with DatasetFolder(part.dataset.path) as folder:
+        counted = CountedColumns()
         if part.dataset.index.header.flatten:
             yield from _tolerant(part, wanted, folder, part.steps, counted)
             return
@@ -57,7 +57,7 @@ def read_elements(part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
 
 
 def _tolerant(
-    part: Part, wanted: Wanted, folder: Folder, steps: Sequence[Step], counted: Counted
+    part: DatasetPart, wanted: Wanted, folder: DatasetFolder, steps: Sequence[Step], counted: CountedColumns
 ) -> Iterator[pa.RecordBatch]:
     try:
         rows = _Rows(part, wanted, folder, steps, counted)
@@ -77,7 +77,7 @@ def _tolerant(
     yield from rows.batches()
 
 
-def _damage(part: Part, wanted: Wanted, step: Step, error: PbioError) -> pa.RecordBatch:
+def _damage(part: DatasetPart, wanted: Wanted, step: Step, error: PbioError) -> pa.RecordBatch:
     columns = {column.name: pa.nulls(1, wanted.schema.field(column.name).type) for column in wanted.columns}
     columns |= {name: pa.nulls(1, wanted.schema.field(name).type) for name in wanted.index_columns}
     return finish(columns, [step], part, wanted, [error])
@@ -86,7 +86,9 @@ def _damage(part: Part, wanted: Wanted, step: Step, error: PbioError) -> pa.Reco
 class _Rows:
     """The rows of some steps, whose metadata is held at once."""
 
-    def __init__(self, part: Part, wanted: Wanted, folder: Folder, steps: Sequence[Step], counted: Counted) -> None:
+    def __init__(
+        self, part: DatasetPart, wanted: Wanted, folder: DatasetFolder, steps: Sequence[Step], counted: CountedColumns
+    ) -> None:
         self.part, self.wanted, self.folder, self.steps = part, wanted, folder, steps
         located = part.dataset.locate(folder, steps)
         asked = dict.fromkeys(column.variable for column in wanted.columns)

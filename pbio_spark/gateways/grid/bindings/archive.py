@@ -23,9 +23,9 @@ from pbio_spark.gateways.grid.peers.events import node_to_event
 from pbio_spark.gateways.grid.peers.handed import Handed
 from pbio_spark.gateways.grid.peers.subscriptions import Incoming, Item
 from pbio_spark.gateways.grid.protocol.messages import Event
-from pbio_spark.gateways.grid.protocol.nodes import Node
+from pbio_spark.gateways.grid.protocol.nodes import XmlElement
 from pbio_spark.gateways.grid.settings import GridSettings
-from pbio_spark.gateways.grid.values.shapes import Arrived
+from pbio_spark.gateways.grid.values.shapes import ReceivedEvent
 
 log = logging.getLogger("pbio_spark.gateways")
 
@@ -35,7 +35,7 @@ _MOST_WAITING = 16
 _TRIES, _PAUSE = 5, 0.2
 
 
-class Row(NamedTuple):
+class PendingEvent(NamedTuple):
     """An event on its way into a channel."""
 
     values: dict[str, Any]
@@ -70,7 +70,7 @@ class Inflow:
     error: PbioError | None = None
     failed: Callable[[], None] | None = None
     waiting: int = 0
-    rows: list[Row] = field(default_factory=list)
+    rows: list[PendingEvent] = field(default_factory=list)
     bytes: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -135,7 +135,7 @@ class Archive:
         except PbioError as error:
             inflow.refuse(error)
             return
-        inflow.dropped += item.dropped if isinstance(item, Arrived) else 0
+        inflow.dropped += item.dropped if isinstance(item, ReceivedEvent) else 0
         inflow.rows.append(row)
         inflow.waiting += 1
         inflow.bytes += size
@@ -195,7 +195,7 @@ class Archive:
             inflow.changed.set()
             inflow.tell()
 
-    def _publish(self, taken: Sequence[tuple[Inflow, list[Row]]]) -> None:
+    def _publish(self, taken: Sequence[tuple[Inflow, list[PendingEvent]]]) -> None:
         """Publish all in one commit; if that fails, each inflow alone, so that one does not stand in another's way."""
         made: list[tuple[Inflow, list[Submission], int]] = []
         for inflow, rows in taken:
@@ -224,7 +224,7 @@ class Archive:
                 else:
                     alone[0].error = error
 
-    def _one_by_one(self, inflow: Inflow, rows: Sequence[Row], error: PbioError) -> None:
+    def _one_by_one(self, inflow: Inflow, rows: Sequence[PendingEvent], error: PbioError) -> None:
         """Publish events of which some do not suit the channel: the others."""
         if len(rows) == 1:
             inflow.refuse(error)
@@ -281,12 +281,12 @@ _OF_EVENTS = {
 """What is wrong with events, rather than with the space."""
 
 
-def is_other(event: Node, subscription: Incoming) -> bool:
+def is_other(event: XmlElement, subscription: Incoming) -> bool:
     """Whether an event is not of the name that its subscription is for."""
     return (event.name, event.namespace) != (subscription.name.name, subscription.name.namespace)
 
 
-def other_to_error(event: Node, subscription: Incoming) -> PbioError:
+def other_to_error(event: XmlElement, subscription: Incoming) -> PbioError:
     """PBIO_BAD_VALUE for such an event."""
     own, name = subscription.name, event.name[:80]
     where = "" if event.name != own.name else f" of the name space {event.namespace[:120]!r}"
@@ -297,12 +297,12 @@ def _are_numbered(submissions: Sequence[Submission]) -> bool:
     return all(one.columns.sequence is not None for one in submissions)
 
 
-def _to_row(item: Item, subscription: Incoming) -> Row:
+def _to_row(item: Item, subscription: Incoming) -> PendingEvent:
     """What is to be published of an event. Raises PbioError for one that cannot be."""
     if isinstance(item, PbioError):
         raise item
-    if isinstance(item, Arrived):
-        return Row(item.values, item.time, item.sequence)
+    if isinstance(item, ReceivedEvent):
+        return PendingEvent(item.values, item.time, item.sequence)
     assert isinstance(item, Event)
     if item.event is None:
         raise PbioError("PBIO_REFUSED", f"the producer reports an error: {item.error} {item.error_detail or ''}")
@@ -310,7 +310,7 @@ def _to_row(item: Item, subscription: Incoming) -> Row:
     raise other_to_error(item.event, subscription)
 
 
-def rows_to_submissions(inflow: Inflow, rows: Sequence[Row]) -> list[Submission]:
+def rows_to_submissions(inflow: Inflow, rows: Sequence[PendingEvent]) -> list[Submission]:
     """Events as submissions: those with numbers, and those without, in the order in which they came.
 
     Raises PBIO_BAD_VALUE for values that do not fit the channel's type.

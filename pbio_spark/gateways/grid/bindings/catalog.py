@@ -9,10 +9,10 @@ from ecode.types import Record, Struct
 from pbio_spark.channels import Channel, ChannelInfo, ChannelSpace
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.grid.protocol.messages import EVENTS, PARAMETERS, EventName
-from pbio_spark.gateways.grid.protocol.nodes import Node, is_name
+from pbio_spark.gateways.grid.protocol.nodes import XmlElement, is_name
 from pbio_spark.gateways.grid.settings import GridSettings, channel_names
 from pbio_spark.gateways.grid.values.compiled import EventWriter
-from pbio_spark.gateways.grid.values.plan import TIME, Plan, record_to_plan
+from pbio_spark.gateways.grid.values.plan import TIME, EventPlan, record_to_plan
 
 DIRECTORY = "gateways"
 """The channel in which gateways enter themselves; it is not offered as an event."""
@@ -39,7 +39,7 @@ class Catalog:
         self._settings = settings
         self._named = channel_names(settings)
         self._parameters = {namespace: namespace for namespace in settings.names} | {PARAMETERS: EVENTS, EVENTS: EVENTS}
-        self._plans: dict[tuple[EventName, Record, tuple[str, ...]], Plan] = {}
+        self._plans: dict[tuple[EventName, Record, tuple[str, ...]], EventPlan] = {}
         self._writers: dict[tuple[EventName, Record, tuple[str, ...]], EventWriter] = {}
 
     def names(self) -> list[EventName]:
@@ -57,7 +57,7 @@ class Catalog:
             return False
         return True
 
-    def asked(self, parameters: Node) -> EventName:
+    def asked(self, parameters: XmlElement) -> EventName:
         """The event that an element of parameters asks for. Raises PBIO_REFUSED for a name space of nothing known."""
         namespace = self._parameters.get(parameters.namespace)
         if namespace is None:
@@ -89,7 +89,7 @@ class Catalog:
             return self._named[name]
         return name.name if name.namespace == EVENTS and not self._settings.only_names else None
 
-    def plan(self, name: EventName, record: Record, fields: tuple[str, ...] = ()) -> Plan:
+    def plan(self, name: EventName, record: Record, fields: tuple[str, ...] = ()) -> EventPlan:
         """How the events of a channel's type are written, or some of their fields.
 
         Raises PBIO_UNSUPPORTED_TYPE for a type that XML cannot show, PBIO_REFUSED for unknown fields.

@@ -71,7 +71,7 @@ def gateways(space: ChannelSpace, now: datetime | None = None) -> list[GatewayEn
     return [found[address] for address in sorted(found) if found[address].expires > moment]
 
 
-class Entry:
+class DirectoryEntry:
     """The entry of this gateway, renewed as long as it runs."""
 
     def __init__(self, space: ChannelSpace, address: str, seconds: float, names: Callable[[], list[EventName]]) -> None:

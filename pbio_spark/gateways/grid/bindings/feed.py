@@ -31,7 +31,7 @@ _LONGEST_WAIT = 30.0
 
 
 @dataclass(slots=True)
-class Reading:
+class ChannelReading:
     """Where the events of a wish come from.
 
     Attributes:
@@ -92,7 +92,7 @@ def open_reading(
     *,
     since: Position | None = None,
     name: str | None = None,
-) -> Reading:
+) -> ChannelReading:
     """Subscribe to what a consumer wants. It blocks.
 
     A `Filter` makes a channel that is derived at the sources, shared with equal ones. From an earlier position on, and
@@ -121,7 +121,7 @@ def open_reading(
         subscription = channel.subscribe(name=name, start=start, filter=wish.filter, mode="DROPMALFORMED")
         if name is not None and isinstance(wish.after, Position):
             subscription.seek(wish.after)
-    return Reading(subscription, writer, wish)
+    return ChannelReading(subscription, writer, wish)
 
 
 class Arrivals:
@@ -180,7 +180,7 @@ class Arrivals:
 class Feed:
     """Sends the events of a subscription until it ends."""
 
-    def __init__(self, session: Session, outgoing: Outgoing, reading: Reading, news: News) -> None:
+    def __init__(self, session: Session, outgoing: Outgoing, reading: ChannelReading, news: News) -> None:
         self._session = session
         self._outgoing = outgoing
         self._reading = reading

@@ -11,7 +11,7 @@ from pbio_spark.channels import Channel, ChannelSpace, Position
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.grid.bindings.archive import Archive, Inflow, is_other, other_to_error
 from pbio_spark.gateways.grid.bindings.catalog import Catalog, Offered
-from pbio_spark.gateways.grid.bindings.directory import Entry
+from pbio_spark.gateways.grid.bindings.directory import DirectoryEntry
 from pbio_spark.gateways.grid.bindings.feed import Feed, open_reading
 from pbio_spark.gateways.grid.bindings.made import node_to_record
 from pbio_spark.gateways.grid.bindings.named import NamedSubscribers
@@ -21,10 +21,10 @@ from pbio_spark.gateways.grid.peers.handed import Handed
 from pbio_spark.gateways.grid.peers.session import Session
 from pbio_spark.gateways.grid.peers.subscriptions import Incoming, Item, Outgoing
 from pbio_spark.gateways.grid.protocol.messages import Event, EventName, QueryRequest, SubscribeRequest
-from pbio_spark.gateways.grid.protocol.nodes import Node, parse
+from pbio_spark.gateways.grid.protocol.nodes import XmlElement, parse
 from pbio_spark.gateways.grid.settings import GridSettings
 from pbio_spark.gateways.grid.values.reading import read_event
-from pbio_spark.gateways.grid.values.shapes import Arrived
+from pbio_spark.gateways.grid.values.shapes import ReceivedEvent
 
 if TYPE_CHECKING:
     from pbio_spark.gateways.peer import Peer
@@ -49,7 +49,7 @@ class GridGateway:
         self._catalog = Catalog(space, self._settings)
         self._news = News(space)
         self._archive = Archive(space, self._settings, self._news)
-        self._entry: Entry | None = None
+        self._entry: DirectoryEntry | None = None
         self._producers: dict[tuple[str, str], Session] = {}
         self._named = NamedSubscribers(space, self._settings)
 
@@ -67,7 +67,7 @@ class GridGateway:
                 address,
             )
             return
-        self._entry = Entry(self._space, entered, self._settings.entry, self._catalog.names)
+        self._entry = DirectoryEntry(self._space, entered, self._settings.entry, self._catalog.names)
         await self._entry.start()
 
     async def stop(self) -> None:
@@ -113,11 +113,11 @@ class GridGateway:
         """Part of `Role`."""
         return await asyncio.to_thread(self._catalog.names)
 
-    async def queried(self, session: Session, request: QueryRequest) -> Node:
+    async def queried(self, session: Session, request: QueryRequest) -> XmlElement:
         """Part of `Role`: the last event of the channel."""
         return await asyncio.to_thread(self._query, request.parameters)
 
-    def _query(self, parameters: Node) -> Node:
+    def _query(self, parameters: XmlElement) -> XmlElement:
         offered = self._catalog.find(self._catalog.asked(parameters))
         channel = offered.channel
         wish = node_to_wish(parameters, channel)
@@ -174,7 +174,7 @@ class GridGateway:
             feed = Feed(session, subscription, subscription.context, self._news)
             subscription.feed = asyncio.create_task(feed.run())
 
-    def _wish(self, name: EventName, parameters: Node) -> tuple[Offered, Wish]:
+    def _wish(self, name: EventName, parameters: XmlElement) -> tuple[Offered, Wish]:
         offered = self._catalog.find(name)
         return offered, node_to_wish(parameters, offered.channel)
 
@@ -202,7 +202,7 @@ class GridGateway:
                 raise
             return None
 
-    def create(self, name: EventName, event: Node) -> Channel:
+    def create(self, name: EventName, event: XmlElement) -> Channel:
         """The channel of a new event, as its first message has it. It blocks."""
         channel = self._catalog.channel_name(name)
         assert channel is not None
@@ -298,8 +298,10 @@ class _Either:
             except PbioError as error:
                 self._inflow.refuse(error)
                 return
-            item = Arrived(self._incoming.own, read.values, read.time, read.sequence, read.dropped, read.position, size)
-        if isinstance(item, Arrived) and item.sequence is not None and self._inflow.error is None:
+            item = ReceivedEvent(
+                self._incoming.own, read.values, read.time, read.sequence, read.dropped, read.position, size
+            )
+        if isinstance(item, ReceivedEvent) and item.sequence is not None and self._inflow.error is None:
             # Others may have its name, as programs of one host have, but then their numbers would be its own.
             try:
                 self._gateway.claim(self._session, self._channel.name, self._producer)

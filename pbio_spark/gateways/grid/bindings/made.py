@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from ecode.types import INT64, STRING, Field, Notes, Record, Struct
 from pbio_spark.errors import PbioError
-from pbio_spark.gateways.grid.protocol.nodes import Node
+from pbio_spark.gateways.grid.protocol.nodes import XmlElement
 from pbio_spark.gateways.grid.values.plan import TIME
 
 
-def node_to_record(event: Node, name: str) -> Record:
+def node_to_record(event: XmlElement, name: str) -> Record:
     """The type of an event: strings, with the units that it has, and its time.
 
     Raises PBIO_UNSUPPORTED_TYPE for one with elements in elements, or with an element several times.
 
-    >>> print(node_to_record(Node("t", children=(Node("a", text="1"), Node("TimeStamp"))), "t"))
+    >>> print(node_to_record(XmlElement("t", children=(XmlElement("a", text="1"), XmlElement("TimeStamp"))), "t"))
     t {
       a: string
       TimeStamp: int64

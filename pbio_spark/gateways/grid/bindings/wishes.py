@@ -14,7 +14,7 @@ from ecode.types import Record
 from pbio_spark.channels import Channel, Position
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.grid.peers.asking import count_of, seconds_of, single
-from pbio_spark.gateways.grid.protocol.nodes import Node
+from pbio_spark.gateways.grid.protocol.nodes import XmlElement
 from pbio_spark.gateways.grid.settings import GridSettings
 from pbio_spark.gateways.grid.values.times import text_to_microseconds
 
@@ -45,7 +45,7 @@ class Wish:
     others: dict[str, Any] = field(default_factory=dict)
 
 
-KNOWN: Final[dict[str, Callable[[Node], Any]]] = {
+KNOWN: Final[dict[str, Callable[[XmlElement], Any]]] = {
     "Period": seconds_of,
     "After": lambda node: text_to_start(node.text),
     "Filter": lambda node: node.text,
@@ -56,7 +56,7 @@ KNOWN: Final[dict[str, Callable[[Node], Any]]] = {
 """The parameters that every channel knows, and how each is read."""
 
 
-def node_to_wish(parameters: Node, channel: Channel) -> Wish:
+def node_to_wish(parameters: XmlElement, channel: Channel) -> Wish:
     """The wish that an element of parameters says.
 
     Raises:
@@ -85,7 +85,7 @@ def unknown(name: str, known: Iterable[str]) -> PbioError:
     return PbioError("PBIO_REFUSED", f"unknown parameter {name[:80]!r}", hint=f"{hint}there are {', '.join(names)}")
 
 
-def _parameter(node: Node, now: Any) -> Any:
+def _parameter(node: XmlElement, now: Any) -> Any:
     """The value of a derivation's parameter, of the type that it has now."""
     if node.get("units"):
         reason = f"the parameter {node.name} has no units, and {node.get('units')!r} are given"

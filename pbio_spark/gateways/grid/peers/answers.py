@@ -24,7 +24,7 @@ from pbio_spark.gateways.grid.protocol.messages import (
     UnsubscribeRequest,
     to_failure,
 )
-from pbio_spark.gateways.grid.protocol.nodes import Node
+from pbio_spark.gateways.grid.protocol.nodes import XmlElement
 
 if TYPE_CHECKING:
     from pbio_spark.gateways.grid.peers.session import Session
@@ -44,7 +44,7 @@ class Role(Protocol):
     async def begun(self, session: Session, subscription: Outgoing | Incoming) -> None:
         """The peer has been told that it has it."""
 
-    async def queried(self, session: Session, request: QueryRequest) -> Node:
+    async def queried(self, session: Session, request: QueryRequest) -> XmlElement:
         """The peer wants one event."""
 
     async def named(self, session: Session) -> list[EventName]:

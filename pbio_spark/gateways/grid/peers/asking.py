@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.grid.protocol.messages import EVENTS, PARAMETERS, EventName
-from pbio_spark.gateways.grid.protocol.nodes import Node
+from pbio_spark.gateways.grid.protocol.nodes import XmlElement
 from pbio_spark.gateways.grid.values.scalars import FLOAT64
 from pbio_spark.gateways.grid.values.times import time_to_text
 from pbio_spark.gateways.grid.values.units import convert
@@ -23,7 +23,7 @@ def parameter_namespace(namespace: str) -> str:
     return PARAMETERS if namespace == EVENTS else namespace
 
 
-def to_parameters(name: EventName, asked: Asked) -> Node:
+def to_parameters(name: EventName, asked: Asked) -> XmlElement:
     """The element that asks for an event. Raises PBIO_BAD_VALUE.
 
     >>> to_parameters(EventName("UptimeCPULoad"), {"Period": (600, "sec")}).children[0].attributes
@@ -34,8 +34,8 @@ def to_parameters(name: EventName, asked: Asked) -> Node:
     for parameter, given in asked.items():
         value, units = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
         attributes = (("units", str(units)),) if units else ()
-        children.append(Node(parameter, namespace, value_to_text(value, parameter), attributes))
-    return Node(name.name, namespace, "", (), tuple(children))
+        children.append(XmlElement(parameter, namespace, value_to_text(value, parameter), attributes))
+    return XmlElement(name.name, namespace, "", (), tuple(children))
 
 
 def value_to_text(value: Any, name: str) -> str:
@@ -60,7 +60,7 @@ def value_to_text(value: Any, name: str) -> str:
     raise PbioError("PBIO_BAD_VALUE", f"not a value of a parameter: {value!r:.80}", field=name)
 
 
-def seconds_of(node: Node, fallback: str = "sec") -> float:
+def seconds_of(node: XmlElement, fallback: str = "sec") -> float:
     """The seconds that a parameter says, in whatever units of time. Raises PBIO_BAD_VALUE."""
     try:
         seconds = float(convert(node.text, node.get("units") or fallback, "sec"))
@@ -71,7 +71,7 @@ def seconds_of(node: Node, fallback: str = "sec") -> float:
     return seconds
 
 
-def count_of(node: Node) -> int:
+def count_of(node: XmlElement) -> int:
     """The positive whole number that a parameter says. Raises PBIO_BAD_VALUE."""
     text = node.text.strip()
     if not (text.isascii() and text.isdecimal() and 0 < len(text) < 19 and int(text)):
@@ -79,9 +79,9 @@ def count_of(node: Node) -> int:
     return int(text)
 
 
-def single(parameters: Node) -> dict[str, Node]:
+def single(parameters: XmlElement) -> dict[str, XmlElement]:
     """The parameters by name. Raises PBIO_BAD_VALUE for one that is there twice, or holds elements."""
-    found: dict[str, Node] = {}
+    found: dict[str, XmlElement] = {}
     for child in parameters.children:
         if child.name in found:
             raise PbioError("PBIO_BAD_VALUE", f"the parameter {child.name[:80]!r} is there twice")

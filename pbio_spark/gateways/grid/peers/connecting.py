@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.grid.peers.session import Session
-from pbio_spark.gateways.limits import Limits
+from pbio_spark.gateways.limits import GatewayLimits
 from pbio_spark.gateways.peer import Peer
 from pbio_spark.gateways.server import Listener, Server
 from pbio_spark.gateways.text import address_to_text, system_reason, to_address
@@ -18,7 +18,7 @@ CONNECT_TIME = 30.0
 """Seconds after which a connection that does not come about has failed."""
 
 
-async def connect(address: str, limits: Limits, tls: ssl.SSLContext | None) -> Peer:
+async def connect(address: str, limits: GatewayLimits, tls: ssl.SSLContext | None) -> Peer:
     """Connect to `HOST:PORT`. Raises PBIO_NOT_LISTENING, PBIO_BAD_OPTION for what is not an address."""
     host, port = to_address(address)
     try:
@@ -89,7 +89,7 @@ class SessionHalf:
 
 @asynccontextmanager
 async def listening(
-    address: str, serve: Callable[[Peer], Awaitable[None]], limits: Limits, tls: ssl.SSLContext | None
+    address: str, serve: Callable[[Peer], Awaitable[None]], limits: GatewayLimits, tls: ssl.SSLContext | None
 ) -> AsyncIterator[str]:
     """Listen on `HOST:PORT`, of which port 0 is any that is free, and say where. Raises PBIO_NOT_LISTENING."""
     host, port = to_address(address)

@@ -26,9 +26,9 @@ from pbio_spark.gateways.grid.protocol.messages import (
     QueryRequest,
     SubscribeRequest,
 )
-from pbio_spark.gateways.grid.protocol.nodes import Node
-from pbio_spark.gateways.grid.values.plan import Plan, record_to_plan
-from pbio_spark.gateways.limits import Limits
+from pbio_spark.gateways.grid.protocol.nodes import XmlElement
+from pbio_spark.gateways.grid.values.plan import EventPlan, record_to_plan
+from pbio_spark.gateways.limits import GatewayLimits
 
 if TYPE_CHECKING:
     from pbio_spark.gateways.grid.peers.blocking import BlockingConsumer
@@ -82,7 +82,7 @@ class _Plans:
         names = {to_name(name): record for name, record in (types or {}).items()}
         self.plans = {name: record_to_plan(record, name.name, name.namespace) for name, record in names.items()}
 
-    def find(self, name: EventName) -> Plan | None:
+    def find(self, name: EventName) -> EventPlan | None:
         return self.plans.get(name)
 
 
@@ -100,7 +100,7 @@ class GridConsumer:
         address: str,
         types: Types | None = None,
         *,
-        limits: Limits | None = None,
+        limits: GatewayLimits | None = None,
         tls: ssl.SSLContext | None = None,
         reply_time: float = REPLY_TIME,
     ) -> Self:
@@ -114,7 +114,7 @@ class GridConsumer:
         Raises PBIO_NOT_LISTENING; PBIO_UNSUPPORTED_TYPE for a type that cannot be written in XML.
         """
         plans = _Plans(types)
-        peer = await connect(address, limits or Limits(), tls)
+        peer = await connect(address, limits or GatewayLimits(), tls)
         session = Session(peer, _Refusing(), reply_time=reply_time, is_client=True)
         return cls(Connection(peer, session), plans)
 
@@ -132,7 +132,7 @@ class GridConsumer:
         types: Types | None = None,
         *,
         accept: Iterable[str | EventName] | None = None,
-        limits: Limits | None = None,
+        limits: GatewayLimits | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> AbstractAsyncContextManager[GridArchive]:
         """Wait for producers that want to hand over events, as an archive does.
@@ -141,7 +141,7 @@ class GridConsumer:
             accept: the names of the events that are taken; all if it is None.
             address, types: as for `connect`.
         """
-        return _archive(address, _Plans(types), accept, limits or Limits(), tls)
+        return _archive(address, _Plans(types), accept, limits or GatewayLimits(), tls)
 
     async def names(self) -> list[EventName]:
         """The events that the producer has. Raises PBIO_REFUSED, PBIO_NO_REPLY, PBIO_DISCONNECTED."""
@@ -196,7 +196,7 @@ class _Refusing:
     async def begun(self, session: Session, subscription: Outgoing | Incoming) -> None:
         """It does not come to this."""
 
-    async def queried(self, session: Session, request: QueryRequest) -> Node:
+    async def queried(self, session: Session, request: QueryRequest) -> XmlElement:
         raise _no_producer()
 
     async def named(self, session: Session) -> list[EventName]:
@@ -269,7 +269,7 @@ class _Taking:
     async def begun(self, session: Session, subscription: Outgoing | Incoming) -> None:
         """Nothing is to be done: events will come."""
 
-    async def queried(self, session: Session, request: QueryRequest) -> Node:
+    async def queried(self, session: Session, request: QueryRequest) -> XmlElement:
         raise PbioError("PBIO_REFUSED", "this is a consumer, and has no events")
 
     async def named(self, session: Session) -> list[EventName]:
@@ -278,7 +278,11 @@ class _Taking:
 
 @asynccontextmanager
 async def _archive(
-    address: str, plans: _Plans, accept: Iterable[str | EventName] | None, limits: Limits, tls: ssl.SSLContext | None
+    address: str,
+    plans: _Plans,
+    accept: Iterable[str | EventName] | None,
+    limits: GatewayLimits,
+    tls: ssl.SSLContext | None,
 ) -> AsyncIterator[GridArchive]:
     archive = GridArchive("")
     role = _Taking(archive, plans, accept)

@@ -9,10 +9,10 @@ from typing import Any
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.grid.peers.subscriptions import Incoming, Item
 from pbio_spark.gateways.grid.protocol.messages import EventName
-from pbio_spark.gateways.grid.protocol.nodes import Node
-from pbio_spark.gateways.grid.values.plan import CHANNELS, POSITION, SEQUENCE, Plan
+from pbio_spark.gateways.grid.protocol.nodes import XmlElement
+from pbio_spark.gateways.grid.values.plan import CHANNELS, POSITION, SEQUENCE, EventPlan
 from pbio_spark.gateways.grid.values.reading import read_event, read_position, read_time, text_to_sequence
-from pbio_spark.gateways.grid.values.shapes import Arrived
+from pbio_spark.gateways.grid.values.shapes import ReceivedEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class GridEvent:
     time: datetime
     sequence: int | None = None
     position: str | None = None
-    node: Node | None = None
+    node: XmlElement | None = None
 
 
 def item_to_event(item: Item, subscription: Incoming) -> GridEvent:
@@ -46,7 +46,7 @@ def item_to_event(item: Item, subscription: Incoming) -> GridEvent:
     if isinstance(item, PbioError):
         raise item
     name = subscription.name
-    if isinstance(item, Arrived):
+    if isinstance(item, ReceivedEvent):
         return GridEvent(name.name, name.namespace, item.values, item.time, item.sequence, item.position)
     if item.event is None:
         detail = f": {item.error_detail}" if item.error_detail else ""
@@ -54,7 +54,7 @@ def item_to_event(item: Item, subscription: Incoming) -> GridEvent:
     return node_to_event(item.event, subscription.plan)
 
 
-def node_to_event(node: Node, plan: Plan | None = None) -> GridEvent:
+def node_to_event(node: XmlElement, plan: EventPlan | None = None) -> GridEvent:
     """An event's element as an event. Raises PBIO_BAD_VALUE."""
     if plan is not None and (plan.name, plan.namespace) == (node.name, node.namespace):
         read = read_event(plan, node)
@@ -66,10 +66,10 @@ def node_to_event(node: Node, plan: Plan | None = None) -> GridEvent:
     return GridEvent(node.name, node.namespace, made, read_time(node), sequence, read_position(node), node)
 
 
-def untyped(node: Node) -> Any:
+def untyped(node: XmlElement) -> Any:
     """An element without a type: its text, or its elements by name.
 
-    >>> untyped(Node("a", children=(Node("b", text="1"), Node("c"), Node("b", text="2"))))
+    >>> untyped(XmlElement("a", children=(XmlElement("b", text="1"), XmlElement("c"), XmlElement("b", text="2"))))
     {'b': ['1', '2'], 'c': ''}
     """
     if not node.children:

@@ -21,10 +21,10 @@ from pbio_spark.gateways.grid.peers.events import to_name
 from pbio_spark.gateways.grid.peers.session import REPLY_TIME, Session
 from pbio_spark.gateways.grid.peers.subscriptions import Incoming, Outgoing
 from pbio_spark.gateways.grid.protocol.messages import EVENTS, PARAMETERS, EventName, QueryRequest, SubscribeRequest
-from pbio_spark.gateways.grid.protocol.nodes import Node, parse
+from pbio_spark.gateways.grid.protocol.nodes import XmlElement, parse
 from pbio_spark.gateways.grid.values.compiled import EventWriter
 from pbio_spark.gateways.grid.values.plan import record_to_plan
-from pbio_spark.gateways.limits import Limits
+from pbio_spark.gateways.limits import GatewayLimits
 
 if TYPE_CHECKING:
     from pbio_spark.gateways.grid.peers.blocking import BlockingProducer
@@ -60,7 +60,7 @@ class GridProducer:
 
     Consumers subscribe where it listens (`listen`); or it connects to a consumer, such as an archive, and has it
     subscribe (`connect`). `publish` sends an event to all of them. A consumer that does not read holds `publish` up
-    until its connection is cut (`Limits.slow`).
+    until its connection is cut (`GatewayLimits.slow`).
     """
 
     def __init__(self, types: Mapping[str | EventName, Record]) -> None:
@@ -80,13 +80,13 @@ class GridProducer:
         self._published = 0
 
     def listen(
-        self, address: str, *, limits: Limits | None = None, tls: ssl.SSLContext | None = None
+        self, address: str, *, limits: GatewayLimits | None = None, tls: ssl.SSLContext | None = None
     ) -> AbstractAsyncContextManager[str]:
         """Listen on `HOST:PORT`, of which port 0 is any that is free; the context's value says where."""
-        return self._listen(address, limits or Limits(), tls)
+        return self._listen(address, limits or GatewayLimits(), tls)
 
     @asynccontextmanager
-    async def _listen(self, address: str, limits: Limits, tls: ssl.SSLContext | None) -> AsyncIterator[str]:
+    async def _listen(self, address: str, limits: GatewayLimits, tls: ssl.SSLContext | None) -> AsyncIterator[str]:
         async def serve(peer: Peer) -> None:
             await Session(peer, _Offering(self)).run()
 
@@ -97,12 +97,12 @@ class GridProducer:
         self,
         address: str,
         *,
-        limits: Limits | None = None,
+        limits: GatewayLimits | None = None,
         tls: ssl.SSLContext | None = None,
         reply_time: float = REPLY_TIME,
     ) -> ProducerConnection:
         """Connect to a consumer. Args: as for `GridConsumer.connect`. Raises PBIO_NOT_LISTENING."""
-        peer = await connect(address, limits or Limits(), tls)
+        peer = await connect(address, limits or GatewayLimits(), tls)
         session = Session(peer, _Offering(self), reply_time=reply_time, is_client=True)
         return ProducerConnection(self, Connection(peer, session))
 
@@ -227,7 +227,7 @@ class GridProducer:
 
         subscription.ended = ended
 
-    async def _queried(self, session: Session, request: QueryRequest) -> Node:
+    async def _queried(self, session: Session, request: QueryRequest) -> XmlElement:
         """See `Role`: the last event."""
         name, _ = self._wish(request.parameters)
         if name not in self._last:
@@ -242,7 +242,7 @@ class GridProducer:
         """See `Role`."""
         return sorted(self._writers, key=lambda one: (one.namespace, one.name))
 
-    def _wish(self, parameters: Node) -> tuple[EventName, _Wish]:
+    def _wish(self, parameters: XmlElement) -> tuple[EventName, _Wish]:
         name = EventName(parameters.name, EVENTS if parameters.namespace == PARAMETERS else parameters.namespace)
         self._writer(name)
         given = single(parameters)

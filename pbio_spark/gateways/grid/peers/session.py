@@ -27,10 +27,10 @@ from pbio_spark.gateways.grid.protocol.messages import (
     UnsubscribeReply,
     UnsubscribeRequest,
 )
-from pbio_spark.gateways.grid.protocol.nodes import Node, to_text
-from pbio_spark.gateways.grid.values.plan import Plan
-from pbio_spark.gateways.grid.values.shapes import Arrived, EventError, ShapeReader
-from pbio_spark.gateways.limits import Limits
+from pbio_spark.gateways.grid.protocol.nodes import XmlElement, to_text
+from pbio_spark.gateways.grid.values.plan import EventPlan
+from pbio_spark.gateways.grid.values.shapes import EventError, ReceivedEvent, ShapeReader
+from pbio_spark.gateways.limits import GatewayLimits
 
 log = logging.getLogger("pbio_spark.gateways")
 
@@ -48,7 +48,7 @@ class Link(Protocol):
 
     name: str
     address: str
-    limits: Limits
+    limits: GatewayLimits
     written: int
 
     async def read(self, most: int, seconds: float | None = None) -> bytes: ...
@@ -76,7 +76,7 @@ class Session:
         self.strays = 0
         self._reply_time = reply_time
         self._is_client = is_client
-        self._plans: dict[str, Plan] = {}
+        self._plans: dict[str, EventPlan] = {}
         self._reader = ShapeReader(self._plans)
         self._asked: dict[str, tuple[type[Message], asyncio.Future[Reply]]] = {}
         self._answers = Answers(self, role)
@@ -121,7 +121,7 @@ class Session:
         """An ID for a subscription, unlike any other of this side."""
         return next(made for number in self._numbers if (made := str(number)) not in self.subscriptions)
 
-    async def subscribe(self, subscription: Outgoing | Incoming, parameters: Node) -> None:
+    async def subscribe(self, subscription: Outgoing | Incoming, parameters: XmlElement) -> None:
         """Ask the peer for a subscription, or to take one. Raises what `ask` raises."""
         own = subscription.own
         self.add(subscription)
@@ -238,7 +238,7 @@ class Session:
             elif not await self._answers.refuse(error):
                 self._stray(f"no message: {error.reason}")
             return
-        if isinstance(made, Arrived):
+        if isinstance(made, ReceivedEvent):
             await self._event(made.subscription_id, made, made.bytes)
         elif isinstance(made, Event):
             await self._event(made.subscription_id, made, len(message))
@@ -251,7 +251,7 @@ class Session:
         else:
             await self._answers.request(made)
 
-    async def _event(self, own: str, item: Arrived | Event | EventError, size: int) -> None:
+    async def _event(self, own: str, item: ReceivedEvent | Event | EventError, size: int) -> None:
         subscription = self.subscriptions.get(own)
         if isinstance(subscription, Incoming):
             await subscription.put(item, size)

@@ -10,14 +10,14 @@ from typing import Any
 
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.grid.protocol.messages import Event, EventName
-from pbio_spark.gateways.grid.values.plan import Plan
-from pbio_spark.gateways.grid.values.shapes import Arrived, EventError
+from pbio_spark.gateways.grid.values.plan import EventPlan
+from pbio_spark.gateways.grid.values.shapes import EventError, ReceivedEvent
 
 MOST_WAITING = 1 << 20
 """How many bytes of events wait for their consumer before the connection is read no further."""
 
 
-Item = Arrived | Event | EventError
+Item = ReceivedEvent | Event | EventError
 
 
 @dataclass(eq=False, slots=True)
@@ -70,7 +70,7 @@ class Incoming:
     name: EventName
     own: str
     theirs: str = ""
-    plan: Plan | None = None
+    plan: EventPlan | None = None
     take: Callable[[Item, int], Awaitable[None]] | None = None
     settle: Callable[[], Awaitable[str | None]] | None = None
     error: PbioError | None = None

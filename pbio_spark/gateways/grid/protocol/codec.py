@@ -18,11 +18,11 @@ from pbio_spark.gateways.grid.protocol.messages import (
     EventName,
     EventNamesRequest,
     Message,
-    Part,
+    MessagePart,
     What,
     is_there,
 )
-from pbio_spark.gateways.grid.protocol.nodes import Node, node_to_xml, parse
+from pbio_spark.gateways.grid.protocol.nodes import XmlElement, node_to_xml, parse
 
 CLASSES: dict[str, type[Message]] = {cls.__name__: cls for cls in MESSAGES}
 
@@ -51,11 +51,11 @@ def encode(message: Message) -> bytes:
     return node_to_xml(message_to_node(message)).encode()
 
 
-def message_to_node(message: Message) -> Node:
+def message_to_node(message: Message) -> XmlElement:
     """The element of a message. Raises MessageError."""
     name = type(message).__name__
     attributes: list[tuple[str, str]] = []
-    children: list[Node] = []
+    children: list[XmlElement] = []
     for part in MESSAGES[type(message)]:
         value: Any = getattr(message, part.field)
         must = is_there(part, message)
@@ -69,19 +69,20 @@ def message_to_node(message: Message) -> Node:
             case What.ATTRIBUTE:
                 attributes.append((part.name, value))
             case What.TEXT:
-                children.append(Node(part.name, PROTOCOL, value))
+                children.append(XmlElement(part.name, PROTOCOL, value))
             case What.RETURN:
-                children.append(Node(part.name, PROTOCOL, "Success" if value else "Failure"))
+                children.append(XmlElement(part.name, PROTOCOL, "Success" if value else "Failure"))
             case What.CONTENT:
                 children.append(value)
             case What.NAMES:
                 children += [
-                    Node(part.name, PROTOCOL, "", (("name", one.name), ("namespace", one.namespace))) for one in value
+                    XmlElement(part.name, PROTOCOL, "", (("name", one.name), ("namespace", one.namespace)))
+                    for one in value
                 ]
-    return Node(name, PROTOCOL, "", tuple(attributes), tuple(children))
+    return XmlElement(name, PROTOCOL, "", tuple(attributes), tuple(children))
 
 
-def described(part: Part) -> str:
+def described(part: MessagePart) -> str:
     """A part, for people."""
     if part.what is What.ATTRIBUTE:
         return f"the attribute {part.name}"
@@ -96,7 +97,7 @@ def decode(message: bytes) -> Message:
     return node_to_message(parse(message))
 
 
-def node_to_message(node: Node) -> Message:
+def node_to_message(node: XmlElement) -> Message:
     """The message of an element. Raises MessageError."""
     if node.namespace != PROTOCOL:
         hint = f"its name space is to be {PROTOCOL}" if node.name in CLASSES else None
@@ -115,7 +116,7 @@ def node_to_message(node: Node) -> Message:
 class _Reading:
     """Reads one message. Parts may come in any order; attributes of no part are ignored, elements are not."""
 
-    def __init__(self, node: Node, cls: type[Message]) -> None:
+    def __init__(self, node: XmlElement, cls: type[Message]) -> None:
         self.node = node
         self.cls = cls
         self.own = [child for child in node.children if child.namespace == PROTOCOL]
@@ -141,7 +142,7 @@ class _Reading:
                 self.fail(f"cannot have {described(part)}, as it is")
         return made
 
-    def part(self, part: Part) -> Any:
+    def part(self, part: MessagePart) -> Any:
         match part.what:
             case What.ATTRIBUTE:
                 return self.node.get(part.name)
@@ -161,15 +162,15 @@ class _Reading:
             self.fail(f"has {said[:40]!r} as Return", "it is Success or Failure")
         return said == "Success"
 
-    def own_of(self, part: Part) -> list[Node]:
+    def own_of(self, part: MessagePart) -> list[XmlElement]:
         return [child for child in self.own if child.name == part.name]
 
-    def single(self, found: list[Node], part: Part) -> Node | None:
+    def single(self, found: list[XmlElement], part: MessagePart) -> XmlElement | None:
         if len(found) > 1:
             self.fail(f"has {described(part)} {len(found)} times")
         return found[0] if found else None
 
-    def event_name(self, node: Node) -> EventName:
+    def event_name(self, node: XmlElement) -> EventName:
         name, namespace = node.get("name"), node.get("namespace")
         if name is None or namespace is None:
             self.fail("has an Event without name or namespace")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from pbio_spark.gateways.grid.protocol.nodes import Node
+from pbio_spark.gateways.grid.protocol.nodes import XmlElement
 
 EVENTS: Final = "http://www.gridforum.org/Performance/Events"
 """The name space of events that the working group defines."""
@@ -38,7 +38,7 @@ class SubscribeRequest:
 
     request_id: str
     subscription_id: str
-    parameters: Node
+    parameters: XmlElement
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Event:
     """
 
     subscription_id: str
-    event: Node | None = None
+    event: XmlElement | None = None
     error: str | None = None
     error_detail: str | None = None
 
@@ -100,7 +100,7 @@ class QueryRequest:
     """A consumer asks for one event. Attributes: as of `SubscribeRequest`."""
 
     request_id: str
-    parameters: Node
+    parameters: XmlElement
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class QueryReply:
     request_id: str
     success: bool
     detail: str | None = None
-    event: Node | None = None
+    event: XmlElement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class When(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MessagePart:
     """A part of a message.
 
     Attributes:
@@ -188,26 +188,26 @@ class Part:
     when: When = When.ALWAYS
 
 
-_REQUEST = Part("request_id", What.ATTRIBUTE, "requestID")
-_SUBSCRIPTION = Part("subscription_id", What.TEXT, "SubscriptionID")
-_RETURN = (Part("success", What.RETURN, "Return"), Part("detail", What.TEXT, "ReturnDetail", When.MAYBE))
-_ASKED = Part("parameters", What.CONTENT)
+_REQUEST = MessagePart("request_id", What.ATTRIBUTE, "requestID")
+_SUBSCRIPTION = MessagePart("subscription_id", What.TEXT, "SubscriptionID")
+_RETURN = (MessagePart("success", What.RETURN, "Return"), MessagePart("detail", What.TEXT, "ReturnDetail", When.MAYBE))
+_ASKED = MessagePart("parameters", What.CONTENT)
 
-MESSAGES: Final[Mapping[type[Message], tuple[Part, ...]]] = {
+MESSAGES: Final[Mapping[type[Message], tuple[MessagePart, ...]]] = {
     SubscribeRequest: (_REQUEST, _SUBSCRIPTION, _ASKED),
-    SubscribeReply: (_REQUEST, *_RETURN, Part("subscription_id", What.TEXT, "SubscriptionID", When.SUCCESS)),
+    SubscribeReply: (_REQUEST, *_RETURN, MessagePart("subscription_id", What.TEXT, "SubscriptionID", When.SUCCESS)),
     Event: (
         _SUBSCRIPTION,
-        Part("event", What.CONTENT, when=When.NO_ERROR),
-        Part("error", What.TEXT, "Error", When.MAYBE),
-        Part("error_detail", What.TEXT, "ErrorDetail", When.ERROR),
+        MessagePart("event", What.CONTENT, when=When.NO_ERROR),
+        MessagePart("error", What.TEXT, "Error", When.MAYBE),
+        MessagePart("error_detail", What.TEXT, "ErrorDetail", When.ERROR),
     ),
     UnsubscribeRequest: (_REQUEST, _SUBSCRIPTION),
     UnsubscribeReply: (_REQUEST, *_RETURN),
     QueryRequest: (_REQUEST, _ASKED),
-    QueryReply: (_REQUEST, *_RETURN, Part("event", What.CONTENT, when=When.SUCCESS)),
+    QueryReply: (_REQUEST, *_RETURN, MessagePart("event", What.CONTENT, when=When.SUCCESS)),
     EventNamesRequest: (_REQUEST,),
-    EventNamesReply: (_REQUEST, *_RETURN, Part("names", What.NAMES, "Event")),
+    EventNamesReply: (_REQUEST, *_RETURN, MessagePart("names", What.NAMES, "Event")),
 }
 """The parts of each message in the order in which they stand. The name of its element is that of the class."""
 
@@ -231,7 +231,7 @@ def to_failure(request: type[Message] | None, request_id: str, detail: str) -> R
     return EventNamesReply(request_id, False, detail) if request is EventNamesRequest else None
 
 
-def is_there(part: Part, message: Message) -> bool | None:
+def is_there(part: MessagePart, message: Message) -> bool | None:
     """Whether a message must have a part; None if it may."""
     match part.when:
         case When.ALWAYS:

@@ -1,4 +1,4 @@
-"""XML -> `Node`s, by expat, and back. What a Grid message may not hold is refused here (grid-events 3)."""
+"""XML -> `XmlElement`s, by expat, and back. What a Grid message may not hold is refused here (grid-events 3)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAME = re.compile(r"[^\W\d][\w.\-\u00b7]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class XmlElement:
     """An element.
 
     Attributes:
@@ -37,7 +37,7 @@ class Node:
     namespace: str = ""
     text: str = ""
     attributes: tuple[tuple[str, str], ...] = ()
-    children: tuple[Node, ...] = ()
+    children: tuple[XmlElement, ...] = ()
 
     def get(self, attribute: str) -> str | None:
         """The value of an attribute; None if it is not there."""
@@ -54,10 +54,10 @@ class _Open:
     name: str
     attributes: dict[str, str]
     text: list[str] = field(default_factory=list)
-    children: list[Node] = field(default_factory=list)
+    children: list[XmlElement] = field(default_factory=list)
 
 
-def parse(message: bytes) -> Node:
+def parse(message: bytes) -> XmlElement:
     """The root element of a message.
 
     Raises:
@@ -96,7 +96,7 @@ class _Builder:
     """What expat calls."""
 
     def __init__(self) -> None:
-        self.root: Node | None = None
+        self.root: XmlElement | None = None
         self._open: list[_Open] = []
         self._left = MOST_NODES
 
@@ -118,7 +118,7 @@ class _Builder:
         text = "".join(done.text)
         if done.children and not text.strip():
             text = ""
-        node = Node(name, namespace, text, attributes, tuple(done.children))
+        node = XmlElement(name, namespace, text, attributes, tuple(done.children))
         if self._open:
             self._open[-1].children.append(node)
         else:
@@ -132,7 +132,7 @@ def _refusing(what: str) -> Callable[..., None]:
     return refuse
 
 
-def node_to_xml(node: Node, outer: str | None = None) -> str:
+def node_to_xml(node: XmlElement, outer: str | None = None) -> str:
     """An element as text.
 
     Args:
@@ -140,7 +140,7 @@ def node_to_xml(node: Node, outer: str | None = None) -> str:
 
     Raises PBIO_BAD_VALUE for characters that XML 1.0 cannot hold, and for names that cannot be names there.
 
-    >>> node_to_xml(Node("a", "urn:x", "1 < 2", (("units", "s"),)))
+    >>> node_to_xml(XmlElement("a", "urn:x", "1 < 2", (("units", "s"),)))
     '<a xmlns="urn:x" units="s">1 &lt; 2</a>'
     """
     check_name(node.name)

@@ -17,8 +17,18 @@ from typing import Any
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.grid.protocol.messages import PROTOCOL
 from pbio_spark.gateways.grid.protocol.nodes import node_to_xml, to_attribute, to_text
-from pbio_spark.gateways.grid.values.plan import ACCURACY, ITEM, TIME, Group, Items, Leaf, Member, Part, Plan
-from pbio_spark.gateways.grid.values.scalars import STRING, NotPlainError, Scalar, not_plain
+from pbio_spark.gateways.grid.values.plan import (
+    ACCURACY,
+    ITEM,
+    TIME,
+    ElementGroup,
+    ElementPlan,
+    EventPlan,
+    FieldPlan,
+    Leaf,
+    RepeatedElement,
+)
+from pbio_spark.gateways.grid.values.scalars import STRING, NotPlainError, ValueSyntax, not_plain
 from pbio_spark.gateways.grid.values.times import text_to_microseconds
 from pbio_spark.gateways.grid.values.writing import event_to_node
 
@@ -34,7 +44,7 @@ class EventWriter:
         source: the text of the generated functions.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: EventPlan) -> None:
         self.plan = plan
         generator = _Generator(plan)
         self.source = generator.source
@@ -69,7 +79,7 @@ def constant(text: str) -> str:
     return text.encode("unicode_escape").decode().replace("{", "{{").replace("}", "}}").replace('"', '\\"')
 
 
-class Names:
+class NameTable:
     """What generated code refers to, each thing under a name of its own."""
 
     def __init__(self) -> None:
@@ -91,8 +101,8 @@ class Names:
 class _Generator:
     """Writes the text: a function for the event, and one for each structure and each array in it."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._names = Names()
+    def __init__(self, plan: EventPlan) -> None:
+        self._names = NameTable()
         self._names.known |= {"SLOW": not_plain}
         self._functions: list[str] = []
         self._made = count(1)
@@ -104,7 +114,7 @@ class _Generator:
     def names(self) -> Mapping[str, Any]:
         return self._names.known
 
-    def _body(self, function: str, group: Group, around: tuple[str, str] = ("", "")) -> None:
+    def _body(self, function: str, group: ElementGroup, around: tuple[str, str] = ("", "")) -> None:
         """Define a function of the values of a structure."""
         is_top = bool(around[0])
         names = {*group.members, *(f"{name}_{ACCURACY}" for name, one in group.members.items() if one.accuracy)}
@@ -126,7 +136,7 @@ class _Generator:
         lines.append(f'    return f"{constant(around[0])}{"".join(parts)}{constant(around[1])}"')
         self._functions.append("\n".join(lines) + "\n")
 
-    def _member(self, name: str, member: Member, value: str, *, is_time: bool) -> str:
+    def _member(self, name: str, member: FieldPlan, value: str, *, is_time: bool) -> str:
         """What stands for a field in an f-string."""
         if is_time and isinstance(member.part, Leaf) and member.part.scalar is STRING:
             return self._leaf(name, member.part, self._names.expression("TIME_TEXT(x)", {"TIME_TEXT": _time}, value))
@@ -136,18 +146,18 @@ class _Generator:
         said = f"g({f'{name}_{ACCURACY}'!r})"
         return self._leaf(name, member.part, self._scalar(member.part.scalar, value), f"{{{write}({said})}}")
 
-    def _elements(self, name: str, part: Part, value: str) -> str:
+    def _elements(self, name: str, part: ElementPlan, value: str) -> str:
         match part:
             case Leaf():
                 return self._leaf(name, part, self._scalar(part.scalar, value))
-            case Group():
+            case ElementGroup():
                 function = f"group{next(self._made)}"
                 self._body(function, part)
                 return f"<{name}>{{{function}({value})}}</{name}>"
         one = f"item{next(self._made)}"
         inside = (
             self._elements(name, part.item, "x")
-            if not isinstance(part.item, Items)
+            if not isinstance(part.item, RepeatedElement)
             else (f"<{name}>{self._elements(ITEM, part.item, 'x')}</{name}>")
         )
         self._functions.append(f'def {one}(x):\n    return f"{inside}"\n')
@@ -158,7 +168,7 @@ class _Generator:
         self._functions.append("\n".join(lines) + "\n")
         return f"{{{one}s({value})}}"
 
-    def _scalar(self, scalar: Scalar, value: str) -> str:
+    def _scalar(self, scalar: ValueSyntax, value: str) -> str:
         return self._names.expression(scalar.fast_write, scalar.names, value)
 
     def _leaf(self, name: str, part: Leaf, expression: str, accuracy: str | None = None) -> str:
@@ -171,7 +181,7 @@ class _Generator:
 class _Accuracy:
     """Writes the attribute of a value's own accuracy, or that which all values of its field have."""
 
-    def __init__(self, scalar: Scalar, others: str | None) -> None:
+    def __init__(self, scalar: ValueSyntax, others: str | None) -> None:
         self._write = scalar.write
         self._others = others
 

@@ -15,7 +15,7 @@ from ecode.types import Array, Basic, Field, Kind, Pointer, Record, Type
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.grid.protocol.nodes import is_name
 from pbio_spark.gateways.grid.values import scalars
-from pbio_spark.gateways.grid.values.scalars import Scalar
+from pbio_spark.gateways.grid.values.scalars import ValueSyntax
 
 if TYPE_CHECKING:
     from pbio_spark.formats.arrow.mapping import Mapped
@@ -43,13 +43,13 @@ class Leaf:
         units, accuracy: the attributes, as the field's notes have them.
     """
 
-    scalar: Scalar
+    scalar: ValueSyntax
     units: str | None = None
     accuracy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class RepeatedElement:
     """An array: repeated elements.
 
     Attributes:
@@ -57,12 +57,12 @@ class Items:
         length: how many there must be; None if any number may be.
     """
 
-    item: Part
+    item: ElementPlan
     length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ElementGroup:
     """A structure.
 
     Attributes:
@@ -70,15 +70,15 @@ class Group:
         is_pair: whether it is an entry of a map, whose value is a pair.
     """
 
-    members: dict[str, Member]
+    members: dict[str, FieldPlan]
     is_pair: bool = False
 
 
-Part: TypeAlias = Leaf | Items | Group
+ElementPlan: TypeAlias = Leaf | RepeatedElement | ElementGroup
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class FieldPlan:
     """A field of a structure.
 
     Attributes:
@@ -88,14 +88,14 @@ class Member:
         accuracy: the value of the field with its accuracy, if there is one.
     """
 
-    part: Part
+    part: ElementPlan
     is_required: bool = False
     default: Any = None
-    accuracy: Scalar | None = None
+    accuracy: ValueSyntax | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class EventPlan:
     """A type of events.
 
     Attributes:
@@ -107,10 +107,10 @@ class Plan:
     name: str
     namespace: str
     record: Record
-    group: Group
+    group: ElementGroup
 
     @property
-    def members(self) -> dict[str, Member]:
+    def members(self) -> dict[str, FieldPlan]:
         """Those of `group`."""
         return self.group.members
 
@@ -118,13 +118,13 @@ class Plan:
         """Of the values of an event, those that this plan has elements for: a plan may be of some fields only."""
         return {name: value for name, value in values.items() if name.removesuffix(f"_{ACCURACY}") in self.members}
 
-    def relaxed(self) -> Plan:
+    def relaxed(self) -> EventPlan:
         """The same for events that may lack fields."""
         members = {name: replace(member, is_required=False) for name, member in self.members.items()}
         return replace(self, group=replace(self.group, members=members))
 
 
-def record_to_plan(record: Record, name: str, namespace: str) -> Plan:
+def record_to_plan(record: Record, name: str, namespace: str) -> EventPlan:
     """The plan of a record type for an event.
 
     Raises:
@@ -144,7 +144,7 @@ def record_to_plan(record: Record, name: str, namespace: str) -> Plan:
         raise PbioError("PBIO_UNSUPPORTED_TYPE", reason, field=f"$.{TIME}", hint=hint)
     if time is not None and time.is_required:
         group.members[TIME] = replace(time, is_required=False)  # every event has one, whatever its values lack
-    return Plan(name, namespace, record, group)
+    return EventPlan(name, namespace, record, group)
 
 
 def _unsupported(reason: str, where: str) -> PbioError:
@@ -152,9 +152,9 @@ def _unsupported(reason: str, where: str) -> PbioError:
     return PbioError("PBIO_UNSUPPORTED_TYPE", reason, field=where, hint=hint)
 
 
-def _group(columns: tuple[Mapped, ...], *, is_pair: bool = False) -> Group:
-    members: dict[str, Member] = {}
-    accuracies: dict[str, Scalar] = {}
+def _group(columns: tuple[Mapped, ...], *, is_pair: bool = False) -> ElementGroup:
+    members: dict[str, FieldPlan] = {}
+    accuracies: dict[str, ValueSyntax] = {}
     for node in columns:
         if not is_name(node.name):
             raise _unsupported(f"the field {node.name[:80]!r} cannot be an element in XML", node.where)
@@ -168,14 +168,14 @@ def _group(columns: tuple[Mapped, ...], *, is_pair: bool = False) -> Group:
             hint = did_you_mean(name, members)
             raise PbioError("PBIO_UNSUPPORTED_TYPE", f"no value {name!r} for {name}_{ACCURACY} to be of", hint=hint)
         members[name] = replace(members[name], accuracy=scalar)
-    return Group(members, is_pair)
+    return ElementGroup(members, is_pair)
 
 
-def _member(node: Mapped) -> Member:
+def _member(node: Mapped) -> FieldPlan:
     assert node.field is not None
     default = node.notes.default
     can_be_null = node.notes.null_bit is not None or _is_behind(node.field)
-    return Member(_part(node), not can_be_null and default is None, default)
+    return FieldPlan(_part(node), not can_be_null and default is None, default)
 
 
 def _is_behind(field: Field) -> bool:
@@ -188,23 +188,23 @@ def _is_behind(field: Field) -> bool:
     return False
 
 
-def _part(node: Mapped) -> Part:
-    from pbio_spark.formats.arrow.mapping import Rule
+def _part(node: Mapped) -> ElementPlan:
+    from pbio_spark.formats.arrow.mapping import FieldRule
 
     match node.rule:
-        case Rule.POINTER:
+        case FieldRule.POINTER:
             return _part(node.parts[0])
-        case Rule.ITEM:
+        case FieldRule.ITEM:
             return _part(node.parts[0])
-        case Rule.STRUCT:
+        case FieldRule.STRUCT:
             return _group(node.parts)
-        case Rule.MAP:
-            return Items(_group(node.parts, is_pair=True), _extents(node.type)[0])
-        case Rule.LIST | Rule.ROWS:
+        case FieldRule.MAP:
+            return RepeatedElement(_group(node.parts, is_pair=True), _extents(node.type)[0])
+        case FieldRule.LIST | FieldRule.ROWS:
             extents = _extents(node.type)
             part = _part(node.parts[0])
-            for extent in reversed(extents[:-1] if node.rule is Rule.ROWS else extents):
-                part = Items(part, extent)
+            for extent in reversed(extents[:-1] if node.rule is FieldRule.ROWS else extents):
+                part = RepeatedElement(part, extent)
             return part
     return Leaf(_scalar(node), node.notes.units, node.notes.accuracy)
 
@@ -216,22 +216,22 @@ def _extents(type_: Type | None) -> list[int | None]:
     return [dim if isinstance(dim, int) else None for dim in type_.dims]
 
 
-def _scalar(node: Mapped) -> Scalar:
+def _scalar(node: Mapped) -> ValueSyntax:
     import pyarrow as pa
 
-    from pbio_spark.formats.arrow.mapping import Rule
+    from pbio_spark.formats.arrow.mapping import FieldRule
 
     arrow, type_ = node.arrow, node.type
-    if node.rule is Rule.SYMBOL:
+    if node.rule is FieldRule.SYMBOL:
         return scalars.symbol(node.notes.symbols)
-    if node.rule is Rule.CHARS:
+    if node.rule is FieldRule.CHARS:
         assert isinstance(type_, Array)
         (dim,) = type_.dims
         is_binary = pa.types.is_binary(arrow)
         if isinstance(dim, str):
             return scalars.BINARY if is_binary else scalars.STRING
         return scalars.binary(dim) if is_binary else scalars.chars(dim)
-    if node.rule is Rule.STRING:
+    if node.rule is FieldRule.STRING:
         return scalars.STRING
     if pa.types.is_timestamp(arrow):
         return scalars.LOCAL_TIME if arrow.tz is None else scalars.TIME

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from ecode.suggest import did_you_mean
 from pbio_spark.errors import PbioError, path_to_text
-from pbio_spark.gateways.grid.protocol.nodes import Node
+from pbio_spark.gateways.grid.protocol.nodes import XmlElement
 from pbio_spark.gateways.grid.values.plan import (
     ACCURACY,
     CHANNELS,
@@ -17,26 +17,26 @@ from pbio_spark.gateways.grid.values.plan import (
     POSITION,
     SEQUENCE,
     TIME,
-    Group,
-    Items,
+    ElementGroup,
+    ElementPlan,
+    EventPlan,
+    FieldPlan,
     Leaf,
-    Member,
-    Part,
-    Plan,
+    RepeatedElement,
 )
-from pbio_spark.gateways.grid.values.scalars import Scalar
+from pbio_spark.gateways.grid.values.scalars import ValueSyntax
 from pbio_spark.gateways.grid.values.times import text_to_microseconds
 from pbio_spark.gateways.grid.values.units import convert
 
 _MOST_SEQUENCE = (1 << 63) - 1
 
 Steps = tuple[str | int, ...]
-Convert = Callable[[Scalar, Node, "str | None"], Any]
+Convert = Callable[[ValueSyntax, XmlElement, "str | None"], Any]
 """How the text of an element becomes a value; the last is the units that the field has."""
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadEvent:
     """What was read of an event.
 
     Attributes:
@@ -54,7 +54,7 @@ class Read:
     position: str | None = None
 
 
-def node_to_value(scalar: Scalar, node: Node, units: str | None) -> Any:
+def node_to_value(scalar: ValueSyntax, node: XmlElement, units: str | None) -> Any:
     """The value of an element. Raises ValueError."""
     given = node.get("units")
     if units is None or given is None or given == units:
@@ -64,17 +64,17 @@ def node_to_value(scalar: Scalar, node: Node, units: str | None) -> Any:
     return scalar.exact(convert(node.text, given, units))
 
 
-def read_event(plan: Plan, node: Node, convert_with: Convert = node_to_value) -> Read:
+def read_event(plan: EventPlan, node: XmlElement, convert_with: Convert = node_to_value) -> ReadEvent:
     """The values of an event's element.
 
     Raises:
         PbioError: PBIO_BAD_VALUE for a text that is not a value of its field, units that do not fit, a field that is
             missing or there twice, an event without TimeStamp; `field` is its path.
     """
-    return Reading(plan, convert_with).event(node)
+    return ElementReader(plan, convert_with).event(node)
 
 
-def read_time(node: Node) -> datetime:
+def read_time(node: XmlElement) -> datetime:
     """The time of an event of whatever type. Raises PBIO_BAD_VALUE if it has none."""
     found = [child for child in node.children if (child.name, child.namespace) == (TIME, node.namespace)]
     if len(found) != 1:
@@ -85,40 +85,40 @@ def read_time(node: Node) -> datetime:
         raise _bad(str(error), (TIME,), found[0].text) from None
 
 
-def read_position(node: Node) -> str | None:
+def read_position(node: XmlElement) -> str | None:
     """The position that a gateway says an event has; None if it says none."""
     return next((one.text for one in node.children if (one.name, one.namespace) == (POSITION, CHANNELS)), None)
 
 
-class Reading:
+class ElementReader:
     """Walks an element and a plan together. A subclass may put something else in place of values (see `shapes`).
 
     Attributes:
         dropped: how many elements had no field so far.
     """
 
-    def __init__(self, plan: Plan, convert_with: Convert) -> None:
+    def __init__(self, plan: EventPlan, convert_with: Convert) -> None:
         self.plan = plan
         self.convert = convert_with
         self.dropped = 0
 
-    def event(self, node: Node) -> Read:
+    def event(self, node: XmlElement) -> ReadEvent:
         values = self.group(self.plan.group, node, ())
         if TIME not in self.plan.members:
             self.dropped -= 1
         time = self.time(node)
         sequence, position = self.sequence(node, values), self.position(node)
-        return Read(values, time, sequence, self.dropped, position)
+        return ReadEvent(values, time, sequence, self.dropped, position)
 
-    def position(self, node: Node) -> Any:
+    def position(self, node: XmlElement) -> Any:
         found = read_position(node)
         self.dropped -= found is not None
         return found
 
-    def time(self, node: Node) -> Any:
+    def time(self, node: XmlElement) -> Any:
         return read_time(node)
 
-    def sequence(self, node: Node, values: Mapping[str, Any]) -> Any:
+    def sequence(self, node: XmlElement, values: Mapping[str, Any]) -> Any:
         if SEQUENCE in self.plan.members:
             return to_sequence(values[SEQUENCE])
         found = [child for child in node.children if (child.name, child.namespace) == (SEQUENCE, node.namespace)]
@@ -127,8 +127,8 @@ class Reading:
         self.dropped -= 1
         return text_to_sequence(found[0].text)
 
-    def group(self, group: Group, node: Node, steps: Steps) -> Any:
-        by_name: dict[str, list[Node]] = {}
+    def group(self, group: ElementGroup, node: XmlElement, steps: Steps) -> Any:
+        by_name: dict[str, list[XmlElement]] = {}
         if node.text.strip():
             raise _bad(f"text where elements are expected: {node.text.strip()[:40]!r}", steps)
         for child in node.children:
@@ -143,8 +143,8 @@ class Reading:
                 values[f"{name}_{ACCURACY}"] = self.accuracy(member.accuracy, by_name.get(name, []), (*steps, name))
         return tuple(values.values()) if group.is_pair else values
 
-    def member(self, member: Member, found: list[Node], steps: Steps, parent: Node) -> Any:
-        if isinstance(member.part, Items):
+    def member(self, member: FieldPlan, found: list[XmlElement], steps: Steps, parent: XmlElement) -> Any:
+        if isinstance(member.part, RepeatedElement):
             return self.items(member.part, found, steps)
         if len(found) > 1:
             raise _bad(f"an element that can be there once is there {len(found)} times", steps)
@@ -154,24 +154,24 @@ class Reading:
             self.lacking(steps, parent)
         return member.default
 
-    def accuracy(self, scalar: Scalar, found: list[Node], steps: Steps) -> Any:
+    def accuracy(self, scalar: ValueSyntax, found: list[XmlElement], steps: Steps) -> Any:
         said = found[0].get("accuracy") if found else None
         if said is None:
             return None
-        return self.scalar(scalar, Node("accuracy", text=said), None, (*steps, "@accuracy"))
+        return self.scalar(scalar, XmlElement("accuracy", text=said), None, (*steps, "@accuracy"))
 
-    def items(self, items: Items, found: list[Node], steps: Steps) -> list[Any]:
+    def items(self, items: RepeatedElement, found: list[XmlElement], steps: Steps) -> list[Any]:
         if items.length is not None and len(found) != items.length:
             raise _bad(f"expected {items.length} elements, not {len(found)}", steps)
         return [self.value(items.item, node, (*steps, number)) for number, node in enumerate(found)]
 
-    def value(self, part: Part, node: Node, steps: Steps) -> Any:
+    def value(self, part: ElementPlan, node: XmlElement, steps: Steps) -> Any:
         match part:
             case Leaf():
                 if node.children:
                     raise _bad(f"elements where {part.scalar.what} is expected", steps)
                 return self.scalar(part.scalar, node, part.units, steps)
-            case Group():
+            case ElementGroup():
                 return self.group(part, node, steps)
         if node.text.strip():
             raise _bad(f"text where elements {ITEM!r} are expected", steps)
@@ -179,13 +179,13 @@ class Reading:
         self.dropped += len(node.children) - len(inner)
         return self.items(part, inner, steps)
 
-    def scalar(self, scalar: Scalar, node: Node, units: str | None, steps: Steps) -> Any:
+    def scalar(self, scalar: ValueSyntax, node: XmlElement, units: str | None, steps: Steps) -> Any:
         try:
             return self.convert(scalar, node, units)
         except (ValueError, ArithmeticError) as error:
             raise _bad(str(error), steps, node.text) from None
 
-    def lacking(self, steps: Steps, parent: Node) -> NoReturn:
+    def lacking(self, steps: Steps, parent: XmlElement) -> NoReturn:
         here = [str(child) for child in parent.children if child.name == steps[-1]]
         near = [child.name for child in parent.children]
         hint = f"{here[0]} is of another name space" if here else did_you_mean(str(steps[-1]), near)

@@ -1,6 +1,6 @@
 """Values of basic fields <-> text, as XML Schema writes them (grid-events 6).
 
-Each `Scalar` reads and writes one kind of value with all checks. It also has expressions for generated code, which
+Each `ValueSyntax` reads and writes one kind of value with all checks. It also has expressions for generated code, which
 take the common case only: anything else makes them raise, and the careful functions decide.
 """
 
@@ -31,7 +31,7 @@ _BLANKS = " \t\r\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
+class ValueSyntax:
     """How one kind of value is written.
 
     Attributes:
@@ -123,7 +123,7 @@ def _special(value: float) -> str:
 
 _FLOAT_SPECIAL = {"inf": "INF", "-inf": "-INF", "nan": "NaN"}
 
-FLOAT64 = Scalar(
+FLOAT64 = ValueSyntax(
     "a number",
     _read_float,
     _write_float,
@@ -133,7 +133,7 @@ FLOAT64 = Scalar(
     {"FLOAT": float.__repr__, "SPECIAL": _FLOAT_SPECIAL},
     lambda exact: _read_float(str(exact)),
 )
-FLOAT32 = Scalar(
+FLOAT32 = ValueSyntax(
     "a number",
     _read_float32,
     _write_float32,
@@ -148,7 +148,7 @@ FLOAT32 = Scalar(
 # whole numbers, and what is kept as such
 
 
-def integer(type_: Basic) -> Scalar:
+def integer(type_: Basic) -> ValueSyntax:
     """Whole numbers of a basic type."""
     bits = 8 * type_.size
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if type_.kind is Kind.INTEGER else (0, (1 << bits) - 1)
@@ -180,7 +180,7 @@ def integer(type_: Basic) -> Scalar:
 
     fast = f"INT(x) if {low} <= x <= {high} else SLOW()" if make is int else "WRITE(x)"
     names = {"INT": int.__repr__, "SLOW": not_plain} if make is int else {"WRITE": write}
-    return Scalar(what, read, write, fast, "", False, names, exact)
+    return ValueSyntax(what, read, write, fast, "", False, names, exact)
 
 
 def _read_boolean(text: str) -> bool:
@@ -196,10 +196,10 @@ def _write_boolean(value: Any) -> str:
     return "true" if value else "false"
 
 
-BOOLEAN = Scalar("true or false", _read_boolean, _write_boolean, "BOOLEAN(x)", names={"BOOLEAN": _write_boolean})
+BOOLEAN = ValueSyntax("true or false", _read_boolean, _write_boolean, "BOOLEAN(x)", names={"BOOLEAN": _write_boolean})
 
 
-def decimal(precision: int, scale: int) -> Scalar:
+def decimal(precision: int, scale: int) -> ValueSyntax:
     """Decimals of a precision and a scale."""
     what = f"a decimal of {precision} digits, {scale} of them after the point"
 
@@ -219,7 +219,7 @@ def decimal(precision: int, scale: int) -> Scalar:
             raise TypeError(f"not {what}")
         return f"{_wide(checked, Decimal(value)):f}"
 
-    return Scalar(what, read, write, "DECIMAL(x)", names={"DECIMAL": write}, exact=lambda d: _wide(checked, d))
+    return ValueSyntax(what, read, write, "DECIMAL(x)", names={"DECIMAL": write}, exact=lambda d: _wide(checked, d))
 
 
 def _wide(function: Callable[[Decimal], Decimal], value: Decimal) -> Decimal:
@@ -240,7 +240,7 @@ def _write_string(value: Any) -> str:
 
 
 _FAST_STRING = "x if x.isprintable() and '<' not in x and '&' not in x and '>' not in x else TEXT(x)"
-STRING = Scalar(
+STRING = ValueSyntax(
     "text",
     lambda text: text,
     _write_string,
@@ -250,7 +250,7 @@ STRING = Scalar(
 )
 
 
-def chars(length: int) -> Scalar:
+def chars(length: int) -> ValueSyntax:
     """Text in an array of characters of a fixed length."""
 
     def checked(value: Any) -> str:
@@ -259,10 +259,10 @@ def chars(length: int) -> Scalar:
             raise ValueError(f"longer than {length} bytes")
         return text
 
-    return Scalar("text", checked, checked, "TEXT(WRITE(x))", names={"TEXT": to_text, "WRITE": checked})
+    return ValueSyntax("text", checked, checked, "TEXT(WRITE(x))", names={"TEXT": to_text, "WRITE": checked})
 
 
-def symbol(symbols: tuple[tuple[str, int], ...]) -> Scalar:
+def symbol(symbols: tuple[tuple[str, int], ...]) -> ValueSyntax:
     """The names of an enumeration's values."""
     names = {name for name, _ in symbols}
     what = f"one of {', '.join(sorted(names)[:20])}"
@@ -275,7 +275,7 @@ def symbol(symbols: tuple[tuple[str, int], ...]) -> Scalar:
     def read(text: str) -> str:
         return checked(text if text in names else text.strip(_BLANKS))
 
-    return Scalar(what, read, checked, "TEXT(WRITE(x))", names={"TEXT": to_text, "WRITE": checked})
+    return ValueSyntax(what, read, checked, "TEXT(WRITE(x))", names={"TEXT": to_text, "WRITE": checked})
 
 
 def _read_binary(text: str) -> bytes:
@@ -291,10 +291,10 @@ def _write_binary(value: Any) -> str:
     return base64.b64encode(value).decode()
 
 
-BINARY = Scalar("base64", _read_binary, _write_binary, "BINARY(x)", names={"BINARY": _write_binary})
+BINARY = ValueSyntax("base64", _read_binary, _write_binary, "BINARY(x)", names={"BINARY": _write_binary})
 
 
-def binary(length: int) -> Scalar:
+def binary(length: int) -> ValueSyntax:
     """Bytes in an array of characters of a fixed length."""
 
     def read(text: str) -> bytes:
@@ -308,7 +308,7 @@ def binary(length: int) -> Scalar:
             raise ValueError(f"longer than {length} bytes")
         return bytes(value)
 
-    return Scalar("base64", read, write, "WRITE(x)", names={"WRITE": write})
+    return ValueSyntax("base64", read, write, "WRITE(x)", names={"WRITE": write})
 
 
 # times
@@ -338,9 +338,9 @@ def _write_local(value: Any) -> str:
     return value.isoformat()
 
 
-DATE = Scalar("a date", _read_date, _write_date, "DATE(x)", names={"DATE": _write_date})
-LOCAL_TIME = Scalar("a time without a zone", _read_local, _write_local, "LOCAL(x)", names={"LOCAL": _write_local})
-TIME = Scalar(
+DATE = ValueSyntax("a date", _read_date, _write_date, "DATE(x)", names={"DATE": _write_date})
+LOCAL_TIME = ValueSyntax("a time without a zone", _read_local, _write_local, "LOCAL(x)", names={"LOCAL": _write_local})
+TIME = ValueSyntax(
     "a time with a zone",
     text_to_time,
     time_to_text,

@@ -18,11 +18,17 @@ from xml.parsers.expat import ExpatError, ParserCreate
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.grid.protocol.codec import node_to_message
 from pbio_spark.gateways.grid.protocol.messages import Event, Message
-from pbio_spark.gateways.grid.protocol.nodes import Node, parse
-from pbio_spark.gateways.grid.values.compiled import Names, compile_function
-from pbio_spark.gateways.grid.values.plan import SEQUENCE, TIME, Plan
-from pbio_spark.gateways.grid.values.reading import Reading, node_to_value, read_event, text_to_sequence, to_sequence
-from pbio_spark.gateways.grid.values.scalars import NotPlainError, Scalar, not_plain
+from pbio_spark.gateways.grid.protocol.nodes import XmlElement, parse
+from pbio_spark.gateways.grid.values.compiled import NameTable, compile_function
+from pbio_spark.gateways.grid.values.plan import SEQUENCE, TIME, EventPlan
+from pbio_spark.gateways.grid.values.reading import (
+    ElementReader,
+    node_to_value,
+    read_event,
+    text_to_sequence,
+    to_sequence,
+)
+from pbio_spark.gateways.grid.values.scalars import NotPlainError, ValueSyntax, not_plain
 from pbio_spark.gateways.grid.values.times import text_to_microseconds
 
 MOST_SHAPES = 64
@@ -36,7 +42,7 @@ _LONGEST = 1 << 14
 _MOST_TEXTS = 200
 
 
-class Arrived(NamedTuple):
+class ReceivedEvent(NamedTuple):
     """An event as it came.
 
     Attributes:
@@ -55,7 +61,7 @@ class Arrived(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class MessageForm:
     """What generated code knows of messages of one form.
 
     Attributes:
@@ -65,10 +71,10 @@ class Shape:
         read: takes a message; None if it is of another form, or not as usual.
     """
 
-    plan: Plan
+    plan: EventPlan
     texts: int
     source: str
-    read: Callable[[bytes], Arrived | None]
+    read: Callable[[bytes], ReceivedEvent | None]
 
 
 class ShapeReader:
@@ -78,18 +84,18 @@ class ShapeReader:
         plans: of the events of subscriptions, by their IDs; events of others, or of other names, stay as they are.
     """
 
-    def __init__(self, plans: Mapping[str, Plan]) -> None:
+    def __init__(self, plans: Mapping[str, EventPlan]) -> None:
         self.plans = plans
-        self._shapes: dict[int, list[Shape]] = {}
-        self._last: Shape | None = None
+        self._shapes: dict[int, list[MessageForm]] = {}
+        self._last: MessageForm | None = None
         self._left = MOST_SHAPES
 
     @property
-    def shapes(self) -> list[Shape]:
+    def shapes(self) -> list[MessageForm]:
         """Those that are known."""
         return [shape for shapes in self._shapes.values() for shape in shapes]
 
-    def read(self, message: bytes) -> Message | Arrived:
+    def read(self, message: bytes) -> Message | ReceivedEvent:
         """A message; an event of a subscription with a plan is read at once.
 
         Raises:
@@ -119,7 +125,7 @@ class ShapeReader:
         }
         self._last = None
 
-    def _read_carefully(self, message: bytes, texts: list[str]) -> Message | Arrived:
+    def _read_carefully(self, message: bytes, texts: list[str]) -> Message | ReceivedEvent:
         made = node_to_message(parse(message))
         if not isinstance(made, Event) or made.event is None:
             return made
@@ -136,7 +142,7 @@ class ShapeReader:
             if shape is not None:
                 self._shapes.setdefault(len(texts), []).append(shape)
                 self._last = shape
-        return Arrived(
+        return ReceivedEvent(
             made.subscription_id, read.values, read.time, read.sequence, read.dropped, read.position, len(message)
         )
 
@@ -177,7 +183,7 @@ class _Code:
         return self.text
 
 
-def learn(plan: Plan, message: bytes, texts: list[str]) -> Shape | None:
+def learn(plan: EventPlan, message: bytes, texts: list[str]) -> MessageForm | None:
     """The shape of a message that was read with a plan; None if it is too odd to be remembered."""
     places = _places(message)
     if not 0 < len(texts) <= _MOST_TEXTS or len(places) != len(texts):
@@ -209,7 +215,7 @@ def _places(message: bytes) -> list[int]:
     return places
 
 
-def _generate(plan: Plan, pieces: list[str], texts: list[str]) -> Shape | None:
+def _generate(plan: EventPlan, pieces: list[str], texts: list[str]) -> MessageForm | None:
     values = [number for number, one in enumerate(texts) if one.strip()]
     # The same message with the numbers of its texts in their place says which text is which value.
     numbered = "".join(
@@ -219,10 +225,10 @@ def _generate(plan: Plan, pieces: list[str], texts: list[str]) -> Shape | None:
     made = node_to_message(parse(numbered.encode()))
     assert isinstance(made, Event)
     assert made.event is not None
-    names = Names()
+    names = NameTable()
     numbers: list[str] = []
 
-    def convert(scalar: Scalar, node: Node, units: str | None) -> Any:
+    def convert(scalar: ValueSyntax, node: XmlElement, units: str | None) -> Any:
         place = node.text
         if not place.strip():
             return constant_of(scalar.read(place))
@@ -234,7 +240,7 @@ def _generate(plan: Plan, pieces: list[str], texts: list[str]) -> Shape | None:
             numbers.append(place)
             return _Code(f"f{place}")
         attributes = node.attributes
-        how = names.use("READ", lambda text: node_to_value(scalar, Node(node.name, "", text, attributes), units))
+        how = names.use("READ", lambda text: node_to_value(scalar, XmlElement(node.name, "", text, attributes), units))
         return _Code(f"{how}({place})")
 
     try:
@@ -247,11 +253,11 @@ def _generate(plan: Plan, pieces: list[str], texts: list[str]) -> Shape | None:
     )
     source = _source(pattern, values, numbers, made.subscription_id, read)
     known = {**names.known, **_GIVEN, "MATCH": re.compile(pattern).fullmatch}
-    return Shape(plan, len(texts), source, compile_function(source, known, "read"))
+    return MessageForm(plan, len(texts), source, compile_function(source, known, "read"))
 
 
 _UNUSUAL = (PbioError, ValueError, ArithmeticError, LookupError)
-_GIVEN = {"NEW": tuple.__new__, "Arrived": Arrived, "UNUSUAL": _UNUSUAL}
+_GIVEN = {"NEW": tuple.__new__, "ReceivedEvent": ReceivedEvent, "UNUSUAL": _UNUSUAL}
 
 
 def constant_of(value: Any) -> Any:
@@ -259,26 +265,26 @@ def constant_of(value: Any) -> Any:
     return value if isinstance(value, str | None) else not_plain()
 
 
-def _read_symbolically(plan: Plan, event: Node, convert: Any, names: Names) -> tuple[Any, ...]:
+def _read_symbolically(plan: EventPlan, event: XmlElement, convert: Any, names: NameTable) -> tuple[Any, ...]:
     """What `read_event` makes of an event whose texts are `t0`, `t1` ...: code instead of values."""
 
-    class Symbolic(Reading):
-        def time(self, node: Node) -> Any:
+    class Symbolic(ElementReader):
+        def time(self, node: XmlElement) -> Any:
             (found,) = [one for one in node.children if (one.name, one.namespace) == (TIME, node.namespace)]
             how = names.use("TIME_OF_EVENT", text_to_microseconds)
             return _Code(f"{how}({found.text})") if found.text.strip() else not_plain()
 
-        def accuracy(self, scalar: Scalar, found: list[Node], steps: Any) -> Any:
+        def accuracy(self, scalar: ValueSyntax, found: list[XmlElement], steps: Any) -> Any:
             self.convert = node_to_value  # of an attribute, which is a part of the shape
             value = super().accuracy(scalar, found, steps)
             self.convert = convert
             return constant_of(value)
 
-        def position(self, node: Node) -> Any:
+        def position(self, node: XmlElement) -> Any:
             said = super().position(node)
             return None if said is None else _Code(said.strip() or not_plain())
 
-        def sequence(self, node: Node, values: Mapping[str, Any]) -> Any:
+        def sequence(self, node: XmlElement, values: Mapping[str, Any]) -> Any:
             if SEQUENCE in self.plan.members:
                 how = names.use("TO_SEQUENCE", to_sequence)
                 return _Code(f"{how}({values[SEQUENCE]!r})")
@@ -309,8 +315,8 @@ def _source(pattern: str, values: list[int], numbers: list[str], subscription: s
         lines.append(f"        TIMED = {all_values[timed]!r}")
         all_values = {**all_values, timed: _Code("TIMED")}
     made = f"({subscription}, {all_values!r}, {time!r}, {sequence!r}, {dropped!r}, {position!r}, len(message))"
-    lines += [f"        return NEW(Arrived, {made})", "    except UNUSUAL:", "        return None", ""]
+    lines += [f"        return NEW(ReceivedEvent, {made})", "    except UNUSUAL:", "        return None", ""]
     return "\n".join(lines)
 
 
-__all__ = ["MOST_SHAPES", "Arrived", "EventError", "Shape", "ShapeReader", "learn"]
+__all__ = ["MOST_SHAPES", "EventError", "MessageForm", "ReceivedEvent", "ShapeReader", "learn"]

@@ -8,16 +8,27 @@ from typing import Any
 
 from ecode.suggest import did_you_mean
 from pbio_spark.errors import PbioError, path_to_text
-from pbio_spark.gateways.grid.protocol.nodes import Node, to_text
-from pbio_spark.gateways.grid.values.plan import ACCURACY, ITEM, SEQUENCE, TIME, Group, Items, Leaf, Member, Part, Plan
+from pbio_spark.gateways.grid.protocol.nodes import XmlElement, to_text
+from pbio_spark.gateways.grid.values.plan import (
+    ACCURACY,
+    ITEM,
+    SEQUENCE,
+    TIME,
+    ElementGroup,
+    ElementPlan,
+    EventPlan,
+    FieldPlan,
+    Leaf,
+    RepeatedElement,
+)
 from pbio_spark.gateways.grid.values.times import text_to_microseconds, time_to_text
 
 Steps = tuple[str | int, ...]
 
 
 def event_to_node(
-    plan: Plan, values: Mapping[str, Any], time: datetime | None = None, sequence: int | None = None
-) -> Node:
+    plan: EventPlan, values: Mapping[str, Any], time: datetime | None = None, sequence: int | None = None
+) -> XmlElement:
     """The element of an event.
 
     Args:
@@ -33,10 +44,10 @@ def event_to_node(
 
 
 class _Writing:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: EventPlan) -> None:
         self.plan = plan
 
-    def event(self, values: Mapping[str, Any], time: datetime | None, sequence: int | None) -> Node:
+    def event(self, values: Mapping[str, Any], time: datetime | None, sequence: int | None) -> XmlElement:
         if not isinstance(values, Mapping):
             raise PbioError(
                 "PBIO_BAD_VALUE",
@@ -55,12 +66,14 @@ class _Writing:
             raise PbioError("PBIO_BAD_VALUE", "the event has no time", field=path_to_text((TIME,)), hint="give time=")
         if sequence is not None and SEQUENCE not in self.plan.members:
             children += (self.node(SEQUENCE, str(sequence)),)
-        return Node(self.plan.name, self.plan.namespace, "", (), children)
+        return XmlElement(self.plan.name, self.plan.namespace, "", (), children)
 
-    def node(self, name: str, text: str = "", attributes: Any = (), children: tuple[Node, ...] = ()) -> Node:
-        return Node(name, self.plan.namespace, text, tuple(attributes), children)
+    def node(
+        self, name: str, text: str = "", attributes: Any = (), children: tuple[XmlElement, ...] = ()
+    ) -> XmlElement:
+        return XmlElement(name, self.plan.namespace, text, tuple(attributes), children)
 
-    def group(self, group: Group, values: Any, steps: Steps) -> tuple[Node, ...]:
+    def group(self, group: ElementGroup, values: Any, steps: Steps) -> tuple[XmlElement, ...]:
         if group.is_pair:
             if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != 2:
                 raise _bad("expected a pair of key and value", steps)
@@ -73,7 +86,7 @@ class _Writing:
                 where = path_to_text((*steps, str(name)))
                 hint = did_you_mean(str(name), known)
                 raise PbioError("PBIO_UNKNOWN_COLUMN", "the type has no such field", field=where, hint=hint)
-        made: list[Node] = []
+        made: list[XmlElement] = []
         for name, member in group.members.items():
             value = values.get(name)
             if value is not None:
@@ -90,7 +103,7 @@ class _Writing:
         return tuple(made)
 
     def attributes(
-        self, name: str, member: Member, values: Mapping[str, Any], steps: Steps
+        self, name: str, member: FieldPlan, values: Mapping[str, Any], steps: Steps
     ) -> tuple[tuple[str, str], ...]:
         said = values.get(f"{name}_{ACCURACY}") if member.accuracy else None
         if said is None or member.accuracy is None:
@@ -101,9 +114,9 @@ class _Writing:
             raise _bad(str(error), (*steps, "@accuracy")) from None
 
     def elements(
-        self, name: str, part: Part, value: Any, attributes: tuple[tuple[str, str], ...], steps: Steps
-    ) -> list[Node]:
-        if not isinstance(part, Items):
+        self, name: str, part: ElementPlan, value: Any, attributes: tuple[tuple[str, str], ...], steps: Steps
+    ) -> list[XmlElement]:
+        if not isinstance(part, RepeatedElement):
             return [self.element(name, part, value, attributes, steps)]
         if isinstance(value, Mapping):
             value = list(value.items())
@@ -113,7 +126,9 @@ class _Writing:
             raise _bad(f"expected {part.length} elements, not {len(value)}", steps)
         return [self.element(name, part.item, one, (), (*steps, number)) for number, one in enumerate(value)]
 
-    def element(self, name: str, part: Part, value: Any, attributes: tuple[tuple[str, str], ...], steps: Steps) -> Node:
+    def element(
+        self, name: str, part: ElementPlan, value: Any, attributes: tuple[tuple[str, str], ...], steps: Steps
+    ) -> XmlElement:
         if value is None:
             reason = "an element of an array is null, which XML cannot show"
             raise PbioError("PBIO_CANNOT_BE_NULL", reason, field=path_to_text(steps))
@@ -131,7 +146,7 @@ class _Writing:
                 units = (("units", part.units),) if part.units else ()
                 accuracy = (("accuracy", part.accuracy),) if part.accuracy and not attributes else ()
                 return self.node(name, text, (*units, *accuracy, *attributes))
-            case Group():
+            case ElementGroup():
                 return self.node(name, "", (), self.group(part, value, steps))
         return self.node(name, "", (), tuple(self.elements(ITEM, part, value, (), steps)))
 

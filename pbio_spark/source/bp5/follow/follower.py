@@ -7,18 +7,18 @@ from dataclasses import replace
 
 from pbio_spark.bp5.data.places import place_blocks, subfile_name
 from pbio_spark.bp5.dataset import Dataset
-from pbio_spark.bp5.folder import Folder
+from pbio_spark.bp5.folder import DatasetFolder
 from pbio_spark.bp5.meta.blocks import read_blocks
 from pbio_spark.bp5.meta.index import HEADER, NAME, Step, parse_index
 from pbio_spark.errors import PbioError
 from pbio_spark.globs import is_glob
-from pbio_spark.source.bp5.follow.progress import Place, Progress, digest_of
+from pbio_spark.source.bp5.follow.progress import FolderProgress, Progress, digest_of
 from pbio_spark.source.bp5.options import Bp5Options
 from pbio_spark.source.bp5.scan import Scanned, list_datasets, scan_dataset
 from pbio_spark.source.files.listing import ListedFile
 
 
-class Follower:
+class FolderFollower:
     """Looks at the folders of a stream."""
 
     def __init__(self, paths: Sequence[str], options: Bp5Options) -> None:
@@ -27,7 +27,7 @@ class Follower:
         self._fixed: dict[str, int] | None = None
         """How many steps folders had when all there will be was there."""
 
-    def start(self) -> dict[str, Place]:
+    def start(self) -> dict[str, FolderProgress]:
         """Where a new stream begins."""
         at = self._options.starting_step
         if at == "earliest":
@@ -46,7 +46,7 @@ class Follower:
         """Take the steps that there are now for all that there are ever going to be."""
         self._fixed = {f.path: len(known[1]) for f in self._files({}) if (known := self._whole(f)) is not None}
 
-    def latest(self, start: Progress, max_steps: int | None, max_bytes: int | None) -> dict[str, Place]:
+    def latest(self, start: Progress, max_steps: int | None, max_bytes: int | None) -> dict[str, FolderProgress]:
         """The offset up to which a batch can read. Raises PBIO_ROWS_GONE for a folder that was cut back or replaced."""
         after = dict(start)
         steps_left, bytes_left = max_steps, max_bytes
@@ -55,7 +55,7 @@ class Follower:
             if known is None:
                 continue
             dataset, steps = known
-            before = start.get(file.path, Place(0))
+            before = start.get(file.path, FolderProgress(0))
             self._check(file, before, len(dataset.steps))
             end = min(len(steps), (self._fixed or {}).get(file.path, 0 if self._fixed is not None else len(steps)))
             if steps_left is not None:
@@ -73,7 +73,7 @@ class Follower:
         """The datasets that have steps between two offsets, with those steps. Raises PBIO_ROWS_GONE."""
         found = []
         for path, place in end.items():
-            first = start.get(path, Place(0)).steps
+            first = start.get(path, FolderProgress(0)).steps
             if place.steps <= first:
                 continue
             file = next((file for file in self._files(end) if file.path == path), None)
@@ -91,7 +91,7 @@ class Follower:
 
     def _whole(self, file: ListedFile) -> tuple[Dataset, tuple[Step, ...]] | None:
         """A dataset and its steps that are whole; None if there is not even a header yet."""
-        with Folder(file.path) as folder:
+        with DatasetFolder(file.path) as folder:
             if (folder.size(NAME) or 0) < HEADER:
                 return None
         one = scan_dataset(file, self._options)
@@ -105,20 +105,20 @@ class Follower:
                 hint="read it with spark.read once it is complete",
             )
         steps = one.dataset.steps
-        with Folder(file.path) as folder:
+        with DatasetFolder(file.path) as folder:
             while steps and one.dataset.index.header.is_active and not is_whole(one.dataset, folder, steps[-1]):
                 steps = steps[:-1]
         return one.dataset, steps
 
-    def _place(self, file: ListedFile, dataset: Dataset, steps: int) -> Place:
-        with Folder(file.path) as folder:
+    def _place(self, file: ListedFile, dataset: Dataset, steps: int) -> FolderProgress:
+        with DatasetFolder(file.path) as folder:
             index = folder.all_of(NAME) or b""
         end = _index_end(index, dataset, steps, file.path)
-        return Place(steps, end, digest_of(index[:end]))
+        return FolderProgress(steps, end, digest_of(index[:end]))
 
-    def _check(self, file: ListedFile, place: Place, steps: int) -> None:
+    def _check(self, file: ListedFile, place: FolderProgress, steps: int) -> None:
         """Refuse a folder whose index no longer begins as it did."""
-        with Folder(file.path) as folder:
+        with DatasetFolder(file.path) as folder:
             index = folder.read(NAME, 0, place.index)
         if place.digest and (len(index) < place.index or digest_of(index) != place.digest):
             raise _gone(file.path, f"{place.steps} steps were read, but the folder was cut back or written anew")
@@ -126,7 +126,7 @@ class Follower:
             raise _gone(file.path, f"{place.steps} steps were read, but the folder has {steps} now")
 
 
-def is_whole(dataset: Dataset, folder: Folder, step: Step) -> bool:
+def is_whole(dataset: Dataset, folder: DatasetFolder, step: Step) -> bool:
     """Whether everything that a step needs is there."""
     try:
         located = dataset.locate(folder, [step])

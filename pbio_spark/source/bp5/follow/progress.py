@@ -11,7 +11,7 @@ from pbio_spark.errors import PbioError
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FolderProgress:
     """How far a folder is read.
 
     Attributes:
@@ -25,7 +25,7 @@ class Place:
     digest: str = ""
 
 
-Progress: TypeAlias = Mapping[str, Place]
+Progress: TypeAlias = Mapping[str, FolderProgress]
 
 
 def digest_of(index: bytes) -> str:
@@ -41,11 +41,11 @@ def progress_to_json(progress: Progress) -> dict[str, Any]:
     }
 
 
-def json_to_progress(said: Mapping[str, Any]) -> dict[str, Place]:
+def json_to_progress(said: Mapping[str, Any]) -> dict[str, FolderProgress]:
     """The progress that an offset says. Raises PBIO_BAD_OFFSET for that of another source."""
     try:
         return {
-            str(path): Place(int(place["steps"]), int(place["index"]), str(place["digest"]))
+            str(path): FolderProgress(int(place["steps"]), int(place["index"]), str(place["digest"]))
             for path, place in said["folders"].items()
         }
     except (KeyError, TypeError, ValueError, AttributeError):

@@ -14,13 +14,13 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from pbio_spark.bp5.rows.wanted import Part, Wanted
-from pbio_spark.source.bp5.follow.follower import Follower
-from pbio_spark.source.bp5.follow.progress import Place, json_to_progress, progress_to_json
+from pbio_spark.bp5.rows.wanted import DatasetPart, Wanted
+from pbio_spark.source.bp5.follow.follower import FolderFollower
+from pbio_spark.source.bp5.follow.progress import FolderProgress, json_to_progress, progress_to_json
 from pbio_spark.source.bp5.options import Bp5Options
 from pbio_spark.source.bp5.plan import looked_at, plan_parts, scan_to_wanted
 from pbio_spark.source.bp5.reader import read_parts
-from pbio_spark.source.bp5.scan import Scan
+from pbio_spark.source.bp5.scan import DatasetScan
 from pbio_spark.source.limits import TriggerLimits
 from pbio_spark.source.reason_first import says_reason_first
 
@@ -31,7 +31,7 @@ PAUSE = 0.1
 class Bp5StreamPartition(InputPartition):
     """What one task of a micro-batch reads, and all that it needs for it."""
 
-    def __init__(self, wanted: Wanted, parts: tuple[Part, ...]) -> None:
+    def __init__(self, wanted: Wanted, parts: tuple[DatasetPart, ...]) -> None:
         super().__init__(None)
         self.wanted = wanted
         self.parts = parts
@@ -44,8 +44,8 @@ class Bp5StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, paths: Sequence[str], options: Bp5Options, schema: pa.Schema) -> None:
         self._options = options
         self._schema = schema
-        self._follower = Follower(paths, options)
-        self._first: dict[str, Place] | None = None
+        self._follower = FolderFollower(paths, options)
+        self._first: dict[str, FolderProgress] | None = None
         self._pause = 0.0
         self._limits = TriggerLimits(options.max_steps_per_trigger, options.max_bytes_per_trigger, ReadMaxRows)
 
@@ -71,7 +71,7 @@ class Bp5StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = self._follower.scanned(json_to_progress(start), json_to_progress(end))
         if not found:
             return []
-        scan = looked_at(Scan(self._options, tuple(found)), is_stream=True)
+        scan = looked_at(DatasetScan(self._options, tuple(found)), is_stream=True)
         wanted = scan_to_wanted(scan, self._schema, is_stream=True)
         return [Bp5StreamPartition(wanted, parts) for parts in plan_parts(scan, wanted)]
 

@@ -13,7 +13,7 @@ import pytest
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.grid.bindings import archive as module
-from pbio_spark.gateways.grid.bindings.archive import Archive, Inflow, Row
+from pbio_spark.gateways.grid.bindings.archive import Archive, Inflow, PendingEvent
 from pbio_spark.gateways.grid.bindings.news import News
 from pbio_spark.gateways.grid.settings import GridSettings
 from tests.channels.spaces import COUNT
@@ -37,7 +37,7 @@ def test_events_whose_commit_may_have_happened_are_never_there_twice(
     monkeypatch.setattr(module, "_PAUSE", 0.0)
     now = datetime.now(UTC)
     inflows = {name: Inflow(channel, name) for name in "pq"}
-    taken = [(one, [Row({"n": 7}, now, 0 if name in numbered else None)]) for name, one in inflows.items()]
+    taken = [(one, [PendingEvent({"n": 7}, now, 0 if name in numbered else None)]) for name, one in inflows.items()]
 
     async def commit() -> None:
         Archive(space, GridSettings(), News(space))._publish(taken)

@@ -31,13 +31,13 @@ from pbio_spark.gateways.grid.protocol.messages import (
     UnsubscribeReply,
     UnsubscribeRequest,
 )
-from pbio_spark.gateways.grid.protocol.nodes import Node
-from pbio_spark.gateways.limits import Limits
+from pbio_spark.gateways.grid.protocol.nodes import XmlElement
+from pbio_spark.gateways.limits import GatewayLimits
 from tests.gateways.grid.samples import EVENT, MESSAGES, NAME, TYPES, event_xml, xml
 from tests.gateways.grid.spaces import hand_over, loads_in, new_space, serving, submit, take
 
-WANTED = Node(NAME, PARAMETERS)
-LATEST = Node(NAME, PARAMETERS, "", (), (Node("After", PARAMETERS, "latest"),))
+WANTED = XmlElement(NAME, PARAMETERS)
+LATEST = XmlElement(NAME, PARAMETERS, "", (), (XmlElement("After", PARAMETERS, "latest"),))
 
 
 class Raw:
@@ -79,7 +79,7 @@ async def raw(address: str) -> AsyncIterator[Raw]:
 
 
 @asynccontextmanager
-async def watched(space: ChannelSpace, limits: Limits | None = None, **settings: object) -> AsyncIterator[str]:
+async def watched(space: ChannelSpace, limits: GatewayLimits | None = None, **settings: object) -> AsyncIterator[str]:
     """A gateway with a consumer that must not notice anything of what other peers do."""
     async with serving(space, limits, **settings) as address, await GridConsumer.connect(address, TYPES) as consumer:
         events = await consumer.subscribe(NAME, {"After": "latest"})
@@ -126,7 +126,7 @@ def test_what_is_not_the_protocol_ends_the_connection(
 
 
 def test_requests_that_are_not_as_they_should_be_fail(tmp_path: Path) -> None:
-    twice = Node(NAME, PARAMETERS, "", (), (Node("Period", "", "1"),) * 2)
+    twice = XmlElement(NAME, PARAMETERS, "", (), (XmlElement("Period", "", "1"),) * 2)
 
     async def main() -> None:
         async with watched(new_space(tmp_path)) as address, raw(address) as peer:
@@ -137,8 +137,8 @@ def test_requests_that_are_not_as_they_should_be_fail(tmp_path: Path) -> None:
                 (xml("", "UnsubscribeRequest", ' requestID="4"'), "lacks the element SubscriptionID"),
                 (xml("<a/>", "EventNamesRequest", ' requestID="5"'), "unknown element 'a'"),
                 (encode(UnsubscribeRequest("6", "99")), "there is no subscription '99'"),
-                (encode(SubscribeRequest("7", "1", Node(NAME, "urn:x"))), "in the name space 'urn:x'"),
-                (encode(SubscribeRequest("8", "1", Node("x" * 300, PARAMETERS))), "there are no events 'xxx"),
+                (encode(SubscribeRequest("7", "1", XmlElement(NAME, "urn:x"))), "in the name space 'urn:x'"),
+                (encode(SubscribeRequest("8", "1", XmlElement("x" * 300, PARAMETERS))), "there are no events 'xxx"),
                 (encode(SubscribeRequest("9", "1", twice)), "twice"),
             ):
                 peer.send(message)
@@ -266,7 +266,7 @@ def test_bad_events_of_a_producer_are_said_at_the_end(tmp_path: Path) -> None:
 
 def test_a_silent_peer_is_dismissed_and_a_subscriber_is_not(tmp_path: Path) -> None:
     async def main() -> None:
-        limits = Limits(idle=0.3, grace=5)
+        limits = GatewayLimits(idle=0.3, grace=5)
         async with serving(new_space(tmp_path), limits) as address, raw(address) as subscriber, raw(address) as half:
             subscriber.send(SubscribeRequest("1", "1", LATEST))
             await subscriber.next()
@@ -285,10 +285,10 @@ def test_a_silent_peer_is_dismissed_and_a_subscriber_is_not(tmp_path: Path) -> N
 def test_a_peer_that_does_not_read_is_dismissed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     space = new_space(tmp_path)
     submit(space, range(5_000))
-    all_events = Node(NAME, PARAMETERS, "", (), (Node("After", PARAMETERS, "earliest"),))
+    all_events = XmlElement(NAME, PARAMETERS, "", (), (XmlElement("After", PARAMETERS, "earliest"),))
 
     async def main() -> None:
-        async with watched(space, Limits(unread=1 << 12, slow=0.3, grace=5)) as address:
+        async with watched(space, GatewayLimits(unread=1 << 12, slow=0.3, grace=5)) as address:
             host, _, port = address.rpartition(":")
             with socket.socket() as small:
                 small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
@@ -307,7 +307,7 @@ def test_a_thousand_idle_connections(tmp_path: Path) -> None:
     space = new_space(tmp_path)
 
     async def main() -> None:
-        async with watched(space, Limits(connections=2000, per_peer=2000, grace=5)) as address:
+        async with watched(space, GatewayLimits(connections=2000, per_peer=2000, grace=5)) as address:
             host, _, port = address.rpartition(":")
             writers = []
             for _ in range(1000):
@@ -342,7 +342,12 @@ def test_events_of_another_name_are_never_taken_for_those_of_the_subscription(
             assert isinstance(reply, SubscribeReply)
             assert reply.subscription_id is not None
             own = reply.subscription_id
-            peer.send(Event(own, other), Event(own, EVENT), Event(own, other), UnsubscribeRequest("2", own))
+            peer.send(
+                Event(own, other),
+                Event(own, EVENT),
+                Event(own, other),
+                UnsubscribeRequest("2", own),
+            )
             ended = await peer.next()
             assert isinstance(ended, UnsubscribeReply)
             assert f"the subscription is for {NAME!r}, and the event is" in (ended.detail or "")

@@ -16,7 +16,7 @@ from pbio_spark.gateways.grid.protocol.codec import MessageError, decode, encode
 from pbio_spark.gateways.grid.protocol.frames import Frames, to_frame
 from pbio_spark.gateways.grid.protocol.messages import MESSAGES as TABLE
 from pbio_spark.gateways.grid.protocol.messages import PROTOCOL, Event, SubscribeReply, UnsubscribeRequest
-from pbio_spark.gateways.grid.protocol.nodes import DEEPEST, Node, node_to_xml, parse
+from pbio_spark.gateways.grid.protocol.nodes import DEEPEST, XmlElement, node_to_xml, parse
 from tests.gateways.grid.samples import EVENT, MESSAGES, xml
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[3] / "golden" / "grid.json").read_text(encoding="utf-8"))
@@ -135,21 +135,26 @@ TEXTS = st.text(
 ).filter(lambda text: not text or bool(text.strip()))
 NODES = st.recursive(
     st.builds(
-        Node,
+        XmlElement,
         NAMES,
         st.sampled_from(("", "u", PROTOCOL)),
         TEXTS,
         st.dictionaries(NAMES, TEXTS, max_size=2).map(lambda d: tuple(d.items())),
     ),
     lambda inner: st.builds(
-        Node, NAMES, st.sampled_from(("", "u", PROTOCOL)), TEXTS, st.just(()), st.lists(inner, max_size=3).map(tuple)
+        XmlElement,
+        NAMES,
+        st.sampled_from(("", "u", PROTOCOL)),
+        TEXTS,
+        st.just(()),
+        st.lists(inner, max_size=3).map(tuple),
     ),
     max_leaves=8,
 )
 
 
 @given(NODES)
-def test_elements_come_back(node: Node) -> None:
+def test_elements_come_back(node: XmlElement) -> None:
     assert parse(node_to_xml(node).encode()) == node
 
 

@@ -19,9 +19,9 @@ from pbio_spark.gateways.grid.peers.subscriptions import Incoming, Outgoing
 from pbio_spark.gateways.grid.protocol.codec import decode, encode
 from pbio_spark.gateways.grid.protocol.frames import Frames, to_frame
 from pbio_spark.gateways.grid.protocol.messages import EventName, QueryRequest, SubscribeRequest
-from pbio_spark.gateways.grid.protocol.nodes import Node
-from pbio_spark.gateways.grid.values.shapes import Arrived, ShapeReader
-from pbio_spark.gateways.limits import Limits
+from pbio_spark.gateways.grid.protocol.nodes import XmlElement
+from pbio_spark.gateways.grid.values.shapes import ReceivedEvent, ShapeReader
+from pbio_spark.gateways.limits import GatewayLimits
 from tests.gateways.grid.samples import EVENT, MESSAGES, NAME, PLAN
 
 MUTATIONS = int(os.environ.get("PBIO_MUTATIONS", 1_000_000 if os.environ.get("PBIO_LONG") else 4_000))
@@ -107,7 +107,7 @@ def test_mutated_frames_are_messages_or_errors() -> None:
         if number % 1000 == 0:
             reader.learn_anew()
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert {"Arrived", "PBIO_BAD_MESSAGE", "PBIO_BAD_VALUE"} < set(seen)
+    assert {"ReceivedEvent", "PBIO_BAD_MESSAGE", "PBIO_BAD_VALUE"} < set(seen)
     assert grown < 128 << 10  # kilobytes
 
 
@@ -124,7 +124,7 @@ def read_both_ways(reader: ShapeReader, message: bytes) -> str:
         assert str(with_shapes) == str(without)
         return without.code
     assert repr(with_shapes) == repr(without), message
-    if not isinstance(without, Arrived):
+    if not isinstance(without, ReceivedEvent):
         assert decode(message) == without
     return type(without).__name__
 
@@ -132,7 +132,7 @@ def read_both_ways(reader: ShapeReader, message: bytes) -> str:
 class Wire:
     """A connection on which some bytes come."""
 
-    name, address, limits = "peer", "1.2.3.4:5", Limits()
+    name, address, limits = "peer", "1.2.3.4:5", GatewayLimits()
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -169,7 +169,7 @@ class Willing:
     async def begun(self, session: Session, subscription: Outgoing | Incoming) -> None:
         """Nothing is to be done."""
 
-    async def queried(self, session: Session, request: QueryRequest) -> Node:
+    async def queried(self, session: Session, request: QueryRequest) -> XmlElement:
         return EVENT
 
     async def named(self, session: Session) -> list[EventName]:

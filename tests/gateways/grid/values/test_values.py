@@ -27,11 +27,11 @@ from ecode.types import (
 )
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.grid.protocol.messages import EVENTS
-from pbio_spark.gateways.grid.protocol.nodes import Node, node_to_xml, parse
+from pbio_spark.gateways.grid.protocol.nodes import XmlElement, node_to_xml, parse
 from pbio_spark.gateways.grid.values.compiled import EventWriter
 from pbio_spark.gateways.grid.values.plan import record_to_plan
-from pbio_spark.gateways.grid.values.reading import Read, read_event
-from pbio_spark.gateways.grid.values.shapes import Arrived, EventError, ShapeReader
+from pbio_spark.gateways.grid.values.reading import ReadEvent, read_event
+from pbio_spark.gateways.grid.values.shapes import EventError, ReceivedEvent, ShapeReader
 from pbio_spark.gateways.grid.values.times import text_to_microseconds, text_to_time
 from pbio_spark.gateways.grid.values.units import UNITS, convert
 from pbio_spark.gateways.grid.values.writing import event_to_node
@@ -49,7 +49,7 @@ def alike(one: Any, other: Any) -> bool:
 
 def in_order(value: Any) -> Any:
     """The same value with the fields of structures in one order."""
-    if isinstance(value, Arrived):
+    if isinstance(value, ReceivedEvent):
         return tuple(map(in_order, value))
     if isinstance(value, dict):
         return {name: in_order(value[name]) for name in sorted(value)}
@@ -70,7 +70,7 @@ def test_encoders_and_decoders_agree_on_random_events_of_random_types(data: st.D
         read = read_event(plan, parse(text.encode()))
         assert alike(read.values, given_)
         message = xml(f"<SubscriptionID>7</SubscriptionID>{text}")
-        expected = Arrived("7", read.values, read.time, None, 0, None, len(message))
+        expected = ReceivedEvent("7", read.values, read.time, None, 0, None, len(message))
         assert alike(reader.read(message), expected)
         assert alike(reader.read(message), expected)  # by a shape, if it has one
 
@@ -87,7 +87,7 @@ def test_the_papers_event() -> None:
     reader = ShapeReader({"12": PLAN})
     message = xml(f"<SubscriptionID>12</SubscriptionID>{writer.write(VALUES)}")
     first = reader.read(message)
-    assert first == Arrived("12", VALUES, VALUES["TimeStamp"], None, 0, None, len(message))
+    assert first == ReceivedEvent("12", VALUES, VALUES["TimeStamp"], None, 0, None, len(message))
     (shape,) = reader.shapes
     assert shape.read(message) == first
     assert shape.read(message.replace(b"1.6", b"1_6")) is None
@@ -110,10 +110,10 @@ def test_a_shape_is_of_one_subscription_and_its_plan() -> None:
     text = EventWriter(PLAN).write(VALUES)
     for _ in range(2):
         read = [reader.read(xml(f"<SubscriptionID>{n}</SubscriptionID>{text}")) for n in (12, 13, 14)]
-        assert isinstance(read[0], Arrived)
-        assert isinstance(read[1], Arrived)
+        assert isinstance(read[0], ReceivedEvent)
+        assert isinstance(read[1], ReceivedEvent)
         assert (read[0].values["Load1"], read[1].values["Load1"], read[1].dropped) == (1.5, "1.5", 3)
-        assert not isinstance(read[2], Arrived)
+        assert not isinstance(read[2], ReceivedEvent)
 
 
 TYPED = record(
@@ -133,7 +133,7 @@ T = record_to_plan(TYPED, "t", "urn:t")
 GOOD = {"f": "1", "f4": "0.5", "b": "1", "u": "1", "ok": "true", "s": "x", "TimeStamp": "2000-11-09T21:51:45Z"}
 
 
-def element(attributes: str = "", **texts: str | None) -> Node:
+def element(attributes: str = "", **texts: str | None) -> XmlElement:
     """An event of TYPED, with other texts for some fields; None leaves one out."""
     said = {**GOOD, **texts}
     name = next(iter(texts), "")
@@ -248,13 +248,13 @@ def test_times_and_numbers_of_events_whose_type_has_none() -> None:
     bare = record_to_plan(record("t", [Field("f", FLOAT64)]), "t", "urn:t")
     when = datetime(2000, 1, 1, 12, 30, 0, 5, UTC)
     text = EventWriter(bare).write({"f": 1.0}, when, 7)
-    assert read_event(bare, parse(text.encode())) == Read({"f": 1.0}, when, 7)
+    assert read_event(bare, parse(text.encode())) == ReadEvent({"f": 1.0}, when, 7)
     with pytest.raises(PbioError, match="the event has no time"):
         EventWriter(bare).write({"f": 1.0})
     as_text = record_to_plan(record("t", [Field("TimeStamp", STRING), Field("Sequence", INT64)]), "t", "urn:t")
     values_ = {"TimeStamp": "2000-01-01T13:30:00.000005123+01:00", "Sequence": 3}
     read = read_event(as_text, parse(EventWriter(as_text).write(values_).encode()))
-    assert read == Read(values_, when, 3)
+    assert read == ReadEvent(values_, when, 3)
     with pytest.raises(PbioError, match="not a time"):
         EventWriter(as_text).write({"TimeStamp": "now", "Sequence": 3})
     assert "2000-01-01T12:30:00.000005Z" in EventWriter(as_text).write({"Sequence": 3}, when)
@@ -340,7 +340,7 @@ def test_a_producer_whose_tags_always_differ_is_read_all_the_same() -> None:
     text = EventWriter(PLAN).write(VALUES)
     for number in range(100):
         odd = text.replace("<Load1>", f'<Load1 accuracy="{number}">')
-        assert isinstance(reader.read(xml(f"<SubscriptionID>12</SubscriptionID>{odd}")), Arrived)
+        assert isinstance(reader.read(xml(f"<SubscriptionID>12</SubscriptionID>{odd}")), ReceivedEvent)
     assert len(reader.shapes) == 64
 
 
@@ -349,7 +349,7 @@ def test_pretty_printed_events_have_shapes_too() -> None:
     inside = "".join(f"\n  <{c.name}>{c.text}</{c.name}>" for c in EVENT.children)
     message = b'<?xml version="1.0"?>\n' + event_xml(inside + "\n")
     first = reader.read(message)
-    assert isinstance(first, Arrived)
+    assert isinstance(first, ReceivedEvent)
     (shape,) = reader.shapes
     assert shape.read(message) == first
     assert shape.read(message.replace(b"\n  <Load5>", b"\n <Load5>")) is None
@@ -371,8 +371,8 @@ def test_bytes_that_mean_something_else_have_no_shape(declaration: str, host: st
     for _ in range(2):
         plain = reader.read(declaration.encode() + event_xml(inside))
         arrived = reader.read(declaration.encode() + event_xml(inside).replace(b"foo.gov", b"\xc3\xa9"))
-        assert isinstance(plain, Arrived)
-        assert isinstance(arrived, Arrived)
+        assert isinstance(plain, ReceivedEvent)
+        assert isinstance(arrived, ReceivedEvent)
         assert (plain.values["HostName"], arrived.values["HostName"]) == ("foo.gov", host)
     assert len(reader.shapes) == shapes
 

@@ -264,7 +264,8 @@ class ChannelSpace:
             derived = [child.name for child in state.children(info.id)]
             if derived:
                 reason = f"cannot drop {info.name!r} before the channels derived from it: {', '.join(derived)}"
-                raise PbioError("PBIO_BAD_OPTION", reason)
+                hint = "drop these first" + ("; one with ~ goes with its last subscriber" if "~" in reason else "")
+                raise PbioError("PBIO_BAD_OPTION", reason, hint=hint)
             return Drop(info.id)
 
         self.history.commit(drop)

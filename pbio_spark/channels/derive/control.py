@@ -19,6 +19,7 @@ from pbio_spark.channels.derive.check import Checked, check_derivation
 from pbio_spark.channels.derive.deriver import Deriver
 from pbio_spark.channels.derive.modulator import Modulator
 from pbio_spark.channels.derive.parameters import changed_block, values_to_block
+from pbio_spark.channels.log.derived import SharedBlock
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.state import ChannelInfo, State
@@ -79,6 +80,13 @@ class Control:
                 f"expected a Modulator, not {type(modulator).__name__}",
                 hint="give pbio.Modulator(filter=...), or its attributes by name",
             )
+        has_code = any((modulator.filter, modulator.transform, modulator.dequeue, modulator.period))
+        if is_temporary and not has_code:
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                "the modulator has no code: its subscriber would get the channel's own events",
+                hint="give it filter=, transform=, dequeue= or period=, or subscribe without one",
+            )
         form = channel_format(parent, self.formats)
         own = modulator.output_format(form)
         shared = None if not isinstance(modulator.parameters, str) else self._shared(modulator.parameters)
@@ -122,10 +130,9 @@ class Control:
         microseconds = 0 if lazy is None else span_to_microseconds(lazy, "lazy=", takes_seconds=True)
 
         def change(state: State) -> Change:
-            block = state.derived.named(name)
-            if block is not None and name not in state.names:
-                return Change(block.id, changed_block(block.parameters, values), microseconds)
-            info = self.named(name, state)
+            info = self._holder(name, state)
+            if isinstance(info, SharedBlock):
+                return Change(info.id, changed_block(info.parameters, values), microseconds)
             derivation = self._derivation(info)
             if derivation.shared:
                 shared = state.derived.blocks[derivation.shared]
@@ -180,10 +187,10 @@ class Control:
         """The values of a derived channel's parameters, or of a shared block's."""
         with self.history.lock:
             state = self.history.catch_up()
-            block = state.derived.named(name)
-            if block is not None and name not in state.names:
-                return block.parameters.values
-            return self._derivation(self.named(name, state)).parameters.values
+            info = self._holder(name, state)
+            if isinstance(info, SharedBlock):
+                return info.parameters.values
+            return self._derivation(info).parameters.values
 
     def attach(
         self, folder: Folder, parent: ChannelInfo, modulator: Modulator, subscriber: str | None, expire_after: timedelta
@@ -235,6 +242,17 @@ class Control:
             children = self.history.catch_up().children(parent.id)
         others = {child.id for child in children if self._derivation(child).is_temporary} - {own.id}
         return any(one.channel in others for one in subscribers.of_name(folder, subscriber))
+
+    def _holder(self, name: AnyChannel, state: State) -> ChannelInfo | SharedBlock:
+        """The channel or the block of a name. Raises PBIO_UNKNOWN_CHANNEL."""
+        block = state.derived.named(name)
+        if isinstance(name, str) and name not in state.names:
+            if block is not None:
+                return block
+            hint = did_you_mean(name, [*state.names, *(one.name for one in state.derived.blocks.values())])
+            if hint:
+                raise PbioError("PBIO_UNKNOWN_CHANNEL", f"unknown channel or parameter block {name!r}", hint=hint)
+        return self.named(name, state)
 
     def _shared(self, name: str) -> tuple[int, ParameterBlock]:
         with self.history.lock:

@@ -114,7 +114,7 @@ class Modulator:
             raise PbioError(
                 "PBIO_BAD_OPTION",
                 f"services= takes a list, not {self.services[:80]!r}",
-                hint="give a list of names, such as ['now']",
+                hint="give a list of names, such as ['clock']",
             )
         for prototype in self.services:
             declared(prototype)

@@ -190,6 +190,7 @@ def test_what_a_dead_subscriber_left_goes_with_the_next_vacuum(
     [
         ({"modulator": Modulator(filter="{ return input.prize; }")}, "PBIO_BAD_PROGRAM"),
         ({"modulator": "{ return 1; }"}, "PBIO_BAD_OPTION.*expected a Modulator, not str"),
+        ({"modulator": Modulator()}, "PBIO_BAD_OPTION.*the modulator has no code"),
         ({"demodulator": print}, "PBIO_BAD_OPTION.*demodulator= needs modulator="),
         ({"name": "~x"}, "PBIO_BAD_OPTION.*cannot begin with"),
     ],

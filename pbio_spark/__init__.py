@@ -12,6 +12,7 @@ before it:
 
     errors     `PbioError`, with a stable code and every fact that helps to find the place
     extras     optional libraries, and what to install where one is missing
+    keywords   misspelled keyword arguments
     disk       files that appear whole, and what a file system refuses, as such errors
     globs      globs as Hadoop has them
     paths      the one way from a path to a file system

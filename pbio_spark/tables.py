@@ -214,7 +214,10 @@ class RecordWriter:
         """
         if isinstance(rows, pa.Table | pa.RecordBatch):
             self.flush()
-            self._encode(rows_to_batch(rows, None))
+            try:
+                self._encode(rows_to_batch(rows, None))
+            except PbioError as error:
+                raise with_row(error, rows) from None
             self._pending.before += rows.num_rows
             return
         if not isinstance(rows, Iterable):

@@ -19,6 +19,7 @@ LAYERS = (
     "morph",
     "pbio_spark.errors",
     "pbio_spark.extras",
+    "pbio_spark.keywords",
     "pbio_spark.disk",
     "pbio_spark.globs",
     "pbio_spark.paths",

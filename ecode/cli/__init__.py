@@ -12,6 +12,7 @@ import typer
 
 from ecode.cli.description import described
 from ecode.errors import EcodeError, Trap
+from ecode.json_text import parse_json
 from ecode.library import PRINTF
 from ecode.pipe import ends_with_its_reader
 from ecode.program import Program
@@ -82,7 +83,7 @@ def run(
 ) -> None:
     """Run a program in the interpreter, once or for each of a list of calls; prints one line of JSON for each."""
     compiled = _compiled(program, params)
-    given = json.loads(_read(values))
+    given = parse_json(_read(values))
     statics = compiled.statics
     for call in given if isinstance(given, list) else [given]:
         try:
@@ -104,7 +105,7 @@ def _compiled(program: Path, params: Path | None) -> Program:
     source = _read(program)
     if params is None:
         return compile_program(source, functions=[PRINTF])
-    description = described(json.loads(_read(params)))
+    description = described(parse_json(_read(params)))
     return compile_program(
         source, description.params, description.returns, functions=[PRINTF], records=description.records
     )
@@ -124,7 +125,7 @@ def main() -> None:
     with ends_with_its_reader():
         try:
             app()
-        except (EcodeError, OSError, json.JSONDecodeError) as error:
+        except (EcodeError, OSError, ValueError) as error:
             if isinstance(error, BrokenPipeError):
                 raise
             typer.echo(str(error), err=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from pbio_spark.channels.commits.checked import check_name
 from pbio_spark.channels.derive.reports import DerivationVersion, versions_of
+from pbio_spark.channels.log.root import look
 from pbio_spark.channels.log.state import ChannelInfo, dropped_to_error
 from pbio_spark.channels.named import AnyChannel
 from pbio_spark.channels.presence import subscribers
@@ -23,6 +24,7 @@ from pbio_spark.channels.subscribe.subscription import Handlers, Subscription
 from pbio_spark.columns import Rows
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.keywords import suggesting
 
 if TYPE_CHECKING:
     from pbio_spark.channels.derive.modulator import Modulator
@@ -46,9 +48,12 @@ class Channel:
 
     @property
     def info(self) -> ChannelInfo:
-        """What is known of it now: each look asks the log for news. Of a dropped channel it is what was known last."""
+        """What is known of it now: each look asks the log for news. Of a dropped channel it is what was known last.
+
+        Raises PBIO_NO_SPACE if the space is gone.
+        """
         with self.space.history.lock:
-            self._info = self.space.history.catch_up().channels.get(self.id, self._info)
+            self._info = look(self.space.history, self.space.folder, self.space.id).channels.get(self.id, self._info)
         return self._info
 
     @property
@@ -87,6 +92,7 @@ class Channel:
             raise dropped_to_error(self.name, anew=True).at(file=self.space.root)
         return info
 
+    @suggesting
     def submit(
         self,
         events: Rows | Mapping[str, Any],
@@ -134,6 +140,7 @@ class Channel:
         **options: Unpack[Subscribing],
     ) -> Subscription: ...
 
+    @suggesting
     def subscribe(
         self,
         handlers: Handlers | None = None,

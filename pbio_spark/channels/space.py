@@ -20,7 +20,7 @@ from pbio_spark.channels.derive.source import Source
 from pbio_spark.channels.log.files import Folder, Path
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.log import FolderLog
-from pbio_spark.channels.log.root import make_root, no_space_to_error, read_id
+from pbio_spark.channels.log.root import look, make_root, no_space_to_error, read_id
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.named import AnyChannel
 from pbio_spark.channels.presence import subscribers
@@ -34,6 +34,7 @@ from pbio_spark.channels.upkeep.retention import Removed, compact, vacuum
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FolderStore
+from pbio_spark.keywords import suggesting
 
 
 class ChannelSpace:
@@ -120,6 +121,7 @@ class ChannelSpace:
         """Whether the folder is still this space; it may have been removed, and another one made in its place."""
         return read_id(self.folder) == self.id
 
+    @suggesting
     def create_channel(
         self,
         name: str,
@@ -226,15 +228,11 @@ class ChannelSpace:
 
     def _exists(self, info: ChannelInfo, is_other: bool) -> PbioError:
         """PBIO_CHANNEL_EXISTS; with `is_other`, for a channel that cannot stand for the one that was to be created."""
-        reason, hint = (
-            f"a channel {info.name!r} exists already",
-            "`ChannelSpace.channel` opens it, and so does exist_ok=True",
-        )
+        reason = f"a channel {info.name!r} exists already"
+        hint = "`ChannelSpace.channel` opens it, and so does exist_ok=True"
         if is_other:
-            reason, hint = (
-                f"{reason}, of another type or derived in another way",
-                "choose another name, or drop that channel",
-            )
+            reason += ", of another type or derived in another way"
+            hint = "choose another name, or drop that channel"
         return PbioError("PBIO_CHANNEL_EXISTS", reason, file=self.root, format=info.format, hint=hint)
 
     def channel(self, name: AnyChannel) -> Channel:
@@ -249,9 +247,9 @@ class ChannelSpace:
             raise error.at(file=self.root) from None
 
     def channels(self) -> list[ChannelInfo]:
-        """All channels, by name."""
+        """All channels, by name. Raises PBIO_NO_SPACE if the space is gone."""
         with self.history.lock:
-            return sorted(self.history.catch_up().channels.values(), key=lambda info: info.name)
+            return sorted(look(self.history, self.folder, self.id).channels.values(), key=lambda info: info.name)
 
     def drop_channel(self, name: AnyChannel) -> None:
         """End a channel: nothing can be published to it any more, and its name is free.
@@ -322,6 +320,7 @@ class ChannelSpace:
         with self.history.lock:
             return state_to_reports(self.history.catch_up(), self._control.cost)
 
+    @suggesting
     def publish(
         self,
         submissions: Iterable[Submission],
@@ -376,6 +375,7 @@ class ChannelSpace:
         with self.history.lock:
             return self._info(name, self.history.state)
 
+    @suggesting
     def vacuum(self, *, grace: timedelta = timedelta(days=1), linger: timedelta = timedelta(days=1)) -> Removed:
         """Remove what the `keep` of channels allows, and files that nothing needs; see `retention.vacuum`."""
         return vacuum(self.history, self.folder, grace, linger)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
@@ -13,12 +12,14 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from ecode.json_text import parse_json
 from ecode.suggest import did_you_mean
 from pbio_spark.cli.common_type import NOT_ARROW, first_misfit
 from pbio_spark.cli.console import opened, progress_bar
 from pbio_spark.columns import NullValue
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.python_rows import text_to_time
 
 LINES = frozenset({".jsonl", ".ndjson", ".json"})
 Line: TypeAlias = tuple[int, dict[str, Any]]
@@ -43,21 +44,12 @@ def rows_of(path: str) -> Iterator[Line]:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line, object_pairs_hook=_object)
+                row = parse_json(line)
             except (ValueError, RecursionError) as error:
                 raise _bad(path, number, str(error)) from None
             if not isinstance(row, dict):
                 raise _bad(path, number, "expected one JSON object on each line")
             yield number, row
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r} is there twice")
-    return made
 
 
 def _bad(path: str, number: int, reason: str) -> PbioError:
@@ -186,11 +178,8 @@ def _value(value: Any, type_: pa.DataType) -> Any:
     if pa.types.is_floating(type_) and isinstance(value, bool):
         raise ValueError(f"{value!r} is not a number")
     if isinstance(value, str):
-        if pa.types.is_timestamp(type_):
-            moment = datetime.fromisoformat(value)
-            return moment.replace(tzinfo=UTC) if type_.tz and moment.tzinfo is None else moment
-        if pa.types.is_date(type_):
-            return date.fromisoformat(value)
+        if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
+            return text_to_time(value, type_)
         if pa.types.is_floating(type_):
             return float(value)
         if pa.types.is_binary(type_):

@@ -38,6 +38,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
+from ecode.json_text import KeyTwiceError, parse_json
 from ecode.suggest import did_you_mean
 from ecode.types import CHAR, INT32, STRING, Array, Basic, Field, Kind, Notes, Pointer, Record, Ref, Struct, Type
 from pbio_spark.errors import PbioError
@@ -85,7 +86,10 @@ def record_to_json(record: Record) -> str:
 def json_to_record(text: str | Mapping[str, Any]) -> Record:
     """The record type of a JSON text, or of what `json.loads` made of it. Raises PBIO_BAD_TYPE."""
     try:
-        parsed = json.loads(text) if isinstance(text, str) else text
+        parsed = parse_json(text) if isinstance(text, str) else text
+    except KeyTwiceError as error:
+        kind = "structure" if error.place == "$" else "field"
+        _bad(f"the {kind} {error.key!r} is there twice", error.place, "rename one, or leave it out")
     except ValueError as error:
         _bad(f"the text is not JSON: {error}", "$")
     if not isinstance(parsed, dict) or not parsed:

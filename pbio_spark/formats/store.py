@@ -14,6 +14,7 @@ from pbio_spark.disk import create_file, definite, open_file, sync_folder
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.body.layouts import MAX_BODY
 from pbio_spark.formats.format import Format, check_format
+from pbio_spark.keywords import check_storage_options
 from pbio_spark.paths import locate, move_file, trouble
 
 FORMATS = "_formats"
@@ -97,6 +98,7 @@ class FolderStore:
         self.root = os.fsdecode(root)
         self._folder = f"{path.rstrip('/')}/{FORMATS}"
         self._is_local = isinstance(self._fs, LocalFileSystem)
+        check_storage_options(storage_options, (), is_local=self._is_local)
         self._known = MemoryStore()
 
     def get(self, format_id: bytes) -> Format | None:

@@ -30,6 +30,7 @@ from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.store import FormatStore
 from pbio_spark.kafka.settings import NO_SETTINGS
 from pbio_spark.kafka.stores import format_missing, open_store
+from pbio_spark.keywords import suggesting_class
 from pbio_spark.wire import decode, encode
 from pbio_spark.wire.container import legible_id
 
@@ -40,6 +41,7 @@ MOST_FORMATS = 1000
 """How many formats a deserialiser is ready for at a time."""
 
 
+@suggesting_class
 class PbioSerializer:
     """Dicts of one type -> records, for `value.serializer` or `key.serializer` of a `SerializingProducer`.
 
@@ -82,6 +84,7 @@ class PbioSerializer:
         return encode(self.format, dict(value) if self._shown is None else self._shown.stored(value))
 
 
+@suggesting_class
 class PbioDeserializer:
     """Records of any format that a store has -> dicts, for `value.deserializer` of a `DeserializingConsumer`.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -129,3 +130,15 @@ def test_a_space_is_created_once_and_opened_only_where_one_is(tmp_path: Path, sp
         marker.write_text(text)
         with pytest.raises(PbioError, match="PBIO_BAD_LOG"):
             again(space)
+
+
+def test_a_space_that_is_gone_or_replaced_says_so(space: ChannelSpace) -> None:
+    channel = space.create_channel("counts", COUNT)
+    assert (channel.info.name, len(space.channels())) == ("counts", 1)
+    shutil.rmtree(space.root)
+    for look in (lambda: channel.info, lambda: channel.format, space.channels):
+        with pytest.raises(PbioError, match=r"PBIO_NO_SPACE.* not found"):
+            look()
+    ChannelSpace.create(space.root)
+    with pytest.raises(PbioError, match=r"PBIO_NO_SPACE.* another space"):
+        space.channels()

@@ -15,7 +15,7 @@ import pytest
 from ecode.types import CHAR, FLOAT64, INT32, INT64, STRING, Array, Field, Notes, record
 from pbio_spark.cli.tables import SUFFIXES
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.tables import open_writer
+from pbio_spark.tables import open_writer, read_arrow
 from pbio_spark.wire import FileWriter
 from tests.cli.conftest import Ran
 
@@ -190,6 +190,17 @@ def test_dates_that_python_lacks_have_their_year(pbio: Callable[..., Ran], tmp_p
     assert pbio("convert", path, "-o", tmp_path / "d.csv").code == 0
     assert [line.partition(",")[2] for line in (tmp_path / "d.csv").read_text().splitlines()[1:]] == expected
     assert pbio("verify", path).code == 0
+
+
+def test_dates_of_any_year_come_back_from_json_lines(pbio: Callable[..., Ran], tmp_path: Path) -> None:
+    far = pa.timestamp("us", "UTC")
+    times = pa.table({"day": pa.array([2932897, -800000, 0], pa.date32()), "at": pa.array([2**57, -(2**57), 0], far)})
+    with open_writer(tmp_path / "t.ffs", times.schema) as writer:
+        writer.write(times)
+    said = '{"R": {"day": "date", "at": "timestamp"}}'
+    assert pbio("convert", tmp_path / "t.ffs", "-o", tmp_path / "t.jsonl").code == 0
+    assert pbio("convert", tmp_path / "t.jsonl", "-o", tmp_path / "back.ffs", "--type", said).code == 0
+    assert read_arrow(tmp_path / "back.ffs").equals(times)
 
 
 def test_a_year_without_a_text_is_not_written_as_one(pbio: Callable[..., Ran], tmp_path: Path) -> None:

@@ -38,6 +38,17 @@ def test_arrays_and_pointers_keep_what_their_values_mean(said: str, arrow: pa.Da
     assert json_to_record({"t": {"x": f"*{said}"}}).fields[0].notes == wanted.notes
 
 
+def test_a_field_that_is_there_twice_is_refused() -> None:
+    for text, path in (
+        ('{"t": {"x": "int32", "y": "int8", "x": "string"}}', "$.t"),
+        ('{"t": {"p": "q"}, "q": {"x": "int32", "x": "string"}}', "$.q"),
+        ('{"t": {"x": "int32"}, "t": {"x": "string"}}', "$"),
+    ):
+        with pytest.raises(PbioError, match=r"PBIO_BAD_TYPE.*is there twice") as caught:
+            json_to_record(text)
+        assert caught.value.field == path
+
+
 def test_a_structure_or_a_type_of_pbio_goes_first() -> None:
     record = json_to_record({"t": {"at": "date", "k": "char"}, "date": {"day": "int"}})
     assert str(record.fields[0].type) == "date"

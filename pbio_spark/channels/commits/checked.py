@@ -180,7 +180,8 @@ def span_to_microseconds(
     except (TypeError, ValueError, OverflowError):
         made = -1
     if not is_positive <= made <= MOST:
-        hint = f"give a timedelta, such as timedelta(hours=1){', or seconds' if takes_seconds else ''}"
+        hint = f"give a timedelta{', or seconds,' if takes_seconds else ''} {'over' if is_positive else 'from'} 0"
+        hint += ", such as timedelta(hours=1)"
         raise PbioError("PBIO_BAD_OPTION", f"{what} cannot be {str(span)[:80]!r}", hint=hint)
     return made
 

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any, TypedDict
 
 from ecode.limits import SOURCE_WORK
-from ecode.suggest import did_you_mean
 from pbio_spark.channels.commits.checked import check_word, is_text, span_to_microseconds
 from pbio_spark.channels.commits.derivation import MOST_TRAPS, Derivation, ParameterBlock, When
 from pbio_spark.channels.derive.parameters import values_to_block
@@ -16,10 +15,12 @@ from pbio_spark.channels.derive.source import declared
 from pbio_spark.channels.publish.submission import AnyType, type_to_format
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
+from pbio_spark.keywords import suggesting_class, unknown_argument
 
 _MOST_COST = 1 << 62
 
 
+@suggesting_class
 @dataclass(frozen=True, kw_only=True)
 class Modulator:
     """Code that makes the events of a derived channel, at the sources of its parent's events (JECho's modulator).
@@ -175,8 +176,7 @@ def to_modulator(modulator: Modulator | None, options: ModulatorOptions) -> Modu
         )
     for name in options:
         if name not in ModulatorOptions.__annotations__:
-            hint = did_you_mean(name, ModulatorOptions.__annotations__)
-            raise PbioError("PBIO_BAD_OPTION", f"unknown argument {name!r}", hint=hint)
+            raise unknown_argument(name, ModulatorOptions.__annotations__)
     return Modulator(**options) if modulator is None else modulator
 
 

@@ -12,6 +12,7 @@ import ecode
 from ecode.suggest import did_you_mean
 from pbio_spark.channels.commits.checked import check_name
 from pbio_spark.errors import PbioError
+from pbio_spark.keywords import suggesting_class
 
 MOST_STATE = 64 << 10
 """The most characters that the state for one producer takes, as JSON."""
@@ -38,6 +39,7 @@ SERVICES: Mapping[str, ecode.Function] = {
 it, and the number of the process."""
 
 
+@suggesting_class
 @dataclass(frozen=True)
 class Source:
     """A program that publishes, as the code that it runs for subscribers sees it.

@@ -17,6 +17,7 @@ from fsspec.implementations.local import LocalFileSystem
 from pbio_spark.channels.log.layout import FOLDERS, is_own, is_temporary, name_of, new_temporary_path
 from pbio_spark.disk import NewFile, create_file, definite, open_file, refusals, replace_file, sync_folder, uncertain
 from pbio_spark.errors import PbioError
+from pbio_spark.keywords import check_storage_options
 from pbio_spark.paths import locate, trouble
 from pbio_spark.spaces import space_above
 
@@ -43,9 +44,10 @@ class Folder:
     def __init__(self, root: Path, **storage_options: Any) -> None:
         """`storage_options` go to fsspec."""
         fs, path = locate(root, **storage_options)
+        self.is_local = isinstance(fs, LocalFileSystem)
+        check_storage_options(storage_options, ("source", "concentrator", "exist_ok"), is_local=self.is_local)
         self.root = root = os.fsdecode(root)
         self._path = path.rstrip("/")
-        self.is_local = isinstance(fs, LocalFileSystem)
         protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
         if not (self.is_local or protocols & CONDITIONAL):
             raise PbioError(

@@ -8,7 +8,9 @@ import uuid
 
 from pbio_spark.channels.commits.checked import a_number, a_text, bad, parse
 from pbio_spark.channels.log.files import Folder
+from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.layout import FOLDERS, SPACE
+from pbio_spark.channels.log.state import State
 from pbio_spark.errors import PbioError
 from pbio_spark.paths import from_where
 
@@ -54,6 +56,18 @@ def read_id(folder: Folder) -> str | None:
         return a_text(made.get("id"))
     except PbioError as error:
         raise error.at(file=folder.path(SPACE)) from None
+
+
+def look(history: History, folder: Folder, space: str) -> State:
+    """The state of a space now. Raises PBIO_BAD_LOG, and PBIO_NO_SPACE if it is gone or another one by now."""
+    before = history.state.version
+    state = history.catch_up()
+    if state.version == before and (found := read_id(folder)) != space:
+        if found is None:
+            raise no_space_to_error(folder)
+        reason, hint = "the folder is another space by now", "open it again: `ChannelSpace.open(path)`"
+        raise PbioError("PBIO_NO_SPACE", reason, file=folder.root, hint=hint)
+    return state
 
 
 def no_space_to_error(folder: Folder) -> PbioError:

@@ -22,6 +22,7 @@ from pbio_spark.formats.arrow.written import columns_to_record, writable
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.record_json import json_to_record
 from pbio_spark.formats.store import FormatStore
+from pbio_spark.keywords import suggesting_class
 
 
 class SparkSchema(Protocol):
@@ -43,6 +44,7 @@ SEQUENCES = range(2**62)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@suggesting_class
 @dataclass(frozen=True, slots=True)
 class Columns:
     """Columns that have for each event what a submission otherwise has for all.
@@ -66,6 +68,7 @@ class Columns:
         return tuple(name for name in (self.channel, self.producer, self.sequence, self.event_time) if name is not None)
 
 
+@suggesting_class
 @dataclass(frozen=True, slots=True)
 class Submission:
     """Events for a channel, or for many.

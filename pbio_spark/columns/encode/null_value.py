@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 
+from ecode.json_text import parse_json
 from ecode.types import Default
 
 
@@ -44,7 +44,7 @@ def null_replacement(value: str) -> NullValue:
     """a number for all numbers, `0`, `-1.5` or `NaN`, or a JSON object `{"column": value}`, nested columns with dots"""
     if not value.lstrip().startswith("{"):
         return NullValue(int(value) if re.fullmatch(r"-?\d+", value) else float(value))
-    parsed = json.loads(value)
+    parsed = parse_json(value)
     if not all(isinstance(one, bool | int | float | str) for one in parsed.values()):
         raise ValueError("a value is a number, a text, true or false")
     return NullValue(by_column=tuple(parsed.items()))

@@ -234,7 +234,7 @@ class Programs:
             "PBIO_TRAP",
             f"the {name} ended: {trap.message}\n{trap.excerpt}",
             format=form,
-            hint="let the program check for it; in mode PERMISSIVE the record is a bad one, and no error",
+            hint="let the program check for it; in mode DROPMALFORMED such a record is left out",
         )
 
 

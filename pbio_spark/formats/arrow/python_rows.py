@@ -16,7 +16,9 @@ alone, or a text stands in its place; the rows beside it come.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -30,8 +32,13 @@ Show: TypeAlias = Callable[[pa.Scalar], Any]
 _UNSHOWABLE: Final = (ArithmeticError, LookupError, ValueError, pa.ArrowException)
 """What Arrow raises for a value that Python has nothing for, or has not as it is asked for."""
 
-_BEYOND: Final = "out of range"
-"""In Arrow's text of a time that it has no text for."""
+_FAR: Final = re.compile(r"(-\d{4,5}|\d{5}|0000)(-.*)", re.ASCII | re.DOTALL)
+"""A date or a time of a year that Python lacks: the year, and the rest."""
+
+_DAYS: Final = range(-12687428, 11248738)
+"""Days since 1970 whose years have up to five digits and 16 bits; Arrow's text of others is wrong, or none."""
+
+_A_DAY: Final = {"d": 1, "s": 86400, "ms": 86400 * 10**3, "us": 86400 * 10**6, "ns": 86400 * 10**9}
 
 
 def batch_to_rows(
@@ -79,14 +86,39 @@ def sound_rows(
 def time_to_text(value: pa.Scalar) -> str:
     """A date or a time of any year, as `isoformat` has it; as the stored number, if its year has more than five digits.
 
-    >>> time_to_text(pa.scalar(-800000, pa.date32())), time_to_text(pa.scalar(2**62, pa.timestamp("us", "UTC")))
-    ('-0221-09-04', '17036-07-06T14:00:27.387904+00:00')
+    >>> time_to_text(pa.scalar(-800000, pa.date32())), time_to_text(pa.scalar(2**58, pa.timestamp("us", "UTC")))
+    ('-0221-09-04', '11103-08-29T17:22:31.711744+00:00')
     """
+    if not _has_text(value):
+        return f"{value.value} {_unit(value.type)} since 1970-01-01"
     text: str = value.cast(pa.string()).as_py()
-    if _BEYOND in text:
-        unit = getattr(value.type, "unit", "d")
-        return f"{value.value} {unit} since 1970-01-01"
     return text.replace(" ", "T").replace("Z", "+00:00").replace(".000000", "")
+
+
+def text_to_time(text: str, type_: pa.DataType) -> date | datetime | int:
+    """The date, or the time in microseconds, that `time_to_text` or `isoformat` has written; as Arrow's number if
+    Python has no such year. Raises ValueError.
+
+    >>> text_to_time("2026-01-31", pa.date32()), text_to_time("-0221-09-04", pa.date32())
+    (datetime.date(2026, 1, 31), -800000)
+    >>> text_to_time("10000-01-01T02:00:00+02:00", pa.timestamp("us", "UTC"))
+    253402300800000000
+    """
+    kind = date if pa.types.is_date(type_) else datetime
+    match = _FAR.fullmatch(text)
+    if match is None:
+        moment = kind.fromisoformat(text)
+        is_naive = isinstance(moment, datetime) and type_.tz is not None and moment.tzinfo is None
+        return moment.replace(tzinfo=UTC) if is_naive else moment  # type: ignore[call-arg]
+    eras, year = divmod(int(match[1]), 400)
+    near = kind.fromisoformat(f"{year + 2000}{match[2]}")  # the calendar is the same after 400 years
+    days = (eras - 5) * 146097
+    if not isinstance(near, datetime):
+        return (near - date(1970, 1, 1)).days + days
+    if near.tzinfo is not None and type_.tz is None:
+        raise ValueError(f"{text} has a time zone, and the field has none")
+    since = near.replace(tzinfo=near.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days)
+    return since // timedelta(microseconds=1)
 
 
 def check_years(column: pa.Array, name: str) -> None:
@@ -97,9 +129,18 @@ def check_years(column: pa.Array, name: str) -> None:
     if not (pa.types.is_date(column.type) or pa.types.is_timestamp(column.type)):
         return
     for value in pc.min_max(column).values():
-        if value.is_valid and _BEYOND in value.cast(pa.string()).as_py():
+        if value.is_valid and not _has_text(value):
             reason = f"{time_to_text(value)} has a year of more than five digits, which is not written as text"
             raise PbioError("PBIO_BAD_VALUE", reason, field=path_to_text((name,)))
+
+
+def _unit(type_: pa.DataType) -> str:
+    return "ms" if pa.types.is_date64(type_) else str(getattr(type_, "unit", "d"))
+
+
+def _has_text(value: pa.Scalar) -> bool:
+    """Whether Arrow has the right text for a date or a time."""
+    return value.value // _A_DAY[_unit(value.type)] in _DAYS
 
 
 def _values(column: pa.Array, name: str, show: Show | None, maps: str | None) -> list[Any]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from pbio_spark.columns import CORRUPT_TYPE, METADATA_TYPE, ReadPlan
+from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.source.files.listing import ListedFile, list_files, refuse_folder_of_spaces
 from pbio_spark.source.files.outlines import PARTITION_BYTES, cuts, outline_files, outlines_to_formats
@@ -176,5 +177,16 @@ def with_special_columns(columns: Iterable[pa.Field], options: Options, metadata
     if options.metadata_column is not None:
         columns.append(pa.field(options.metadata_column, metadata_type))
     schema = pa.schema(columns)
-    check_names(schema)
+    own = {
+        options.metadata_column: "metadataColumn",
+        options.column_name_of_corrupt_record: "columnNameOfCorruptRecord",
+    }
+    try:
+        check_names(schema)
+    except PbioError as error:
+        made = [option for name, option in own.items() if f"$.{name}" == error.field]
+        if made:
+            error.reason = f"the column of the option {made[0]} has the name of another, whatever its case"
+            error.hint = f"give another name with {made[0]}"
+        raise
     return schema

@@ -15,13 +15,14 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.record_json import record_to_json
 from pbio_spark.formats.store import FolderStore
 from pbio_spark.source.options.options import Options
-from pbio_spark.source.options.parse import parse_options
+from pbio_spark.source.options.parse import check_known, parse_options
 from pbio_spark.source.options.scopes import Scope
 
 
 def options_of(options: Mapping[str, Any], scope: Scope, own: Iterable[str]) -> Options:
     """The options of a call that has arguments of its own, for which an option may be misspelled."""
     try:
+        check_known(options, scope)
         return parse_options(options_to_strings(options), scope)
     except PbioError as error:
         if error.code == "PBIO_UNKNOWN_OPTION" and "did you mean" not in (error.hint or ""):
@@ -32,12 +33,13 @@ def options_of(options: Mapping[str, Any], scope: Scope, own: Iterable[str]) -> 
 
 def options_to_strings(options: Mapping[str, Any]) -> dict[str, str]:
     """Options as Spark would hand them over; None counts as not given. Raises PBIO_BAD_OPTION."""
+    given = {name: value for name, value in options.items() if value is not None}
     folded: dict[str, str] = {}
-    for name in options:
+    for name in given:
         if folded.setdefault(name.lower(), name) != name:
             reason = f"options {folded[name.lower()]!r} and {name!r} are one option"
             raise PbioError("PBIO_BAD_OPTION", reason, hint="leave one of them out")
-    return {name: _option_to_string(name, value) for name, value in options.items() if value is not None}
+    return {name: _option_to_string(name, value) for name, value in given.items()}
 
 
 def _option_to_string(name: str, value: Any) -> str:

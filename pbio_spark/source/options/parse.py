@@ -14,11 +14,12 @@ suggestion, never ignored.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Iterable, Mapping
+from dataclasses import Field, fields
 from json import JSONDecodeError
 from typing import Any
 
+from ecode.json_text import KeyTwiceError
 from ecode.suggest import did_you_mean
 from pbio_spark.errors import PbioError
 from pbio_spark.kafka.address import is_kafka, parse_address
@@ -91,18 +92,14 @@ def parse_table(table: type[Any], given: Mapping[str, str], *scopes: Scope) -> d
 
     Raises PBIO_UNKNOWN_OPTION and PBIO_BAD_OPTION.
     """
-    entries = {option_name(f.name).lower(): f for f in fields(table)}
     parsed: dict[str, object] = {}
     for key, value in given.items():
-        start, dot, setting = key.partition(".")
-        is_setting = bool(dot and setting) and start.lower() + dot == KAFKA_PREFIX and "kafka" in entries
-        entry = entries.get("kafka" if is_setting else key.lower())
-        if key.lower() in TOLERATED or key.lower().startswith(TABLE_PROPERTY_PREFIX):
+        entry = _entry(table, key, scopes)
+        if entry is None:
             continue
-        if entry is None or not set(scopes) & set(entry.metadata["scopes"]):
-            raise _unknown(table, key, scopes)
-        if is_setting:
-            parsed[entry.name] = {**parsed.get(entry.name, {}), setting.lower(): value}  # type: ignore[dict-item]
+        if entry.name == "kafka" and key.lower().startswith(KAFKA_PREFIX):
+            setting = key[len(KAFKA_PREFIX) :].lower()
+            parsed[entry.name] = {**parsed.get(entry.name, {}), setting: value}  # type: ignore[dict-item]
             continue
         if not value.strip() and entry.name not in MAY_BE_EMPTY:
             hint = "leave it out to have the default; is a variable empty?"
@@ -114,6 +111,25 @@ def parse_table(table: type[Any], given: Mapping[str, str], *scopes: Scope) -> d
     return parsed
 
 
+def check_known(names: Iterable[str], *scopes: Scope) -> None:
+    """Raise PBIO_UNKNOWN_OPTION for a name that is no option, whatever its value."""
+    for name in names:
+        _entry(Options, name, scopes)
+
+
+def _entry(table: type[Any], key: str, scopes: tuple[Scope, ...]) -> Field[Any] | None:
+    """The entry of an option in the table; None for what Spark adds itself. Raises PBIO_UNKNOWN_OPTION."""
+    name = key.lower()
+    if name in TOLERATED or name.startswith(TABLE_PROPERTY_PREFIX):
+        return None
+    entries = {option_name(f.name).lower(): f for f in fields(table)}
+    is_setting = name.startswith(KAFKA_PREFIX) and name != KAFKA_PREFIX
+    entry = entries.get(KAFKA_PREFIX[:-1] if is_setting else name)
+    if entry is None or not set(scopes) & set(entry.metadata["scopes"]):
+        raise _unknown(table, key, scopes)
+    return entry
+
+
 def _bad_value(name: str, value: str, what: str, error: Exception) -> PbioError:
     """The error of an invalid value: with the reason if it is known, else with what the value should be."""
     reason, hint = f"option {name!r} cannot be {value[:200]!r}", f"give {what}"
@@ -122,6 +138,8 @@ def _bad_value(name: str, value: str, what: str, error: Exception) -> PbioError:
         return PbioError("PBIO_BAD_OPTION", reason, file=error.file, field=error.field, hint=hint)
     if isinstance(error, JSONDecodeError):
         reason += f": {error.msg} at character {error.pos + 1}"
+    elif isinstance(error, KeyTwiceError):
+        reason, hint = f"{reason}: {error}", "leave one of them out"
     elif isinstance(error, KeyError) and value.lstrip().startswith(("[", "{")):
         reason += f": {error.args[0]!r} is missing"
     elif isinstance(error, NotAValue) and str(error).startswith("did you mean"):

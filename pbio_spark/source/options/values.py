@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ecode.json_text import parse_json
 from ecode.suggest import did_you_mean
 from ecode.types import Default, Record
 from pbio_spark.formats.body.lookup3 import id_length
@@ -55,7 +56,7 @@ def prefix(value: str) -> str:
 def names(value: str) -> tuple[str, ...]:
     """a name, several with commas between, or a JSON list of names"""
     if value.lstrip().startswith("["):
-        listed = json.loads(value)
+        listed = parse_json(value)
         if not all(isinstance(name, str) for name in listed):
             raise NotAValue("expected a JSON list of strings")
         return tuple(listed)
@@ -112,7 +113,7 @@ program, "type": {"name": {"field": "type"}}}`, with the names `filter`, `transf
 
     if not re.match(r"\s*\{\s*(\"|\}\s*$)", value):
         return Modulator(filter=value)
-    said = json.loads(value)
+    said = parse_json(value)
     if not said:
         raise NotAValue("it says nothing")
     for key in said:
@@ -136,7 +137,7 @@ def parameters(value: str) -> Mapping[str, Any] | str:
     """a JSON object `{"least": 70.0}`, or the name of a block of parameters that the space has"""
     if not value.strip():
         raise NotAValue("it is empty")
-    return json.loads(value) if value.lstrip().startswith("{") else value
+    return parse_json(value) if value.lstrip().startswith("{") else value
 
 
 def format_ids(value: str) -> tuple[bytes, ...]:
@@ -198,7 +199,7 @@ def instant(value: str) -> float:
 
 def aliases(value: str) -> dict[str, str]:
     """a JSON object `{"column": "field"}`, nested columns with dots between"""
-    parsed = json.loads(value)
+    parsed = parse_json(value)
     if not isinstance(parsed, dict) or not all(isinstance(name, str) for name in parsed.values()):
         raise NotAValue("expected a JSON object of strings")
     return parsed
@@ -206,7 +207,7 @@ def aliases(value: str) -> dict[str, str]:
 
 def scalars(value: str) -> dict[str, Default]:
     """a JSON object `{"column": number, string, true or false}`, nested columns with dots between"""
-    parsed = json.loads(value)
+    parsed = parse_json(value)
     if not isinstance(parsed, dict):
         raise NotAValue("expected a JSON object")
     if not all(isinstance(default, bool | int | float | str) for default in parsed.values()):
@@ -282,7 +283,7 @@ def reader_formats(value: str) -> tuple[str | Record, ...]:
     """an ID, a name, `name@version`, a record type as JSON `{"name": {"field": "type"}}`, or a JSON list of these"""
     stripped = value.strip()
     if stripped.startswith("["):
-        return tuple(one if isinstance(one, str) else json_to_record(one) for one in json.loads(stripped))
+        return tuple(one if isinstance(one, str) else json_to_record(one) for one in parse_json(stripped))
     return (json_to_record(stripped),) if stripped.startswith("{") else names(value)
 
 
@@ -307,7 +308,7 @@ def count(value: str) -> float:
 
 def weights(value: str) -> dict[str, float]:
     """a JSON object `{"field": weight}`, nested fields with dots between"""
-    parsed = json.loads(value)
+    parsed = parse_json(value)
     if not isinstance(parsed, dict) or not all(isinstance(weight, int | float) for weight in parsed.values()):
         raise NotAValue("expected a JSON object of numbers")
     return {path: float(weight) for path, weight in parsed.items()}
@@ -317,7 +318,7 @@ def transforms(value: str) -> tuple[TransformText, ...]:
     """a JSON list `[{"from": type, "to": type, "ecode": program}]` of types as in `readerFormat`, or a folder of \
 files `<to>.ecode`"""
     if value.lstrip().startswith("["):
-        return tuple(_transform(one) for one in json.loads(value))
+        return tuple(_transform(one) for one in parse_json(value))
     fs, folder = locate(value)
     found = find_entry(fs, folder)
     if found is None or found.kind != "folder":

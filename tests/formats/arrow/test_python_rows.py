@@ -9,10 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import pbio_spark
 from pbio_spark.errors import PbioError
-from pbio_spark.formats.arrow.python_rows import batch_to_rows, check_years, sound_rows, time_to_text
+from pbio_spark.formats.arrow.python_rows import batch_to_rows, check_years, sound_rows, text_to_time, time_to_text
 
 UTC_TIME = pa.timestamp("us", "UTC")
 FIRST, LAST = -62135596800000000, 253402300799999999
@@ -49,6 +51,46 @@ def test_the_years_of_python_are_the_limit() -> None:
     assert rows(UTC_TIME, FIRST, LAST, None, FIRST - 1, LAST + 1) == [first, last, None, bad, bad]
     assert rows(pa.timestamp("us"), FIRST - 1, FIRST) == [bad, first.replace(tzinfo=None)]
     assert rows(pa.date32(), -719162, -719163, 2932896, 2932897, 2**31 - 1) == [date.min, bad, date.max, bad, bad]
+
+
+@example(-12687428)
+@example(-12687429)
+@example(11248737)
+@example(11248738)
+@example(2932897)
+@example(-719163)
+@given(st.integers(-(2**31), 2**31 - 1))
+def test_a_date_comes_back_from_its_text(days: int) -> None:
+    day = pa.scalar(days, pa.date32())
+    text = time_to_text(day)
+    if -12687428 <= days <= 11248737:  # the years -32767 to 32767
+        assert pa.scalar(text_to_time(text, day.type), day.type) == day
+    else:
+        assert text == f"{days} d since 1970-01-01"
+
+
+@example(2**62)
+@example(-1232966233749480540)
+@example(LAST + 1)
+@example(FIRST - 1)
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_a_time_comes_back_from_its_text(moment: int) -> None:
+    for type_ in (UTC_TIME, pa.timestamp("us")):
+        text = time_to_text(pa.scalar(moment, type_))
+        if not text.endswith(" us since 1970-01-01"):
+            (back,) = pa.array([text_to_time(text, type_)], type_)
+            assert back.value == moment
+        else:
+            assert text == f"{moment} us since 1970-01-01"
+            assert abs(moment) > 970000000000000000
+            with pytest.raises(PbioError, match="more than five digits"):
+                check_years(pa.array([0, moment], type_), "at")
+
+
+@pytest.mark.parametrize("text", ["10000-13-01", "10000-01-01x", "10000", "-1-01-01", "100000-01-01", ""])
+def test_what_is_no_date_is_none(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - of Python
+        text_to_time(text, pa.date32())
 
 
 @pytest.mark.parametrize(

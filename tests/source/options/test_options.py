@@ -11,6 +11,7 @@ from docs.reference.generate import PAGES
 from pbio_spark.errors import PbioError
 from pbio_spark.source.bp5.options import Bp5Options
 from pbio_spark.source.options.derived import options_to_key
+from pbio_spark.source.options.from_python import options_of, options_to_strings
 from pbio_spark.source.options.options import Options
 from pbio_spark.source.options.parse import MAY_BE_EMPTY, OF_KAFKA, parse_options, parse_table, paths_of
 from pbio_spark.source.options.scopes import Scope, option_name
@@ -73,6 +74,38 @@ def test_bad_values(name: str, value: str, hint: str) -> None:
     assert caught.value.code == "PBIO_BAD_OPTION"
     assert f"{name!r} cannot be {value[:200]!r}" in caught.value.reason
     assert hint in str(caught.value).replace(value[:200], "")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "place"),
+    [
+        ("defaults", '{"a": 1, "b": 2, "a": 3}', "the key 'a' is there twice"),
+        ("fieldAliases", '{"a": "x", "a": "y"}', "the key 'a' is there twice"),
+        ("fieldWeights", '{"a": 1, "a": 1}', "the key 'a' is there twice"),
+        ("nullValue", '{"a": 1, "a": 2}', "the key 'a' is there twice"),
+        ("transforms", '[{"from": "a", "to": "b", "ecode": "{}", "to": "c"}]', "'to' is there twice in $[0]"),
+        ("readerFormat", '{"r": {"x": "int32", "x": "string"}}', "the field 'x' is there twice"),
+        ("readerFormat", '[{"r": {"x": "int32"}}, {"s": {"x": "int32", "x": "int8"}}]', "twice in $[1].s"),
+        ("readerFormat", '{"r": {"x": "s"}, "r": {}}', "the structure 'r' is there twice"),
+        ("writeFormat", '{"r": {"x": "int32", "x": "string"}}', "the field 'x' is there twice"),
+        ("modulator", '{"filter": "{ return 1; }", "filter": "{ return 0; }"}', "'filter' is there twice"),
+        ("parameters", '{"least": 1, "least": 2}', "'least' is there twice"),
+        ("formatName", '[{"a": 1, "a": 2}]', "twice in $[0]"),
+    ],
+)
+def test_a_key_twice_is_refused_with_its_place(name: str, value: str, place: str) -> None:
+    with pytest.raises(PbioError, match="PBIO_BAD_OPTION") as caught:
+        parse_options({name: value}, *Scope)
+    assert place in caught.value.reason
+    assert caught.value.hint
+
+
+def test_an_option_that_is_none_is_not_given() -> None:
+    assert options_to_strings({"mode": None, "MODE": "FAILFAST", "limit": None}) == {"MODE": "FAILFAST"}
+    with pytest.raises(PbioError, match="are one option"):
+        options_to_strings({"mode": "FAILFAST", "MODE": "FAILFAST"})
+    with pytest.raises(PbioError, match="did you mean 'mode'"):
+        options_of({"moed": None}, Scope.READ, ())
 
 
 def test_unknown_options_suggest_a_near_one() -> None:

@@ -29,6 +29,7 @@ from pbio_spark.gateways.grid.protocol.messages import (
 from pbio_spark.gateways.grid.protocol.nodes import XmlElement
 from pbio_spark.gateways.grid.values.plan import EventPlan, record_to_plan
 from pbio_spark.gateways.limits import GatewayLimits
+from pbio_spark.keywords import suggesting
 
 if TYPE_CHECKING:
     from pbio_spark.gateways.grid.peers.blocking import BlockingConsumer
@@ -95,6 +96,7 @@ class GridConsumer:
         self._plans = plans
 
     @classmethod
+    @suggesting
     async def connect(
         cls,
         address: str,
@@ -126,6 +128,7 @@ class GridConsumer:
         return BlockingConsumer(address, types, options)
 
     @classmethod
+    @suggesting
     def listen(
         cls,
         address: str,

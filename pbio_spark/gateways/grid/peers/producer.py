@@ -25,6 +25,7 @@ from pbio_spark.gateways.grid.protocol.nodes import XmlElement, parse
 from pbio_spark.gateways.grid.values.compiled import EventWriter
 from pbio_spark.gateways.grid.values.plan import record_to_plan
 from pbio_spark.gateways.limits import GatewayLimits
+from pbio_spark.keywords import suggesting
 
 if TYPE_CHECKING:
     from pbio_spark.gateways.grid.peers.blocking import BlockingProducer
@@ -79,6 +80,7 @@ class GridProducer:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._published = 0
 
+    @suggesting
     def listen(
         self, address: str, *, limits: GatewayLimits | None = None, tls: ssl.SSLContext | None = None
     ) -> AbstractAsyncContextManager[str]:
@@ -93,6 +95,7 @@ class GridProducer:
         async with listening(address, serve, limits, tls) as bound:
             yield bound
 
+    @suggesting
     async def connect(
         self,
         address: str,

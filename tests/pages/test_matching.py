@@ -27,7 +27,7 @@ def test_the_table_of_conversions_is_the_code() -> None:
 
 
 def test_the_thresholds_of_the_page_are_those_of_the_policy() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    assert "`diff_threshold`, the most that a reader may not see (unlimited)" in text.replace("\n", " ")
-    assert f"stay empty ({PAPER.mismatch_threshold})" in text
+    text = " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert "`diff_threshold`, how much a reader may miss of the record (unlimited by default)" in text
+    assert f"how much of the wanted type may stay empty ({PAPER.mismatch_threshold} by default)" in text
     assert f"`max_hops` ({PAPER.max_hops})" in text

@@ -165,9 +165,24 @@ def said_type(text: str) -> Record:
     """The record type of an option: JSON, or @FILE with such JSON. Raises PBIO_BAD_TYPE."""
     from pbio_spark.formats.record_json import json_to_record
 
-    if text.startswith("@"):
-        text = Path(text[1:]).read_text(encoding="utf-8", errors="replace")
-    return json_to_record(text)
+    return json_to_record(said_text(text))
+
+
+def said_text(text: str) -> str:
+    """What an option says, or the file @FILE. Raises OSError."""
+    return Path(text[1:]).read_text(encoding="utf-8", errors="replace") if text.startswith("@") else text
+
+
+def e_code(option: str, doc: str) -> Any:
+    """An option that takes a program, or @FILE with one."""
+
+    def read(text: str | None) -> str | None:
+        try:
+            return None if text is None else said_text(text)
+        except OSError as error:
+            raise typer.BadParameter(f"cannot read {text!r}: {error.strerror}") from error
+
+    return typer.Option(option, metavar="E-CODE", help=f"{doc} @FILE reads it from a file.", callback=read)
 
 
 def takes(said: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -94,6 +94,7 @@ def json_to_record(text: str | Mapping[str, Any]) -> Record:
         _bad(f"the text is not JSON: {error}", "$")
     if not isinstance(parsed, dict) or not parsed:
         _bad("expected a JSON object of structures", "$")
+    _check_fields(parsed)
     structs = [_struct(name, fields, parsed) for name, fields in parsed.items()]
     record = Record(tuple(structs))
     record_to_format(record)  # refuses record types that no format can have: unknown counts, structures without end
@@ -138,6 +139,17 @@ def _with_spark_name(type_: Type, logical: str) -> Type | None:
         case Array(element, dims) if (named := _with_spark_name(element, logical)) is not None:
             return Array(named, dims)
     return None
+
+
+def _check_fields(parsed: Mapping[str, Any]) -> None:
+    """Raise PBIO_BAD_TYPE for the schemas of others, which list their fields: Avro's, and Spark's as JSON."""
+    listed = parsed.get("fields")
+    if not isinstance(listed, list):
+        return
+    given = {str(one.get("name")): one.get("type") for one in listed if isinstance(one, dict)}
+    example = {name: type_ if isinstance(type_, str) else "..." for name, type_ in given.items()}
+    hint = f"name the structure, and its fields: {json.dumps({str(parsed.get('name', 'Row')): example})[:300]}"
+    _bad("this lists its fields, as Avro's and Spark's schemas do", "$.fields", hint)
 
 
 def _struct(name: str, fields: Any, structs: Mapping[str, Any]) -> Struct:

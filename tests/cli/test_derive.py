@@ -123,3 +123,20 @@ def test_blocks_of_parameters(pbio: Pbio, root: Path) -> None:
     assert pbio("space", "parameters", root, "box", "--drop").out == "box: dropped\n"
     assert pbio("space", "parameters", root, "box").code == 1
     assert pbio("space", "parameters", root, "--drop").code == 2
+
+
+def test_programs_come_from_files_too(pbio: Pbio, root: Path, tmp_path: Path) -> None:
+    program = tmp_path / "high.c"
+    program.write_text("{ return input.n > 1; }\n")
+    pbio("space", "derive", root, "high", "--from", "notes", "--filter", f"@{program}")
+    how = ChannelSpace.open(str(root)).channel("high").info.derivation
+    assert how is not None
+    assert how.filter == "{ return input.n > 1; }\n"
+    ran = pbio("space", "derive", root, "low", "--from", "notes", "--filter", f"@{program}x")
+    assert "cannot read '@" in ran.err
+    assert "No such file" in ran.err
+
+
+def test_values_in_place_of_a_block_of_parameters(pbio: Pbio, root: Path) -> None:
+    ran = pbio("space", "derive", root, "high", "--from", "notes", "--parameters", '{"least": 1}')
+    assert "--param NAME=VALUE on the command line" in ran.err

@@ -129,3 +129,20 @@ def test_what_values_mean_comes_back(text: str) -> None:
     written = record_to_json(record)
     assert text in written
     assert json_to_record(written) == record
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}, {"name": "at", "type": {}}]},
+        {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True}]},
+        {"fields": ["id"]},
+    ],
+    ids=["avro", "spark", "names"],
+)
+def test_a_schema_of_others_is_named(schema: dict[str, object]) -> None:
+    with pytest.raises(PbioError, match="as Avro's and Spark's schemas do") as caught:
+        json_to_record(schema)
+    name = schema.get("name", "Row")
+    assert f'{{"{name}": {{' in str(caught.value.hint)
+    assert ('"id": "long"' in str(caught.value.hint)) == (schema["fields"] != ["id"])

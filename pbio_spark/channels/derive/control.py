@@ -263,6 +263,8 @@ class Control:
         if block is None:
             names = [one.name for one in state.derived.blocks.values()]
             hint = did_you_mean(name, names) or "create_parameters(name, values) begins one"
+            if any(sign in name for sign in "{=["):
+                hint = "values are a mapping in Python, and --param NAME=VALUE on the command line"
             raise PbioError("PBIO_BAD_OPTION", f"unknown parameter block {name[:80]!r}", hint=hint)
         return block.id, block.parameters
 
@@ -270,8 +272,8 @@ class Control:
         if info.derivation is None:
             raise PbioError(
                 "PBIO_BAD_OPTION",
-                f"the channel {info.name!r} is not derived, and has no parameters",
-                hint="parameters belong to channels that derive_channel makes, and to parameter blocks",
+                f"the channel {info.name!r} is not derived: it has no code and no parameters",
+                hint="derive_channel makes one that has; parameter blocks have parameters, too",
             )
         return info.derivation
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pbio_spark.cli.console import printable, takes
+from pbio_spark.cli.console import e_code, printable, takes
 from pbio_spark.cli.gateway import grid as grid_verbs
 from pbio_spark.cli.gateway.encryption import Encryption
 from pbio_spark.cli.space.derive import Name, Root, open_space
@@ -136,7 +136,7 @@ class Sent(Encryption):
     ] = "earliest"
     filter: Annotated[
         str | None,
-        typer.Option("--filter", metavar="E-CODE", help="The events to send; the filter sees them as `input`."),
+        e_code("--filter", "The events to send; the filter sees them as `input`."),
     ] = None
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pbio_spark.cli.console import Files, TypeText, expand, printable, printable_lines, report, said_type, table
+from pbio_spark.cli.console import Files, TypeText, e_code, expand, printable, printable_lines, report, said_type, table
 from pbio_spark.cli.formats import struct_to_text
 from pbio_spark.cli.matching import one_format
 from pbio_spark.cli.space import derive, relay
@@ -258,7 +258,7 @@ def tail(
     ] = False,
     filter_: Annotated[
         str | None,
-        typer.Option("--filter", metavar="E-CODE", help="The events to show; the filter sees them as `input`."),
+        e_code("--filter", "The events to show; the filter sees them as `input`."),
     ] = None,
     count: Annotated[
         int | None,

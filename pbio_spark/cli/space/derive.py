@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ecode.json_text import KeyTwiceError, parse_json
-from pbio_spark.cli.console import TypeText, assignments, printable, printable_lines, said_type, table, takes
+from pbio_spark.cli.console import TypeText, assignments, e_code, printable, printable_lines, said_type, table, takes
 
 if TYPE_CHECKING:
     from pbio_spark.channels import Channel, ChannelSpace, DerivationVersion, Modulator
@@ -26,16 +26,12 @@ Values = Annotated[
 ]
 
 
-def _code(option: str, doc: str) -> Any:
-    return typer.Option(option, metavar="E-CODE", help=doc)
-
-
 @dataclass(frozen=True)
 class CodeOptions:
     """What the options say of a modulator; `derive` and `replace` share them."""
 
-    filter: Annotated[str | None, _code("--filter", "The events to keep; the filter sees them as `input`.")] = None
-    transform: Annotated[str | None, _code("--transform", "Fills `output` from `input`; needs --type.")] = None
+    filter: Annotated[str | None, e_code("--filter", "The events to keep; the filter sees them as `input`.")] = None
+    transform: Annotated[str | None, e_code("--transform", "Fills `output` from `input`; needs --type.")] = None
     type: TypeText = None
     param: Annotated[
         list[str] | None,
@@ -47,8 +43,8 @@ class CodeOptions:
     state: Annotated[
         str | None, typer.Option("--state", metavar="JSON", help="What `state` has before a producer's first event.")
     ] = None
-    dequeue: Annotated[str | None, _code("--dequeue", "Sees each event as it leaves into the log: 0 drops it.")] = None
-    period: Annotated[str | None, _code("--period", "Makes events of its own; needs --every.")] = None
+    dequeue: Annotated[str | None, e_code("--dequeue", "Sees each event as it leaves into the log: 0 drops it.")] = None
+    period: Annotated[str | None, e_code("--period", "Makes events of its own; needs --every.")] = None
     every: Annotated[
         float | None, typer.Option("--every", metavar="SECONDS", help="How long --period waits at least.")
     ] = None

@@ -90,7 +90,11 @@ def of_kind(spark: SparkSession, broker: str, what: str, value: str, goal: float
 
 
 def evolved(spark: SparkSession) -> Iterator[Row]:
-    """Newer records as the older type: a transform beside Avro's reader schema, which leaves out and has defaults."""
+    """Newer records as an older type, by a reader's schema of Avro, and here by columns or a transform.
+
+    Avro's reader leaves fields out, adds some with defaults, and renames one by its alias. The same is done here by
+    columns, defaults and an alias, then with `readerFormat` and E-code that the newer format carries.
+    """
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.avro.functions import from_avro, to_avro
 
@@ -100,29 +104,42 @@ def evolved(spark: SparkSession) -> Iterator[Row]:
         )
     )
     schema = frame.schema["v"].dataType
-    store = FolderStore(tempfile.mkdtemp())
-    old = Format.of(pbio.parse_record({"Load": {"n": "int64", "host": "string", "user": "float64"}}))
-    summed = Format.of(pbio.parse_record({"Load": {"n": "int64", "host": "string", "load": "float64"}}))
-    new_type = Format.of(
-        pbio.parse_record(
-            {"Load": {"n": "int64", "host": "string", **dict.fromkeys(("user", "system", "idle"), "float64")}}
-        )
-    )
-    new = evolve(summed, new_type, "{ old.n = new.n; old.host = new.host; old.load = new.user + new.system; }")
-    for form in (old, summed, new):
-        store.put(form)
-    said = {"formatStore": store.root, "writeFormat": new.id.hex()}
-    ours = kept(frame.select(to_pbio("v", schema, said).alias("value")))
     writers = avro_type(schema)
+    n, host, user = writers["fields"][:3]
+    renamed = {**host, "name": "machine", "aliases": ["host"]}
+    added = {"name": "load", "type": "double", "default": 0.5}
     theirs = kept(frame.select(to_avro(F.col("v"), json.dumps(writers)).alias("value")))
-    readers = {**writers, "fields": writers["fields"][:3]}
-    theirs_from = from_avro("value", json.dumps(writers), {"avroSchema": json.dumps(readers)})
-    for what, columns in (
-        ("fields left out", "n bigint, host string, user double"),
-        ("a transform (Avro: fields left out)", "n bigint, host string, load double"),
+
+    def as_avro(*fields: Any) -> Column:
+        readers = {"avroSchema": json.dumps({**writers, "fields": list(fields)})}
+        return from_avro("value", json.dumps(writers), readers)
+
+    new_type = {"n": "int64", "host": "string", **dict.fromkeys(("user", "system", "idle"), "float64")}
+    plain = Format.of(pbio.parse_record({"Load": new_type}))
+    old = Format.of(pbio.parse_record({"Load": {"n": "int64", "machine": "string", "load": "float64"}}))
+    code = "{ old.n = new.n; old.machine = new.host; old.load = new.user + new.system; }"
+    renaming = {"fieldAliases": '{"machine": "host"}', "defaults": '{"load": 0.5}'}
+    older = "n bigint, machine string, load double"
+    for what, formats, columns, options, avros in (
+        ("fields left out", [plain], "n bigint, host string, user double", {}, as_avro(n, host, user)),
+        ("left out, renamed, added", [plain], older, renaming, as_avro(n, renamed, added)),
+        # Avro has no code: beside it stands what it can do.
+        (
+            "a transform",
+            [evolve(old, plain, code), old],
+            older,
+            {"readerFormat": old.id.hex()},
+            as_avro(n, renamed, added),
+        ),
     ):
-        ours_from = from_pbio("value", columns, options={"formatStore": store.root})
-        yield row(f"newer records, {what}", 1.0, select(ours, ours_from), select(theirs, theirs_from))
+        store = FolderStore(tempfile.mkdtemp())
+        for form in formats:
+            store.put(form)
+        said = {"formatStore": store.root, "writeFormat": formats[0].id.hex()}
+        ours = kept(frame.select(to_pbio("v", schema, said).alias("value")))
+        mine = from_pbio("value", columns, options={"formatStore": store.root, **options})
+        yield row(f"newer records, {what}", 1.0, select(ours, mine), select(theirs, avros))
+        ours.unpersist()
 
 
 def row(what: str, goal: float, ours: Callable[[], object], theirs: Callable[[], object]) -> Row:

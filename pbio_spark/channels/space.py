@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal, Self, Unpack
 
@@ -11,8 +10,9 @@ from pbio_spark.channels.channel import Channel
 from pbio_spark.channels.commits.checked import check_name, check_transaction, keep_to_value
 from pbio_spark.channels.commits.commit import Create, Drop
 from pbio_spark.channels.commits.derivation import Derivation
+from pbio_spark.channels.concentrator.client import TIMEOUT
 from pbio_spark.channels.concentrator.through import Through, Use
-from pbio_spark.channels.derive.control import Control, current
+from pbio_spark.channels.derive.control import Control, current, making
 from pbio_spark.channels.derive.deriver import Deriver
 from pbio_spark.channels.derive.modulator import Modulator, ModulatorOptions, to_modulator
 from pbio_spark.channels.derive.reports import DerivationReport, state_to_reports
@@ -57,6 +57,7 @@ class ChannelSpace:
         formats: FolderStore,
         source: Source | None = None,
         concentrator: Use = "auto",
+        concentrator_timeout: float | timedelta = TIMEOUT,
     ) -> None:
         """Use `create` or `open`."""
         self.root = folder.root
@@ -69,7 +70,7 @@ class ChannelSpace:
         self._deriver = Deriver(formats, self.source)
         self._control = Control(self.history, formats, self._deriver, self._info)
         self.publisher = Publisher(folder, self.history, formats, self._deriver)
-        self._through = Through(self.publisher, self._preparer, space, concentrator)
+        self._through = Through(self.publisher, self._preparer, space, concentrator, concentrator_timeout)
 
     @classmethod
     def create(
@@ -79,26 +80,29 @@ class ChannelSpace:
         exist_ok: bool = False,
         source: Source | None = None,
         concentrator: Use = "auto",
+        concentrator_timeout: float | timedelta = TIMEOUT,
         **storage_options: Any,
     ) -> Self:
-        """Make a folder a channel space; `source` and `concentrator` are as for `open`, and `storage_options` go to
-        fsspec.
+        """Make a folder a channel space; the other arguments are as for `open`.
 
         Raises PBIO_CHANNEL_SPACE if it is inside of one, or is one already, unless `exist_ok` says that it is to be
         opened then; PBIO_NOT_EMPTY if it holds other files; PBIO_CANNOT_CREATE if the file system cannot hold one.
         """
-        folder = Folder(root, **storage_options)
-        space = make_root(folder)
-        if space is None:
-            if exist_ok:
-                return cls.open(root, source=source, concentrator=concentrator, **storage_options)
+        if make_root(folder := Folder(root, **storage_options)) is None and not exist_ok:
             reason, hint = "the folder is a channel space already", "`ChannelSpace.open(path)` opens it"
             raise PbioError("PBIO_CHANNEL_SPACE", reason, file=folder.root, hint=hint)
-        return cls(folder, space, FolderStore(root, **storage_options), source, concentrator)
+        said: Any = {"concentrator": concentrator, "concentrator_timeout": concentrator_timeout}
+        return cls.open(root, source=source, **said, **storage_options)
 
     @classmethod
     def open(
-        cls, root: Path, *, source: Source | None = None, concentrator: Use = "auto", **storage_options: Any
+        cls,
+        root: Path,
+        *,
+        source: Source | None = None,
+        concentrator: Use = "auto",
+        concentrator_timeout: float | timedelta = TIMEOUT,
+        **storage_options: Any,
     ) -> Self:
         """Open a channel space.
 
@@ -106,15 +110,16 @@ class ChannelSpace:
             source: what this program is to the code of derived channels, and what it grants to it.
             concentrator: whether publications go by way of `pbio space concentrate`: if one is running on this machine
                 for this user, never, or not without one. The result is the same.
+            concentrator_timeout: how long one may say nothing before events go without it; a number is one of seconds.
             storage_options: go to fsspec.
 
-        Raises PBIO_NO_SPACE, PBIO_CANNOT_CREATE, PBIO_BAD_LOG if it is damaged, and PBIO_CONCENTRATOR.
+        Raises PBIO_NO_SPACE, PBIO_CANNOT_CREATE, PBIO_BAD_LOG if it is damaged, PBIO_BAD_OPTION, and PBIO_CONCENTRATOR.
         """
         folder = Folder(root, **storage_options)
         space = read_id(folder)
         if space is None:
             raise no_space_to_error(folder)
-        return cls(folder, space, FolderStore(root, **storage_options), source, concentrator)
+        return cls(folder, space, FolderStore(root, **storage_options), source, concentrator, concentrator_timeout)
 
     @property
     def is_there(self) -> bool:
@@ -218,7 +223,7 @@ class ChannelSpace:
                 )
             if name in state.names:
                 known = state.named(name)
-                if exist_ok and known.format == form.id.hex() and _making(known.derivation) == _making(derivation):
+                if exist_ok and known.format == form.id.hex() and making(known.derivation) == making(derivation):
                     return None
                 raise self._exists(known, exist_ok)
             return Create(name, form.id.hex(), derivation and current(derivation, state), kept)
@@ -391,10 +396,3 @@ class ChannelSpace:
     def backlog(self, subscriber: Subscriber) -> tuple[int, int]:
         """What a subscriber has not acknowledged; see `subscribers.backlog`."""
         return subscribers.backlog(self.history, subscriber)
-
-
-def _making(derivation: Derivation | None) -> object:
-    """How events are made, whatever the parameters have been set to."""
-    if derivation is None:
-        return None
-    return replace(derivation, parameters=replace(derivation.parameters, text=""), max_cost=0)

@@ -167,20 +167,22 @@ class Groups:
     @classmethod
     def concat(cls, parts: Iterable[Groups]) -> Self:
         """The groups of several, one after the other."""
+        kept = list(parts)
         formats, producers = _Numbers(), _Numbers()
-        rows = []
         sequences: dict[int, Int64s] = {}
         times: dict[int, Int64s] = {}
         first = 0
-        for part in parts:
-            own = part.rows.copy()
-            own["format"] = formats.translate(part.formats, own["format"])
-            own["producer"] = producers.translate(part.producers, own["producer"])
+        for part in kept:
             sequences |= {first + i: known for i, known in part.sequences.items()}
             times |= {first + i: known for i, known in part.event_times.items()}
-            rows.append(own)
-            first += len(own)
-        return cls(np.concatenate([np.empty(0, ROW), *rows]), formats.names, producers.names, sequences, times)
+            first += len(part.rows)
+        if not first:
+            return cls(np.empty(0, ROW), (), ())
+        # As plain numbers, since numpy compares the fields of each two arrays that it joins.
+        rows = np.concatenate([part.rows.view(np.int64) for part in kept]).view(ROW)
+        rows["format"] = formats.translate_all([(part.formats, part.rows["format"]) for part in kept])
+        rows["producer"] = producers.translate_all([(part.producers, part.rows["producer"]) for part in kept])
+        return cls(rows, formats.names, producers.names, sequences, times)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -246,14 +248,15 @@ class Groups:
 
     def numbered(self) -> Iterator[tuple[int, int, str, int, int]]:
         """Of the groups whose events have sequence numbers: index, channel, producer, the first number and the last."""
-        for i in np.flatnonzero(self.rows["sequence"] != NO_NUMBER).tolist():
-            row = self.rows[i]
-            first = int(row["sequence"])
-            last = first + int(row["count"]) - 1
+        columns = (self.rows[name].tolist() for name in ("channel", "producer", "sequence", "count"))
+        for i, (channel, producer, first, count) in enumerate(zip(*columns, strict=True)):
+            if first == NO_NUMBER:
+                continue
+            last = first + count - 1
             if i in self.sequences:
                 own = self.sequences
                 last = own.places[i][1] if isinstance(own, Beside) else int(own[i][-1])
-            yield i, int(row["channel"]), self.producers[row["producer"]], first, last
+            yield i, channel, self.producers[producer], first, last
 
     def numbers(self, index: int) -> Int64s:
         """The sequence numbers of the events of one group, which has some."""
@@ -281,14 +284,16 @@ class _Numbers:
     def number(self, name: str) -> int:
         return self._numbers.setdefault(name, len(self._numbers))
 
-    def translate(self, names: Sequence[str], numbers: Int64s) -> Int64s:
-        """The numbers here of what had other numbers. A part may use a few of very many names."""
-        if len(numbers) == 1:  # as of most publications of one producer
-            number = int(numbers[0])
-            return np.array([NO_NUMBER if number == NO_NUMBER else self.number(names[number])], np.int64)
-        used, where = np.unique(numbers, return_inverse=True)
-        made = [NO_NUMBER if number == NO_NUMBER else self.number(names[number]) for number in used.tolist()]
-        return np.array(made, np.int64)[where]
+    def translate_all(self, parts: Sequence[tuple[Sequence[str], Int64s]]) -> list[int]:
+        """The numbers here of what had other numbers in each part, which may use a few of very many names."""
+        made: list[int] = []
+        for names, numbers in parts:
+            known: dict[int, int] = {NO_NUMBER: NO_NUMBER}
+            for number in numbers.tolist():
+                if (own := known.get(number)) is None:
+                    own = known[number] = self.number(names[number])
+                made.append(own)
+        return made
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import struct
+import sys
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -12,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from pbio_spark.channels.concentrator.frames import PROTOCOL, FrameError, frame, json_to_error, word
+from pbio_spark.channels.concentrator.frames import PROTOCOL, FrameError, Words, frame, json_to_error
 from pbio_spark.channels.concentrator.parcel import prepared_to_message
 from pbio_spark.channels.concentrator.place import CODE, MeetingPlace, is_own_peer, is_private
 from pbio_spark.channels.derive.source import Source
@@ -22,8 +24,14 @@ from pbio_spark.errors import PbioError
 
 log = logging.getLogger("pbio_spark.channels")
 
+TIMEOUT = 10.0
+"""Seconds that a concentrator may say nothing to a writer that waits for it."""
 _GREETING = 5.0
-"""Seconds that a concentrator has for the first answer: nothing is handed over yet."""
+"""Seconds that it has for the first answer at most: nothing is handed over yet."""
+_GREETING_AGAIN = 0.5
+"""The same for one that has just said nothing for too long."""
+_LONGEST = 1e9
+"""The most seconds that a system is asked to wait."""
 _AGAIN = 30.0
 """Seconds until one that would not talk to this program is asked again."""
 
@@ -37,14 +45,13 @@ class PublicationOutcome:
 
     Attributes:
         kind: `stale`, if it was prepared for other channels than there are now; `busy`, if the concentrator has not
-            taken it; `lost`, if the connection has ended.
+            taken it; `lost`, if the connection has ended; `silent`, if it was ended because nothing came over it.
         published: of `done`.
         error: of `failed`.
-        attempts: if it is `lost`, it may be published as the last one of these, or as one before that, and otherwise is
-            not.
+        attempts: if it is `lost` or `silent`, it may be published as one of these, now or later, and otherwise is not.
     """
 
-    kind: Literal["done", "failed", "stale", "busy", "lost"]
+    kind: Literal["done", "failed", "stale", "busy", "lost", "silent"]
     published: Published | None = None
     error: PbioError | None = None
     attempts: list[Attempt] = field(default_factory=list)
@@ -59,17 +66,25 @@ class ConcentratorConnection:
         process: the number of the concentrator's process.
     """
 
-    def __init__(self, place: MeetingPlace, space: str) -> None:
-        """Raises OSError if nobody is there; FrameError if that one does not talk to this program."""
+    def __init__(self, place: MeetingPlace, space: str, timeout: float, greeting: float = _GREETING) -> None:
+        """
+        Args:
+            timeout: how many seconds it may say nothing to a publication.
+            greeting: how many it has to answer here.
+
+        Raises OSError if nobody is there; FrameError if that one does not talk to this program.
+        """
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self._socket.settimeout(_GREETING)
+            greeting = min(greeting, timeout)
+            self._socket.settimeout(greeting)
             self._socket.connect(place.socket)
             if not (is_private(place.folder) and is_own_peer(self._socket)):
                 raise FrameError("it belongs to another user")
             hello = {"kind": "hello", "protocol": PROTOCOL, "space": space}
             self._socket.sendall(frame(hello)[0])
-            said = word(self._socket)
+            words = Words(self._socket)
+            said = words.next()
             if said is None:
                 raise ConnectionResetError
             if said.get("kind") != "welcome":
@@ -80,9 +95,12 @@ class ConcentratorConnection:
             self.most = int(said["most"])
             self.process = int(said["process"])
             self._socket.settimeout(None)
+            if sys.platform == "linux":  # others lose at a shutdown what has come
+                _limit(self._socket, min(timeout, _LONGEST))
+            self._words = words
         except TimeoutError:
             self.close()
-            raise FrameError(f"it does not answer within {_GREETING:g} s") from None
+            raise FrameError(f"it does not answer within {greeting:g} s") from None
         except (KeyError, ValueError, TypeError):
             self.close()
             raise FrameError("its welcome is incomplete") from None
@@ -100,14 +118,38 @@ class ConcentratorConnection:
         attempts: list[Attempt] = []
         try:
             self._send(frame({"kind": "publish", "control": control, "parts": parts}, buffers))
-            while (said := word(self._socket)) is not None:
-                if said.get("kind") != "trying":
-                    return _to_outcome(said)
-                attempts.append((str(said["application"]), int(said["number"])))
+            if (outcome := self._awaited(attempts)) is not None:
+                return outcome
+        except BlockingIOError:
+            return self._hang_up(attempts)
         except (OSError, FrameError, KeyError, ValueError, TypeError) as error:
             log.debug("the concentrator's connection ends: %s", error)
         self.close()
         return PublicationOutcome("lost", attempts=attempts)
+
+    def _awaited(self, attempts: list[Attempt]) -> PublicationOutcome | None:
+        """What comes of a publication, and until then the attempts at it; None if the connection has ended.
+
+        Raises BlockingIOError if nothing comes for too long; OSError, FrameError, KeyError, ValueError, TypeError.
+        """
+        while (said := self._words.next()) is not None:
+            if said.get("kind") != "trying":
+                return _to_outcome(said)
+            attempts.append((str(said["application"]), int(said["number"])))
+        return None
+
+    def _hang_up(self, attempts: list[Attempt]) -> PublicationOutcome:
+        """End the connection to one that says nothing, and take what it has said until then.
+
+        The system keeps that, and lets the other end say nothing more: so an attempt that is not among those that were
+        said cannot be made any more, whenever that process goes on.
+        """
+        outcome = None
+        with suppress(OSError, FrameError, KeyError, ValueError, TypeError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+            outcome = self._awaited(attempts)
+        self.close()
+        return outcome or PublicationOutcome("silent", attempts=attempts)
 
     def _send(self, pieces: list[Any]) -> None:
         if sum(map(len, pieces)) < 1 << 16:
@@ -132,12 +174,21 @@ class ConcentratorConnection:
 class ConcentratorClient:
     """The connections of one space in this process. Threads and forked processes may share it."""
 
-    def __init__(self, place: MeetingPlace, space: str) -> None:
+    def __init__(self, place: MeetingPlace, space: str, timeout: float = TIMEOUT) -> None:
+        """
+        Args:
+            timeout: how many seconds a concentrator may say nothing to a writer that waits for it.
+        """
+        self.timeout = timeout
         self._place = place
         self._space = space
+        self._is_silent = False
+        """Whether the last connection ended so."""
         self._idle: deque[ConcentratorConnection] = deque()
         self._process = os.getpid()
         self._refused_until = 0.0
+        self._why = ""
+        """Why the concentrator cannot be used; empty if there was none."""
 
     def connection(self, *, again: bool = False) -> ConcentratorConnection | None:
         """A connection that no other thread uses; None if no concentrator is there, or none that talks to this program.
@@ -152,27 +203,50 @@ class ConcentratorClient:
             return self._idle.pop()
         if not again and time.monotonic() < self._refused_until:
             return None
+        greeting = _GREETING_AGAIN if self._is_silent else _GREETING
         try:
-            return ConcentratorConnection(self._place, self._space)
+            made = ConcentratorConnection(self._place, self._space, self.timeout, greeting)
+            self._is_silent = False
+            return made
         except FrameError as error:
-            self._refused_until = time.monotonic() + _AGAIN
-            log.warning("publishing without the concentrator of %s: %s", self._place.root, error)
+            self._refuse(str(error))
         except OSError:
-            pass
+            self._why = ""
         return None
 
     def keep(self, connection: ConcentratorConnection) -> None:
         """Keep a connection for the next publication."""
         self._idle.append(connection)
 
+    def is_silent(self) -> None:
+        """A connection has ended because the concentrator said nothing: others are not tried for some time."""
+        self._is_silent = True
+        while self._idle:
+            with suppress(IndexError):
+                self._idle.pop().close()
+        self._refuse(f"it has said nothing for {self.timeout:g} s; it may be stopped, or its disk")
+
+    def _refuse(self, reason: str) -> None:
+        self._refused_until = time.monotonic() + _AGAIN
+        self._why = reason
+        log.warning("publishing without the concentrator of %s: %s", self._place.root, reason)
+
     def required(self) -> PbioError:
         """The error where one is required, and none is there."""
-        return PbioError(
-            CODE,
-            "no concentrator of this space is running here, or none that this program can use",
-            file=self._place.root,
-            hint=f"start one: pbio space concentrate {self._place.root}; it listens at {self._place.socket}",
-        )
+        root = self._place.root
+        reason = "no concentrator of this space is running here"
+        hint = f"start one: pbio space concentrate {root}; it listens at {self._place.socket}"
+        if self._why:
+            reason = f"this program cannot use the concentrator of this space: {self._why}"
+            hint = f"end it, and start another one: pbio space concentrate {root}; or open with concentrator='auto'"
+        return PbioError(CODE, reason, file=root, hint=hint)
+
+
+def _limit(connection: socket.socket, seconds: float) -> None:
+    """Let each call raise BlockingIOError after so long, without a call more for each, as Python's timeouts have."""
+    limit = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6) or (seconds < 1))
+    for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+        connection.setsockopt(socket.SOL_SOCKET, option, limit)
 
 
 def _to_outcome(said: dict[str, Any]) -> PublicationOutcome:

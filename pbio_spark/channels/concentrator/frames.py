@@ -29,6 +29,9 @@ _MAGIC = b"pbc\x01"
 LONGEST_WORD = 1 << 20
 """The most bytes of the JSON of a message that has nothing else."""
 
+_AT_ONCE = 4096
+"""Bytes that are taken from the system at once."""
+
 _FACTS = ("file", "offset", "format", "field", "hint", "record")
 _LONGEST_FACT = 10_000
 
@@ -92,6 +95,34 @@ def word(connection: socket.socket) -> dict[str, Any] | None:
     if said is None:
         raise FrameError("the connection ends inside a message")
     return parsed(said)
+
+
+class Words:
+    """The messages that come over a connection, none of which has bytes beside its JSON, in few calls."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._came = b""
+
+    def next(self) -> dict[str, Any] | None:
+        """The next message; None if the connection has ended. Raises FrameError, OSError."""
+        wanted, text = PREFIX.size, 0
+        while True:
+            if len(self._came) >= wanted:
+                if text:
+                    said, self._came = self._came[PREFIX.size : wanted], self._came[wanted:]
+                    return parsed(said)
+                text, body = lengths(self._came[: PREFIX.size])
+                if body or not 0 < text <= LONGEST_WORD:
+                    raise FrameError("a message of impossible length")
+                wanted += text
+                continue
+            more = self._connection.recv(_AT_ONCE)
+            if not more:
+                if self._came:
+                    raise FrameError("the connection ends inside a message")
+                return None
+            self._came += more
 
 
 def error_to_json(error: PbioError) -> dict[str, Any]:

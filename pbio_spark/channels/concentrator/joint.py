@@ -68,7 +68,6 @@ class Joint(Batch):
             for own in handed
         ]
         self._announce = announce
-        self._announced: tuple[list[int], tuple[str, int]] | None = None
         self._taken_back: set[int] = set()
         self._new: list[int | PbioError | None] = [None] * len(handed)
         """How many events of each are new; or what is wrong with it, as `results` has it."""
@@ -90,13 +89,12 @@ class Joint(Batch):
             if not packed:
                 self._late.discard()
                 return Published(None, 0, 0)
-            if self._announced is None or self._announced[0] != included:
-                transaction, taken_back = self._announce(included)
-                self._announced = included, transaction
-                self._taken_back |= taken_back
-                if taken_back:
-                    continue
-            version = self._append(packed, state, Transaction(*self._announced[1]), holder)
+            # Again before each attempt, after the log was read: a writer that has hung up may have looked meanwhile.
+            transaction, taken_back = self._announce(included)
+            self._taken_back |= taken_back
+            if taken_back:
+                continue
+            version = self._append(packed, state, Transaction(*transaction), holder)
             return None if version is None else Published(version, sum(one.own.events for one in packed), 0)
 
     def _pack(self, state: State) -> list[Packed]:

@@ -23,6 +23,22 @@ Lookup: TypeAlias = "Callable[[str], Format]"
 
 _HEADER = 8
 """Bytes of an item before the record, which begins with the ID of its format (ffs-wire-format 2.2)."""
+_DATA_ITEM = 3 << 56
+"""The kind of such an item, before the six bytes of its length."""
+
+_LIMITS = np.iinfo(np.int64)
+_BOUNDS = {
+    "channel": (1, LARGEST),
+    "file": (0, 0),
+    "format": (0, 0),
+    "producer": (NO_NUMBER, LARGEST),
+    "sequence": (NO_NUMBER, _LIMITS.max),
+    "derivation": (NO_NUMBER, NO_NUMBER),
+}
+_LEAST, _MOST = (
+    np.array([_BOUNDS.get(name, (_LIMITS.min, _LIMITS.max))[i] for name in ROW.names or ()], np.int64) for i in (0, 1)
+)
+"""What each column of a group may be; those that are not named here are compared with each other."""
 
 
 def prepared_to_message(events: Sequence[Prepared]) -> tuple[list[dict[str, Any]], list[Any]]:
@@ -140,44 +156,39 @@ def _own(said: Any, body: _Body, rows: npt.NDArray[np.void], name: str) -> dict[
 
 def _check_items(items: npt.NDArray[np.uint8], offsets: Int64s, form: Format) -> None:
     """Raise unless each event is one data item of the format, and they fill the bytes."""
-    if offsets[0] != 0 or offsets[-1] != len(items) or offsets.min() < 0 or offsets.max() > len(items):
-        _bad("the events do not fill their bytes")
-    sizes = np.diff(offsets)
+    starts, sizes = offsets[:-1, None], offsets[1:] - offsets[:-1]
     start = _HEADER + len(form.id)
-    if (sizes < start).any():
-        _bad("an event is too short")
-    heads = items[offsets[:-1, None] + np.arange(start)]
-    wanted = np.zeros((len(sizes), _HEADER), np.uint8)
-    wanted[:, 2:] = (sizes - _HEADER).astype(">u8").view(np.uint8).reshape(-1, 8)[:, 2:]
-    wanted[:, 0] = 3
-    if (heads[:, :_HEADER] != wanted).any() or (heads[:, _HEADER:] != np.frombuffer(form.id, np.uint8)).any():
+    if offsets[0] != 0 or offsets[-1] != len(items):
+        _bad("the events do not fill their bytes")
+    if sizes.min(initial=start) < start or sizes.max(initial=0) > len(items):
+        _bad("an event is too short, or too long")
+    # So they follow on each other, and none is outside.
+    heads = items[starts + np.arange(_HEADER)].view(">u8")[:, 0]
+    ids = items[starts + np.arange(_HEADER, start)]
+    if (heads != (sizes - _HEADER) | _DATA_ITEM).any() or (ids != np.frombuffer(form.id, np.uint8)).any():
         _bad("an event is not an item of its format")
 
 
 def _check_rows(rows: npt.NDArray[np.void], offsets: Int64s, producers: int) -> None:
     """Raise unless the groups follow on each other, and have all events."""
-    counts = rows["count"]
-    if (counts <= 0).any() or (counts >= len(offsets)).any() or counts.sum() != len(offsets) - 1:
+    columns = rows.view(np.int64).reshape(-1, len(ROW.names or ()))
+    ordinals, counts = rows["ordinal"], rows["count"]
+    if counts.min(initial=1) <= 0 or counts.max(initial=0) >= len(offsets) or counts.sum() != len(offsets) - 1:
         _bad("the groups do not have all events")
     ends = np.cumsum(counts)
-    if (rows["ordinal"] != ends - counts).any():
+    if (ordinals != ends - counts).any():
         _bad("the groups do not follow on each other")
-    if (rows["start"] != offsets[rows["ordinal"]]).any() or (rows["end"] != offsets[ends]).any():
+    if (rows["start"] != offsets[ordinals]).any() or (rows["end"] != offsets[ends]).any():
         _bad("the groups lie elsewhere than their events")
-    has_number, times = rows["sequence"] != NO_NUMBER, rows["event_time"]
+    times = rows["event_time"]
     wrong = (
-        (rows["channel"] <= 0)
-        | (rows["channel"] > LARGEST)
-        | (rows["file"] != 0)
-        | (rows["format"] != 0)
-        | (rows["producer"] < NO_NUMBER)
-        | (rows["producer"] >= producers)
-        | (rows["sequence"] < NO_NUMBER)
-        | (has_number & (rows["producer"] == NO_NUMBER))
-        | (rows["derivation"] != NO_NUMBER)
-        | ((times != NO_TIME) & ~are_dates(times))
+        (columns < _LEAST).any()
+        or (columns > _MOST).any()
+        or rows["producer"].max(initial=NO_NUMBER) >= producers
+        or ((rows["sequence"] != NO_NUMBER) & (rows["producer"] == NO_NUMBER)).any()
+        or not (are_dates(times) | (times == NO_TIME)).all()
     )
-    if wrong.any():
+    if wrong:
         _bad("a group has values that it cannot have")
 
 

@@ -174,7 +174,7 @@ def _locked(place: MeetingPlace) -> IO[str]:
                 CODE,
                 f"process {holder} is the concentrator of this space already",
                 file=place.root,
-                hint="writers find that one; end it with SIGTERM to start another",
+                hint="writers find that one; end it with SIGTERM to start another, or with SIGKILL if it is stopped",
             ) from None
         except BaseException:
             file.close()

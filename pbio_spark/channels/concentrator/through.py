@@ -3,9 +3,10 @@
 Events are prepared for the channels that this process knows of. If there are others by now the concentrator says so,
 and they are prepared anew: so a writer need not read the log, which others are adding to all the time.
 
-If a concentrator dies, its writers look into the log whether it has committed what it had told them it would, in the
-same step in which they would publish it themselves. A commit of its that is still on the way to a bucket is for the
-version after the last one that they see: either they find it there, or that version is theirs.
+If a concentrator dies, or says nothing for too long, its writers look into the log whether it has committed what it had
+told them it would, in the same step in which they would publish it themselves. A commit of its that is still to come is
+for the version after the last one that they see: either they find it there, or that version is theirs. For any other it
+would tell them first, and their connections are closed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Literal
 
 import numpy as np
@@ -20,13 +22,14 @@ import numpy as np
 from pbio_spark.channels.commits.checked import check_word
 from pbio_spark.channels.commits.commit import Data
 from pbio_spark.channels.commits.groups import Int64s
-from pbio_spark.channels.concentrator.client import Attempt, ConcentratorClient, ConcentratorConnection
+from pbio_spark.channels.concentrator.client import TIMEOUT, Attempt, ConcentratorClient, ConcentratorConnection
 from pbio_spark.channels.concentrator.parcel import size_of
 from pbio_spark.channels.concentrator.place import CODE, place_of
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.log import SAFE_TO_RETRY
 from pbio_spark.channels.log.state import State
 from pbio_spark.channels.publish.batch import Published
+from pbio_spark.channels.publish.delivery import to_seconds
 from pbio_spark.channels.publish.prepare import Find, Prepared, Preparer
 from pbio_spark.channels.publish.publisher import Publisher
 from pbio_spark.channels.publish.submission import Submission
@@ -44,9 +47,20 @@ _TRIES = 5
 class Through:
     """The way of a process's publications for one space."""
 
-    def __init__(self, publisher: Publisher, preparer: Preparer, space: str, use: Use) -> None:
-        """Raises PBIO_BAD_OPTION; PBIO_CONCENTRATOR if one is required, and none is there."""
+    def __init__(
+        self, publisher: Publisher, preparer: Preparer, space: str, use: Use, timeout: float | timedelta = TIMEOUT
+    ) -> None:
+        """
+        Args:
+            timeout: how long a concentrator may say nothing.
+
+        Raises PBIO_BAD_OPTION; PBIO_CONCENTRATOR if one is required, and none is there.
+        """
         check_word(use, ("auto", "off", "required"), "concentrator")
+        seconds = to_seconds(timeout, "a concentrator")
+        if not seconds:
+            hint = "give a timedelta, or seconds; concentrator='off' publishes without one"
+            raise PbioError("PBIO_BAD_OPTION", "concentrator_timeout must be more than 0", hint=hint)
         self._publisher = publisher
         self._preparer = preparer
         self._history: History = publisher.history
@@ -55,7 +69,7 @@ class Through:
         if use == "required" and place is None:
             hint = "open it with concentrator='off': it is in this process's memory"
             raise PbioError(CODE, "no concentrator can see this space", file=publisher.folder.root, hint=hint)
-        self._client = None if place is None else ConcentratorClient(place, space)
+        self._client = None if place is None else ConcentratorClient(place, space, seconds)
         if use == "required":
             with self._connection() as connection:
                 if connection is None:
@@ -82,6 +96,9 @@ class Through:
             if outcome.published is not None:
                 self._history.told(outcome.published.version or 0)
                 return outcome.published
+            if outcome.kind == "silent":
+                assert self._client is not None
+                self._client.is_silent()
             if outcome.attempts:
                 return self._finish(prepared, outcome.attempts, since)
             if outcome.kind == "stale":
@@ -134,7 +151,7 @@ class Through:
             attempts: as which batches it may be published.
             since: a version before which it is not.
         """
-        log.warning("a concentrator has gone; publishing of %s goes on without it", self._publisher.folder.root)
+        log.warning("a concentrator does not answer; publishing to %s goes on", self._publisher.folder.root)
         seen = since
 
         def unless(state: State) -> Published | None:
@@ -154,7 +171,7 @@ class Through:
         except PbioError as error:
             if error.code not in PASSING:
                 raise
-            reason = f"unknown whether the concentrator that has gone published the events: {error.reason}"
+            reason = f"unknown whether the concentrator that does not answer published the events: {error.reason}"
             raise PbioError(UNKNOWN, reason, file=error.file, hint=SAFE_TO_RETRY) from error
 
     def _of_commit(self, version: int, data: Data, prepared: Sequence[Prepared]) -> Published:

@@ -45,15 +45,25 @@ def seconds_to_wait(delivery: str, timeout: float | timedelta) -> float | None:
     60.0
     """
     check_word(delivery, ("async", "sync"), "delivery")
+    seconds = to_seconds(timeout, "subscribers")
+    return seconds if delivery == "sync" else None
+
+
+def to_seconds(timeout: float | timedelta, whom: str) -> float:
+    """How long to wait, in seconds. Raises PBIO_BAD_OPTION for an impossible time.
+
+    Args:
+        whom: what is waited for, as the error says it.
+    """
     try:
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
     except (OverflowError, TypeError, ValueError):
         seconds = math.nan
     if not (0 <= seconds < math.inf):
         raise PbioError(
-            "PBIO_BAD_OPTION", f"cannot wait {str(timeout)[:40]} for subscribers", hint="give a timedelta, or seconds"
+            "PBIO_BAD_OPTION", f"cannot wait {str(timeout)[:40]} for {whom}", hint="give a timedelta, or seconds"
         )
-    return seconds if delivery == "sync" else None
+    return seconds
 
 
 def wait_for_subscribers(

@@ -7,15 +7,18 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import pbio_spark.channels.concentrator.client as client_module
 from pbio_spark.channels import Channel, ChannelSpace, Concentrator, Published
+from pbio_spark.channels.concentrator.through import Use
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
 from pbio_spark.errors import PbioError
@@ -28,9 +31,9 @@ pytestmark = pytest.mark.usefixtures("sockets")
 
 
 @contextmanager
-def mortal(root: str, moment: str, tmp_path: Path) -> Iterator[BaseProcess]:
+def mortal(root: str, moment: str, tmp_path: Path, by: int = signal.SIGKILL) -> Iterator[BaseProcess]:
     out = tmp_path / "mortal"
-    process = start(out, mortal_module.main, root, moment)
+    process = start(out, mortal_module.main, root, moment, by)
     wait_for_lines(process, out, 1)
     try:
         yield process
@@ -64,6 +67,110 @@ def test_a_publication_without_an_answer_is_neither_lost_nor_doubled(
         with mortal(space.root, moment, tmp_path):
             assert counts.submit([{"n": 3}, {"n": 4}], producer="p", sequence=0) == Published(4, 1, 1)
     assert [one["n"] for one in values(counts)] == [1, 2, 3, 4][: 4 if store == "disk" else 3]
+
+
+PATIENCE = 0.2
+"""Seconds that a concentrator that is stopped may hold a writer up here."""
+
+
+@contextmanager
+def kept_awake(process: BaseProcess) -> Iterator[None]:
+    """Let a process go on whenever it is stopped."""
+    assert process.pid is not None
+    is_over = threading.Event()
+
+    def wake(number: int) -> None:
+        while not is_over.wait(0.01):
+            os.kill(number, signal.SIGCONT)
+
+    thread = threading.Thread(target=wake, args=(process.pid,))
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def be_impatient(channel: Channel, *, is_welcome: bool = True) -> None:
+    """Let a writer wait but for a moment from now on; it has been welcomed already, or is not known yet."""
+    client = channel.space._through._client
+    assert client is not None
+    if is_welcome:
+        connection = client.connection()
+        assert connection is not None
+        client.keep(connection)
+    client.timeout = PATIENCE
+    for connection in client._idle:
+        client_module._limit(connection._socket, PATIENCE)
+
+
+@pytest.mark.parametrize("moment", ["taken", "trying", "linking", "committed"])
+@pytest.mark.parametrize("use", ["auto", "required"])
+def test_one_that_is_stopped_neither_holds_writers_up_nor_doubles_events(
+    counts: Channel, tmp_path: Path, moment: str, use: Use
+) -> None:
+    root = counts.space.root
+    with mortal(root, moment, tmp_path, signal.SIGSTOP) as concentrator:
+        writer = ChannelSpace.open(root, concentrator=use).channel("counts")
+        be_impatient(writer)
+        wanted = [1, 2, 3]
+        try:
+            assert writer.submit([{"n": 1}, {"n": 2}]) == Published(2, 2, 0)
+            assert (use, moment) != ("required", "taken")
+        except PbioError as error:
+            if (use, error.code) != ("required", "PBIO_CONCENTRATOR"):
+                raise
+            wanted = [3]
+        with kept_awake(concentrator):
+            # It has done all that was before this.
+            ChannelSpace.open(root, concentrator="required").channel("counts").submit([{"n": 3}])
+    assert [one["n"] for one in values(counts)] == wanted
+
+
+@pytest.mark.parametrize("moment", ["linking", "committed"])
+def test_nor_does_one_that_is_stopped_in_a_bucket(bucket: str, tmp_path: Path, moment: str) -> None:
+    counts = ChannelSpace.create(bucket).create_channel("counts", COUNT)
+    with mortal(bucket, moment, tmp_path, signal.SIGSTOP) as concentrator:
+        writer = ChannelSpace.open(bucket).channel("counts")
+        be_impatient(writer)
+        assert writer.submit([{"n": 1}, {"n": 2}]) == Published(2, 2, 0)
+        with kept_awake(concentrator):
+            ChannelSpace.open(bucket, concentrator="required").channel("counts").submit([{"n": 3}])
+    assert [one["n"] for one in values(counts)] == [1, 2, 3]
+
+
+def test_one_that_is_stopped_is_left_alone_for_a_while(
+    counts: Channel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = counts.space.root
+    with mortal(root, "never", tmp_path) as concentrator:
+        used, large, new = (ChannelSpace.open(root).channel("counts") for _ in range(3))
+        used.submit([{"n": 0}])
+        large.submit([{"n": 1}])
+        for channel in used, large, new:
+            be_impatient(channel, is_welcome=channel is not new)
+        assert concentrator.pid is not None
+        os.kill(concentrator.pid, signal.SIGSTOP)
+        with caplog.at_level(logging.WARNING):
+            used.submit([{"n": 2}])
+            large.submit([{"n": n} for n in range(3, 40_003)])  # more than a socket holds
+            new.submit([{"n": 40_003}])
+            said = caplog.text.count("has said nothing for 0.2 s"), caplog.text.count("does not answer within 0.2 s")
+            assert said == (2, 1)
+            for n, channel in enumerate([used, large, new]):
+                channel.submit([{"n": 40_004 + n}])
+            assert caplog.text.count("publishing without the concentrator") == 3  # nobody asks again so soon
+        with kept_awake(concentrator):
+            ChannelSpace.open(root, concentrator="required").channel("counts").submit([{"n": 40_007}])
+    assert [one["n"] for one in values(counts)] == [*range(40_008)]
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), "soon"])
+def test_a_time_that_none_can_keep_is_refused(counts: Channel, timeout: Any) -> None:
+    with pytest.raises(PbioError) as caught:
+        ChannelSpace.open(counts.space.root, concentrator_timeout=timeout)
+    assert caught.value.code == "PBIO_BAD_OPTION"
 
 
 def test_it_is_unknown_only_where_the_log_cannot_be_read(
@@ -180,7 +287,7 @@ def test_one_of_another_version_is_left_alone(
         for n in range(3):
             counts.submit([{"n": n}])
         assert concentrator.totals.publications == 0
-        with pytest.raises(PbioError, match="none that this program can use"):
+        with pytest.raises(PbioError, match="cannot use the concentrator of this space: it speaks version"):
             ChannelSpace.open(counts.space.root, concentrator="required")
     assert caplog.text.count("it speaks version") == 2  # asked again only where one is required
     assert len(values(counts)) == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import time
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.children import end, run_pbio, start
 pytestmark = pytest.mark.usefixtures("sockets")
 
 LONG = bool(os.environ.get("PBIO_LONG"))
+STOPS = int(os.environ.get("PBIO_KILLS", 100 if LONG else 5))
 KILLS = int(os.environ.get("PBIO_KILLS", 100 if LONG else 2))
 
 
@@ -80,12 +82,13 @@ def check(space: ChannelSpace, said: dict[str, str]) -> None:
 class Writers:
     """Processes that publish until they are stopped."""
 
-    def __init__(self, root: str, folder: Path, uses: dict[str, str]) -> None:
+    def __init__(self, root: str, folder: Path, uses: dict[str, str], patience: float = 60.0) -> None:
         """
         Args:
             uses: by the name of each, its use of a concentrator.
+            patience: seconds that a concentrator may say nothing.
         """
-        self._root, self._folder, self._uses = root, folder, uses
+        self._root, self._folder, self._uses, self._patience = root, folder, uses, patience
         self._files: dict[str, Path] = {}
         self.running = {name: self.begin(name) for name in uses}
 
@@ -93,7 +96,7 @@ class Writers:
         path = self._folder / f"{name}-{len(self._files)}"
         path.touch()
         stop = str(self._folder / "stop")
-        made = start(path, writer.main, self._root, name, self._uses[name], str(len(self._files)), stop)
+        made = start(path, writer.main, self._root, name, self._uses[name], str(len(self._files)), stop, self._patience)
         self._files[f"{name} {made.pid}"] = path
         return made
 
@@ -161,6 +164,34 @@ def test_each_event_is_there_once_whatever_is_killed(tmp_path: Path) -> None:
 def test_each_event_is_there_once_in_a_bucket_that_fails(tmp_path: Path, bucket: str) -> None:
     space = space_with_channels(bucket)
     run(space, tmp_path, max(1, KILLS // 4), {"w0": "auto", "w1": "auto"})
+
+
+def test_each_event_is_there_once_whenever_it_is_stopped(tmp_path: Path) -> None:
+    """Writers go on without a concentrator that is stopped; when it goes on it publishes nothing that they have."""
+    space = space_with_channels(str(tmp_path / "space"))
+    chance = random.Random(11)
+    concentrator = concentrate(space.root, tmp_path)
+    assert concentrator.pid is not None
+    writers = Writers(space.root, tmp_path, {"w0": "auto", "w1": "auto", "w2": "auto", "w3": "off"}, 0.3)
+    try:
+        for _ in range(STOPS):
+            writers.work(8)
+            time.sleep(chance.uniform(0, 0.1))
+            os.kill(concentrator.pid, signal.SIGSTOP)
+            time.sleep(chance.choice([0, 0, chance.uniform(0, 0.3)]))
+            writers.work(chance.choice([0, 0, 8]))
+            os.kill(concentrator.pid, signal.SIGCONT)
+        writers.stop()
+        concentrator.terminate()
+        concentrator.join()
+        assert concentrator.exitcode == 0
+    finally:
+        for process in (concentrator, *writers.running.values()):
+            end(process)
+    check(space, writers.said)
+    totals = (tmp_path / "concentrator").read_text()
+    print(f"{STOPS} stops, commits: {again(space).history.catch_up().version}; {totals.splitlines()[-1]}")
+    assert applications(again(space)) == 1
 
 
 def test_two_do_not_run_at_once(tmp_path: Path) -> None:

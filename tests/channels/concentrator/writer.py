@@ -12,11 +12,17 @@ import random
 import time
 
 from pbio_spark.channels import ChannelSpace
+from pbio_spark.channels.concentrator import client
 
 
-def main(root: str, name: str, use: str, seed: str, stop: str) -> None:
+def main(root: str, name: str, use: str, seed: str, stop: str, patience: float) -> None:
+    """
+    Args:
+        patience: seconds that the concentrator may say nothing, and until it is asked again then.
+    """
     chance = random.Random(f"{name} {seed}")
-    space = ChannelSpace.open(root, concentrator=use)  # type: ignore[arg-type]
+    client._AGAIN = patience
+    space = ChannelSpace.open(root, concentrator=use, concentrator_timeout=patience)  # type: ignore[arg-type]
     a, b = space.channel("a"), space.channel("b")
     last = a.last_sequence(name)
     at = 0 if last is None else last + 1

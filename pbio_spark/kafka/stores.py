@@ -11,7 +11,7 @@ from typing import cast
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.format import Format
 from pbio_spark.formats.store import FolderStore, FormatStore, missing_hint
-from pbio_spark.kafka.address import is_kafka
+from pbio_spark.kafka.address import Address, is_kafka, parse_address
 from pbio_spark.kafka.settings import NO_SETTINGS
 from pbio_spark.wire.foreign import unknown_format
 
@@ -120,3 +120,15 @@ class PatientStore:
 
     def __iter__(self) -> Iterator[Format]:
         return iter(self.asked)
+
+
+def refuse_own(topic: Address, *kept: str) -> None:
+    """Raise PBIO_BAD_OPTION if a topic of events is one that keeps formats, or how far relays have come."""
+    for address in kept:
+        if is_kafka(address) and parse_address(address) == topic:
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"the topic {topic.topic!r} keeps what relays need, and can have no events",
+                file=str(topic),
+                hint="name another topic, or another store by --formats",
+            )

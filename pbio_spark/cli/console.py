@@ -277,7 +277,12 @@ def coded(error: OSError) -> Exception:
     """An operating system's error as a PbioError."""
     where = str(error.filename) if error.filename is not None else ""
     if isinstance(error, FileNotFoundError):
-        return PbioError("PBIO_PATH_NOT_FOUND", "the path does not exist", file=where or None)
+        return PbioError(
+            "PBIO_PATH_NOT_FOUND",
+            "the path does not exist",
+            file=where or None,
+            hint="check the spelling; a relative path starts in the current folder",
+        )
     try:
         with trouble_at(where):
             raise error

@@ -167,7 +167,12 @@ class RelayIn:
         first, _ = self._consumer.get_watermark_offsets(place, timeout=self._client.timeout)
         if first > one.last + 1 and one.last >= 0:
             reason = f"the topic has removed messages {one.last + 1} to {first - 1}, which were not archived yet"
-            error = PbioError("PBIO_EVENTS_GONE", reason, file=f"{self._source}, partition {number}")
+            error = PbioError(
+                "PBIO_EVENTS_GONE",
+                reason,
+                file=f"{self._source}, partition {number}",
+                hint="--skip-bad continues after them",
+            )
             if self._options.on_bad == "fail":
                 error.hint = "on_bad='skip', --skip-bad, goes on after them"
                 raise error

@@ -92,7 +92,12 @@ def _structure(columns: Sequence[SchemaColumn], way: Way) -> Change:
                 except (ArithmeticError, LookupError, TypeError, ValueError) as error:
                     why = "" if isinstance(error, LookupError) else f": {error}"
                     said = f"{str(value)[:60]!r} does not fit {arrow}{why}"
-                    raise PbioError("PBIO_BAD_VALUE", said, field=f"${step_to_text(key)}") from None
+                    raise PbioError(
+                        "PBIO_BAD_VALUE",
+                        said,
+                        field=f"${step_to_text(key)}",
+                        hint="give a value that the type holds exactly",
+                    ) from None
         return made
 
     return change

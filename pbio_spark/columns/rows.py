@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from ecode.suggest import did_you_mean
 from ecode.types import Array, Pointer, Record, Ref, Struct, Type
-from pbio_spark.columns.given import misfit
 from pbio_spark.errors import PbioError, step_to_text
 from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.given import misfit
 from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.arrow.written import plain_schema
 

@@ -35,8 +35,8 @@ lint: $(READY)  ## ruff and mypy --strict
 	@status=0; $(BIN)/ruff check --quiet . || status=1; $(BIN)/ruff format --check . || status=1; \
 	$(BIN)/mypy || status=1; exit $$status
 
-bench: $(READY)  ## Benchmarks, two things side by side; ONLY="decode encode" picks some
-	@$(SPARK) $(BIN)/python -m benchmarks $(ONLY)
+bench: $(READY)  ## Benchmarks, two things side by side; ONLY="decode encode" picks some, CLOCK=cpu takes processor time
+	@$(SPARK) BENCH_CLOCK=$(or $(CLOCK),wall) $(BIN)/python -m benchmarks $(ONLY)
 
 profile: $(READY)  ## Where the time of tasks goes; WHAT=write (or read, write-channel, stream-in, stream-out), KIND=list picks rows
 	@$(SPARK) $(BIN)/python -m benchmarks.spark.stages $(or $(WHAT),write) $(KIND)

@@ -1,22 +1,18 @@
 """Evolution: records of a newer format read as an older type, by the transforms that they carry.
 
 Without evolution as many columns of the same types are decoded; the transform copies the array element by element.
+`evolved_text` compares with JSON and XML in Spark.
 """
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from benchmarks import Row, side_by_side
-from benchmarks.spark.readings import reading, readings, save
-from benchmarks.spark.spark_scan import PARTITIONS, scan, session
+from benchmarks.spark.readings import reading, readings
 from ecode.columns import BatchProgram, Column
 from ecode.columns.column import ITEMS
 from ecode.types import Record
@@ -32,18 +28,12 @@ from pbio_spark.formats.arrow.mapping import ColumnSpec
 from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.evolve import evolve
 from pbio_spark.formats.layout import record_to_format
-from pbio_spark.formats.record_json import record_to_json
 from pbio_spark.formats.store import MemoryStore
 from pbio_spark.wire import decode
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
 BYTES = 48 << 20
 BATCH = 32768
-TEXT_BYTES = {"json": 64 << 20, "xml": 4 << 20}
-"""How much of our records the text formats get, XML less because it takes so long."""
 HOPS = 10
 
 OLD = reading("id", "at", "host", "n", "v")
@@ -72,14 +62,6 @@ def rows() -> Iterator[Row]:
             yield interpreted(fast, records)
     for size in SIZES[:3]:
         yield chain(size)
-    folder = Path(tempfile.mkdtemp())
-    spark = session()
-    try:
-        for size in SIZES[::2]:
-            yield from texts(spark, (old, new), size, folder / str(size))
-    finally:
-        spark.stop()
-        shutil.rmtree(folder)
 
 
 class Records:
@@ -189,24 +171,3 @@ def step(new: int, old: int) -> str:
         old.n{old} = new.n{new};
         for (i = 0; i < new.n{new}; i++) old.v{old}[i] = new.v{new}[i] + {new - old};
     }}"""
-
-
-def texts(spark: SparkSession, formats: tuple[Format, Format], size: int, folder: Path) -> Iterator[Row]:
-    """The same rows in Spark, from our files with evolution and from text."""
-    old, new = formats
-    reader = spark.read.format("pbio").option("readerFormat", record_to_json(OLD))
-    for name, amount in TEXT_BYTES.items():
-        count, ours, theirs = amount // size, folder / f"{name}-pbio", folder / name
-        ours.mkdir(parents=True)
-        for part in range(PARTITIONS):
-            save(ours / str(part), new, readings(NEW, size, count // PARTITIONS), describe=(old,))
-        options = {"rowTag": "row"} if name == "xml" else {}
-        records = reader.load(str(ours))
-        records.write.format(name).options(**options).save(str(theirs))
-        text = spark.read.format(name).options(**options).schema(records.schema).load(str(theirs))
-        times = side_by_side(read_all(records), read_all(text), 3)
-        yield Row(f"{size:,} B, in Spark", name, *times, count)
-
-
-def read_all(frame: DataFrame) -> Callable[[], object]:
-    return scan(lambda: frame)

@@ -26,9 +26,10 @@ def compile_kernel(source: str, name: str = "kernel") -> Kernel:
 
     Args:
         source: a module's text that defines `name(count, table)` and, before it, any helper functions decorated with
-            `@inline`, or with `@early` if all they take is int64: these are compiled first, so that they may call
-            each other as deep as a type is nested. The text may call what `ecode.native.memory` and `arithmetic`
-            export, and nothing else: it has no builtins beyond those that numba needs.
+            `@inline`, with `@within` if it is called in one place, or with `@early` if all they take is int64: these
+            are compiled first, so that they may call each other as deep as a type is nested. The text may call what
+            `ecode.native.memory` and `arithmetic` export, and nothing else: it has no builtins beyond those that numba
+            needs.
         name: the entry.
     """
     key = _key(source, name)
@@ -96,6 +97,11 @@ def _compile(source: str, name: str, key: str) -> Kernel:
         function.__name__ = function.__qualname__ = f"{function.__name__}_{key[:24]}"
         return wraps(function)
 
+    def within(function: Any) -> Any:
+        """A helper that becomes part of its caller, however long it is."""
+        function.__name__ = function.__qualname__ = f"{function.__name__}_{key[:24]}"
+        return wraps(function, forceinline=True)
+
     def early(function: Any) -> Any:
         """A helper of int64, compiled before its callers: numba's way down from a caller ends at Python's stack."""
         count = function.__code__.co_argcount
@@ -103,7 +109,7 @@ def _compile(source: str, name: str, key: str) -> Kernel:
         helper.compile((int64,) * count)
         return helper
 
-    namespace = {"__name__": "ecode.native.generated", "inline": inline, "early": early, **exports}
+    namespace = {"__name__": "ecode.native.generated", "inline": inline, "early": early, "within": within, **exports}
     with warnings.catch_warnings(), _deep_recursion(), _uncollected():
         warnings.simplefilter("ignore", compiler_warning())
         exec(compile(_unfolded(source), filename, "exec"), namespace)  # noqa: S102  (text of our own generators, never a user's)

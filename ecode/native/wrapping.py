@@ -33,9 +33,9 @@ _INSTRUCTION = re.compile(r"(?<![\w.%@\"])(add|sub|mul|shl|getelementptr)(?: (?:
 _PROMISE = re.compile(r"(?<![\w.%@\"])(?:nsw|nuw|nusw|inbounds|exact|disjoint|nneg|samesign)(?![\w.\"])|llvm\.assume")
 
 
-def wraps(function: Any) -> Any:
+def wraps(function: Any, **options: Any) -> Any:
     """A function for kernels: like `numba.njit`, with wrapping arithmetic. It is compiled with its first caller."""
-    return _dispatcher()(function, targetoptions=OPTIONS)
+    return _dispatcher()(function, targetoptions=OPTIONS | options)
 
 
 def compiled(function: Any, returns: Any, *parameters: Any) -> tuple[str, bytes]:

@@ -103,7 +103,7 @@ def _count(loop: Loop, pointed: set[Variable]) -> Counted | None:
         if step is None or not _goes_towards(op, step):
             continue
         rest = _without_step(loop)
-        if _writes(rest, variable) or not _is_fixed(bound, rest, pointed):
+        if writes(rest, variable) or not _is_fixed(bound, rest, pointed):
             continue
         return Counted(variable, op, bound, step, _leaves(loop.body))
     return None
@@ -183,7 +183,7 @@ def _continues(body: Statement) -> bool:
     return any(type(node).__name__ == "Continue" for node in walk(body))
 
 
-def _writes(nodes: list[Typed], variable: Variable) -> bool:
+def writes(nodes: list[Typed], variable: Variable) -> bool:
     for node in nodes:
         for inner in walk(node):
             if isinstance(inner, Declare) and inner.variable is variable:
@@ -214,7 +214,7 @@ def _is_fixed(bound: Expression, rest: list[Typed], pointed: set[Variable]) -> b
 def _is_fixed_place(place: Place, rest: list[Typed], pointed: set[Variable]) -> bool:
     match place:
         case Local():
-            return place.variable not in pointed and not _writes(rest, place.variable)
+            return place.variable not in pointed and not writes(rest, place.variable)
         case Parameter():
             return not _writes_parameter(place, rest)
         case FieldOf():

@@ -7,6 +7,7 @@ bindings  where the fields of a parameter live, as text
 code      what is known while a program is written; operands in order
 emitter   lines, temporaries, traps, names
 numbers   arithmetic as text; `fitting` is which numbers fit where
+fills     arrays that one loop fills
 stored    the program's own storage: Python variables where possible, memory elsewhere
 state     static variables and state parameters
 nodes     nodes of the typed tree -> text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ecode.analysis.work import Work
 from ecode.errors import TrapKind
@@ -12,6 +13,9 @@ from ecode.typed_to_numba.bindings import Reader, Site
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.typed_to_numba.stored import MemoryBlock, Stored, StoredSite, plus
 from ecode.types import INT64, Field
+
+if TYPE_CHECKING:
+    from ecode.typed_to_numba.fills import FillText
 
 # The value of an expression: one text for a number or handle, two for a string, three for a pointer.
 Parts = tuple[str, ...]
@@ -57,6 +61,7 @@ class Code:
         sites: the fields of bound parameters that are located at the beginning of the event, by path.
         preloaded: names of their numbers.
         ranges: of the variables of the loops around.
+        fills: loops that fill an array of an output, by the identity of their node.
         shown: the offset of the source line that was last written as a comment.
         charges_input: whether `input_left` bounds the copies of inputs that are being written.
         finish: writes what happens when the program returns with these parts (None: without a value).
@@ -75,6 +80,7 @@ class Code:
     preloaded: dict[tuple[str, ...], str] = field(default_factory=dict)
     loops: list[LoopText] = field(default_factory=list)
     ranges: dict[Variable, Range] = field(default_factory=dict)
+    fills: dict[int, FillText] = field(default_factory=dict)
     shown: int = -1
     charges_input: bool = False
     work: Work = field(init=False)

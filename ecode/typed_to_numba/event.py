@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 from ecode.environment import Mode
@@ -42,6 +43,7 @@ from ecode.typed import (
 from ecode.typed_to_numba.bindings import Binding, HomeSink, Sink, WrittenFields
 from ecode.typed_to_numba.code import Code, Literals, Parts, static_path
 from ecode.typed_to_numba.emitter import DROPPED, PASSED, Emitter
+from ecode.typed_to_numba.fills import place_fills
 from ecode.typed_to_numba.kernel import EventKernel, assembled
 from ecode.typed_to_numba.nodes.copying import copy_value
 from ecode.typed_to_numba.nodes.statements import write
@@ -155,6 +157,9 @@ class ProgramWriter:
                 code.roots[param.name] = (code.stored, site)
                 code.stored.clear(emitter, site)
                 self._find_homes(param.name, site)
+                if isinstance(site, Scattered):
+                    takes = getattr(self.to.sinks.get(param.name), "takes_once", None)
+                    place_fills(code, param.name, site, takes and partial(takes, type_, self.program.structs))
         with self.statics.of(code):
             if isinstance(self.program.body, StateMachine):
                 for variable in self.program.variables:

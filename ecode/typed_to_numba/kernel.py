@@ -69,7 +69,7 @@ def assembled(event: ProgramWriter) -> EventKernel:
     kernel = _lines(event, passed)
     one_event = [f"def one_event({', '.join(['event', 'row', *passed])}):", *start, body]
     text = "\n".join([*one_event, "", "", *kernel, ""])
-    source = helpers(text) + "@inline\n" + text
+    source = helpers(text) + "@within\n" + text
     entries = ("progress", *_entries(event), *passed)
     return EventKernel(
         source,

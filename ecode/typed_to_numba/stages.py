@@ -14,6 +14,7 @@ from typing import TypeAlias
 from ecode.environment import Mode
 from ecode.errors import NotCompilable, ParameterError
 from ecode.limits import Limits
+from ecode.passes.fills import takes_once
 from ecode.semantics.arithmetic import plain
 from ecode.typed import Structs, TypedProgram, ValueType
 from ecode.typed_to_numba import numbers
@@ -68,6 +69,19 @@ class StageSink:
         self.find, self.is_morph = find, is_morph
         (self.input,) = (param.name for param in program.params if param.mode is Mode.IN)
         self._written = 0
+
+    def takes_once(self, type_: ValueType, structs: Structs, array: str) -> bool:
+        """Whether the next program reads each element of an array of the output before it, a record of this type, at
+        most once, and nobody else does."""
+        input_type = self.program.param_types[self.input]
+        if self.input in self.sinks or not isinstance(type_, Ref) or not isinstance(input_type, Ref):
+            return False
+        struct, names = structs[type_.name], []
+        for field in self.program.structs[input_type.name].fields:
+            found = self.find(struct, field.name, (field.name,))
+            if found is not None and found.name == array:
+                names.append(field.name)
+        return takes_once(self.program, self.input, names)
 
     def write(self, emitter: Emitter, source: Reader, site: Site, written: WrittenFields) -> None:
         self._written += 1

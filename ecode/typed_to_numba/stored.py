@@ -115,11 +115,15 @@ class Stored:
 
     Attributes:
         homes: of the arrays of an output, by the variables of their addresses: what finds where they will lie.
+        filled: the arrays of an output, by the same, that a loop fills after they got their size: they are not zeroed.
+        deferred: those of which no element is kept: what writes the value of an element.
     """
 
     def __init__(self, structs: Structs, frame: MemoryBlock, output_bytes: int) -> None:
         self.structs, self.frame, self.output_bytes = structs, frame, output_bytes
         self.homes: dict[str, Callable[[Emitter], Home]] = {}
+        self.filled: set[str] = set()
+        self.deferred: dict[str, Callable[[Emitter, str], str]] = {}
 
     # Making room
 
@@ -169,11 +173,17 @@ class Stored:
         offset = MEMORY_LAYOUT.offset(site.type.name, field.name, self.structs)
         return InMemory(field.type, plus(site.address, offset))
 
-    def element(self, emitter: Emitter, site: StoredSite, array: Array, index: str) -> InMemory:
+    def element(self, emitter: Emitter, site: StoredSite, array: Array, index: str) -> StoredSite:
+        if isinstance(site, Scattered) and site.names[0] in self.deferred:
+            return Scattered(array.element, (self.deferred[site.names[0]](emitter, index),))
         size = MEMORY_LAYOUT.size(array.element, self.structs)
-        return InMemory(array.element, plus(self.elements(emitter, site), f"{size} * ({index})" if index != "0" else 0))
+        return InMemory(array.element, plus(self.address(site), f"{size} * ({index})" if index != "0" else 0))
 
-    def elements(self, emitter: Emitter, site: StoredSite) -> str:
+    def elements(self, emitter: Emitter, site: StoredSite) -> str | None:
+        is_deferred = isinstance(site, Scattered) and site.names[0] in self.deferred
+        return None if is_deferred else self.address(site)
+
+    def address(self, site: StoredSite) -> str:
         """The address of an array's first element."""
         assert isinstance(site.type, Array)
         if isinstance(site, Scattered):
@@ -243,20 +253,25 @@ class Stored:
         """
         assert isinstance(site.type, Array)
         size = MEMORY_LAYOUT.size(site.type.element, self.structs)
-        address, capacity = emitter.temp(self.elements(emitter, site)), emitter.temp(self.capacity(site))
+        address, capacity = emitter.temp(self.address(site)), emitter.temp(self.capacity(site))
+        name = site.names[0] if isinstance(site, Scattered) else ""
         with emitter.block(f"if {new} < {old}:"):
             spend(f"({old} - {new})")
             emitter.line(f"zero({address} + {size} * {new}, {size} * ({old} - {new}))")
         with emitter.block(f"if {new} > {capacity}:"):
             grown = emitter.temp(f"max_int64({new}, 2 * {capacity})")
             spend(grown)
-            find = self.homes.get(site.names[0]) if isinstance(site, Scattered) else None
+            if name in self.deferred:
+                self.reserve(emitter, grown, size, at, is_limited=True)
+                return
+            find = self.homes.get(name)
             home = None if find is None else find(emitter)
             is_first = f"{capacity} == 0"
             moved = self.allocate(emitter, grown, size, at, is_limited=True, home=home, is_first=is_first)
             with emitter.block(f"if {capacity} != 0:"):
                 emitter.line(f"copy({moved}, {address}, {size} * {capacity})")
-            emitter.line(f"zero({moved} + {size} * {capacity}, {size} * ({grown} - {capacity}))")
+            if name not in self.filled:
+                emitter.line(f"zero({moved} + {size} * {capacity}, {size} * ({grown} - {capacity}))")
             if isinstance(site, Scattered):
                 emitter.line(f"{site.names[0]} = {moved}", f"{site.names[1]} = {grown}")
             else:
@@ -280,12 +295,7 @@ class Stored:
         at home, where there is room; what they are charged does not depend on it.
         """
         count = emitter.temp(count)
-        limit = self._limit(is_limited)
-        if not (count.isdigit() and int(count) * size <= limit):
-            emitter.trap(f"{count} > {limit // max(size, 1)}", TrapKind.SIZE_LIMIT, at)
-        needed = emitter.temp(f"({size} * {count} + 7) & -8")
-        if is_limited:
-            self.charge(emitter, needed, at)
+        needed = self.reserve(emitter, count, size, at, is_limited=is_limited)
         if home is None:
             return self._on_heap(emitter, needed, emitter.temporary())
         address = emitter.temporary()
@@ -294,6 +304,16 @@ class Stored:
         with emitter.block("else:"):
             self._on_heap(emitter, needed, address)
         return address
+
+    def reserve(self, emitter: Emitter, count: str, size: int, at: int, *, is_limited: bool) -> str:
+        """Checks and charges what `allocate` does; the number of bytes."""
+        limit = self._limit(is_limited)
+        if not (count.isdigit() and int(count) * size <= limit):
+            emitter.trap(f"{count} > {limit // max(size, 1)}", TrapKind.SIZE_LIMIT, at)
+        needed = emitter.temp(f"({size} * {count} + 7) & -8")
+        if is_limited:
+            self.charge(emitter, needed, at)
+        return needed
 
     def _on_heap(self, emitter: Emitter, needed: str, address: str) -> str:
         """Sets a name to the address of so many bytes of the event's heap."""

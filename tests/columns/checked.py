@@ -71,6 +71,7 @@ def _memory(writable: list[tuple[int, int]], readable: list[tuple[int, int]]) ->
         "find_zero": find_zero,
         "inline": lambda function: function,
         "early": lambda function: function,
+        "within": lambda function: function,
     }
     for width in ("int32", "int64"):
         memory[f"quotient_{width}"] = lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)

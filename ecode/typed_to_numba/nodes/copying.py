@@ -108,7 +108,7 @@ class _Copy:
 
     def _elements(self, source: Site, type_: Array, to: StoredSite, count: str, depth: int) -> None:
         code, emitter, stored = self.code, self.code.emitter, self.code.stored
-        low = emitter.temp(stored.elements(emitter, to))
+        low = emitter.temp(stored.address(to))
         is_flat = isinstance(type_.element, Basic) and (type_.element != STRING or code.is_stored(self.reader))
         block = self.reader.elements(emitter, source) if is_flat else None
         if block is not None:

@@ -137,7 +137,7 @@ def address(code: Code, node: AddressOf) -> Parts:
         assert code.is_stored(array.reader), "what pointers point to is stored"
         size = MEMORY_LAYOUT.size(array.type.element, code.program.structs)
         assert isinstance(array.site, InMemory), "what pointers point to is not scattered"
-        low = emitter.temp(code.stored.elements(emitter, array.site))
+        low = emitter.temp(code.stored.address(array.site))
         if array.type.is_dynamic:
             # A pointer to an array without elements is not null.
             low = emitter.temp(f"{low} if {low} != 0 else {array.site.address}")

@@ -27,6 +27,7 @@ from ecode.types import Basic
 
 # CPython compiles twenty nested loops; the loop over events is one of them.
 _MOST_LOOPS = 18
+_MOST_WORK = 1 << 30
 
 
 def write(code: Code, node: Statement) -> None:
@@ -106,6 +107,10 @@ def _loop(code: Code, node: Loop) -> None:
     known = _range(code, node)
     if node.counted is not None and node.is_charged_before:
         _charge(code, node.counted, node.work, node.at)
+    fill = code.fills.get(id(node))
+    if fill is not None and fill.is_deferred:
+        fill.instead(code, _bound(code, fill.fill.counted))
+        return
     with emitter.captured() as test_lines:
         test = "True" if node.condition is None else condition(code, node.condition)
     is_simple = node.tests_first and not test_lines
@@ -134,6 +139,12 @@ def _loop(code: Code, node: Loop) -> None:
             del code.ranges[known.variable]
         code.loops.pop()
         end_round()
+    if fill is not None:
+        fill.rest(code, _bound(code, fill.fill.counted))
+
+
+def _bound(code: Code, counted: Counted) -> str:
+    return code.emitter.named(single(code, counted.bound))
 
 
 def _step(code: Code, node: Loop, step: Expression) -> None:
@@ -181,18 +192,22 @@ def _charge(code: Code, counted: Counted, work: int, at: int) -> None:
     site = code.variables[counted.variable]
     assert isinstance(site, Scattered)
     assert isinstance(counted.variable.type, Basic)
-    start, bound = site.names[0], emitter.named(single(code, counted.bound))
+    start, bound = site.names[0], _bound(code, counted)
     is_up = counted.step > 0
     with emitter.block(f"if {start} {counted.op} {bound}:"):
         low, high = limits(counted.variable.type)
         last = f"{bound} {'+' if is_up else '-'} 1" if counted.op in ("<=", ">=") else bound
         rounds = emitter.temp(f"{last} - {start}" if is_up else f"{start} - ({last})")
         # The difference of two int64 may wrap around; it is then negative, and larger than any budget.
-        endless = [f"{rounds} < 0", f"{rounds} > quotient_int64(budget, {work})" if work > 1 else f"{rounds} > budget"]
+        endless = [f"{rounds} < 0"]
         if counted.op in ("<=", ">="):
             endless.append(f"{bound} == {high if is_up else f'({low + 1} - 1)'}")
         if counted.variable.type.size < 8:
             endless.append(f"{bound} > {high}" if is_up else f"{bound} < {low}")
+        if work > 1 and counted.variable.type.size < 8 and work < _MOST_WORK:
+            endless.append(f"{rounds} * {work} > budget")  # at most 2^32 rounds are left: the product does not wrap
+        else:
+            endless.append(f"{rounds} > quotient_int64(budget, {work})" if work > 1 else f"{rounds} > budget")
         emitter.trap(" or ".join(endless), TrapKind.BUDGET_EXCEEDED, at)
         emitter.line(f"budget -= {rounds} * {work}" if work > 1 else f"budget -= {rounds}")
 

@@ -263,6 +263,7 @@ def _strings(
             index = emitter.name("each")
             with emitter.block(f"for {index} in range({count}):"):
                 element = stored.element(emitter, home, type_, index)
+                assert isinstance(element, InMemory)
                 each = InMemory(element.type, emitter.temp(element.address))
                 _strings(stored, emitter, each, each, act)
         case Ref():

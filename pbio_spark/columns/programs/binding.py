@@ -19,6 +19,7 @@ from ecode.typed_to_numba.fitting import fitted
 from ecode.typed_to_numba.numbers import constant
 from ecode.types import (
     CHAR,
+    INT64,
     STRING,
     Array,
     Basic,
@@ -103,10 +104,20 @@ class WireBinding(WireRecord):
             (level,) = site.levels
             if self.form.column_major and len(level.extents) > 1:
                 index = self._transposed(emitter, level.extents, index)
+            is_number = isinstance(level.element, Basic) and plain(level.element) is not None
+            if is_number and site.there and site.marks is None:
+                return self._number_at(emitter, site, level, wanted, index)
             there = " and ".join(filter(None, (site.there, unmarked(site, index))))
             address = self._place(emitter, level, site.address, index, there)
         made = WireSite(wanted, site.levels[-1].element, address, site.struct, site.home, site.path)
         return self._value(emitter, made)
+
+    def _number_at(self, emitter: Emitter, site: WireSite, level: ArrayLevel, wanted: Type, index: str) -> WireSite:
+        """A number in an array that may not be there. The number is chosen, not the address: the address then moves
+        with the index, and LLVM vectorises the loop."""
+        made = self._value(emitter, WireSite(wanted, level.element, "0", site.struct, site.home, site.path))
+        place = f"{site.address} + {self._size(level.element)} * ({index})"
+        return replace(made, address=place, unless_zero=site.there)
 
     def elements(self, emitter: Emitter, site: WireSite) -> str | None:
         if len(site.levels) != 1 or site.extents or site.marks or not isinstance(site.wanted, Array):
@@ -146,7 +157,9 @@ class WireBinding(WireRecord):
         load = number_at(self.form, found, 0)
         kind = found.kind
         if kind is Kind.BOOLEAN:
-            text = f"(1 if load_{load.type}{load.order}({site.address}) != 0 else 0)"
+            is_true = f"load_{load.type}{load.order}({site.address}) != 0"
+            is_there = f"{site.unless_zero} and " if site.unless_zero else ""
+            text = f"(1 if {is_there}{is_true} else 0)"
             return text if wanted.kind is not Kind.FLOAT else f"as_{wanted}{text}"
         # A character or an enumeration has a sign where the program sees it as one, and none as a number.
         has_sign = kind is Kind.INTEGER or (kind in (Kind.CHAR, Kind.ENUMERATION) and type_.kind is kind)
@@ -154,6 +167,8 @@ class WireBinding(WireRecord):
         text = f"load_{number}{load.order}({site.address})"
         if kind is not Kind.FLOAT:
             text = f"as_int64({text})"
+        if site.unless_zero:
+            text = f"({text} if {site.unless_zero} else {constant(0, number if kind is Kind.FLOAT else INT64)})"
         return fitted(emitter, text, number, wanted, path_to_text(site.path))
 
     def string(self, emitter: Emitter, site: WireSite) -> tuple[str, str]:

@@ -58,6 +58,7 @@ class WireSite:
         default: of a field that is not there.
         marks: of an array: the address of the bytes that say which elements are null, and the condition that they are
             there, "" if they always are; None if no element can be.
+        unless_zero: of a number: the condition that the address may be read; else it is zero. "" if it always may.
     """
 
     wanted: Type
@@ -72,6 +73,7 @@ class WireSite:
     extents: tuple[str, ...] = ()
     default: Default = None
     marks: tuple[str, str] | None = None
+    unless_zero: str = ""
 
 
 class WireRecord:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 clock = CLOCKS[os.environ.get("BENCH_CLOCK", "wall")]
-"""What is measured. On a busy machine the processor time of this process is steadier; what other processes take is not in
-processes among them, is not in it."""
+"""What is measured. On a busy machine the processor time of this process is steadier; what other processes
+take, Spark's for one, is not in it."""
 
 
 @dataclass(frozen=True, slots=True)

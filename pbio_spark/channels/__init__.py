@@ -10,6 +10,7 @@
     derive     one channel's events -> another's, where they are published
     concentrator
                one committer for the processes of a machine
+    footers    what data files say of the values of their events
     subscribe  commits -> the events that a subscriber wants
     presence   who subscribes
     upkeep     what may be removed, and what is damaged
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from pbio_spark.channels.derive.modulator import Modulator
     from pbio_spark.channels.derive.reports import DerivationReport, DerivationVersion, derivations_to_arrow
     from pbio_spark.channels.derive.source import SERVICES, Source
+    from pbio_spark.channels.footers.skipping import Footers
     from pbio_spark.channels.log.files import Folder
     from pbio_spark.channels.log.state import ChannelInfo, State
     from pbio_spark.channels.position import Position
@@ -93,6 +95,7 @@ __all__ = [
     "Data",
     "ChannelInfo",
     "Folder",
+    "Footers",
     "State",
     "seconds_to_wait",
     "wait_for_subscribers",
@@ -134,6 +137,7 @@ __all__ = [
 _HOMES = {
     "channel": ("Channel",),
     "commits.commit": ("Data",),
+    "footers.skipping": ("Footers",),
     "log.files": ("Folder",),
     "log.state": ("ChannelInfo", "State"),
     "position": ("Position",),

@@ -153,6 +153,7 @@ class Channel:
         on_unfilled: Literal["fail", "warn", "ignore"] = "fail",
         fail_on_loss: bool = True,
         expire_after: timedelta = EXPIRE_AFTER,
+        skip_blocks: bool = True,
         modulator: Modulator | None = None,
         demodulator: Demodulator | None = None,
     ) -> Subscription:
@@ -172,18 +173,19 @@ class Channel:
                 error at once, or a warning when events come, as for fields that only some events lack; or nothing.
             fail_on_loss: whether events that are no longer kept are an error, PBIO_EVENTS_GONE, or skipped.
             expire_after: how long a named subscriber may stay away before it expires, and nothing is kept for it.
+            skip_blocks: whether events are passed over unread, damaged or not, that `filter` refuses by what files
+                note of values.
             modulator: code for the sources: a channel of its own is derived for the subscriber, or shared with others
                 that want the same, and goes with the last of them. `EagerSubscription` is what is returned.
             demodulator: makes of each event what the handler gets, or None for nothing; it sees events in `run` only.
 
         Raises:
             PbioError: PBIO_BAD_OPTION; PBIO_UNFILLED; PBIO_BAD_LOG if the named subscriber's file is damaged;
-                PBIO_UNKNOWN_CHANNEL if the channel was dropped, and nothing of it is left to be read; PBIO_EVENTS_GONE
-                if the subscriber had not read all events of a channel that was dropped and created again, and
-                `fail_on_loss` is set.
+                PBIO_UNKNOWN_CHANNEL if the channel was dropped, and nothing of it is left to be read; PBIO_EVENTS_GONE,
+                with `fail_on_loss`, if it was dropped and created again before the subscriber had read its events.
         """
-        options = SubscriptionOptions(start, filter, mode, on_reject, on_unfilled, fail_on_loss, expire_after)
-        space = self.space
+        wishes = mode, on_reject, on_unfilled, fail_on_loss
+        options, space = SubscriptionOptions(start, filter, *wishes, expire_after, skip_blocks), self.space
         if name is not None:
             subscribers.check_given(name)
         now = self.info  # its type may be another one by now
@@ -197,7 +199,7 @@ class Channel:
             if watch(space.history, space.folder, now, presence, expiry):
                 return EagerSubscription(space, now, handlers, presence, replace(options, is_new=is_new), demodulator)
         if demodulator is not None:
-            raise PbioError("PBIO_BAD_OPTION", "demodulator= needs modulator=", hint="give modulator= too, or neither")
+            raise PbioError("PBIO_BAD_OPTION", "demodulator= needs modulator=: otherwise the handler sees the events")
         return Subscription(space.folder, space.history, space.formats, now, handlers, name, options)
 
     def unsubscribe(self, name: str) -> None:

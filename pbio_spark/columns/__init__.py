@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pbio_spark.columns.encode.null_value import BLANK, NullValue, null_replacement
     from pbio_spark.columns.files.batches import AnyDecoder, BatchMaker
     from pbio_spark.columns.files.chunks import UNKNOWN_FORMAT, Chunk, Chunker, Resumption
-    from pbio_spark.columns.files.compile import plan_read, route_of, with_converters
+    from pbio_spark.columns.files.compile import plan_read, plan_to_excluding, route_of, with_converters
     from pbio_spark.columns.files.names import renamed
     from pbio_spark.columns.files.plan import (
         CORRUPT_TYPE,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     )
     from pbio_spark.columns.files.ranges import RangeFinder, RangeMaker, limited, ranges_kernel
     from pbio_spark.columns.files.read import read_batches
-    from pbio_spark.columns.files.walk import Stop, Walked, Walker
+    from pbio_spark.columns.files.walk import ITEM_HEAD, Stop, Walked, Walker
     from pbio_spark.columns.lossless import exactly, text_to_number
     from pbio_spark.columns.numbers import Conversion, field_to_conversion
     from pbio_spark.columns.programs.converter import (
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         with_samples,
         with_state,
     )
+    from pbio_spark.columns.programs.excluded import Excluding
     from pbio_spark.columns.programs.gathered import GatheredFilter, filter_to_gathered
     from pbio_spark.columns.programs.routes import (
         PARAMETERS,
@@ -88,6 +89,7 @@ __all__ = [
     "ReadPlan",
     "Selection",
     "plan_read",
+    "plan_to_excluding",
     "route_of",
     "with_converters",
     "read_batches",
@@ -99,6 +101,7 @@ __all__ = [
     "Chunker",
     "Resumption",
     "UNKNOWN_FORMAT",
+    "ITEM_HEAD",
     "Stop",
     "Walked",
     "Walker",
@@ -113,6 +116,7 @@ __all__ = [
     "find_route",
     "records_to_targets",
     "rejection_to_error",
+    "Excluding",
     "AnyConverter",
     "FilterConverter",
     "FilterDecoder",
@@ -165,15 +169,16 @@ _HOMES = {
     "encode.null_value": ("BLANK", "NullValue", "null_replacement"),
     "files.batches": ("AnyDecoder", "BatchMaker"),
     "files.chunks": ("Chunk", "Chunker", "Resumption", "UNKNOWN_FORMAT"),
-    "files.compile": ("plan_read", "route_of", "with_converters"),
+    "files.compile": ("plan_read", "plan_to_excluding", "route_of", "with_converters"),
     "files.names": ("renamed",),
     "files.plan": ("BatchLimits", "CORRUPT_TYPE", "ErrorPolicy", "METADATA_TYPE", "FilePart", "ReadPlan", "Selection"),
     "files.ranges": ("RangeFinder", "RangeMaker", "limited", "ranges_kernel"),
     "files.read": ("read_batches",),
-    "files.walk": ("Stop", "Walked", "Walker"),
+    "files.walk": ("ITEM_HEAD", "Stop", "Walked", "Walker"),
     "lossless": ("exactly", "text_to_number"),
     "numbers": ("Conversion", "field_to_conversion"),
     "decode.converter": ("Converter", "Decoded"),
+    "programs.excluded": ("Excluding",),
     "programs.converter": (
         "AnyConverter",
         "FilterConverter",

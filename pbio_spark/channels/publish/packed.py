@@ -15,6 +15,7 @@ from pbio_spark.channels.commits.commit import DataFile, Made
 from pbio_spark.channels.commits.contents import Contents, contents_of
 from pbio_spark.channels.commits.groups import Groups
 from pbio_spark.channels.derive.deriver import Derivatives, Deriver
+from pbio_spark.channels.footers.making import placed_to_footer
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.layout import new_data_path
 from pbio_spark.channels.log.state import State
@@ -63,18 +64,27 @@ class Store(Protocol):
         """Create a file that is not used before another one names it."""
 
 
-def pack(folder: Store, deriver: Deriver, events: Sequence[Prepared], state: State) -> Packed:
-    """Write events, and those of the channels that are derived from theirs in any order, to one data file."""
-    return pack_derived(folder, events, deriver.derive(events, state), state)
+def pack(
+    folder: Store, deriver: Deriver, events: Sequence[Prepared], state: State, ranging: Kernel | None = None
+) -> Packed:
+    """Write events, and those of the channels that are derived from theirs in any order, to one data file.
+
+    Args:
+        ranging: for `RangeMaker`; without one, each process gets its own.
+    """
+    return pack_derived(folder, events, deriver.derive(events, state), state, ranging)
 
 
-def pack_derived(folder: Store, events: Sequence[Prepared], derived: Derivatives, state: State) -> Packed:
+def pack_derived(
+    folder: Store, events: Sequence[Prepared], derived: Derivatives, state: State, ranging: Kernel | None = None
+) -> Packed:
     """Write events, and what was derived, to one data file."""
     pieces: list[object] = [MAGIC]
     size, ordinal = len(MAGIC), 0
     described = set()
     placed = []
     places: dict[int, tuple[int, int]] = {}
+    written = []
     for one in (*events, *derived.events):
         if id(one.encoded) in places:  # of other channels too
             placed.append(one.groups.moved(0, *places[id(one.encoded)]))
@@ -86,14 +96,16 @@ def pack_derived(folder: Store, events: Sequence[Prepared], derived: Derivatives
         places[id(one.encoded)] = size, ordinal
         placed.append(one.groups.moved(0, size, ordinal))
         pieces.append(one.encoded.buffer)
+        written.append((one.format, one.encoded, size, one.groups.rows))
         size += one.encoded.buffer.size
         ordinal += len(one.encoded.offsets) - 1
+    footer = placed_to_footer(written, size, ranging)
     path = new_data_path()
-    folder.add(path, pieces)
+    folder.add(path, [*pieces, footer])
     own, made = (Groups.concat(part) for part in (placed[: len(events)], placed[len(events) :]))
     descendants = state.descendants(own.rows["channel"].tolist())
     return Packed(
-        DataFile(path, size),
+        DataFile(path, size + len(footer)),
         own,
         made,
         derived.refused,

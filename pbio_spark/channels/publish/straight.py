@@ -15,6 +15,7 @@ import pyarrow as pa
 from pbio_spark.channels.commits.commit import DataFile
 from pbio_spark.channels.commits.contents import Contents, contents_of
 from pbio_spark.channels.commits.groups import Groups
+from pbio_spark.channels.footers.making import FooterMaker
 from pbio_spark.channels.log.layout import new_data_path
 from pbio_spark.channels.publish.concentrate import group
 from pbio_spark.channels.publish.packed import Packed
@@ -65,12 +66,14 @@ class StraightWriter:
         null_value: NullValue | None = None,
         *,
         summing: Kernel | None = None,
+        ranging: Kernel | None = None,
     ) -> None:
         """
         Args:
             submission: what is true of all events; its own events do not matter.
             null_value: as for `Preparer.prepare`.
             summing: for `contents_of`; without it contents are not found.
+            ranging: for `RangeMaker`.
         """
         self._folder = folder
         self._preparer = preparer
@@ -78,6 +81,7 @@ class StraightWriter:
         self._submission = submission
         self._null_value = null_value
         self._summing = summing
+        self._ranging = ranging
         self._room = RecordBuffer()
         self._known: tuple[Format, list[str], Encoder] | None = None
         """What events are encoded in, their columns that are fields, and what encodes them."""
@@ -87,6 +91,7 @@ class StraightWriter:
         self._path = ""
         self.bytes = 0
         self._begin = 0
+        self._footer = FooterMaker(ranging)
         self._groups: list[Groups] = []
         self._contents = Contents()
 
@@ -114,6 +119,8 @@ class StraightWriter:
         if self._summing is not None:
             self._contents += contents_of(encoded, prepared.groups, self._summing)
         file = self._file or self._opened(form)
+        count = len(encoded.offsets) - 1
+        self._footer.add(form, encoded, self.bytes, np.zeros(1, np.int64), np.array([count]))
         with self._folder.adding(self._path):
             file.write(encoded.buffer)
         self.bytes += encoded.buffer.size
@@ -121,6 +128,7 @@ class StraightWriter:
 
     def _opened(self, form: Format) -> NewFile:
         self._path = new_data_path()
+        self._footer = FooterMaker(self._ranging)
         self._file = self._folder.begin(self._path)
         head = MAGIC + format_to_item(form)
         with self._folder.adding(self._path):
@@ -134,7 +142,14 @@ class StraightWriter:
         if file is None:
             return None
         groups = _one_group(self._groups, self._begin, self.bytes)
-        packed = Packed(DataFile(self._path, self.bytes), groups, Groups(), (), (), self._contents)
+        footer = self._footer.made(self.bytes)
+        try:
+            with self._folder.adding(self._path):
+                file.write(footer)
+        except BaseException:
+            file.discard()
+            raise
+        packed = Packed(DataFile(self._path, self.bytes + len(footer)), groups, Groups(), (), (), self._contents)
         self._groups, self._contents, self.bytes = [], Contents(), 0
         return Finished(packed, file)
 

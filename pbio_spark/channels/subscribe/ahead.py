@@ -57,7 +57,7 @@ def read_together(
             for piece in part:
                 start = piece.start - part[0].start
                 events.append(part_data[start : start + piece.end - piece.start])
-                moved.append(replace(piece, path="", shift=size - piece.group.start))
+                moved.append(replace(piece, path="", shift=size - piece.place.start))
                 size += piece.end - piece.start
         stretch = Stretch.of(moved, names)
         return [_split(batch) for batch in read_stretch(plan, stretch, io.BytesIO(b"".join(events)), "")]

@@ -26,6 +26,7 @@ class SubscriptionOptions:
     """How a subscriber wants its events: the keywords of `Channel.subscribe` after `handlers` and `name`.
 
     Attributes:
+        skip_blocks: whether events are passed over unread that the filter refuses by what their files say of them.
         is_new: whether the name was noted just now, so that there is nothing to resume.
     """
 
@@ -36,6 +37,7 @@ class SubscriptionOptions:
     on_unfilled: Literal["fail", "warn", "ignore"]
     fail_on_loss: bool
     expire_after: timedelta
+    skip_blocks: bool = True
     is_new: bool = False
 
     def __post_init__(self) -> None:
@@ -84,6 +86,7 @@ class Subscribing(TypedDict, total=False):
     on_unfilled: Literal["fail", "warn", "ignore"]
     fail_on_loss: bool
     expire_after: timedelta
+    skip_blocks: bool
 
 
 def check_timeout(timeout: float | None) -> None:

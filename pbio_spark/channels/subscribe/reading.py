@@ -50,6 +50,16 @@ _RUN = np.dtype(
 
 
 @dataclass(frozen=True, slots=True)
+class Extent:
+    """A part of a group, as `Group` has them."""
+
+    start: int
+    end: int
+    ordinal: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """Some events of a group.
 
@@ -60,6 +70,7 @@ class Piece:
         path: of the data file, below the root of the space.
         shift: of the group in the file, in bytes, since it was merged with others.
         first, stop: the ordinals of the first of the events, and of the one after the last.
+        extent: the part of the group in which they are; None for all of it.
     """
 
     group: Group
@@ -69,14 +80,21 @@ class Piece:
     shift: int
     first: int
     stop: int
+    extent: Extent | None = None
+
+    @property
+    def place(self) -> Extent:
+        """What is walked over to read them."""
+        group = self.group
+        return self.extent or Extent(group.start, group.end, group.ordinal, group.count)
 
     @property
     def start(self) -> int:
-        return self.group.start + self.shift
+        return self.place.start + self.shift
 
     @property
     def end(self) -> int:
-        return self.group.end + self.shift
+        return self.place.end + self.shift
 
     @property
     def events(self) -> int:
@@ -85,7 +103,8 @@ class Piece:
     @property
     def bytes(self) -> int:
         """About how many bytes the events have."""
-        return (self.end - self.start) * self.events // self.group.count
+        place = self.place
+        return (place.end - place.start) * self.events // place.count
 
     def between(self, start: Position, end: Position | None = None) -> Piece | None:
         """The part of it between two positions; None if that is empty."""
@@ -125,12 +144,12 @@ class Stretch:
         rows = []
         own: dict[int, Group] = {}
         for number, piece in enumerate(pieces):
-            group = piece.group
+            group, extent = piece.group, piece.place
             who = NO_NUMBER if group.producer is None else producers.setdefault(group.producer, len(producers))
-            sequence = NO_NUMBER if group.sequence is None else group.sequence
+            sequence = NO_NUMBER if group.sequence is None else group.sequence + extent.ordinal - group.ordinal
             event_time = NO_TIME if group.event_time is None else group.event_time
             how = NO_NUMBER if group.derivation is None else group.derivation
-            place = piece.start, piece.end, group.ordinal, group.count, piece.first, piece.stop
+            place = piece.start, piece.end, extent.ordinal, extent.count, piece.first, piece.stop
             said = who, sequence, event_time, piece.published, how
             rows.append((*place, piece.version, group.file, group.channel, *said))
             if group.sequences is not None or group.event_times is not None:

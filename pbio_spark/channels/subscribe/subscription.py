@@ -14,6 +14,7 @@ from ecode.errors import valid_text
 from ecode.types import Record
 from morph import Policy, Rejection
 from pbio_spark.channels.commits.commit import Create
+from pbio_spark.channels.footers.skipping import Footers
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History, has_events
 from pbio_spark.channels.log.state import ChannelInfo, dropped_to_error
@@ -41,6 +42,7 @@ from pbio_spark.columns import (
     check_filter,
     converter_to_unfilled,
     find_route,
+    plan_to_excluding,
     records_to_targets,
     rejection_to_error,
 )
@@ -106,6 +108,7 @@ class Subscription:
         if name is not None and self._known is None:
             self._check_former(name)
         self._follower = LogFollower(folder, history, [now], fail_on_loss=self._fail_on_loss, known=info.id)
+        self._footers = Footers(folder) if options.filter is not None and options.skip_blocks else None
         self._files = DataFiles(folder, history, fail_on_loss=self._fail_on_loss)
         position = self._find(options.start) if self._known is None else self._follower.checked(self._known.position)
         self.position = max(position, Position(info.id))  # before the channel was created, there is nothing to wait for
@@ -331,14 +334,18 @@ class Subscription:
             self._passed = max([self._passed, *(piece.group.end_in(piece.version) for piece in pieces)])
             return
         plan, type_ = answer
-        name, mode = self.channel.name, self._mode
-        together = None
-        if len(pieces) > 1 and self._mode == "FAILFAST":
+        passed = pieces[-1].group.end_in(pieces[-1].version)
+        if self._footers is not None:
+            excluding = plan_to_excluding(plan, stored_format(pieces[0].group.format, self._formats))
+            pieces = self._footers.kept(pieces, lambda _: excluding)
+        name, mode, together = self.channel.name, self._mode, None
+        if len(pieces) > 1 and mode == "FAILFAST" and all(piece.extent is None for piece in pieces):
             together = read_together(self._folder, plan, pieces, {self.channel.id: name})
         if together is None:
             for piece in pieces:
                 yield from self._deliver_piece(piece, plan, type_)
-                self._passed = piece.group.end_in(piece.version)
+                self._passed = Position(piece.version, piece.group.file, piece.stop)
+            self._passed = passed
             return
         for batch, runs in together:
             data, ordinals = split_place(batch)
@@ -350,7 +357,7 @@ class Subscription:
                 delivery = Delivery(part, type_, version, own, group, published, name, mode)
                 self.position = self._given = delivery.end
                 yield delivery
-        self._passed = pieces[-1].group.end_in(pieces[-1].version)
+        self._passed = passed
 
     def _deliver_piece(self, piece: Piece, plan: ReadPlan, type_: str | None) -> Iterator[Delivery]:
         resolved = self._follower.resolved(piece)

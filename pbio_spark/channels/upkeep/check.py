@@ -8,6 +8,8 @@ from contextlib import suppress
 from pbio_spark.channels.commits.checked import VERIFY, bad
 from pbio_spark.channels.commits.commit import Compact, Create, Data
 from pbio_spark.channels.commits.groups import Group
+from pbio_spark.channels.footers.footer import DamagedFooterError, read_footer
+from pbio_spark.channels.footers.making import file_to_footer
 from pbio_spark.channels.log.layout import DATA, commit_path
 from pbio_spark.channels.log.log import FolderLog
 from pbio_spark.channels.log.state import State
@@ -64,6 +66,8 @@ def _problems(space: ChannelSpace) -> Iterator[PbioError]:
             yield PbioError("PBIO_BAD_LOG", f"commit {version} is missing, but a checkpoint of it exists")
     for version in range(1, state.version + 1):
         yield from _entry_problems(space, version, state, places)
+    for path in sorted({places.get(path, (path, 0))[0] for path in named}):
+        yield from _footer_problems(space, path)
     for path in subscribers.files(space.folder):
         try:
             found = subscribers.read_file(space.folder, path)
@@ -128,6 +132,39 @@ def _check_file(space: ChannelSpace, path: str, shift: int | None, length: int, 
             group.resolved()
             items = records[group.ordinal : group.ordinal + group.count]
             _check_group(space, scanner, group, shift or 0, items)
+
+
+def _footer_problems(space: ChannelSpace, path: str) -> Iterator[PbioError]:
+    """What a data file says at its end of values that its events do not have. Nothing of a file with bad events, which
+    are problems of their own."""
+    size = space.folder.size(path)
+    if size is None:
+        return
+    where = space.folder.path(path)
+    try:
+        footer = read_footer(lambda start, length: space.folder.read_part(path, start, length), size)
+    except DamagedFooterError as error:
+        hint = "no event is lost, but filters skip nothing of the file; restore it from a copy of the space"
+        reason = f"what the file says of values at its end {error}"
+        yield PbioError("PBIO_BAD_INDEX", reason, file=where, offset=size, hint=hint)
+        return
+    if footer is None:
+        return
+    with space.folder.open(path) as source:
+        found = file_to_footer(source, where, int(footer.offsets[-1]), footer.offsets[:-1].tolist())
+    if found is None:
+        return
+    hint = "filters may miss events: read with skipBlocks=false, and restore the file from a copy of the space"
+    if footer.ordinals.tolist() != found.ordinals.tolist() or not set(footer.formats) <= set(found.formats):
+        reason = "the file says that it has other events than it has"
+        yield PbioError("PBIO_BAD_INDEX", reason, file=where, hint=hint)
+        return
+    for format_id, said in zip(footer.formats, footer.ranges, strict=True):
+        true = found.of(format_id)
+        for what, block in () if true is None else said.unlike(true):
+            start = int(footer.offsets[block])
+            reason = f"the file is wrong about {what} of the events of format {format_id} from offset {start} on"
+            yield PbioError("PBIO_BAD_INDEX", reason, file=where, offset=start, hint=hint)
 
 
 def _check_group(space: ChannelSpace, scanner: Scanner, group: Group, shift: int, records: list[Item]) -> None:

@@ -11,9 +11,14 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
+
+import numpy as np
 
 from pbio_spark.channels.commits.checked import bad, span_to_microseconds
 from pbio_spark.channels.commits.commit import Commit, Compact, Data, DataFile, Drop, Trim, Trims
+from pbio_spark.channels.commits.groups import Int64s
+from pbio_spark.channels.footers.making import merged_footer, points_in
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.log.history import History
 from pbio_spark.channels.log.layout import DATA, FOLDERS, LOG, is_checkpoint_path, is_named_by_commits, new_data_path
@@ -122,7 +127,7 @@ def compact(history: History, folder: Folder, small: int, target: int) -> int:
             raise PbioError(
                 "PBIO_BAD_OPTION", f"{what} cannot be {str(size)[:80]!r}", hint="a number of bytes, 1 << 20"
             )
-    batch: list[tuple[int, DataFile]] = []
+    batch: list[_Small] = []
     size = count = 0
     moved = {
         path for _, entry in _entries(history) if isinstance(entry.change, Compact) for path, _ in entry.change.parts
@@ -134,8 +139,9 @@ def compact(history: History, folder: Folder, small: int, target: int) -> int:
         groups = history.all_groups(entry.change)
         for number, file in enumerate(entry.change.files):
             own = groups.channels(number)
+            rows = groups.rows[groups.rows["file"] == number]
             if file.bytes < small and file.path not in moved and is_alive(own, version, state):
-                batch.append((version, file))
+                batch.append(_Small(version, file, rows["start"], rows["end"]))
                 size += file.bytes
         if size >= target:
             count += _put_together(history, folder, batch)
@@ -145,25 +151,40 @@ def compact(history: History, folder: Folder, small: int, target: int) -> int:
     return count
 
 
-def _put_together(history: History, folder: Folder, files: Sequence[tuple[int, DataFile]]) -> int:
+class _Small(NamedTuple):
+    """A data file that is put together with others: its commit, and where its groups lie."""
+
+    version: int
+    file: DataFile
+    starts: Int64s
+    ends: Int64s
+
+
+def _put_together(history: History, folder: Folder, files: Sequence[_Small]) -> int:
     if len(files) < 2:
         return 0
     data = bytearray(MAGIC)
     parts = []
-    for version, file in files:
+    starts, ends, inner = [], [], list[int]()
+    for version, file, own_starts, own_ends in files:
         old = folder.read(file.path)
         if old is None and _is_done_with(history, version, file):
             return 0  # another compaction was faster, or a vacuum; the next one finds what is left
         if old is None or len(old) != file.bytes:
             bad(f"{file.path} is not the file that was committed")
-        parts.append((file.path, len(data) - len(MAGIC)))
+        shift = len(data) - len(MAGIC)
+        parts.append((file.path, shift))
+        starts.append(own_starts + shift)
+        ends.append(own_ends + shift)
+        inner += [offset + shift for offset in points_in(old)]
         data += old[len(MAGIC) :]
+    data += merged_footer(data, np.concatenate(starts), np.concatenate(ends), inner)
     path = new_data_path()
     folder.add(path, bytes(data))
-    change = Compact(files[0][0], files[-1][0], DataFile(path, len(data)), tuple(parts))
+    change = Compact(files[0].version, files[-1].version, DataFile(path, len(data)), tuple(parts))
 
     def put(_: State) -> Compact | None:
-        moved = any(history.located(version, file.path) is not None for version, file in files)
+        moved = any(history.located(one.version, one.file.path) is not None for one in files)
         return None if moved else change
 
     if history.commit(put) is None:

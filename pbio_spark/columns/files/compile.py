@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import ecode
 from morph import Problem, Rejection, Transform
-from pbio_spark.columns.decode.converter import format_to_converter
+from pbio_spark.columns.decode.converter import Converter, format_to_converter
 from pbio_spark.columns.files.plan import BatchLimits, ErrorPolicy, ReadPlan, Selection
 from pbio_spark.columns.files.walk import walk_kernel
 from pbio_spark.columns.programs.routes import RecordRoute, find_route
@@ -19,6 +19,7 @@ from pbio_spark.formats.store import FormatStore
 
 if TYPE_CHECKING:
     from pbio_spark.columns.programs.converter import AnyConverter
+    from pbio_spark.columns.programs.excluded import Excluding
 
 log = logging.getLogger("pbio_spark.columns")
 
@@ -105,3 +106,14 @@ def _route(plan: ReadPlan, form: Format, unusable: Mapping[Transform, Problem]) 
         defaults=selection.defaults,
         unusable=unusable,
     )
+
+
+def plan_to_excluding(plan: ReadPlan, form: Format) -> Excluding | None:
+    """Which records of a format a plan's filter never lets pass; None if that is not known of any."""
+    selection = plan.selection
+    converter = plan.converters.get(form.id)
+    if selection.request is None or selection.request.ordered or isinstance(converter, Rejection | Converter | None):
+        return None
+    is_read = selection.only_name in (None, form.name) and selection.has(form) and converter.format == form
+    excluding = converter.programs.excluding
+    return excluding if is_read and excluding.bounds else None

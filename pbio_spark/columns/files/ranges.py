@@ -226,9 +226,10 @@ class RangeFinder:
             for block, starts in zip(found.tolist(), np.split(chunk.starts[own], firsts[1:]), strict=True):
                 maker.add(block, starts)
 
-    def made(self, formats: Sequence[Format], blocks: int) -> tuple[Ranges, ...]:
+    def made(self, formats: Sequence[Format], blocks: int, *, is_limited: bool = True) -> tuple[Ranges, ...]:
         """The ranges of each format in so many blocks; () if a record is bad."""
         if not self.is_sound:
             return ()
         makers = (self._makers.get(number) or RangeMaker(form) for number, form in enumerate(formats))
-        return limited([maker.made(blocks) for maker in makers])
+        ranges = [maker.made(blocks) for maker in makers]
+        return limited(ranges) if is_limited else tuple(ranges)

@@ -136,12 +136,7 @@ class OutwardLink:
         if isinstance(error, ConnectionResetError | BrokenPipeError):
             return self._closed()
         reason = f"the connection broke: {system_reason(error)}"
-        return PbioError(
-            "PBIO_DISCONNECTED",
-            reason,
-            file=self._place,
-            hint="start it again: it resumes after the last acknowledged event",
-        )
+        return PbioError("PBIO_DISCONNECTED", reason, file=self._place)
 
     def _closed(self) -> PbioError:
         return PbioError("PBIO_DISCONNECTED", "the peer closed the connection", file=self._place, hint=self._hint)

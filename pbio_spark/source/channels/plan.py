@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -9,8 +10,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from morph import Rejection
-from pbio_spark.channels import EVENT_TYPE, ChannelInfo, Piece, Stretch, channel_format, stored_format
-from pbio_spark.columns import ReadPlan, Request, find_route, rejection_to_error
+from pbio_spark.channels import EVENT_TYPE, ChannelInfo, Footers, Piece, Stretch, channel_format, stored_format
+from pbio_spark.columns import Excluding, ReadPlan, Request, find_route, plan_to_excluding, rejection_to_error
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.source.channels.log import ChannelLog, channels_hint, read_formats
@@ -58,6 +59,7 @@ class ChannelPlanner:
         self._is_projection = is_projection
         selection = options_to_selection(self._options, schema, (), EVENT_TYPE)
         self._base = replace(selection_to_plan(selection, self._options), store=log.space.formats)
+        self._footers = Footers(log.space.folder, logging.INFO)
         self._unfilled = Unfilled(self._options, is_projection)
         self._met: set[str] = set()
         self._own: dict[str, tuple[ReadPlan, Format]] = {}
@@ -80,10 +82,17 @@ class ChannelPlanner:
         """
         found = list(pieces)
         self._learn(found, known, is_stream=is_stream)
+        if self._options.skip_blocks and self._options.filter is not None:
+            found = self._footers.kept(found, self._excluding)
         local = self._log.space.folder.is_local
         most = self._options.max_partition_bytes or PARTITION_BYTES
         packed = _share(found, most) if is_stream else _pack(found, most, LOCAL_OPEN_COST if local else OPEN_COST)
         return [TaskReading(tuple(self._stretches(part))) for part in packed]
+
+    def _excluding(self, piece: Piece) -> Excluding | None:
+        """What the filter never lets pass of events of a piece's format."""
+        plan = self.plans[self._number(self._log.infos[piece.group.channel])]
+        return plan_to_excluding(plan, stored_format(piece.group.format, self._log.space.formats))
 
     def _learn(self, pieces: Sequence[Piece], met: frozenset[str] | None, *, is_stream: bool) -> None:
         """Compile what the events need that has not been met before."""

@@ -46,6 +46,7 @@ class EventTask:
         submission: what is true of all events.
         null_value: as for `Preparer.prepare`.
         summing: for `contents_of`; None if contents are not asked for.
+        ranging: for `RangeMaker`.
     """
 
     root: str
@@ -58,6 +59,7 @@ class EventTask:
     submission: Submission
     null_value: NullValue | None
     summing: Kernel | None
+    ranging: Kernel
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> list[Packed]:
         """Write all rows, or leave nothing.
@@ -93,7 +95,13 @@ class EventTask:
             info = self.state.named(submission.channel or "")
             if is_straight(self.folder, self.state, info, submission):
                 made = StraightWriter(
-                    self.folder, self.preparer, info, submission, self.null_value, summing=self.summing
+                    self.folder,
+                    self.preparer,
+                    info,
+                    submission,
+                    self.null_value,
+                    summing=self.summing,
+                    ranging=self.ranging,
                 )
                 yield from _straight(made, batches, files)
                 return
@@ -101,7 +109,7 @@ class EventTask:
         else:
             prepared = self._of_many(batches, rows)
         for events in prepared:
-            one = pack(files, self.deriver, events, self.state)
+            one = pack(files, self.deriver, events, self.state, self.ranging)
             yield one if self.summing is None else replace(one, contents=contents_of_all(events, self.summing))
 
     def _batches(

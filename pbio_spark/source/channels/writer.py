@@ -36,7 +36,7 @@ from pbio_spark.channels import (
     stored_format,
     wait_for_subscribers,
 )
-from pbio_spark.columns import checksum_kernel
+from pbio_spark.columns import checksum_kernel, ranges_kernel
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.source.channels.task import EventTask, remove
@@ -110,6 +110,7 @@ class _Writer:
         self._fail_on_loss = options.fail_on_data_loss
         self._has_number = True
         self._summing = checksum_kernel()
+        self._ranging = ranges_kernel()
         self._seconds = seconds_to_wait(options.delivery, options.sync_timeout)
         columns = Columns(
             options.channel_column, options.producer_column, options.sequence_column, options.event_time_column
@@ -166,6 +167,7 @@ class _Writer:
             self._submission,
             self._null_value,
             self._summing if self._has_number else None,
+            self._ranging,
         )
         packed = task.write(iterator)
         return TaskEvents(self._space, context.getLocalProperty("sql.streaming.queryId"), tuple(packed))

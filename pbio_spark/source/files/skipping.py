@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from morph import Rejection
-from pbio_spark.columns import Converter, ReadPlan
+from pbio_spark.columns import ReadPlan, plan_to_excluding
 from pbio_spark.paths import find_entry, locate
 from pbio_spark.wire.hints.sidecar import Outline, Point, sample_of
 from pbio_spark.wire.resync import numbered
@@ -57,11 +56,8 @@ def excluded_blocks(plan: ReadPlan, outline: Outline) -> npt.NDArray[np.bool_]:
         if selection.only_name not in (None, form.name):
             out &= ~has_some  # it is an error that such records are there
         elif selection.has(form):
-            converter = plan.converters.get(form.id)
-            if converter is None or isinstance(converter, Rejection | Converter) or converter.format != form:
-                out &= ~has_some
-            else:
-                out &= ~has_some | converter.programs.excluding.excluded(ranges)
+            excluding = plan_to_excluding(plan, form)
+            out &= ~has_some if excluding is None else ~has_some | excluding.excluded(ranges)
     return out
 
 

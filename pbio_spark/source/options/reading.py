@@ -114,9 +114,10 @@ class ReadOptions(FormatOptions):
     skip_blocks: bool = option(
         values.boolean,
         True,
-        Scope.READ,
+        *READS,
         doc="Whether to leave out the blocks of a file in which, by the least and greatest values in its outline, no "
-        "record passes `filter`. A damaged record in such a block is not noticed.",
+        "record passes `filter`, and those of a channel in which, by what its data files say, no event does. A damaged "
+        "record in such a block is not noticed. Streams of files skip nothing.",
     )
     records_per_batch: int = option(values.positive, 32768, *READS, doc="The most records in one Arrow batch.")
     max_batch_bytes: int = option(

@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 
 from ecode.native import Kernel
-from pbio_spark.columns import Encoded, RangeMaker
+from pbio_spark.columns import ITEM_HEAD, Encoded, RangeMaker
 from pbio_spark.formats import Format
 from pbio_spark.paths import trouble
 from pbio_spark.wire import MAGIC, FileWriter
@@ -20,9 +20,6 @@ from pbio_spark.wire.writer import format_to_item
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
-
-ITEM_HEAD = 8
-"""The bytes of a data item before its record."""
 
 
 @dataclass(frozen=True, slots=True)

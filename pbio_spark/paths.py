@@ -214,7 +214,9 @@ def trouble_at(where: str) -> Iterator[None]:
         raise PbioError("PBIO_FILE_SYSTEM", f"the file system failed: {said}", file=where) from error
     except Exception as error:
         if isinstance(error, TypeError) and "unexpected keyword" in str(error):
-            raise PbioError("PBIO_BAD_OPTION", f"the file system takes no such option: {error}", file=where) from None
+            reason = f"the file system does not take this option: {error}"
+            hint = "storage options are the arguments of fsspec's file system"
+            raise PbioError("PBIO_BAD_OPTION", reason, file=where, hint=hint) from None
         if type(error).__module__.partition(".")[0] in _OWN and not isinstance(error, TimeoutError):
             raise
         said = f"{type(error).__name__}: {error}"

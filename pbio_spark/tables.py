@@ -221,7 +221,11 @@ class RecordWriter:
             self._pending.before += rows.num_rows
             return
         if not isinstance(rows, Iterable):
-            raise PbioError("PBIO_BAD_VALUE", f"expected rows or Arrow columns, not {_kind(rows)}")
+            raise PbioError(
+                "PBIO_BAD_VALUE",
+                f"expected rows or Arrow columns, not {_kind(rows)}",
+                hint="give a dict, a list of dicts, or a pyarrow.Table",
+            )
         given: Iterable[Any] = (rows,) if isinstance(rows, Mapping) else rows
         for row in given:
             self._pending.rows.append(row)

@@ -1,7 +1,8 @@
 """Kafka: from_pbio and to_pbio beside Spark's from_avro and to_avro, on cached binary columns and through a broker.
 
 The same values on both sides; Avro's bytes have no frame, as Spark reads and writes them. Jars are asked of
-Maven by their names. PBIO's bytes have the header that names the format.
+Maven by their names. PBIO's bytes have the header that names the format. Beside Avro stands also a Python function that
+returns a column that it had before: no function that decodes or encodes in Python can be faster.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 import pbio_spark as pbio
 from benchmarks import Row
 from pbio_spark import FolderStore, Format, evolve, from_pbio, to_pbio
@@ -21,6 +24,7 @@ from tests.kafka.maven import AVRO, CONNECTOR, jars
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
 COUNT = int(os.environ.get("PBIO_BENCH_ROWS", 1_000_000))
 REPEATS = 3
@@ -66,10 +70,14 @@ def of_kind(spark: SparkSession, broker: str, what: str, value: str, goal: float
     avro_schema = json.dumps(avro_type(schema))
     theirs_to = to_avro(F.col("v"), avro_schema)
     yield row(f"{what}, to", goal, select(frame, ours_to), select(frame, theirs_to))
+    ready_to = ready_made(frame.select(ours_to.alias("made")), "v", "binary")
+    yield row(f"{what}, to, ready-made", None, select(frame, ready_to), select(frame, theirs_to))
     ours, theirs = kept(frame.select(ours_to.alias("value"))), kept(frame.select(theirs_to.alias("value")))
     ours_from = from_pbio("value", schema, options={"formatStore": store.root})
     theirs_from = from_avro("value", avro_schema)
     yield row(f"{what}, from", goal, select(ours, ours_from), select(theirs, theirs_from))
+    ready_from = ready_made(frame.select(F.col("v").alias("made")), "value", schema)
+    yield row(f"{what}, from, ready-made", None, select(ours, ready_from), select(theirs, theirs_from))
 
     topics = {"ours": f"{what}-pbio".replace(" ", "-"), "theirs": f"{what}-avro".replace(" ", "-")}
     for name, data in (("ours", ours), ("theirs", theirs)):
@@ -80,7 +88,7 @@ def of_kind(spark: SparkSession, broker: str, what: str, value: str, goal: float
         given = spark.read.format("kafka").option("kafka.bootstrap.servers", broker).option("subscribe", topics[name])
         return select(given.load(), column)
 
-    yield row(f"{what}, from a topic", goal, read("ours", ours_from), read("theirs", theirs_from))
+    yield row(f"{what}, from a topic", goal, read("ours", ours_from), read("theirs", theirs_from), 2)
     size = {name: mean_size(data) for name, data in (("ours", ours), ("theirs", theirs))}
     text = mean_size(frame.select(F.to_json("v").cast("binary").alias("value")))
     yield Row(f"{what}, bytes of a record", "Avro", size["ours"], size["theirs"], unit="bytes")
@@ -142,12 +150,34 @@ def evolved(spark: SparkSession) -> Iterator[Row]:
         ours.unpersist()
 
 
-def row(what: str, goal: float, ours: Callable[[], object], theirs: Callable[[], object]) -> Row:
+def ready_made(frame: DataFrame, of: str, type_: DataType | str) -> Column:
+    """A Python function of a column that returns rows which it was given before."""
+    from pyspark.sql.functions import arrow_udf
+
+    most = int(frame.sparkSession.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") or 10_000)
+    table = frame.limit(most).toArrow().combine_chunks()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    data = sink.getvalue().to_pybytes()
+    read: list[pa.Array] = []
+
+    def made(values: pa.Array) -> pa.Array:
+        if not read:
+            read.append(pa.ipc.open_stream(data).read_all().column(0).combine_chunks())
+        return read[0].slice(0, len(values))
+
+    return arrow_udf(made, type_)(of)
+
+
+def row(
+    what: str, goal: float | None, ours: Callable[[], object], theirs: Callable[[], object], repeats: int = REPEATS
+) -> Row:
     from benchmarks import side_by_side
 
     ours()
     theirs()
-    first, second = side_by_side(ours, theirs, REPEATS)
+    first, second = side_by_side(ours, theirs, repeats)
     return Row(what, "Avro", first, second, COUNT, "records", goal)
 
 

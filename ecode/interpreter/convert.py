@@ -45,9 +45,13 @@ def _text(value: Any, path: str) -> StringValue | None:
     if isinstance(value, str):
         value = value.encode("utf-8", "surrogateescape")
     if not isinstance(value, bytes):
-        raise ParameterError(f"{path}: {value!r} is not a string")
+        raise ParameterError(
+            f"{path}: {value!r} is not a string", hint="give a str, bytes, or None for an absent string"
+        )
     if b"\0" in value:
-        raise ParameterError(f"{path}: the string holds a NUL")
+        raise ParameterError(
+            f"{path}: the string holds a NUL", hint="E-code's strings end at a NUL: cut the value there"
+        )
     return StringValue(value)
 
 
@@ -57,25 +61,25 @@ def _number(value: Any, type_: Basic, path: str) -> int | float:
         return 0
     if number.kind is Kind.FLOAT:
         if not isinstance(value, int | float):
-            raise ParameterError(f"{path}: {value!r} is not a number")
+            raise ParameterError(f"{path}: {value!r} is not a number", hint="give an int or a float")
         try:
             exact = float(value)
         except OverflowError:
             raise ParameterError(f"{path}: the number does not fit {type_}") from None
         return round_single(exact) if number == FLOAT32 else exact
     if not isinstance(value, int):
-        raise ParameterError(f"{path}: {value!r} is not an integer")
+        raise ParameterError(f"{path}: {value!r} is not an integer", hint="round it: int(value)")
     low, high = limits(number)
     if type_.kind is Kind.CHAR and high < value <= 255:
         return int(value) - 256
     if not low <= value <= high:
-        raise ParameterError(f"{path}: {value} does not fit {type_}")
+        raise ParameterError(f"{path}: {value} does not fit {type_}", hint=f"give a number from {low} to {high}")
     return int(value)
 
 
 def _record(value: Any, type_: Ref, structs: Structs, path: str) -> RecordValue:
     if not isinstance(value, Mapping):
-        raise ParameterError(f"{path}: {value!r} is not a record")
+        raise ParameterError(f"{path}: {value!r} is not a record", hint="give a mapping of field names to values")
     fields = structs[type_.name].fields
     known = {field.name for field in fields}
     unknown = value.keys() - known
@@ -98,7 +102,10 @@ def _record(value: Any, type_: Ref, structs: Structs, path: str) -> RecordValue:
             flat = _flat(value.get(field.name), extents, where)
             if math.prod(extents) != len(flat) or min(extents) < 0:
                 wanted = " x ".join(map(str, extents))
-                raise ParameterError(f"{where}: {len(flat)} elements for an extent of {wanted}")
+                raise ParameterError(
+                    f"{where}: {len(flat)} elements for an extent of {wanted}",
+                    hint="give as many elements as the size field says, or leave the size field out",
+                )
             record[i] = [_item(item, field.type.element, structs, f"{where}[]") for item in flat]
     return record
 
@@ -146,7 +153,7 @@ def _static_array(value: Any, type_: Array, structs: Structs, path: str) -> list
         if value is None:
             return [fresh(type_.element, structs) for _ in range(math.prod(map(int, dims)))]
         if not isinstance(value, Sequence) or isinstance(value, str | bytes) or len(value) != dims[0]:
-            raise ParameterError(f"{path}: not an array of {dims[0]} elements")
+            raise ParameterError(f"{path}: not an array of {dims[0]} elements", hint="give a list of that length")
         return [item for part in value for item in take(part, dims[1:])]
 
     return take(value, type_.dims)
@@ -160,7 +167,7 @@ def _flat(value: Any, extents: Sequence[int], path: str) -> list[Any]:
             raise ParameterError(f"{path}: the null array has {count} elements, more than {_MOST_ABSENT}")
         return [None] * count
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-        raise ParameterError(f"{path}: {value!r} is not an array")
+        raise ParameterError(f"{path}: {value!r} is not an array", hint="give a list")
     if len(extents) == 1:
         return list(value)
     return [item for part in value for item in _flat(part, extents[1:], path)]

@@ -199,7 +199,7 @@ class Channel:
             if watch(space.history, space.folder, now, presence, expiry):
                 return EagerSubscription(space, now, handlers, presence, replace(options, is_new=is_new), demodulator)
         if demodulator is not None:
-            raise PbioError("PBIO_BAD_OPTION", "demodulator= needs modulator=: otherwise the handler sees the events")
+            raise PbioError("PBIO_BAD_OPTION", "demodulator= needs modulator=", hint="give modulator= too, or neither")
         return Subscription(space.folder, space.history, space.formats, now, handlers, name, options)
 
     def unsubscribe(self, name: str) -> None:

@@ -256,9 +256,20 @@ def name_damage(scanner: Scanner, error: PbioError) -> PbioError:
     return error
 
 
+_FOR_SHELLS = {
+    "`ChannelSpace.open(path)` opens it": "`pbio space ls` lists its channels",
+    "`ChannelSpace.channel` opens it, and so does exist_ok=True": "`pbio space describe` shows it; choose another name",
+    "or a datetime": "or a time such as 2026-01-31T12:00:00Z",
+}
+"""Hints for programs, and what they are in a shell."""
+
+
 def report(error: Exception) -> None:
     """Prints an error on standard error, after flushing standard output."""
     sys.stdout.flush()
+    if isinstance(error, PbioError):
+        for pythonic, in_a_shell in _FOR_SHELLS.items():
+            error.hint = (error.hint or "").replace(pythonic, in_a_shell) or None
     print(printable_lines(str(coded(error) if isinstance(error, OSError) else error)), file=sys.stderr)
 
 
@@ -266,7 +277,12 @@ def coded(error: OSError) -> Exception:
     """An operating system's error as a PbioError."""
     where = str(error.filename) if error.filename is not None else ""
     if isinstance(error, FileNotFoundError):
-        return PbioError("PBIO_PATH_NOT_FOUND", "the path does not exist", file=where or None)
+        return PbioError(
+            "PBIO_PATH_NOT_FOUND",
+            "the path does not exist",
+            file=where or None,
+            hint="check the spelling; a relative path starts in the current folder",
+        )
     try:
         with trouble_at(where):
             raise error

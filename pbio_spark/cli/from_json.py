@@ -151,7 +151,9 @@ def _first_bad(lines: Sequence[Line], field: pa.Field, path: str, error: Excepti
             break
     why = "a number is beyond it" if isinstance(error, OverflowError) else str(error)[:200]
     reason = f"{place}a value of {field.name} is not of type {field.type}: {why}"
-    return PbioError("PBIO_BAD_VALUE", reason, file=path)
+    return PbioError(
+        "PBIO_BAD_VALUE", reason, file=path, hint="correct the line, or name a wider type for the field in --type"
+    )
 
 
 def _value(value: Any, type_: pa.DataType) -> Any:

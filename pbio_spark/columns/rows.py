@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from ecode.suggest import did_you_mean
 from ecode.types import Array, Pointer, Record, Ref, Struct, Type
-from pbio_spark.columns.given import misfit
 from pbio_spark.errors import PbioError, step_to_text
 from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.given import misfit
 from pbio_spark.formats.arrow.schema import record_to_arrow
 from pbio_spark.formats.arrow.written import plain_schema
 
@@ -90,7 +90,9 @@ def _mappings_to_batch(rows: list[Any], record: Record, schema: pa.Schema) -> pa
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             why = "" if isinstance(error, OverflowError) else f": {error}"
             reason = f"{_first(values)} does not fit {field.type}{why}"
-            raise PbioError("PBIO_BAD_VALUE", reason, field=where) from error
+            raise PbioError(
+                "PBIO_BAD_VALUE", reason, field=where, hint="convert the values, or give the field another type"
+            ) from error
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 

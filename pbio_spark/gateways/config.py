@@ -42,7 +42,11 @@ class Tls:
                 made.verify_mode = ssl.CERT_REQUIRED
         except (OSError, ValueError) as error:  # an SSLError is an OSError
             named = f"{self.certificate}, {self.key}" + (f", {self.clients}" if self.clients else "")
-            raise PbioError("PBIO_BAD_OPTION", f"[tls] of the gateway's configuration: {error} ({named})") from None
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"[tls] of the gateway's configuration: {error} ({named})",
+                hint="certificate, key and clients must be PEM files, and the key must belong to the certificate",
+            ) from None
         return made
 
 

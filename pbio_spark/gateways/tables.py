@@ -54,4 +54,8 @@ def check_value(value: Any, type_: type, where: str) -> None:
     types = (int, float) if type_ is float else (type_,)
     is_right = isinstance(value, types) and (type_ is bool or not isinstance(value, bool))
     if not is_right or (type_ in (int, float) and not 0 <= value < 2**62):
-        raise PbioError("PBIO_BAD_OPTION", f"{where} is {str(value)[:80]!r}, and must be {_WORDS[type_]}")
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            f"{where} is {str(value)[:80]!r}, and must be {_WORDS[type_]}",
+            hint="correct the value in the configuration",
+        )

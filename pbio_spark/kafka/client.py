@@ -98,6 +98,12 @@ class Client:
                 raise self.failed(what, trouble)
             time.sleep(0.05)
 
+    def topic_id(self, topic: str) -> str:
+        """What tells a topic from one that is created again under its name. Raises PBIO_KAFKA."""
+        asked = self.kafka.TopicCollection([topic])
+        with self.trouble(f"describe topic {topic!r}"):
+            return str(self.admin().describe_topics(asked, request_timeout=self.timeout)[topic].result().topic_id)
+
     def missing(self, topic: str, hint: str = "") -> PbioError:
         """The error of a topic that does not exist. Raises PBIO_KAFKA."""
         with self.trouble("list their topics"):

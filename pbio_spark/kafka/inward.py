@@ -7,8 +7,10 @@ batch of one is refused if the other has published since.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -20,7 +22,7 @@ from pbio_spark.formats import Format
 from pbio_spark.kafka.address import Address
 from pbio_spark.kafka.client import READ_ONLY, Client, log
 from pbio_spark.kafka.outward import FORMATS
-from pbio_spark.kafka.stores import format_missing, open_store, put_with_priors
+from pbio_spark.kafka.stores import format_missing, open_store, put_with_priors, refuse_own
 from pbio_spark.wire import ItemKind
 from pbio_spark.wire.container import legible_id
 
@@ -29,6 +31,9 @@ MOST_MESSAGES = 10_000
 
 LOOK_AGAIN = 30.0
 """Seconds between two looks for new partitions of a topic that is followed."""
+
+_LONGEST_NAME = 200
+"""Characters of a producer's name that a key becomes."""
 
 OF_A_MESSAGE = frozenset(
     {"PBIO_UNKNOWN_FORMAT", "PBIO_REJECTED", "PBIO_TRAP", "PBIO_UNEXPECTED_NULL", "PBIO_VALUE_BEYOND_TYPE"}
@@ -83,6 +88,7 @@ class RelayIn:
         space = channel.space
         self._client = Client(source.brokers, options.settings)
         address = options.formats or f"kafka://{source.brokers}/{FORMATS}"
+        refuse_own(source, address)
         self._store = open_store(address, options.settings, options.wait)
         self._preparer = RecordPreparer(space.formats)
         self._publisher = Publisher(space.folder, space.history, space.formats, Deriver(space.formats, space.source))
@@ -121,19 +127,17 @@ class RelayIn:
 
     def _places(self) -> dict[int, _Partition]:
         """The partitions, from where the space has them."""
-        admin, topic = self._client.admin(), self._source.topic
+        topic = self._source.topic
         numbers = self._client.partitions(topic)
         if not numbers:
             raise self._client.missing(topic)
-        collection = self._client.kafka.TopicCollection([topic])
-        with self._client.trouble(f"describe topic {topic!r}"):
-            described = admin.describe_topics(collection, request_timeout=self._client.timeout)[topic].result()
+        topic_id = self._client.topic_id(topic)
         with self._channel.space.history.lock:
             known = self._channel.space.history.catch_up().transactions
         parts = {}
         for number in numbers:
             # A topic that is created again begins anew; so does the same topic in another channel.
-            application = f"kafka {topic} {described.topic_id}/{number} to {self._channel.id}"
+            application = f"kafka {topic} {topic_id}/{number} to {self._channel.id}"
             parts[number] = _Partition(application, known.get(application, (-1, 0))[0])
         return parts
 
@@ -163,7 +167,12 @@ class RelayIn:
         first, _ = self._consumer.get_watermark_offsets(place, timeout=self._client.timeout)
         if first > one.last + 1 and one.last >= 0:
             reason = f"the topic has removed messages {one.last + 1} to {first - 1}, which were not archived yet"
-            error = PbioError("PBIO_EVENTS_GONE", reason, file=f"{self._source}, partition {number}")
+            error = PbioError(
+                "PBIO_EVENTS_GONE",
+                reason,
+                file=f"{self._source}, partition {number}",
+                hint="--skip-bad continues after them",
+            )
             if self._options.on_bad == "fail":
                 error.hint = "on_bad='skip', --skip-bad, goes on after them"
                 raise error
@@ -282,13 +291,21 @@ def _runs(messages: Sequence[Any]) -> Iterator[tuple[str | None, list[Any]]]:
 
 
 def _producer(key: bytes | None) -> str | None:
+    """The producer that a key names: as text, else in hexadecimal; of a long one its start and a digest.
+
+    >>> _producer(b"agent-7"), _producer(bytes.fromhex("ff01")), _producer(b"")
+    ('agent-7', 'ff01', None)
+    >>> _producer(b"x" * 5000) == _producer(b"x" * 5001), len(_producer(b"x" * 5000))
+    (False, 165)
+    """
     if not key:
         return None
-    try:
+    with suppress(UnicodeDecodeError):
         text = key.decode()
-    except UnicodeDecodeError:
-        return key.hex()
-    return text if text.isprintable() and len(text) <= 200 else key.hex()[:200]
+        if text.isprintable() and len(text) <= _LONGEST_NAME:
+            return text
+    text = key.hex()
+    return text if len(text) <= _LONGEST_NAME else f"{text[:100]} {hashlib.sha256(key).hexdigest()}"
 
 
 def _placed(error: PbioError, message: Any) -> PbioError:

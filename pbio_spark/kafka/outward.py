@@ -20,8 +20,8 @@ from pbio_spark.kafka.address import Address
 from pbio_spark.kafka.client import Client, log
 from pbio_spark.kafka.events import EventReader, RecordEvent
 from pbio_spark.kafka.log_reader import TopicReader
-from pbio_spark.kafka.stores import open_store, put_with_priors
-from pbio_spark.kafka.topics import loses, make_compacted, refuse_loss
+from pbio_spark.kafka.stores import open_store, put_with_priors, refuse_own
+from pbio_spark.kafka.topics import is_compacted, loses, make_compacted, refuse_loss
 
 PROGRESS = "pbio-relays"
 """The topic, on the same brokers, that keeps how far each relay has come."""
@@ -69,7 +69,9 @@ class RelayOut:
         self._channel = channel
         self._to = to
         self._client = Client(to.brokers, options.settings)
-        self._store = open_store(options.formats or f"kafka://{to.brokers}/{FORMATS}", options.settings)
+        formats = options.formats or f"kafka://{to.brokers}/{FORMATS}"
+        refuse_own(to, formats, f"kafka://{to.brokers}/{options.progress}")
+        self._store = open_store(formats, options.settings)
         self._known: set[Format] = set()
         self._progress = options.progress
         name = options.subscriber or f"kafka {to.topic}"
@@ -77,6 +79,10 @@ class RelayOut:
         if not self._client.partitions(to.topic):
             hint = "create it, with as many partitions as it needs: kafka-topics --create --topic NAME"
             raise self._client.missing(to.topic, hint)
+        self._topic_id = self._client.topic_id(to.topic)
+        self._is_compacted = is_compacted(self._client, to.topic)
+        if self._is_compacted:
+            log.warning("topic %s is compacted: in time it keeps only the last event of each producer", to)
         self._subscription: Subscription = channel.subscribe(start=options.start, name=name)
         self._producer = self._begin(name)
         self._subscription.position = max(self._subscription.position, self._reached())
@@ -133,12 +139,27 @@ class RelayOut:
         reader = TopicReader(self._client, self._progress)
         reader.read(take)
         reader.close()
-        return Position.parse(found[0].decode("ascii", "replace")) if found else Position(0)
+        position, _, topic_id = found[0].decode("ascii", "replace").partition(" ") if found else ("", "", "")
+        if topic_id not in ("", self._topic_id):
+            log.warning(
+                "topic %s was created again since: it lacks the events before %s, which went to the one before; "
+                "a relay of another name (--subscriber) begins with the first",
+                self._to,
+                position,
+            )
+        return Position.parse(position) if position else Position(0)
 
     def _send(self, events: Sequence[RecordEvent]) -> None:
         for form in {event.format for event in events} - self._known:
             put_with_priors(form, self._channel.space.formats, self._store)
             self._known.add(form)
+        if self._is_compacted and any(event.producer is None for event in events):
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"the topic {self._to.topic!r} is compacted, and takes no events without a producer, which is the key",
+                file=str(self._to),
+                hint="give the events producers, or relay to a topic with cleanup.policy=delete",
+            )
         end = events[-1].position.next
         bad: list[Any] = []
 
@@ -151,7 +172,7 @@ class RelayOut:
             try:
                 for event in events:
                     self._produce(event, delivered)
-                self._put(self._progress, delivered, key=self._key, value=str(end).encode())
+                self._put(self._progress, delivered, key=self._key, value=f"{end} {self._topic_id}".encode())
                 self._commit()
             except self._client.kafka.KafkaException as exception:
                 if not _is_fatal(exception):

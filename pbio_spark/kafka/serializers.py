@@ -13,6 +13,7 @@ True
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -29,12 +30,12 @@ from pbio_spark.formats.arrow.written import writable
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.store import FormatStore
 from pbio_spark.kafka.settings import NO_SETTINGS
-from pbio_spark.kafka.stores import format_missing, open_store
+from pbio_spark.kafka.stores import format_missing, to_store
 from pbio_spark.keywords import suggesting_class
 from pbio_spark.wire import decode, encode
 from pbio_spark.wire.container import legible_id
 
-AnyStore: TypeAlias = "FormatStore | str"
+AnyStore: TypeAlias = "FormatStore | str | os.PathLike[str]"
 """A store, or the address of one: a folder, or `kafka://host:port/topic`."""
 
 MOST_FORMATS = 1000
@@ -69,7 +70,7 @@ class PbioSerializer:
     ) -> None:
         _check(type)
         self.format = record_to_format(writable(type)) if isinstance(type, Record) else type
-        formats = open_store(store, settings) if isinstance(store, str) else store
+        formats = to_store(store, settings)
         for form in (*beside, self.format):
             formats.put(form)
         self._shown = _shown(self.format)
@@ -110,7 +111,7 @@ class PbioDeserializer:
     ) -> None:
         if type is not None:
             _check(type)
-        self._formats = open_store(store, settings, wait) if isinstance(store, str) else store
+        self._formats = to_store(store, settings, wait)
         self._type = type.record if isinstance(type, Format) else type
         self._known: dict[bytes, tuple[Format, Shown | None]] = {}
         self._readers: dict[bytes, ValueReader] = {}
@@ -121,10 +122,15 @@ class PbioDeserializer:
         Args:
             context: what the client says of the message; its topic is said in errors.
 
-        Raises PBIO_UNKNOWN_FORMAT, PBIO_REJECTED if the record does not reach the type, PBIO_BAD_RECORD and the like.
+        Raises PBIO_UNKNOWN_FORMAT, PBIO_BAD_VALUE for what is not bytes, PBIO_REJECTED if the record does not reach the
+        type, PBIO_BAD_RECORD and the like.
         """
         if value is None:
             return None
+        if not isinstance(value, bytes | bytearray | memoryview):
+            reason, hint = f"a {type(value).__name__} is not a record", "give the bytes of a message, as they came"
+            raise PbioError("PBIO_BAD_VALUE", reason, hint=hint)
+        value = bytes(value)
         try:
             form, shown = self._format(value)
             if self._type is None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from typing import cast
 
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.format import Format
 from pbio_spark.formats.store import FolderStore, FormatStore, missing_hint
-from pbio_spark.kafka.address import is_kafka
+from pbio_spark.kafka.address import Address, is_kafka, parse_address
 from pbio_spark.kafka.settings import NO_SETTINGS
 from pbio_spark.wire.foreign import unknown_format
 
@@ -34,9 +37,30 @@ def open_store(address: str, settings: Mapping[str, str] = NO_SETTINGS, wait: fl
         from pbio_spark.kafka.store import shared_store
 
         store = shared_store(address, settings)
+    elif settings:
+        reason = f"settings are for a format store in Kafka, and {address!r} is a folder"
+        raise PbioError("PBIO_BAD_OPTION", reason, hint="leave them out, or name a topic: kafka://host:port/topic")
     else:
         store = FolderStore(address)
     return PatientStore(store, wait) if wait else store
+
+
+def to_store(store: object, settings: Mapping[str, str] = NO_SETTINGS, wait: float = 0.0) -> FormatStore:
+    """A store, or that of an address. Args and errors as for `open_store`; PBIO_BAD_TYPE for anything else."""
+    is_time = isinstance(wait, int | float) and not isinstance(wait, bool) and 0 <= wait < math.inf
+    if not is_time:
+        hint = "give a number of seconds from 0"
+        raise PbioError("PBIO_BAD_OPTION", f"wait cannot be {str(wait)[:80]!r}", hint=hint)
+    if isinstance(store, str | os.PathLike):
+        return open_store(os.fspath(store), settings, wait)
+    if not all(callable(getattr(store, name, None)) for name in ("get", "find", "put")):
+        hint = "give FolderStore(path), KafkaStore(address), MemoryStore(), or the address alone"
+        raise PbioError("PBIO_BAD_TYPE", f"a {type(store).__name__} is not a store of formats", hint=hint)
+    if settings:
+        hint = "give them to the store, or its address instead of it"
+        raise PbioError("PBIO_BAD_OPTION", "settings are for the store that an address names", hint=hint)
+    made = cast("FormatStore", store)
+    return PatientStore(made, wait) if wait else made
 
 
 def put_with_priors(form: Format, source: FormatStore, target: FormatStore) -> None:
@@ -96,3 +120,15 @@ class PatientStore:
 
     def __iter__(self) -> Iterator[Format]:
         return iter(self.asked)
+
+
+def refuse_own(topic: Address, *kept: str) -> None:
+    """Raise PBIO_BAD_OPTION if a topic of events is one that keeps formats, or how far relays have come."""
+    for address in kept:
+        if is_kafka(address) and parse_address(address) == topic:
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"the topic {topic.topic!r} keeps what relays need, and can have no events",
+                file=str(topic),
+                hint="name another topic, or another store by --formats",
+            )

@@ -32,18 +32,31 @@ def make_compacted(client: Client, topic: str, config: Mapping[str, str]) -> Non
 
 def loses(client: Client, topic: str) -> str | None:
     """Why a topic loses what was put there last under a key; None if it does not, or the brokers do not say."""
-    kinds = require("confluent_kafka.admin", "kafka")
-    resource = kinds.ConfigResource(kinds.ResourceType.TOPIC, topic)
-    asked = client.admin().describe_configs([resource], request_timeout=client.timeout)
-    try:
-        config: Mapping[str, Any] = asked[resource].result()
-    except client.kafka.KafkaException as exception:
-        log.warning("topic %s: cannot see whether it is compacted: %s", topic, exception.args[0].str())
+    config = _config(client, topic)
+    if config is None:
         return None
     said = {name: config[name].value for name in ("cleanup.policy", "retention.ms", "retention.bytes")}
     if "delete" not in said["cleanup.policy"] or said["retention.ms"] == said["retention.bytes"] == "-1":
         return None
     return ", ".join(f"{name}={value}" for name, value in said.items())
+
+
+def is_compacted(client: Client, topic: str) -> bool:
+    """Whether a topic keeps only what was put there last under each key, as far as the brokers say."""
+    config = _config(client, topic)
+    return config is not None and "compact" in config["cleanup.policy"].value
+
+
+def _config(client: Client, topic: str) -> Mapping[str, Any] | None:
+    """The settings of a topic; None if the brokers do not say."""
+    kinds = require("confluent_kafka.admin", "kafka")
+    resource = kinds.ConfigResource(kinds.ResourceType.TOPIC, topic)
+    asked = client.admin().describe_configs([resource], request_timeout=client.timeout)
+    try:
+        return asked[resource].result()  # type: ignore[no-any-return]
+    except client.kafka.KafkaException as exception:
+        log.warning("topic %s: cannot see whether it is compacted: %s", topic, exception.args[0].str())
+        return None
 
 
 def refuse_loss(client: Client, topic: str, why: str) -> PbioError:

@@ -12,7 +12,7 @@ from pbio_spark.errors import PbioError, path_to_text
 from pbio_spark.formats import Format, check_format
 from pbio_spark.wire.decode import path_to_element
 from pbio_spark.wire.header import header_to_bytes
-from pbio_spark.wire.images import Images, Path, StructImage, Value, align, images_of, steps_of
+from pbio_spark.wire.images import Images, Path, StructImage, Value, align, images_of, kind_of, steps_of
 
 
 def encode(format: Format, values: dict[str, Value], *, text: str = "utf-8") -> bytes:  # noqa: A002
@@ -94,7 +94,7 @@ class _Encoder:
 
     def struct(self, image: StructImage, at: int, value: Value, path: Path) -> None:
         if not isinstance(value, dict):
-            fail(f"a {type(value).__name__} cannot be stored as structure {image.name}", path)
+            fail(f"{kind_of(value)} cannot be stored as structure {image.name}", path)
         if not image.counts.keys() <= value.keys():
             value = {name: _extent(value.get(array), depth) for name, (array, depth) in image.counts.items()} | value
             self.kept.append(value)  # keep the object alive: its id must not be reused
@@ -164,7 +164,7 @@ class _Encoder:
         if value is None:
             return
         if not isinstance(value, str | bytes):
-            fail(f"a {type(value).__name__} cannot be stored as string", path)
+            fail(f"{kind_of(value)} cannot be stored as string", path)
         try:
             characters = value.encode(self.text) if isinstance(value, str) else value
         except UnicodeEncodeError as error:

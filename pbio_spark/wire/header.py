@@ -11,7 +11,12 @@ def header_to_bytes(format: Format, length: int) -> bytes:  # noqa: A002
     """The header of a record of `length` bytes; PBIO_BAD_VALUE if the length word cannot hold it."""
     at, size = length_word(format)
     if size and length >> 8 * size:
-        raise PbioError("PBIO_BAD_VALUE", f"the record would have {length} bytes", format=format.name)
+        raise PbioError(
+            "PBIO_BAD_VALUE",
+            f"the record would have {length} bytes",
+            format=format.name,
+            hint="split its values over several records",
+        )
     word = length.to_bytes(size, format.byte_order) if size else b""
     return (format.id.ljust(at, b"\0") + word).ljust(format.header_size, b"\0")
 

@@ -25,6 +25,12 @@ cheap."""
 INTEGERS = {1: "b", 2: "h", 4: "i", 8: "q"}
 
 
+def kind_of(value: object) -> str:
+    """The type of a value, for an error: `an int`, or None itself."""
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
 @dataclass(frozen=True, slots=True)
 class FieldImage:
     """One field of a structure: its name, type, and offset from the structure's start."""
@@ -162,7 +168,9 @@ class Images:
                     return struct.pack(self._order + _code(basic), value)
         except (struct.error, OverflowError):
             raise ValueError(f"{value!r} is out of the range of {basic}") from None
-        raise ValueError(f"a {type(value).__name__} cannot be stored as {basic}")
+        if value is None:
+            raise ValueError(f"None cannot be stored as {basic}; a field has nulls if it is a pointer, *{basic}")
+        raise ValueError(f"{kind_of(value)} cannot be stored as {basic}")
 
     def _float_order(self, size: int) -> str:
         match self._float_format:

@@ -93,7 +93,11 @@ class FileWriter:
                 `data`.
         """
         if not isinstance(text, str | bytes):
-            raise PbioError("PBIO_BAD_VALUE", f"a comment is text or bytes, not {type(text).__name__}")
+            raise PbioError(
+                "PBIO_BAD_VALUE",
+                f"a comment is text or bytes, not {type(text).__name__}",
+                hint="convert it: str(value)",
+            )
         try:
             data = text.encode() if isinstance(text, str) else text
         except UnicodeEncodeError as error:
@@ -126,7 +130,12 @@ class FileWriter:
             record = encode(format, record)
         elif not isinstance(record, bytes | bytearray | memoryview):
             reason = f"expected a dict of values or an encoded record, not {type(record).__name__}"
-            raise PbioError("PBIO_BAD_VALUE", reason, format=format.name)
+            raise PbioError(
+                "PBIO_BAD_VALUE",
+                reason,
+                format=format.name,
+                hint="a dict needs a key for each field; `encode` makes an encoded record",
+            )
         else:
             check_header(format, record)
         listed = b"" if attributes is None else attributes_to_bytes(attributes, format.byte_order)

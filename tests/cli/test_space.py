@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +36,22 @@ def root(tmp_path: Path) -> Path:
     notes.submit([{"n": n, "text": f"note {n}"} for n in range(3)], producer="p", sequence=5, event_time=happened)
     notes.subscribe(name="reader", start="earliest")
     return tmp_path / "space"
+
+
+def test_hints_are_for_a_shell(pbio: Callable[..., Ran], tmp_path: Path) -> None:
+    space, said = tmp_path / "space", '{"L": {"a": "int32"}}'
+    assert pbio("space", "init", space).code == 0
+    assert pbio("space", "create", space, "c", "--type", said).code == 0
+    for call, hint in (
+        (("init", space), "`pbio space ls` lists its channels"),
+        (("create", space, "c", "--type", said), "`pbio space describe` shows it"),
+        (("tail", space, "c", "--start", "never"), "or a time such as 2026-01-31T12:00:00Z"),
+    ):
+        ran = pbio("space", *call)
+        assert (ran.code, hint in ran.err) == (1, True), ran.err
+        assert not {"ChannelSpace", "datetime", "exist_ok"} & set(re.findall(r"\w+", ran.err))
+    twice = pbio("space", "set", space, "c", 'm={"a": 1, "a": 2}')
+    assert (twice.code, "the key 'a' is there twice" in twice.err) == (2, True)
 
 
 def test_init_and_ls(pbio: Pbio, tmp_path: Path, root: Path) -> None:

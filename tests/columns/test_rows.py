@@ -161,7 +161,7 @@ def test_what_arrow_would_cut_off_is_refused(field: str, value: Any) -> None:
     type_ = pbio.parse_record({"r": {"day": "date", "at": "timestamp", "f": "float32", "fs": "float32[2]"}})
     good = {"day": datetime(2020, 1, 1), "at": datetime(2020, 1, 1, 5, 0, 0, 1), "f": float("inf"), "fs": [0.1, 3e38]}
     rows_to_batch([good], pbio.Format.of(type_))
-    with pytest.raises(PbioError, match="loses a part") as caught:
+    with pytest.raises(PbioError, match=r"loses a part|has a time of day") as caught:
         rows_to_batch([good, {**good, field: value}], pbio.Format.of(type_))
     assert caught.value.field == f"$.{field}"
 

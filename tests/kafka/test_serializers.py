@@ -153,3 +153,43 @@ def test_a_date_that_python_lacks_is_refused_with_its_field() -> None:
         assert (error.code, error.field, error.record) == ("PBIO_BAD_VALUE", "$.day", None)
         assert "decode" in str(error.hint)
     assert pbio.decode(form, value)["day"] == 2932897
+
+
+def test_what_is_no_record_or_no_store_is_refused() -> None:
+    store = MemoryStore()
+    record = PbioSerializer(OLD, store)({"host": "a", "load": 1.0})
+    assert record is not None
+    deserialize = PbioDeserializer(store)
+    for given in (record, bytearray(record), memoryview(record)):
+        assert deserialize(given) == {"host": "a", "load": 1.0}  # type: ignore[arg-type]
+    with pytest.raises(PbioError, match=r"PBIO_BAD_VALUE.* a str is not a record"):
+        deserialize("text")  # type: ignore[arg-type]
+    for odd in (None, 3, OLD, object()):
+        for make_ in (lambda store: PbioSerializer(OLD, store), PbioDeserializer):
+            with pytest.raises(PbioError, match="PBIO_BAD_TYPE"):
+                make_(odd)
+    for place in (store, "a/folder"):
+        with pytest.raises(PbioError, match=r"PBIO_BAD_OPTION.*settings"):
+            PbioDeserializer(place, settings={"security.protocol": "SSL"})
+    for wait in (-1, float("nan"), "5", None, True):
+        with pytest.raises(PbioError, match=r"PBIO_BAD_OPTION.*wait"):
+            PbioDeserializer(store, wait=wait)  # type: ignore[arg-type]
+
+
+def test_a_store_that_is_given_is_waited_for_too() -> None:
+    written, store = MemoryStore(), MemoryStore()
+    record = PbioSerializer(OLD, written)({"host": "a", "load": 1.0})
+    later = threading.Timer(0.1, store.put, [OLD])
+    later.start()
+    assert PbioDeserializer(store, wait=60)(record) == {"host": "a", "load": 1.0}
+    later.join()
+
+
+def test_a_folder_is_a_store_by_its_path(tmp_path: Path) -> None:
+    record = PbioSerializer(OLD, tmp_path / "store")({"host": "a", "load": 1.0})
+    assert PbioDeserializer(tmp_path / "store")(record) == {"host": "a", "load": 1.0}
+
+
+def test_none_is_told_what_has_nulls() -> None:
+    with pytest.raises(PbioError, match=r"None cannot be stored as float64.*\*float64"):
+        PbioSerializer(OLD, MemoryStore())({"host": "a", "load": None})

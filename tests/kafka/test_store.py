@@ -329,7 +329,6 @@ def test_settings_of_java_and_what_they_become() -> None:
         "kafka://",
         "kafka:/host:1/topic",
         "Kafka:host:1/topic",
-        "kafka://host/topic",
         "kafka://host:1",
         "kafka://host:1/",
         "kafka://h:1/a b",
@@ -339,6 +338,23 @@ def test_settings_of_java_and_what_they_become() -> None:
 def test_addresses_that_name_no_topic(address: str) -> None:
     with pytest.raises(PbioError, match=r"\[PBIO_BAD_OPTION\](.|\n)*kafka://localhost:9092/formats"):
         open_store(address)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "hint"),
+    [
+        ("host", "the port is missing: host:9092 is usual"),
+        ("a:1,[::1]", r"the port is missing: \[::1\]:9092 is usual"),
+        ("::1:9092", r"stands in brackets: \[::1\]:9092"),
+        ("h:0", "a port is a number from 1 to 65535"),
+        ("a:1,h:65536", "a port is a number from 1 to 65535"),
+        ("ann:secret@h:9092", "kafka.sasl.jaas.config"),
+    ],
+)
+def test_brokers_that_are_none_and_what_may_be_meant(brokers: str, hint: str) -> None:
+    with pytest.raises(PbioError, match=rf"\[PBIO_BAD_OPTION\](.|\n)*{hint}") as caught:
+        open_store(f"kafka://{brokers}/topic")
+    assert "secret" not in str(caught.value)
 
 
 def test_without_the_client_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

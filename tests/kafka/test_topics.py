@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from typing import Any
 
 import pytest
@@ -9,10 +11,10 @@ import pytest
 from pbio_spark import ChannelSpace, PbioDeserializer, PbioError, PbioSerializer
 from pbio_spark.kafka.address import Address
 from pbio_spark.kafka.client import Client
-from pbio_spark.kafka.inward import RelayIn
+from pbio_spark.kafka.inward import InwardOptions, RelayIn
 from pbio_spark.kafka.outward import OutwardOptions, RelayOut
 from pbio_spark.kafka.store import KafkaStore
-from pbio_spark.kafka.topics import loses
+from pbio_spark.kafka.topics import loses, make_compacted
 from tests.kafka.test_serializers import OLD
 from tests.kafka.test_store import ONE, PATIENT, admin, make, say
 
@@ -75,3 +77,51 @@ def test_a_misspelled_topic_is_an_error_and_is_not_made(broker: str, topic: str,
         RelayOut(loads, Address(broker, "Qq"))
     assert topics(broker) == before
     assert space.subscribers() == []
+
+
+def test_a_relay_into_what_relays_keep_is_refused(broker: str, topic: str, tmp_path: Any) -> None:
+    loads = ChannelSpace.create(str(tmp_path / "space")).create_channel("loads", OLD)
+    for kept in ({"formats": f"kafka://{broker}/{topic}"}, {"progress": topic}):
+        with pytest.raises(PbioError, match="keeps what relays need"):
+            RelayOut(loads, Address(broker, topic), OutwardOptions(**kept))  # type: ignore[arg-type]
+    with pytest.raises(PbioError, match="keeps what relays need"):
+        RelayIn(loads, Address(broker, topic), InwardOptions(f"kafka://{broker}/{topic}"))
+    assert topic not in topics(broker)
+
+
+def test_a_compacted_topic_keeps_the_last_event_of_each_producer(
+    broker: str, topic: str, tmp_path: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    loads = ChannelSpace.create(str(tmp_path / "space")).create_channel("loads", OLD)
+    make_compacted(Client(broker, {}), topic, {})
+    loads.submit([{"host": "a", "load": 0.5}], producer="p")
+    with caplog.at_level(logging.WARNING):
+        relay = RelayOut(loads, Address(broker, topic))
+    assert "keeps only the last event of each producer" in caplog.text
+    assert relay.run() == 1
+    loads.submit([{"host": "b", "load": 0.5}])
+    with pytest.raises(PbioError, match="no events without a producer") as caught:
+        relay.run()
+    assert caught.value.code == "PBIO_BAD_OPTION"
+    relay.close()
+
+
+def test_a_topic_that_is_created_again_lacks_what_was_relayed_and_it_is_said(
+    broker: str, topic: str, tmp_path: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    loads = ChannelSpace.create(str(tmp_path / "space")).create_channel("loads", OLD)
+    for n, is_new in enumerate((True, False, True)):
+        if is_new:
+            if n:
+                client = admin(broker)
+                client.delete_topics([topic])[topic].result()
+                while topic in topics(broker):
+                    time.sleep(0.01)
+            make(broker, topic)
+        loads.submit([{"host": "a", "load": n / 2}])
+        with caplog.at_level(logging.WARNING):
+            relay = RelayOut(loads, Address(broker, topic))
+            assert relay.run() == 1
+            relay.close()
+        assert ("was created again since" in caplog.text) == (n == 2)
+    assert "it lacks the events before 3.0.1" in caplog.text

@@ -94,7 +94,7 @@ def compile_where(source: str, given: Iterable[Given], step_column: str = "step"
         raise PbioError("PBIO_BAD_PROGRAM", f"where does not compile: {error.summary}", hint=error.hint) from error
     if program.statics:
         reason = f"where keeps state ({', '.join(program.statics)}), which tasks do not share"
-        raise PbioError("PBIO_BAD_PROGRAM", reason)
+        raise PbioError("PBIO_BAD_PROGRAM", reason, hint="leave static variables out")
     read = dict.fromkeys(path[0] for _, path, _ in compiled.sources.values() if path)
     for name in read:
         if name in unclear:

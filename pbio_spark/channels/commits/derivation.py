@@ -207,7 +207,7 @@ def _check(value: Any, path: str, depth: int = 0, *, may_be_empty: bool = False)
                 _wrong(path, f"is {value}, which int64 cannot hold")
         case float():
             if not math.isfinite(value):
-                _wrong(path, f"is {value}")
+                _wrong(path, f"is {value}; use a finite number")
         case str():
             if not is_text(value) or "\0" in value:
                 _wrong(path, "is not a string that E-code can hold")

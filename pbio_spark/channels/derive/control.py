@@ -110,7 +110,11 @@ class Control:
         def change(state: State) -> Replace:
             now = self.named(name, state)
             if now.id != info.id:
-                raise PbioError("PBIO_UNKNOWN_CHANNEL", f"the channel {info.name!r} was dropped and created again")
+                raise PbioError(
+                    "PBIO_UNKNOWN_CHANNEL",
+                    f"the channel {info.name!r} was dropped and created again",
+                    hint="open it again, with space.channel(name), and repeat the call",
+                )
             # What another program has replaced meanwhile is what this replaces.
             return Replace(info.id, own.id.hex(), current(made.derivation, state), self._kept(form, now) == made.kept)
 
@@ -177,7 +181,9 @@ class Control:
             users = [info.name for info in state.sharing(number)]
             if users:
                 raise PbioError(
-                    "PBIO_BAD_OPTION", f"cannot drop {name!r} before the channels that use it: {', '.join(users)}"
+                    "PBIO_BAD_OPTION",
+                    f"cannot drop {name!r} before the channels that use it: {', '.join(users)}",
+                    hint="drop those first, or give them other parameters with replace_channel",
                 )
             return Drop(number)
 

@@ -86,6 +86,7 @@ class Source:
                 raise PbioError(
                     "PBIO_BAD_PROGRAM",
                     f"the source {self.name!r} grants another {wanted.name!r} than {prototype!r}",
+                    hint="use the prototype of the source, or let the source grant a function of yours",
                 )
             found.append(own)
         return tuple(found)

@@ -219,4 +219,8 @@ def _filled(column: pa.Array, name: str) -> pa.Array:
 
 
 def _unfit(column: pa.Array, name: str, what: str) -> PbioError:
-    return PbioError("PBIO_INCOMPATIBLE_TYPE", f"the column {name!r} is {column.type}, and cannot hold {what}")
+    return PbioError(
+        "PBIO_INCOMPATIBLE_TYPE",
+        f"the column {name!r} is {column.type}, and cannot hold {what}",
+        hint="give the option a column of another type, or cast this one",
+    )

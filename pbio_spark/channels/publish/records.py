@@ -132,7 +132,12 @@ class RecordPreparer:
         known = self._formats.get(form.id)
         if known is not None and known != form:
             reason = "the space has another body with this ID"
-            raise PbioError("PBIO_FORMAT_CONFLICT", reason, format=f"{form.name} ({form.id.hex()})")
+            raise PbioError(
+                "PBIO_FORMAT_CONFLICT",
+                reason,
+                format=f"{form.name} ({form.id.hex()})",
+                hint="have the sender register its format again, so that the ID is the hash of the body",
+            )
 
     def _read(self, info: ChannelInfo, records: Records, forms: Sequence[Format]) -> pa.RecordBatch:
         """The columns of the records that say something of them, and the number of each; all fields have been read."""

@@ -49,5 +49,10 @@ class Encryption:
                 option, path = "--certificate" if self.key is None else "--certificate, --key", self.certificate
                 made.load_cert_chain(self.certificate, self.key)
         except (OSError, ValueError) as error:
-            raise PbioError("PBIO_BAD_OPTION", f"{option}: {error}", file=path) from None
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"{option}: {error}",
+                file=path,
+                hint="give PEM files; the key must belong to the certificate",
+            ) from None
         return made

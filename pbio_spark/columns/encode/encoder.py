@@ -148,7 +148,11 @@ class Encoder:
                 format cannot hold; PBIO_INCOMPATIBLE_TYPE if the batch has another schema than the encoder.
         """
         if not batch.schema.equals(self.plan.schema):
-            raise PbioError("PBIO_INCOMPATIBLE_TYPE", f"a batch of {batch.schema} for an encoder of {self.plan.schema}")
+            raise PbioError(
+                "PBIO_INCOMPATIBLE_TYPE",
+                f"a batch of {batch.schema} for an encoder of {self.plan.schema}",
+                hint="give batches of the schema that the encoder was made for",
+            )
         parts = batch_to_parts(batch, self.plan)
         record = 8 * self.wrap + self.plan.format.header_size + align(len(self.plan.blank))
         # Eight bytes more, because padding is written as a whole word.

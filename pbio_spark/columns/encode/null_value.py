@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from ecode.json_text import parse_json
@@ -43,7 +42,10 @@ BLANK = NullValue(0, is_blank=True)
 def null_replacement(value: str) -> NullValue:
     """a number for all numbers, `0`, `-1.5` or `NaN`, or a JSON object `{"column": value}`, nested columns with dots"""
     if not value.lstrip().startswith("{"):
-        return NullValue(int(value) if re.fullmatch(r"-?\d+", value) else float(value))
+        try:
+            return NullValue(int(value))
+        except ValueError:
+            return NullValue(float(value))
     parsed = parse_json(value)
     if not all(isinstance(one, bool | int | float | str) for one in parsed.values()):
         raise ValueError("a value is a number, a text, true or false")

@@ -131,7 +131,12 @@ def check_years(column: pa.Array, name: str) -> None:
     for value in pc.min_max(column).values():
         if value.is_valid and not _has_text(value):
             reason = f"{time_to_text(value)} has a year of more than five digits, which is not written as text"
-            raise PbioError("PBIO_BAD_VALUE", reason, field=path_to_text((name,)))
+            raise PbioError(
+                "PBIO_BAD_VALUE",
+                reason,
+                field=path_to_text((name,)),
+                hint="leave the column out, or write a Parquet or Arrow file",
+            )
 
 
 def _unit(type_: pa.DataType) -> str:
@@ -174,11 +179,21 @@ def _value(value: pa.Scalar, steps: tuple[str | int, ...], show: Show | None, ma
             return pairs
         if len(made := dict(pairs)) == len(pairs):
             return made
-        raise PbioError("PBIO_BAD_VALUE", "the map has a key twice", field=path_to_text(steps))
+        raise PbioError(
+            "PBIO_BAD_VALUE",
+            "the map has a key twice",
+            field=path_to_text(steps),
+            hint="read it as a table or as batches, which keep both entries",
+        )
     if isinstance(value, pa.ListScalar | pa.LargeListScalar | pa.FixedSizeListScalar):
         return [_value(one, (*steps, i), show, maps) for i, one in enumerate(value.values)]
     if not pa.types.is_temporal(value.type):
-        raise PbioError("PBIO_BAD_VALUE", f"Python has no such {value.type}: {problem}", field=path_to_text(steps))
+        raise PbioError(
+            "PBIO_BAD_VALUE",
+            f"Python has no such {value.type}: {problem}",
+            field=path_to_text(steps),
+            hint="read it as a table or as batches, which keep it",
+        )
     if show is not None:
         return show(value)
     reason = f"{time_to_text(value)} is outside the years 1 to 9999, which Python's dates have"

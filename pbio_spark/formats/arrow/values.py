@@ -16,7 +16,7 @@ Here these are `datetime`, `Decimal` and `str`, and what is hidden is gone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, Inexact
 from typing import Any, Final, TypeAlias
 
@@ -26,6 +26,7 @@ import pyarrow as pa
 from ecode.types import UINT64, Array, Pointer, Type
 from pbio_spark.errors import PbioError, step_to_text
 from pbio_spark.formats import Format
+from pbio_spark.formats.arrow.given import misfit
 from pbio_spark.formats.arrow.schema import How, SchemaColumn, record_to_columns
 
 Change: TypeAlias = Callable[[Any], Any]
@@ -92,7 +93,12 @@ def _structure(columns: Sequence[SchemaColumn], way: Way) -> Change:
                 except (ArithmeticError, LookupError, TypeError, ValueError) as error:
                     why = "" if isinstance(error, LookupError) else f": {error}"
                     said = f"{str(value)[:60]!r} does not fit {arrow}{why}"
-                    raise PbioError("PBIO_BAD_VALUE", said, field=f"${step_to_text(key)}") from None
+                    raise PbioError(
+                        "PBIO_BAD_VALUE",
+                        said,
+                        field=f"${step_to_text(key)}",
+                        hint="give a value that the type holds exactly",
+                    ) from None
         return made
 
     return change
@@ -117,18 +123,27 @@ def _listed(column: SchemaColumn, way: Way) -> Change | None:
     return lambda value: at(levels, value)
 
 
+def _nested(column: SchemaColumn, way: Way) -> Change | None:
+    """What becomes of values that have others inside them."""
+    is_shown = way is _to_shown
+    if column.how is How.LIST:
+        return _listed(column, way)
+    whole = _structure(column.children, way)
+    if column.how is How.STRUCT:
+        return whole
+    if column.how is How.ITEM:
+        name = column.children[0].name
+        return (lambda value: whole(value)[name]) if is_shown else (lambda value: whole({name: value}))
+    key, item = (child.name for child in column.children)
+    if is_shown:
+        return lambda value: [(one[key], one[item]) for one in map(whole, value)]
+    return lambda value: [whole({key: one, item: of}) for one, of in _pairs(value)]
+
+
 def _to_shown(column: SchemaColumn) -> Change | None:
     match column.how:
-        case How.STRUCT:
-            return _structure(column.children, _to_shown)
-        case How.ITEM:
-            whole, name = _structure(column.children, _to_shown), column.children[0].name
-            return lambda value: whole(value)[name]
-        case How.MAP:
-            entry, (key, item) = _structure(column.children, _to_shown), (child.name for child in column.children)
-            return lambda value: [(one[key], one[item]) for one in map(entry, value)]
-        case How.LIST:
-            return _listed(column, _to_shown)
+        case How.STRUCT | How.ITEM | How.MAP | How.LIST:
+            return _nested(column, _to_shown)
         case How.SYMBOL:
             return {number: name for name, number in column.field.notes.symbols}.__getitem__
         case How.BYTES:
@@ -148,16 +163,8 @@ def _to_shown(column: SchemaColumn) -> Change | None:
 
 def _to_stored(column: SchemaColumn) -> Change | None:
     match column.how:
-        case How.STRUCT:
-            return _structure(column.children, _to_stored)
-        case How.ITEM:
-            whole, name = _structure(column.children, _to_stored), column.children[0].name
-            return lambda value: whole({name: value})
-        case How.MAP:
-            entry, (key, item) = _structure(column.children, _to_stored), (child.name for child in column.children)
-            return lambda value: [entry({key: one, item: of}) for one, of in _pairs(value)]
-        case How.LIST:
-            return _listed(column, _to_stored)
+        case How.STRUCT | How.ITEM | How.MAP | How.LIST:
+            return _nested(column, _to_stored)
         case How.SYMBOL:
             return dict(column.field.notes.symbols).__getitem__
         case How.BYTES:
@@ -167,9 +174,9 @@ def _to_stored(column: SchemaColumn) -> Change | None:
         case How.DECIMAL if _target(column.type) != UINT64:
             return lambda value: _unscaled(value, column)
         case How.NUMBER if pa.types.is_date(column.arrow):
-            return _days
+            return lambda value: _days(value, column.arrow)
         case How.NUMBER if pa.types.is_timestamp(column.arrow):
-            return _microseconds if column.arrow.tz else _local_microseconds
+            return lambda value: _microseconds(value, column.arrow)
     return None
 
 
@@ -242,26 +249,26 @@ def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
     return value.items() if isinstance(value, Mapping) else value
 
 
-def _days(value: Any) -> Any:
+def _check_time(value: Any, arrow: pa.DataType) -> None:
+    """Raise PBIO_BAD_VALUE, as rows do, for what is not a date or a time, or would lose a part."""
+    wrong = misfit([value], arrow)
+    if wrong is not None:
+        reason, hint = wrong
+        raise PbioError("PBIO_BAD_VALUE", f"{str(value)[:60]!r} {reason}", hint=hint)
+
+
+def _days(value: Any, arrow: pa.DataType) -> int:
+    _check_time(value, arrow)
     if isinstance(value, datetime):
-        if value.time() != time() or getattr(value, "nanosecond", False):
-            raise ValueError("it has a time of day")
         value = value.date()
     if not isinstance(value, date):
         raise TypeError("give a date")
     return (value - _EPOCH.date()).days
 
 
-def _local_microseconds(value: Any) -> Any:
-    if getattr(value, "tzinfo", None) is not None:
-        raise ValueError("it has a time zone, and the field has none")
-    return _microseconds(value)
-
-
-def _microseconds(value: Any) -> Any:
+def _microseconds(value: Any, arrow: pa.DataType) -> int:
     """The time since 1970. Without a time zone it is taken as UTC."""
+    _check_time(value, arrow)
     if not isinstance(value, datetime):
         raise TypeError("give a datetime")
-    if getattr(value, "nanosecond", False):
-        raise ValueError("it has nanoseconds")
     return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND

@@ -136,7 +136,12 @@ class OutwardLink:
         if isinstance(error, ConnectionResetError | BrokenPipeError):
             return self._closed()
         reason = f"the connection broke: {system_reason(error)}"
-        return PbioError("PBIO_DISCONNECTED", reason, file=self._place)
+        return PbioError(
+            "PBIO_DISCONNECTED",
+            reason,
+            file=self._place,
+            hint="start it again: it resumes after the last acknowledged event",
+        )
 
     def _closed(self) -> PbioError:
         return PbioError("PBIO_DISCONNECTED", "the peer closed the connection", file=self._place, hint=self._hint)

@@ -57,7 +57,12 @@ def plan_elements(surveys: Sequence[Survey], options: Bp5Options, *, is_stream: 
     _check_names(options, index, parts or tuple(map(valid_text, variables)))
     if parts and (len(variables) > 1 or count != 2):
         reason = "columns of a table need one variable of two dimensions"
-        raise PbioError("PBIO_BAD_OPTION", reason, field=", ".join(variables))
+        raise PbioError(
+            "PBIO_BAD_OPTION",
+            reason,
+            field=", ".join(variables),
+            hint="name one such variable, or leave columns and columnAttributes out",
+        )
     if parts and options.mode == "FAILFAST":
         _check_count(next(found for found in surveys if variables[0] in found.types), variables[0], len(parts))
     return ElementColumns(variables, index, parts)
@@ -133,7 +138,9 @@ def _dimensions(found: Survey, name: str) -> int:
     (variable, dimensions), *_ = found.types[name]
     if variable.shape in (Shape.VALUE, Shape.LOCAL_VALUE) or not dimensions:
         reason = f"{name!r} is a {variable.shape}, which has no elements"
-        raise PbioError("PBIO_INCOMPATIBLE_TYPE", reason, file=found.dataset.path, field=name)
+        raise PbioError(
+            "PBIO_INCOMPATIBLE_TYPE", reason, file=found.dataset.path, field=name, hint="read it with rows=steps"
+        )
     return dimensions
 
 
@@ -141,7 +148,7 @@ def _index(options: Bp5Options, dimensions: int) -> tuple[str, ...]:
     if options.index_columns:
         if len(options.index_columns) != dimensions:
             reason = f"indexColumns has {len(options.index_columns)} names for {dimensions} dimensions"
-            raise PbioError("PBIO_BAD_OPTION", reason)
+            raise PbioError("PBIO_BAD_OPTION", reason, hint=f"give {dimensions} names, separated by commas")
         return options.index_columns
     return ("index",) if dimensions == 1 else tuple(f"index{i}" for i in range(dimensions))
 

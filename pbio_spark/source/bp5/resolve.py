@@ -31,7 +31,7 @@ def resolve(asked: Iterable[str], known: Iterable[str], options: Bp5Options, *, 
             found[name] = variables[near[0]]
         elif near:
             reason = f"the column {name!r} may be any of {', '.join(map(repr, near))}"
-            raise PbioError("PBIO_AMBIGUOUS_NAME", reason, field=name)
+            raise PbioError("PBIO_AMBIGUOUS_NAME", reason, field=name, hint="spell it exactly as one of them")
         else:
             _unfilled(name, variables, options, is_stream=is_stream)
     return found

@@ -192,7 +192,9 @@ class _Lister:
                 yield from self._folder(entry, (), ())
             elif entry.kind == "other":
                 reason = "not a file, but a pipe, a socket or a device"
-                raise PbioError("PBIO_NOT_FFS", reason, file=full_path(self.fs, root))
+                raise PbioError(
+                    "PBIO_NOT_FFS", reason, file=full_path(self.fs, root), hint="copy its content to a file first"
+                )
             elif (
                 self.mark is None
                 and (file := self._file(entry, (), find_entry(self.fs, sidecar_path(root)) is not None)) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -112,6 +113,7 @@ def _read_split(
                 part = FilePart(path, start, end, ordinal, partition, split.records, anchors)
                 errors = plan.errors if end == split.file.size else within
                 yield from read_batches(replace(plan, formats=formats, errors=errors), part, source)
+            _check_size(split, source)
     except FileNotFoundError:
         if not options.ignore_missing_files:
             raise PbioError(
@@ -127,6 +129,19 @@ def _read_split(
         if not (is_tolerated or (options.ignore_missing_files and error.code == "PBIO_ROWS_GONE")):
             raise
         log.warning("%s", error)
+
+
+def _check_size(split: Split, source: BinaryIO) -> None:
+    """Refuse a file that ends before its split: what was cut off, at the boundary of an item, leaves no other trace."""
+    size = source.seek(0, os.SEEK_END)
+    if size < split.end:
+        raise PbioError(
+            "PBIO_ROWS_GONE",
+            f"the file had {split.file.size} bytes when it was listed and has {size} now: it was truncated or "
+            "overwritten meanwhile",
+            file=split.file.path,
+            hint="start the query again; let writers make new files and rename them when they are whole",
+        )
 
 
 def gather(batches: Iterable[pa.RecordBatch], limits: BatchLimits) -> Iterator[pa.RecordBatch]:

@@ -108,6 +108,9 @@ def parse_table(table: type[Any], given: Mapping[str, str], *scopes: Scope) -> d
             parsed[entry.name] = entry.metadata["parse"](value)
         except (*WRONG, PbioError) as error:
             raise _bad_value(option_name(entry.name), value, entry.metadata["parse"].__doc__, error) from None
+        if parsed[entry.name] == () and entry.name not in (*MAY_BE_EMPTY, "transforms"):
+            reason = f"option {option_name(entry.name)!r} names nothing: {value[:80]!r}"
+            raise PbioError("PBIO_BAD_OPTION", reason, hint="leave it out to have the default")
     return parsed
 
 

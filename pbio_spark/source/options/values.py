@@ -272,7 +272,12 @@ def ending_place(value: str) -> str | tuple[int, ...]:
 
 def published_since(value: str) -> int:
     """a time such as `2026-01-31T12:00:00`, in UTC if it names no offset, or milliseconds since 1970"""
-    return 1000 * int(value) if re.fullmatch(r"-?\d{1,15}", value, re.ASCII) else round(1e6 * instant(value))
+    if not re.fullmatch(r"-?\d{1,15}", value.strip(), re.ASCII):
+        return round(1e6 * instant(value))
+    if 10**7 <= (number := int(value)) < 10**11:  # seconds since 1970, or a date such as 20260131
+        meant = datetime.fromtimestamp(number / 1000, UTC).date()
+        raise NotAValue(f"so many milliseconds since 1970 are {meant}, when there were no channels")
+    return 1000 * number
 
 
 TransformText: TypeAlias = tuple[str, str, str]

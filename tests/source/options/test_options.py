@@ -108,6 +108,27 @@ def test_an_option_that_is_none_is_not_given() -> None:
         options_of({"moed": None}, Scope.READ, ())
 
 
+def test_a_list_of_nothing_is_refused() -> None:
+    for name, value in (("formatName", "[]"), ("formatName", ","), ("readerFormat", "[]"), ("channels", " , ")):
+        with pytest.raises(PbioError, match=rf"PBIO_BAD_OPTION.*'{name}' names nothing"):
+            parse_options({name: value}, Scope.READ)
+
+
+def test_what_replaces_nulls_keeps_its_digits() -> None:
+    for value in ("9007199254740993", " 9007199254740993", "+9007199254740993"):
+        replacement = parse_options({"nullValue": value}, Scope.WRITE).null_value
+        assert replacement is not None
+        assert replacement.number == 9007199254740993
+
+
+def test_seconds_and_dates_are_not_taken_for_milliseconds() -> None:
+    for value in ("20260131", "1769817600"):
+        with pytest.raises(PbioError, match="milliseconds since 1970 are 1970-01-"):
+            parse_options({"channel": "c", "startingTimestamp": value}, Scope.READ)
+    for value, moment in (("1769817600000", 1769817600000000), ("0", 0), ("-5", -5000)):
+        assert parse_options({"channel": "c", "startingTimestamp": value}, Scope.READ).starting_timestamp == moment
+
+
 def test_unknown_options_suggest_a_near_one() -> None:
     with pytest.raises(PbioError, match=r"^\[PBIO_UNKNOWN_OPTION\].*'formatnames'.*\n.*did you mean 'formatName'"):
         parse_options({"formatnames": "a"}, Scope.READ)

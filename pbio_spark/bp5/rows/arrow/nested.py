@@ -28,7 +28,12 @@ def list_levels(type_: pa.DataType, levels: int, variable: str) -> list[pa.DataT
     for _ in range(levels):
         if not pa.types.is_list(types[-1]):
             reason = f"an array of {levels} levels cannot become {type_}"
-            raise PbioError("PBIO_INCOMPATIBLE_TYPE", reason, field=variable)
+            raise PbioError(
+                "PBIO_INCOMPATIBLE_TYPE",
+                reason,
+                field=variable,
+                hint="ask for a list with as many levels, or leave the column out",
+            )
         types.append(types[-1].value_type)
     return types
 

@@ -111,7 +111,11 @@ def open_reading(
         check_filter(wish.filter, record, settings)
     if wish.others:
         if not settings.set_parameters:
-            raise PbioError("PBIO_REFUSED", f"the parameters {', '.join(wish.others)} cannot be set from here")
+            raise PbioError(
+                "PBIO_REFUSED",
+                f"the parameters {', '.join(wish.others)} cannot be set from here",
+                hint="set_parameters = true in [grid] of the gateway's configuration allows it",
+            )
         channel.space.set_parameters(channel.name, wish.others)
     if wish.filter is not None and wish.after in (None, NOW) and name is None:
         modulator = Modulator(filter=wish.filter, max_cost=settings.filter_cost)

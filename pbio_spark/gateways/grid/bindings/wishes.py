@@ -89,7 +89,7 @@ def _parameter(node: XmlElement, now: Any) -> Any:
     """The value of a derivation's parameter, of the type that it has now."""
     if node.get("units"):
         reason = f"the parameter {node.name} has no units, and {node.get('units')!r} are given"
-        raise PbioError("PBIO_BAD_VALUE", reason)
+        raise PbioError("PBIO_BAD_VALUE", reason, hint="give the number without units")
     text = node.text.strip()
     try:
         if isinstance(now, bool):
@@ -108,7 +108,9 @@ def _parameter(node: XmlElement, now: Any) -> Any:
     if isinstance(now, str):
         return node.text
     raise PbioError(
-        "PBIO_BAD_VALUE", f"the parameter {node.name} holds more than one value, and cannot be set from here"
+        "PBIO_BAD_VALUE",
+        f"the parameter {node.name} holds more than one value, and cannot be set from here",
+        hint="set it in the space: pbio space set",
     )
 
 

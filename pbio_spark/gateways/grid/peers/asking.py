@@ -57,7 +57,12 @@ def value_to_text(value: Any, name: str) -> str:
             return FLOAT64.write(value.total_seconds())
         case list():
             return " ".join(value_to_text(one, name) for one in value)
-    raise PbioError("PBIO_BAD_VALUE", f"not a value of a parameter: {value!r:.80}", field=name)
+    raise PbioError(
+        "PBIO_BAD_VALUE",
+        f"not a value of a parameter: {value!r:.80}",
+        field=name,
+        hint="give a string, a number, a date, a timedelta, a datetime with a time zone, or a list of these",
+    )
 
 
 def seconds_of(node: XmlElement, fallback: str = "sec") -> float:
@@ -84,8 +89,14 @@ def single(parameters: XmlElement) -> dict[str, XmlElement]:
     found: dict[str, XmlElement] = {}
     for child in parameters.children:
         if child.name in found:
-            raise PbioError("PBIO_BAD_VALUE", f"the parameter {child.name[:80]!r} is there twice")
+            raise PbioError(
+                "PBIO_BAD_VALUE", f"the parameter {child.name[:80]!r} is there twice", hint="give each parameter once"
+            )
         if child.children:
-            raise PbioError("PBIO_BAD_VALUE", f"the parameter {child.name[:80]!r} holds elements, not a value")
+            raise PbioError(
+                "PBIO_BAD_VALUE",
+                f"the parameter {child.name[:80]!r} holds elements, not a value",
+                hint="give its value as text",
+            )
         found[child.name] = child
     return found

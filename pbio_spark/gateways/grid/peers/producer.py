@@ -296,7 +296,11 @@ class ProducerConnection:
         asked = to_parameters(wanted, parameters or {})
         _, wish = self._producer._wish(asked)
         if subscription_id is not None and (subscription_id in session.subscriptions or not subscription_id.strip()):
-            raise PbioError("PBIO_BAD_OPTION", f"a subscription cannot have the ID {subscription_id!r} now")
+            raise PbioError(
+                "PBIO_BAD_OPTION",
+                f"a subscription cannot have the ID {subscription_id!r} now",
+                hint="give an ID that is not empty and that no other subscription of this connection uses",
+            )
         outgoing = Outgoing(wanted, subscription_id or session.new_id(), context=wish)
         await session.subscribe(outgoing, asked)
         self._producer._begin(session, outgoing)

@@ -69,7 +69,9 @@ def _time_misfit(values: Sequence[Any], type_: pa.DataType) -> Misfit | None:
         return "has a time zone, and the field has none", "take it off: value.replace(tzinfo=None)"
     if any(getattr(value, "nanosecond", 0) for value in times):
         return _lost(True, type_)
-    return _lost(is_date and any(value.time() != time() for value in times), type_)
+    if is_date and any(value.time() != time() for value in times):
+        return "has a time of day, and the field has none", "give the date: value.date()"
+    return None
 
 
 def _first(found: Iterable[Misfit | None]) -> Misfit | None:

@@ -1,0 +1,101 @@
+"""Files that change between planning and reading, or while they are read: no row that planning saw goes in silence."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pbio_spark as pbio
+from pbio_spark.errors import PbioError
+from tests.source.local import batches, plan
+
+LOAD = pbio.parse_record({"Load": {"x": "int32", "text": "string"}})
+RECORDS = 2000
+
+
+def write(path: Path, records: int, first: int = 0) -> Path:
+    with pbio.open_writer(path, LOAD) as writer:
+        writer.write([{"x": first + n, "text": "a" * 50} for n in range(records)])
+    return path
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    return write(tmp_path / "in/b.ffs", RECORDS)
+
+
+def item_size(file: Path) -> int:
+    few = write(file.parent.parent / "few", RECORDS - 1)
+    return file.stat().st_size - few.stat().st_size
+
+
+def shorter(by_items: int, by_bytes: int = 0) -> Callable[[Path], None]:
+    def change(file: Path) -> None:
+        os.truncate(file, max(0, file.stat().st_size - by_items * item_size(file) - by_bytes))
+
+    return change
+
+
+def replaced(file: Path) -> None:
+    os.replace(write(file.parent.parent / "new", RECORDS // 2, 10_000), file)
+
+
+CHANGES: dict[str, Callable[[Path], None]] = {
+    "one record less": shorter(1),
+    "half a record less": shorter(0, 40),
+    "emptied": shorter(RECORDS * 2),
+    "replaced by a shorter one": replaced,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("mode", ["FAILFAST", "DROPMALFORMED", "PERMISSIVE"])
+@pytest.mark.parametrize("more", [{}, {"maxPartitionBytes": "30k"}, {"ignoreCorruptFiles": True}], ids=str)
+def test_a_file_that_became_shorter_is_an_error(file: Path, change: str, mode: str, more: dict[str, Any]) -> None:
+    reader = plan(file.parent, mode=mode, **more)
+    CHANGES[change](file)
+    with pytest.raises(PbioError, match=r"\[PBIO_(ROWS_GONE|TRUNCATED|BAD_ITEM)\]"):
+        batches(reader)
+
+
+@pytest.mark.parametrize("change", ["one record less", "half a record less"])
+@pytest.mark.parametrize("options", [{}, {"mode": "DROPMALFORMED"}, {"truncatedTail": "ignore"}], ids=str)
+def test_a_file_that_becomes_shorter_while_it_is_read_is_an_error(
+    file: Path, change: str, options: dict[str, Any]
+) -> None:
+    reader = plan(file.parent, recordsPerBatch=100, maxBatchBytes="20k", **options)
+    (place,) = reader.partitions()
+    found = iter(reader.read(place))
+    rows = next(found).num_rows
+    CHANGES[change](file)
+    with pytest.raises(PbioError, match=r"\[PBIO_(ROWS_GONE|TRUNCATED)\]"):
+        rows += sum(batch.num_rows for batch in found)
+    assert rows <= RECORDS
+
+
+def test_rows_that_may_be_missing_may_be_cut_off(file: Path) -> None:
+    reader = plan(file.parent, ignoreMissingFiles=True)
+    CHANGES["one record less"](file)
+    assert sum(batch.num_rows for batch in batches(reader)) == RECORDS - 1
+
+
+def test_what_is_appended_meanwhile_is_for_the_next_query(file: Path) -> None:
+    reader = plan(file.parent)
+    with pbio.open_writer(file, LOAD, append=True) as writer:
+        writer.write({"x": -1, "text": "b"})
+    assert [row["x"] for batch in batches(reader) for row in batch.to_pylist()] == list(range(RECORDS))
+
+
+@pytest.mark.parametrize("change", [os.unlink, replaced], ids=["removed", "replaced"])
+def test_a_file_that_is_open_is_read_to_its_end(file: Path, change: Callable[[Path], None]) -> None:
+    reader = plan(file.parent, recordsPerBatch=100, maxBatchBytes="20k")
+    (place,) = reader.partitions()
+    found = iter(reader.read(place))
+    rows = next(found).num_rows
+    change(file)
+    assert rows + sum(batch.num_rows for batch in found) == RECORDS

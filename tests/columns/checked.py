@@ -73,6 +73,10 @@ def _memory(writable: list[tuple[int, int]], readable: list[tuple[int, int]]) ->
         "early": lambda function: function,
         "within": lambda function: function,
     }
+    for width in (8, 16, 32, 64):
+        memory[f"saturated_int{width}"] = _saturation(-(1 << width - 1), (1 << width - 1) - 1)
+        if width < 64:
+            memory[f"saturated_uint{width}"] = _saturation(0, (1 << width) - 1)
     for width in ("int32", "int64"):
         memory[f"quotient_{width}"] = lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     for name, code in CODES.items():
@@ -94,6 +98,10 @@ def _loader(read: Callable[[int, int], bytes], code: str, size: int, turn: Calla
 
 def _storer(write: Callable[[int, bytes], None], code: str, turn: Callable[[bytes], bytes]) -> Any:
     return lambda address, value: write(address, turn(struct.pack(code, value)))
+
+
+def _saturation(low: int, high: int) -> Any:
+    return lambda value: 0 if value != value else low if value <= low else high if value >= high else int(value)
 
 
 def _converter(code: str, size: int) -> Any:

@@ -86,6 +86,11 @@ def test_engines_agree_on_other_shapes(seed: int) -> None:
     source = "#include <string.h>\n#include <math.h>\n" + maker.program()
     program = ecode.compile(source, shapes.PARAMS, limits=ecode.Limits(budget=50_000, output_bytes=1 << 20))
     events = [maker.event() for _ in range(12)]
+    try:
+        program.kernel(ecode.Keep.ALL)
+    except ecode.NotCompilable as error:
+        assert "cannot compile 'present' for a parameter into which" in str(error), source  # noqa: PT017 - rare
+        return
     assert compiled(program, events) == interpreted(program, events), source
     for event in events[:2]:
         try:

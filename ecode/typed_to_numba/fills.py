@@ -82,7 +82,7 @@ def place_fills(code: Code, param: str, site: Scattered, takes: Takes | None) ->
 def _is_pure(code: Code, fill: Fill) -> bool:
     """Whether the value of an element needs no line that could end the event."""
     with code.emitter.captured() as lines:
-        _element(code, fill, code.emitter, "0")
+        _element(code, fill, code.emitter, "event")  # any name: of a literal it would be known what it lies in
     return not any(word in line for line in lines for word in _LEAVES)
 
 

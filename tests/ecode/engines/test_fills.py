@@ -21,6 +21,7 @@ from tests.columns.checked import CheckedKernel
 
 LONG = bool(os.environ.get("PBIO_LONG"))
 SIZES = {"n": INT32, "m": INT64}
+WIDTHS = Field("w", Array(INT32, (5,)))
 NUMBERS = (FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, UINT16, UINT32)
 
 FILLS = (
@@ -55,6 +56,7 @@ VALUES = (
     "new.v[i] * scale - new.a",
     "new.v[i] / 3 + i",
     "(new.a > 3 ? new.v[i] : -1)",
+    "new.w[i]",
     "new.v[i] > 3 && new.a",
     "new.v[i] + new.v[i]",
     "new.v[new.n - 1 - i]",
@@ -79,7 +81,7 @@ SIZINGS = ("old.n = new.n;",) * 6 + (
 def transform(random: Random, types: dict[str, Any], limits: ecode.Limits, often: float) -> ecode.Program:
     """A program between two records of a size, an array of that size, and a number; so often no array need be made."""
     is_plain = random.random() < often
-    value, text = random.choice(VALUES[:6] if is_plain else VALUES), random.choice(FILLS[:5] if is_plain else FILLS)
+    value, text = random.choice(VALUES[:7] if is_plain else VALUES), random.choice(FILLS[:5] if is_plain else FILLS)
     fill = text.format(value=value, long=value.replace("[i]", "[l]").replace("i *", "l *").replace("- i", "- l"))
     sizing, after = (
         SIZINGS[0] if is_plain else random.choice(SIZINGS),
@@ -99,7 +101,7 @@ def transform(random: Random, types: dict[str, Any], limits: ecode.Limits, often
 def types(random: Random, numbers: Sequence[Any] = NUMBERS) -> Any:
     size = random.choice((INT32, INT32, INT32, INT64, INT16, UINT32))
     element = random.choice(numbers)
-    return record("r", [Field("a", INT32), Field("n", size), Field("v", Array(element, ("n",)))])
+    return record("r", [Field("a", INT32), Field("n", size), Field("v", Array(element, ("n",))), WIDTHS])
 
 
 def outcomes(row: Row, events: list[dict[str, Any]]) -> list[Any]:
@@ -157,7 +159,7 @@ def compare(seed: int, numbers: Sequence[Any]) -> None:
     for _ in range(20):
         count = random.choice((0, 1, 2, 5, 9, 30))
         values = [random.randrange(100) if whole else random.randrange(-9, 99) / 2 for _ in range(count)]
-        events.append({"a": random.randrange(-1, 6), "n": len(values), "v": values})
+        events.append({"a": random.randrange(-1, 6), "n": len(values), "v": values, "w": [7, -1, 3, 2, 300]})
     morphs = random.choice((length, length, length - 1))
     expected = outcomes(Row(programs, morphs=morphs), events)
     found, source = compiled(programs, morphs, events)

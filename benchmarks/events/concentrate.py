@@ -2,7 +2,8 @@
 
 On a disk, and in a bucket of moto's server, which shares the machine with the writers. Each publication has 10 events;
 its process waits until they are durable. Two tables of the same runs: first the processes with a concentrator beside
-without one, then beside what one process does without one, where the goal is.
+without one, then beside what one process does without one, where the goal is: in time, and in processor time of the
+writers and the concentrator together, which says how much more two cores can do at most.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import fsspec.config
 
@@ -43,28 +44,39 @@ def rows() -> Iterator[Row]:
 
 def on(store: str, above: str) -> Iterator[Row]:
     """The rates of one store, the best of some runs of each kind in turns."""
-    best: dict[tuple[str, int], tuple[float, float]] = {}
+    best: dict[tuple[str, int], Rates] = {}
     for _ in range(REPEATS[store]):
         for count in PROCESSES:
             for use in ("off", "required"):
                 found = measured(f"{above}/{uuid.uuid4().hex}", use, count)
-                best[use, count] = max(best.get((use, count), (0.0, 0.0)), found)
-    alone = best["off", 1][0]
+                best[use, count] = max(best.get((use, count), found), found)
+    alone = best["off", 1]
     for count in PROCESSES:
-        (without, commits), (through, fewer) = best["off", count], best["required", count]
+        without, through = best["off", count], best["required", count]
         what = f"{count} processes on {store}"
-        yield Row(f"{what}, events", "without one", 1 / through, 1 / without, 1, "events")
-        yield Row(f"{what}, commits", "without one", 1 / fewer, 1 / commits, 1, "commits")
+        yield Row(f"{what}, events", "without one", 1 / through.events, 1 / without.events, 1, "events")
+        yield Row(f"{what}, commits", "without one", 1 / through.commits, 1 / without.commits, 1, "commits")
     for count in PROCESSES[1:]:
         goal = 4 if count == 16 else None
-        yield Row(f"{count} on {store}", "1 without one", 1 / best["required", count][0], 1 / alone, 1, "events", goal)
+        through = best["required", count]
+        yield Row(f"{count} on {store}", "1 without one", 1 / through.events, 1 / alone.events, 1, "events", goal)
+        per_event = through.processor / through.events, alone.processor / alone.events
+        yield Row(f"{count} on {store}, a second of processor time", "1 without one", *per_event, 1, "events")
 
 
-def measured(root: str, use: str, count: int) -> tuple[float, float]:
-    """Events and commits a second, of so many processes."""
+class Rates(NamedTuple):
+    """What some processes do in a second: events, commits, and seconds of processor time that all of it takes."""
+
+    events: float
+    commits: float
+    processor: float
+
+
+def measured(root: str, use: str, count: int) -> Rates:
+    """The rates of so many processes."""
     space = ChannelSpace.create(root, concentrator="off")
     space.create_channel("stocks", STOCK)
-    with concentrator(root, use):
+    with concentrator(root, use) as server:
         code = f"from benchmarks.events.concentrate import publish; publish({root!r}, {use!r})"
         writers = [python(code) for _ in range(count)]
         for writer in writers:
@@ -74,14 +86,26 @@ def measured(root: str, use: str, count: int) -> tuple[float, float]:
             assert writer.stdin is not None
             writer.stdin.write(f"{time.time() + 0.2} {SECONDS}\n")
             writer.stdin.flush()
-        published = sum(int(line(writer)) for writer in writers)
+        before = processor_time(server)
+        said = [line(writer).split() for writer in writers]
+        taken = processor_time(server) - before + sum(float(seconds) for _, seconds in said)
         for writer in writers:
             writer.communicate()
-    return published * EVENTS / SECONDS, (space.history.catch_up().version - first) / SECONDS
+    published, commits = sum(int(number) for number, _ in said), space.history.catch_up().version - first
+    return Rates(published * EVENTS / SECONDS, commits / SECONDS, taken / SECONDS)
+
+
+def processor_time(process: subprocess.Popen[str] | None) -> float:
+    """Seconds of it that a process has taken; 0 for none."""
+    if process is None:
+        return 0.0
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def publish(root: str, use: str) -> None:
-    """Publish from the time that standard input says for so many seconds; print how many publications were durable."""
+    """Publish from the time that standard input says for so many seconds; print how many publications were durable,
+    and the processor time that they took here."""
     channel = ChannelSpace.open(root, concentrator=use).channel("stocks")  # type: ignore[arg-type]
     events = [{"name": "ACME", "price": n / 8, "volume": n} for n in range(EVENTS)]
     producer, number = f"p{os.getpid()}", 0
@@ -91,25 +115,25 @@ def publish(root: str, use: str) -> None:
     print("ready", flush=True)
     start, seconds = map(float, sys.stdin.readline().split())
     time.sleep(max(0, start - time.time()))
-    count = 0
+    count, taken = 0, time.process_time()
     while True:
         channel.submit(events, producer=producer, sequence=number)
         number += EVENTS
         if time.time() > start + seconds:
             break
         count += 1
-    print(count, flush=True)
+    print(count, time.process_time() - taken, flush=True)
 
 
 @contextmanager
-def concentrator(root: str, use: str) -> Iterator[None]:
+def concentrator(root: str, use: str) -> Iterator[subprocess.Popen[str] | None]:
     if use == "off":
-        yield
+        yield None
         return
     command = ["space", "concentrate", root]
     running = python(f"import sys; from pbio_spark.cli import main; sys.argv[1:] = {command!r}; main()")
     line(running)
-    yield
+    yield running
     running.terminate()
     running.communicate()
 

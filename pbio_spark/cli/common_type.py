@@ -80,7 +80,7 @@ def _misfit(before: Sequence[Placed], placed: Placed, where: str) -> PbioError:
         if numbers and any(isinstance(one, float) for _, _, one in (*before, placed)):
             reason = f"{said} and {numbers[0]} have no common type: a float64 would change {numbers[0]}"
             if value == numbers[0]:
-                reason = f"{said} does not go with fractions in lines before it: a float64 would change it"
+                reason = f"{said} cannot be combined with the fractions in earlier lines: a float64 would change it"
             hint = f'{_HINT}, such as "decimal(38,6)"'
     return PbioError(code, f"line {line}: {reason}", file=path, field=where, hint=hint)
 

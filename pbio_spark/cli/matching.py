@@ -28,7 +28,7 @@ from pbio_spark.formats import Format
 from pbio_spark.formats.chosen import split_choice
 from pbio_spark.formats.formats_to_graph import formats_to_graph, versions
 
-RENAMED = "fieldAliases says so if it means the same in the same unit, else a transform does"
+RENAMED = "map it with fieldAliases if it means the same in the same unit, else with a transform"
 
 
 def diff(

@@ -155,21 +155,21 @@ def _as_said(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         given, said = (", ".join(names)[:200] for names in (batch.schema.names, schema.names))
         raise PbioError(
             "PBIO_INCOMPATIBLE_TYPE",
-            f"the column has the fields {given}, but to_pbio was told {said}",
+            f"the column has the fields {given}, but to_pbio was given {said}",
             hint="give to_pbio the column's own schema, in the order of its fields",
         )
     for have, want in zip(batch.schema, schema, strict=True):
         if _bare(have.type) != _bare(want.type):
             raise PbioError(
                 "PBIO_INCOMPATIBLE_TYPE",
-                f"the column is {str(have.type)[:200]}, but to_pbio was told {str(want.type)[:200]}",
+                f"the column is {str(have.type)[:200]}, but to_pbio was given {str(want.type)[:200]}",
                 field=f"$.{want.name}",
                 hint="give to_pbio the column's own schema, or cast the column",
             )
     try:
         return batch.cast(schema)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError) as error:
-        reason = f"the column is not what to_pbio was told: {str(error)[:200]}"
+        reason = f"the column does not have the schema given to to_pbio: {str(error)[:200]}"
         raise PbioError("PBIO_CANNOT_BE_NULL", reason, hint="leave NOT NULL out of the schema") from None
 
 

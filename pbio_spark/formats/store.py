@@ -104,7 +104,7 @@ class FolderStore:
     def get(self, format_id: bytes) -> Format | None:
         if not isinstance(format_id, bytes):
             reason = f"the ID of a format is bytes, not {type(format_id).__name__}"
-            raise PbioError("PBIO_BAD_ID", reason, hint="bytes.fromhex reads what messages show")
+            raise PbioError("PBIO_BAD_ID", reason, hint="convert an ID from a message with bytes.fromhex")
         known = self._known.get(format_id)
         return known if known is not None else self._load(format_id)
 

@@ -224,7 +224,7 @@ class ConcentratorClient:
         while self._idle:
             with suppress(IndexError):
                 self._idle.pop().close()
-        self._refuse(f"it has said nothing for {self.timeout:g} s; it may be stopped, or its disk")
+        self._refuse(f"it has not answered for {self.timeout:g} s; its process or its disk may be stuck")
 
     def _refuse(self, reason: str) -> None:
         self._refused_until = time.monotonic() + _AGAIN

@@ -96,7 +96,7 @@ class _Body:
     def take(self, count: int) -> memoryview:
         end = self._at + count
         if end > len(self._body):
-            _bad("the lengths add up to more than there is")
+            _bad("the lengths add up to more bytes than there are")
         taken = self._body[self._at : end]
         self._at = end
         return taken
@@ -106,7 +106,7 @@ class _Body:
 
     def end(self) -> None:
         if self._at != len(self._body):
-            _bad("the lengths add up to less than there is")
+            _bad("the lengths add up to fewer bytes than there are")
 
 
 def _part(said: Any, body: _Body, lookup: Lookup) -> Prepared:
@@ -145,7 +145,7 @@ def _own(said: Any, body: _Body, rows: npt.NDArray[np.void], name: str) -> dict[
             _bad(f"{name}s are not pairs")
         index, count = map(_count, pair)
         if index >= len(rows) or index in made or count != rows["count"][index]:
-            _bad(f"{name}s of a group that there is not")
+            _bad(f"{name}s of a group that does not exist")
         values = body.numbers(count)
         is_right = (np.diff(values) > 0).all() if name == "sequence" else are_dates(values).all()
         if values[0] != rows[name][index] or not is_right:

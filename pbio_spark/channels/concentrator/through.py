@@ -151,7 +151,7 @@ class Through:
             attempts: as which batches it may be published.
             since: a version before which it is not.
         """
-        log.warning("a concentrator does not answer; publishing to %s goes on", self._publisher.folder.root)
+        log.warning("a concentrator does not answer; publishing to %s without it", self._publisher.folder.root)
         seen = since
 
         def unless(state: State) -> Published | None:

@@ -296,7 +296,7 @@ class NativeStep:
                 decoded = decoder.decode(starts[at : at + step], ends[at : at + step])
             except OverflowError:
                 if step == 1:
-                    tally.add(1, "what is made of the event is too large")
+                    tally.add(1, "the output made from the event is too large")
                     at, step = at + 1, MOST_RECORDS
                 step = max(step // 2, 1)
                 continue

@@ -246,5 +246,5 @@ class Folder:
             "PBIO_NO_SPACE",
             "the space is gone",
             file=self.root,
-            hint="it was removed while this program used it; open it again if it is there anew",
+            hint="it was removed while this program used it; open it again if it was created again",
         )

@@ -204,7 +204,7 @@ def _times(batch: pa.RecordBatch, name: str) -> Int64s:
         raise PbioError(
             "PBIO_BAD_VALUE",
             f"the column {name!r} has times before the year 1 or after 9999",
-            hint="see whether the column counts in another unit than its type says",
+            hint="check whether the column counts in another unit than its type",
         )
     return made  # type: ignore[no-any-return]
 

@@ -75,7 +75,7 @@ class EagerSubscription(Subscription):
             raise PbioError(
                 "PBIO_BAD_OPTION",
                 "other subscribers share this code",
-                hint="subscribe anew with the other modulator; one with state= or parameters= is not shared",
+                hint="subscribe again with the other modulator; one with state= or parameters= is not shared",
             )
         version = self._space.replace_channel(self.channel.name, modulator, **options)
         self._demodulators.append((version, demodulator))

@@ -28,7 +28,9 @@ class Encryption:
     ] = None
     key: Annotated[
         str | None,
-        typer.Option("--key", metavar="FILE", help="A PEM file of the certificate's key, if that is not beside it."),
+        typer.Option(
+            "--key", metavar="FILE", help="A PEM file with the certificate's key, if the certificate's file lacks it."
+        ),
     ] = None
 
     def context(self) -> ssl.SSLContext | None:
@@ -39,7 +41,7 @@ class Encryption:
         from pbio_spark.errors import PbioError
 
         if self.key is not None and self.certificate is None:
-            raise typer.BadParameter("--key is of a --certificate, which is not given")
+            raise typer.BadParameter("--key needs --certificate")
         if not self.tls and self.ca is None and self.certificate is None:
             return None
         option, path = "--ca", self.ca

@@ -83,14 +83,14 @@ def publish(
         int | None,
         typer.Option(
             metavar="N",
-            help="The number of the first event among the producer's, the others follow: what was published before is "
-            "not published again.",
+            help="The sequence number of the first event; the others count up from it. Events that were published "
+            "before are not published again.",
         ),
     ] = None,
     event_time: Annotated[
         str | None,
         typer.Option(
-            "--event-time", metavar="TIME", help="When what they describe happened, in ISO 8601; UTC if no zone."
+            "--event-time", metavar="TIME", help="When the events happened, in ISO 8601; UTC if it has no zone."
         ),
     ] = None,
     wait: Annotated[

@@ -44,7 +44,7 @@ class CodeOptions:
         str | None, typer.Option("--state", metavar="JSON", help="What `state` has before a producer's first event.")
     ] = None
     dequeue: Annotated[str | None, e_code("--dequeue", "Sees each event as it leaves into the log: 0 drops it.")] = None
-    period: Annotated[str | None, e_code("--period", "Makes events of its own; needs --every.")] = None
+    period: Annotated[str | None, e_code("--period", "Makes additional events; needs --every.")] = None
     every: Annotated[
         float | None, typer.Option("--every", metavar="SECONDS", help="How long --period waits at least.")
     ] = None
@@ -121,7 +121,7 @@ def set_(
     values: Values,
     lazy: Annotated[
         float | None,
-        typer.Option("--lazy", metavar="SECONDS", help="Sources may go on so long with the values that they know."),
+        typer.Option("--lazy", metavar="SECONDS", help="How long sources may use the old values."),
     ] = None,
 ) -> None:
     """Give parameters of a derived channel, or of a block that channels share, other values.

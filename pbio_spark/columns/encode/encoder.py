@@ -192,7 +192,7 @@ class Encoder:
             case Reason.RANGE:
                 why = f"{_short(value)} is beyond the range of the field"
             case Reason.LENGTH:
-                why = f"{_length(value)} elements are not as many as the field has, or its count says"
+                why = f"{_length(value)} elements do not match the length or the count of the field"
             case Reason.RAGGED:
                 why = f"{_length(value)} elements are not as many as its neighbours in the array have"
                 hint = "all rows of the array must have one length"

@@ -295,7 +295,7 @@ class _Planner:
                 "PBIO_UNKNOWN_COLUMN",
                 f"no column fills this field, {field.type}",
                 field=where.text,
-                hint="the format wants all of its fields: add the column",
+                hint="the format needs all of its fields: add the column",
             )
         null = self.nulls.image(field.type, field.notes, where.names)
         if null is None:

@@ -310,5 +310,5 @@ def rejection_to_error(rejection: Rejection) -> PbioError:
         "PBIO_REJECTED",
         replace(rejection, hint="").explain(),
         format=f"{rejection.name} ({rejection.incoming})",
-        hint=rejection.hint or "the option onReject says what such records do",
+        hint=rejection.hint or "the option onReject decides what becomes of such records",
     )

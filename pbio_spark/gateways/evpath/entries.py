@@ -96,7 +96,7 @@ class EntryPublisher:
             entry.error = error
         except Exception as error:  # a sender's format may be of a kind that nobody has thought of
             if not isinstance(error, MorphError | EcodeError):
-                log.exception("evpath: the gateway has a defect; it shows in what a peer sent")
+                log.exception("evpath: the gateway has a defect, found while it read what a peer sent")
             entry.error = PbioError("PBIO_BAD_STREAM", f"the records cannot be read: {error}")
             entry.records = entry.records.first(0)
             return []

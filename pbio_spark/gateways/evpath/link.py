@@ -129,7 +129,7 @@ class OutwardLink:
                 raise StoppedError
         if now - since > _SLOW:
             reason = f"the peer has taken no bytes for {_SLOW:g} s"
-            hint = "the program there does not read; what it has not got is sent again the next time"
+            hint = "the program there does not read; the next send repeats what it has not received"
             raise PbioError("PBIO_DISCONNECTED", reason, file=self._place, hint=hint)
 
     def _lost(self, error: OSError) -> PbioError:

@@ -71,7 +71,7 @@ class ThinSender:
             raise PbioError(
                 "PBIO_BAD_OPTION",
                 f"a stone has a number from 0 on, not {stone}",
-                hint="give the number that the receiving program prints or is told",
+                hint="give the number of a stone of the receiving program",
             )
         self.name = name or f"evpath {address[0]}:{address[1]} stone {stone}"
         self.sent = 0
@@ -141,7 +141,7 @@ class ThinSender:
                 connection.close()
             hint = "`EVthin_socket_listen` tells an EVPath program the port at which it listens"
             if isinstance(error, ssl.SSLError):
-                hint = "does the peer speak TLS, and do its authorities and its name suit what it shows?"
+                hint = "check that the peer speaks TLS, and that the authorities and its name match its certificate"
             reason = f"cannot connect to {place}: {system_reason(error)}"
             raise PbioError("PBIO_NOT_LISTENING", reason, hint=hint) from None
         try:

@@ -156,7 +156,7 @@ def test_one_that_is_stopped_is_left_alone_for_a_while(
             used.submit([{"n": 2}])
             large.submit([{"n": n} for n in range(3, 40_003)])  # more than a socket holds
             new.submit([{"n": 40_003}])
-            said = caplog.text.count("has said nothing for 0.2 s"), caplog.text.count("does not answer within 0.2 s")
+            said = caplog.text.count("has not answered for 0.2 s"), caplog.text.count("does not answer within 0.2 s")
             assert said == (2, 1)
             for n, channel in enumerate([used, large, new]):
                 channel.submit([{"n": 40_004 + n}])

@@ -128,7 +128,7 @@ class Answers:
     async def _subscribed(self, request: SubscribeRequest) -> None:
         theirs = request.subscription_id
         if theirs in self._session.their_ids:
-            detail = f"SubscriptionID {theirs[:80]!r} is that of a subscription which there is already"
+            detail = f"SubscriptionID {theirs[:80]!r} belongs to another subscription"
             await self._answer(SubscribeReply(request.request_id, False, detail))
             return
         self._session.their_ids.add(theirs)

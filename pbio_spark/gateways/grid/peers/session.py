@@ -258,14 +258,14 @@ class Session:
         elif isinstance(subscription, Outgoing) and subscription.turn is not None:
             await subscription.turn(item, size)
         elif own not in self._ended:
-            self._stray(f"an event of subscription {own[:40]!r}, which there is not")
+            self._stray(f"an event of the unknown subscription {own[:40]!r}")
 
     def _stray(self, what: str) -> None:
         self.strays += 1
         if self.strays & (self.strays - 1) == 0:
             log.warning("grid: %s: %s (so far: %d)", self.link.address, what, self.strays)
         if self.strays >= MOST_STRAYS:
-            raise PbioError("PBIO_LIMIT", f"the peer sent {self.strays} messages that nobody had asked for")
+            raise PbioError("PBIO_LIMIT", f"the peer sent {self.strays} messages that were not requested")
 
     # the end
 

@@ -104,7 +104,7 @@ def node_to_message(node: XmlElement) -> Message:
         raise MessageError(f"an element {node!s:.200} is not a message", hint=hint)
     cls = CLASSES.get(node.name)
     if cls is None:
-        raise MessageError(f"there is no message {node.name[:80]!r}", hint=did_you_mean(node.name, CLASSES))
+        raise MessageError(f"unknown message {node.name[:80]!r}", hint=did_you_mean(node.name, CLASSES))
     request_id = node.get("requestID")
     try:
         return _Reading(node, cls).read()

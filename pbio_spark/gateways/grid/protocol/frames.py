@@ -60,8 +60,8 @@ class Frames:
             if length > self._most:
                 raise PbioError(
                     "PBIO_LIMIT",
-                    f"a frame says that it has {length} bytes, and {self._most} are allowed",
-                    hint="each message has its length in front, as 4 bytes, most significant first",
+                    f"a frame claims {length} bytes, and {self._most} are allowed",
+                    hint="each message begins with its length, as 4 bytes, most significant first",
                 )
             if not length:
                 raise PbioError("PBIO_BAD_MESSAGE", "a frame is empty")

@@ -159,7 +159,7 @@ def test_ids_that_are_in_use_are_refused(tmp_path: Path) -> None:
             assert first.success
             peer.send(SubscribeRequest("2", "12", LATEST))
             assert await peer.next() == SubscribeReply(
-                "2", False, "SubscriptionID '12' is that of a subscription which there is already"
+                "2", False, "SubscriptionID '12' belongs to another subscription"
             )
             peer.send(SubscribeRequest("3", "13", LATEST), EventNamesRequest("3"))
             replies = [await peer.next(), await peer.next()]

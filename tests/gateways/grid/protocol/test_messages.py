@@ -68,7 +68,7 @@ def test_the_papers_own_messages_are_read() -> None:
         (b"<a><?php 1?></a>", "a processing instruction"),
         (b"<a/>", "an element a is not a message"),
         (b"<Event/>", "an element Event is not a message"),
-        (xml("", "Evnt"), "there is no message 'Evnt'"),
+        (xml("", "Evnt"), "unknown message 'Evnt'"),
         (xml(""), "Event lacks the element SubscriptionID"),
         (xml("<SubscriptionID>1</SubscriptionID>"), "Event lacks an element with an event"),
         (

@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def write_files() -> Iterator[pbio.Format]:
-    """Write one file per generation, each sampling the machine anew; the format of each."""
+    """Write one file per generation, each with a new sample of the machine; return the format of each."""
     shutil.rmtree(DATA, ignore_errors=True)
     DATA.mkdir(parents=True)
     made: pbio.Format | None = None

@@ -121,7 +121,7 @@ class Peer:
 
 
 def _common_name(encrypted: ssl.SSLObject | None) -> str:
-    """Who a client's certificate, which has been verified, says that it is; empty without one."""
+    """The common name in a client's verified certificate; empty without one."""
     said: Mapping[str, Any] = {} if encrypted is None else encrypted.getpeercert() or {}
     names = [value for part in said.get("subject", ()) for key, value in part if key == "commonName"]
     return str(names[0]) if names else ""

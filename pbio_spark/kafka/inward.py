@@ -136,7 +136,7 @@ class RelayIn:
             known = self._channel.space.history.catch_up().transactions
         parts = {}
         for number in numbers:
-            # A topic that is created again begins anew; so does the same topic in another channel.
+            # A topic that is created again starts from 0; so does the same topic in another channel.
             application = f"kafka {topic} {topic_id}/{number} to {self._channel.id}"
             parts[number] = _Partition(application, known.get(application, (-1, 0))[0])
         return parts

@@ -15,7 +15,7 @@ from pbio_spark.errors import PbioError
 VARIABLE = "PYSPARK_PYTHON"
 
 LIMIT, NO_LIMIT = "spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1)
-"""Spark computes anew for every row how large its batch is, unless this is said: up to half the time of a write."""
+"""Spark computes the size of its batch again for every row, unless this is set: up to half the time of a write."""
 
 
 def spark_session(builder: SparkSession.Builder | None = None) -> SparkSession:

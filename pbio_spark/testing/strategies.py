@@ -54,7 +54,7 @@ def _record_types(draw: st.DrawFn, limits: Limits) -> Record:
 
 @st.composite
 def _structs(draw: st.DrawFn, limits: Limits, names: list[str], position: int) -> Struct:
-    """A structure that holds later ones in any way, and earlier ones and itself behind pointers only."""
+    """A structure that holds later ones in any way, and earlier ones and itself only through pointers."""
     controls = draw(_names("n", 0, 2))
     integers = st.builds(Basic, st.sampled_from((Kind.INTEGER, Kind.UNSIGNED)), st.sampled_from((1, 2, 4, 8)))
     fields = [Field(name, draw(integers)) for name in controls]

@@ -183,7 +183,7 @@ def _puts(group: FormatBlocks, place: VariablePlace, rows: Int64s, dimensions: i
 def _optional(
     group: FormatBlocks, record: ArrayRecord, key: str, rows: Int64s, counts: Int64s, dimensions: int, name: str
 ) -> Int64s:
-    """Numbers behind pointers that may be null, which count as zeros."""
+    """Numbers that pointers point to; a null pointer counts as zero."""
     listed = record.lists[key]
     has = group.pointers(listed.pointer, rows) != 0
     found = group.gather(listed, rows[has], counts[has], name).astype(np.int64)

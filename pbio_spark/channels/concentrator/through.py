@@ -1,7 +1,7 @@
 """Publishing by way of a concentrator where there is one, with the result that publishing directly has.
 
 Events are prepared for the channels that this process knows of. If there are others by now the concentrator says so,
-and they are prepared anew: so a writer need not read the log, which others are adding to all the time.
+and they are prepared again: so a writer need not read the log, which others are adding to all the time.
 
 If a concentrator dies, or says nothing for too long, its writers look into the log whether it has committed what it had
 told them it would, in the same step in which they would publish it themselves. A commit of its that is still to come is

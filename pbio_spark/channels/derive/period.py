@@ -38,7 +38,7 @@ def due(ran: int, every: int, now: int) -> Due:
     """Whether `period` is due at a time, after it ran at another (0: it never did).
 
     The first event only starts the clock. One that jumps ahead makes one run, one that goes back by more than a period
-    starts anew.
+    starts again.
 
     >>> due(0, 60, 1000), due(1000, 60, 1059), due(1000, 60, 1060), due(1000, 60, 9999), due(1000, 60, 900)
     (Due(runs=False, ran=1000), Due(runs=False, ran=1000), Due(runs=True, ran=1060), Due(runs=True, ran=9999), \

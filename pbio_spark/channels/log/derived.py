@@ -128,7 +128,7 @@ class Derived:
         of_channel[producer] = held
 
     def forget_states(self, channel: int) -> None:
-        """Begin anew."""
+        """Start again."""
         self.states.pop(channel, None)
         self.sizes.pop(channel, None)
 

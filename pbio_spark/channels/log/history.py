@@ -205,7 +205,7 @@ class History(LogReader):
         """Commit a change that was made for `state`: its version, or None if another commit was faster, or it is
         another writer's turn.
 
-        A caller that gets None catches up, makes the change anew, and tries again. Raises PBIO_BAD_VALUE for what
+        A caller that gets None catches up, makes the change again, and retries. Raises PBIO_BAD_VALUE for what
         readers would refuse.
 
         Args:

@@ -25,7 +25,7 @@ def now() -> int:
 
 
 class Late:
-    """Derives in order, and anew when other events, other derivations or another state make it necessary.
+    """Derives in order, and again when other events, other derivations or another state make it necessary.
 
     Attributes:
         packed: the data file of the events; None if there are none.

@@ -1,4 +1,4 @@
-"""Records as they came from elsewhere, in whatever formats -> events; not encoded anew, but read as subscribers will.
+"""Records as they came from elsewhere, in any format -> events; not encoded again, but read as subscribers will.
 
 What a sender adds to a channel's type, its byte order and its transforms stay: a record is published byte for byte.
 """

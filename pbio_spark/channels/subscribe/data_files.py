@@ -112,7 +112,7 @@ def loss_to_error(history: History, channel: int, name: str, version: int, path:
 
 
 def gone_to_error(info: ChannelInfo) -> PbioError:
-    """PBIO_EVENTS_GONE, for a subscriber that was left behind."""
+    """PBIO_EVENTS_GONE, for a subscriber that is too late."""
     return PbioError(
         "PBIO_EVENTS_GONE",
         f"the events of {info.name!r} before {info.gone} are no longer kept",

@@ -58,7 +58,7 @@ Handlers: TypeAlias = "Handler | Mapping[Any, Handler]"
 """A handler, or one for each `Record` or `Format`, and for the rest under None."""
 
 NEAREST = Policy(same_name=False)
-"""How events find a subscriber's types: as the paper has it, but for the name, which on a channel the channel has."""
+"""How events find a subscriber's types: as in the paper, except for the name, which on a channel is the channel's."""
 
 _PAUSE = 0.001
 _LONGEST_PAUSE = {True: 0.005, False: 0.5}

@@ -104,7 +104,7 @@ def derive(
 
 @takes(CodeOptions)
 def replace(root: Root, name: Name, said: CodeOptions) -> None:
-    """Derive a channel in another way from the next commit on; all of it is said anew.
+    """Derive a channel in another way from the next commit on. Give all of its options again.
 
     \b
     Example:

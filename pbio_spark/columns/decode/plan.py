@@ -68,7 +68,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Chars:
-    """Characters as one text or binary value, `cut` at the first NUL: in place, or behind a slot.
+    """Characters as one text or binary value, `cut` at the first NUL: in place, or where a slot points.
 
     `apart` are the extents whose product is the distance between characters, if they do not follow one another: rows
     of a column-major array.
@@ -85,7 +85,7 @@ class Chars:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """An array in place (`place` is an offset) or behind a slot, as nested lists.
+    """An array in place (`place` is an offset) or where a slot points, as nested lists.
 
     `stride` is the size of an element in memory, or the field that holds it. Numbers are copied in the same run;
     anything else makes a level. With `homes` that level also gets the places of this one's structures: their fields are

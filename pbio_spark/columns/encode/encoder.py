@@ -88,7 +88,7 @@ class RecordBuffer:
         self.used += written
 
     def clear(self) -> None:
-        """Begin anew. What `encoded` gave must not be used any longer."""
+        """Start again. The results of `encoded` must not be used any longer."""
         self._offsets.clear()
         self.used = 0
 

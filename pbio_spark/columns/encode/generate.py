@@ -232,7 +232,7 @@ class _Generator(KernelWriter):
         self.refuse_if(f"{size} < 0 or {size} > ({entry('limit')} - end) // {count}", column, index, Reason.LENGTH)
 
     def refuse_absent(self, node: Chars | Items, column: At, index: str, is_empty: str) -> None:
-        """A null array: behind a slot it is one only where its control fields do not say 0, for 0 is an empty one."""
+        """A null array. One that a slot points to is null only if its control fields are not 0; with 0 it is empty."""
         if not node.can_be_null:
             with self.body.block("else:" if isinstance(node.place, int) else f"elif {is_empty}:"):
                 self.refuse(column, index, Reason.NULL)
@@ -285,7 +285,7 @@ class _Generator(KernelWriter):
         return first
 
     def _elements(self, node: Items, extents: list[str], size: str, stride: str, first: str, where: str) -> None:
-        """Write the elements. In place, what they are before is there already; behind a slot, nothing is."""
+        """Write the elements. In place, their memory has its first values already; where a slot points, it has none."""
         body, item = self.body, node.item
         with ExitStack() as stack:
             if isinstance(item, Number):

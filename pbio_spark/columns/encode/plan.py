@@ -83,7 +83,7 @@ class Preset:
 
 @dataclass(frozen=True, slots=True)
 class Chars:
-    """Text or binary of `extent` characters, in place (`place` is an offset) or behind a slot.
+    """Text or binary of `extent` characters, in place (`place` is an offset) or where a slot points.
 
     NULs pad a text to a static extent, and to one that the batch says itself, in the column `control`. Characters that
     are the row of a column-major array lie `apart`, with those of the other rows between them.
@@ -100,7 +100,7 @@ class Chars:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Nested lists as an array in place or behind a slot; `columns` has one list column for each dimension.
+    """Nested lists as an array in place or where a slot points; `columns` has one list column for each dimension.
 
     `blank` is an element's; its size is the distance between elements, unless these are strings whose common size is
     in a control field, `stride`, which the column `control` fills.

@@ -114,7 +114,7 @@ class KernelWriter:
 
     def argument(self, value: int | str) -> str:
         """A number, or an expression of the caller's, in which nodes of one shape differ."""
-        # A bare number would be a type of its own to numba, and the function compiled anew for each.
+        # A bare number would be a type of its own to numba, and the function compiled again for each.
         self.arguments.append(f"as_int64({value})" if isinstance(value, int) else value)
         return f"a{len(self.arguments) - 1}"
 

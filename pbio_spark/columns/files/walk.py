@@ -210,7 +210,7 @@ class Walker:
         self.kernel = kernel or walk_kernel()
         self.formats: list[Format] = []
         self._packed = np.zeros((8, _FORM // 8), np.int64)
-        # Where each format is, by a hash of its ID: open addressing, at most half full. The factors are drawn anew for
+        # Where each format is, by a hash of its ID: open addressing, at most half full. The factors are drawn again for
         # each walker, so that no file can hold IDs that meet on purpose.
         self._places = np.full(16, -1, np.int32)
         self._factors = [int.from_bytes(os.urandom(8), signed=True) | 1 for _ in range(2)]

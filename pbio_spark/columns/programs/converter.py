@@ -95,8 +95,8 @@ def with_state(converter: AnyConverter, statics: Statics) -> AnyConverter:
     fails, the state may be that of a batch that nobody got: keep a copy.
 
     Args:
-        statics: the values by name (see `statics_of`); what it lacks begins anew. Converters of several formats may
-            have one, if records are decoded one after another.
+        statics: the values by name (see `statics_of`); what it lacks has its initial value. Converters of several
+            formats may have one, if records are decoded one after another.
     """
     return converter if isinstance(converter, Converter) else converter.with_state(statics)
 

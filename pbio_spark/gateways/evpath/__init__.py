@@ -1,6 +1,6 @@
 """EVPath thin streams: programs that open a TCP connection and write an FFS file into it (evpath-thin).
 
-settings    what a gateway is told of them
+settings    the settings of a gateway for them
 stream      bytes -> stone, formats, records
 entries     records of several connections -> one commit
 committer   when that is done

@@ -1,4 +1,4 @@
-"""What a gateway is told of thin streams; the section `[evpath]` of its configuration."""
+"""The settings of a gateway for thin streams; the section `[evpath]` of its configuration."""
 
 from __future__ import annotations
 

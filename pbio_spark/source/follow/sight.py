@@ -74,7 +74,7 @@ def short_id(text: str) -> str:
 
 @lru_cache(1 << 12)
 def _real(folder: str) -> str:
-    """A folder without links and `..`; a link that is set anew while the program runs stays what it was."""
+    """A folder without links and `..`; a link that changes while the program runs counts as what it was."""
     return os.path.realpath(folder or "/").rstrip("/")
 
 

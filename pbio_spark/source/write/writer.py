@@ -2,7 +2,7 @@
 
 Tasks write below a hidden staging folder, under names that no other attempt has. The commit moves what the successful
 attempts wrote into place, removes what an overwrite replaces, and leaves `_SUCCESS`; an abort removes the staging
-folder and nothing else. A task that outlives its failed job may leave a staging folder behind; no reader sees it.
+folder and nothing else. A task that outlives its failed job may leave a staging folder; no reader sees it.
 """
 
 from __future__ import annotations

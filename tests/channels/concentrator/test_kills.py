@@ -130,7 +130,7 @@ def run(space: ChannelSpace, tmp_path: Path, kills: int, uses: dict[str, str]) -
     try:
         for number in range(kills):
             writers.work(2 * len(uses))
-            # What writers have prepared is prepared anew.
+            # What writers have prepared is prepared again.
             space.create_channel(f"other {number}", COUNT)
             time.sleep(chance.uniform(0, 0.05))
             end(concentrator)

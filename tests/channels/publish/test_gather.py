@@ -115,7 +115,7 @@ def test_straight_to_the_disk(
     assert is_straight(folder, world.space.history.state, world.info, said)
     kernel = checksum_kernel() if has_sums else None
     writer = StraightWriter(folder, world.preparer, world.info, said, summing=kernel)
-    for _ in range(2):  # the second file begins anew
+    for _ in range(2):  # the second file starts again
         batches = [batch_of(part) for part in rows]
         for batch in batches:
             writer.add(batch)

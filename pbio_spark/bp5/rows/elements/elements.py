@@ -250,7 +250,7 @@ class _Rows:
     def _trusts(self, blocks: Blocks) -> bool:
         """Whether rows may be skipped by the statistics of an array's blocks.
 
-        A NaN makes ADIOS2 begin anew: of 2.5, NaN, 0 it notes 0 as the greatest value.
+        A NaN makes ADIOS2 start again: of 2.5, NaN, 0 it notes 0 as the greatest value.
         """
         if self.wanted.trust_statistics == "integers":
             return self.part.dataset.kind(blocks.variable).kind in "iu"

@@ -36,7 +36,7 @@ MOST_OPEN = 100
 
 
 class Role(Protocol):
-    """What stands behind a session. Each of these raises PbioError for a Failure with that reason."""
+    """What answers a session's requests. Each method raises PbioError for a Failure with that reason."""
 
     async def subscribed(self, session: Session, request: SubscribeRequest, own: str) -> Outgoing | Incoming:
         """The peer wants a subscription; `own` is the ID that this side is to have for it."""

@@ -121,7 +121,7 @@ class FolderFollower:
         with DatasetFolder(file.path) as folder:
             index = folder.read(NAME, 0, place.index)
         if place.digest and (len(index) < place.index or digest_of(index) != place.digest):
-            raise _gone(file.path, f"{place.steps} steps were read, but the folder was cut back or written anew")
+            raise _gone(file.path, f"{place.steps} steps were read, but the folder was cut back or written again")
         if steps < place.steps:
             raise _gone(file.path, f"{place.steps} steps were read, but the folder has {steps} now")
 
@@ -161,4 +161,4 @@ def _index_end(index: bytes, dataset: Dataset, steps: int, path: str) -> int:
 
 
 def _gone(path: str, reason: str) -> PbioError:
-    return PbioError("PBIO_ROWS_GONE", reason, file=path, hint="start the query anew, with a new checkpoint")
+    return PbioError("PBIO_ROWS_GONE", reason, file=path, hint="start the query again, with a new checkpoint")

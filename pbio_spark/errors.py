@@ -25,7 +25,7 @@ CODES: dict[str, str] = {
     "PBIO_BAD_TYPE_STRING": "The type string of a field does not follow the grammar or names something unknown.",
     "PBIO_CANNOT_MERGE": "Versions of one format give a field types that no single column can hold.",
     "PBIO_FORMAT_CONFLICT": "Two different format bodies claim the same format ID.",
-    "PBIO_RECURSIVE_FORMAT": "A structure contains itself and nothing says how deep its columns may go.",
+    "PBIO_RECURSIVE_FORMAT": "A structure contains itself, and no option limits how deep its columns may go.",
     "PBIO_SCHEMA_TOO_LARGE": "A format expands to more columns, or deeper ones, than a table may have.",
     "PBIO_UNKNOWN_MACHINE": "No machine with that name is known.",
     "PBIO_UNSUPPORTED_TYPE": "A type has no counterpart on the other side.",
@@ -57,9 +57,9 @@ CODES: dict[str, str] = {
     # BP5
     "PBIO_ARRAY_TOO_LARGE": "An array of a BP5 step is larger than a row or a batch can hold.",
     "PBIO_BAD_BP5": "A BP5 folder is damaged; the error names the file, and the step, writer and variable if known.",
-    "PBIO_NOT_BP5": "The folder is not one that ADIOS2's BP5 engine wrote, or of another version.",
+    "PBIO_NOT_BP5": "The folder was not written by ADIOS2's BP5 engine, or by an unsupported version of it.",
     "PBIO_UNSUPPORTED_BP5": "A BP5 folder has something that is not supported, such as the layout before ADIOS2 2.9.",
-    "PBIO_UNSUPPORTED_OPERATOR": "Data was compressed by an operator that is not read.",
+    "PBIO_UNSUPPORTED_OPERATOR": "Data was compressed by an operator that is not supported.",
     # explore
     "PBIO_MISSING_EXTRA": "A function needs a library that comes with an optional extra of this package.",
     # channels
@@ -84,8 +84,8 @@ CODES: dict[str, str] = {
     "PBIO_DISCONNECTED": "The connection to a peer of a gateway has ended, or the peer has ended the subscription.",
     "PBIO_NO_REPLY": "A Grid peer did not answer a request in time.",
     "PBIO_REFUSED": "A Grid peer refused a request, or could not make an event; the error quotes it.",
-    "PBIO_BAD_STREAM": "What a peer sends to a gateway is not a thin stream, or one that contradicts itself.",
-    "PBIO_LIMIT": "A peer of a gateway passes one of its limits; the hint names it.",
+    "PBIO_BAD_STREAM": "A peer of a gateway sends what is not a thin stream, or what contradicts itself.",
+    "PBIO_LIMIT": "A peer of a gateway exceeds one of its limits; the hint names it.",
     "PBIO_NOT_LISTENING": "A gateway cannot listen at an address, or nothing listens at the address to send to.",
     "PBIO_UNKNOWN_STONE": "A thin stream is for a stone that the gateway does not have.",
     # source

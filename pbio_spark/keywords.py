@@ -59,7 +59,7 @@ def unknown_argument(name: str, known: Iterable[str]) -> PbioError:
 
 
 def check_storage_options(given: Iterable[str], own: Iterable[str], *, is_local: bool) -> None:
-    """Raise PBIO_BAD_OPTION if options for fsspec have a misspelled argument of this package, or others on a local disk.
+    """Raise PBIO_BAD_OPTION if options for fsspec have a misspelled argument of the package, or others on a local disk.
 
     Args:
         own: the arguments that the call has beside them.

@@ -33,12 +33,12 @@ class ChannelOptions(ReadOptions):
         values.modulator,
         None,
         *READS,
-        doc="Code that runs at the sources of the channel's events, and what it makes is read: see "
+        doc="Code that runs at the sources of the channel's events; the query reads what it makes: see "
         "[eager handlers](../events/eager-handlers.md#from-spark). In a stream sources run it while the query runs, "
         "with `subscriber` as long as that name is known; for a batch from the first read with this code on.",
     )
     parameters: Mapping[str, Any] | str | None = option(
-        values.parameters, None, *READS, doc="What `param` is for the code of `modulator`."
+        values.parameters, None, *READS, doc="The values of `param` for the code of `modulator`."
     )
     starting_offsets: str | tuple[int, ...] | None = option(
         values.starting_place,
@@ -94,7 +94,7 @@ class ChannelOptions(ReadOptions):
         "`df.repartition(producer).sortWithinPartitions(producer, sequence)`.",
     )
     event_time_column: str | None = option(
-        values.text, None, *WRITES, doc="The column with the time at which what an event describes happened."
+        values.text, None, *WRITES, doc="The column with the time at which an event happened."
     )
     services: tuple[Function | str, ...] = option(
         values.services,

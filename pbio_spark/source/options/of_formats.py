@@ -29,7 +29,7 @@ class FormatOptions:
         values.seconds,
         0.0,
         *DECODES,
-        doc="How long a record whose format `formatStore` lacks waits for it, once for an ID in each process: for "
+        doc="How long to wait for a format that `formatStore` lacks, once for each ID in each process: for "
         "stores that are mirrored after the records.",
     )
     kafka: Mapping[str, str] = option(
@@ -38,6 +38,6 @@ class FormatOptions:
         *DECODES,
         Scope.WRITE,
         Scope.TO,
-        doc="Not an option but the start of many: `kafka.security.protocol`, `kafka.sasl.jaas.config` and all other "
+        doc="Not one option but a prefix: `kafka.security.protocol`, `kafka.sasl.jaas.config` and all other "
         "settings of Kafka's clients, for a `formatStore` in a topic, as Spark's own Kafka source takes them.",
     )

@@ -214,7 +214,7 @@ class ReadOptions(FormatOptions):
         values.boolean,
         False,
         Scope.STREAM,
-        doc="Whether a stream without `.schema()` takes its columns from the files there are.",
+        doc="Whether a stream without `.schema()` takes its columns from the existing files.",
     )
     max_files_per_trigger: int | None = option(
         values.positive, None, Scope.STREAM, doc="The most files that one micro-batch reads from."

@@ -49,7 +49,7 @@ def text(value: str) -> str:
 
 
 def prefix(value: str) -> str:
-    """the rest of its name: this is only the start of options"""
+    """the rest of the name: this is only a prefix"""
     raise NotAValue(f"{value[:80]!r} has no setting's name")
 
 

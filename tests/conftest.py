@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 
-# The short form says the same of the same code, so that what passes here passes everywhere; the long one searches further.
+# The short form says the same of the same code, so that what passes here passes everywhere; the long one looks further.
 settings.register_profile(
     "unhurried",
     deadline=None,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-COUNT = int(os.environ.get("PBIO_BENCH_ROWS", 1_000_000))
+COUNT = int(os.environ.get("PBIO_BENCH_ROWS", 400_000))
 REPEATS = 3
 PARTITIONS = 2
 BATCH = "spark.sql.execution.arrow.maxBytesPerBatch"

@@ -1,6 +1,6 @@
-"""Selection: 1 % of many rows, kept by `filter`, beside Parquet filtered by Spark.
+"""Selection: 1 % of many rows in a folder and in a channel, kept by `filter`, beside Parquet filtered by Spark.
 
-In order: of rows whose values grow, so that both skip blocks. `PBIO_BENCH_ROWS` says how many rows there are.
+In order: of rows whose values grow, so that all of them skip blocks. `PBIO_BENCH_ROWS` says how many rows there are.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import Row, side_by_side
 from benchmarks.spark.spark_scan import PARTITIONS, scan, session
+from pbio_spark.channels import ChannelSpace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,6 +43,9 @@ def selection(spark: SparkSession, what: str, columns: list[str], folder: Path) 
     frame = spark.range(0, ROWS, 1, PARTITIONS).selectExpr(*columns)
     frame.write.format("pbio").mode("append").save(f"{folder}/pbio")
     frame.write.parquet(f"{folder}/parquet")
+    space = ChannelSpace.create(f"{folder}/space")
+    space.create_channel("rows", frame.schema)
+    frame.write.format("pbio").mode("append").option("channel", "rows").save(space.root)
     least = frame.stat.approxQuantile("x", [0.99], 0.0001)[0]
 
     def ours(**options: str) -> DataFrame:
@@ -52,14 +56,27 @@ def selection(spark: SparkSession, what: str, columns: list[str], folder: Path) 
     def whole() -> DataFrame:
         return ours(skipBlocks="false")
 
+    def channel(**options: str) -> DataFrame:
+        reader = spark.read.format("pbio").schema(frame.schema).option("filter", f"{{ return input.x > {least}; }}")
+        return reader.load(space.root, channel="rows", **options)
+
+    def whole_channel() -> DataFrame:
+        return channel(skipBlocks="false")
+
     def theirs() -> DataFrame:
         return spark.read.parquet(f"{folder}/parquet").filter(f"x > {least}D")
 
     kept = ours().count()
-    if not kept == whole().count() == theirs().count() or not 0.009 < kept / ROWS < 0.011:
+    others = {frame.count() for frame in (whole(), theirs(), channel(), whole_channel())}
+    if others != {kept} or not 0.009 < kept / ROWS < 0.011:
         raise ValueError(f"{kept} of {ROWS} rows are left")
     name = f"1 % of {ROWS:,} {what}"
     goal = 1 if what.endswith("in order") else 0.8
     yield Row(name, "filtered Parquet", *side_by_side(scan(ours), scan(theirs)), ROWS, "rows", goal=goal)
     if what.endswith("in order"):
         yield Row(name, "skipBlocks=false", *side_by_side(scan(ours), scan(whole)), ROWS, "rows")
+    name += ", in a channel"
+    yield Row(name, "filtered Parquet", *side_by_side(scan(channel), scan(theirs)), ROWS, "rows", goal=goal)
+    yield Row(name, "the folder", *side_by_side(scan(channel), scan(ours)), ROWS, "rows")
+    if what.endswith("in order"):
+        yield Row(name, "skipBlocks=false", *side_by_side(scan(channel), scan(whole_channel)), ROWS, "rows")

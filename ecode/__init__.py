@@ -24,8 +24,8 @@ How a program is processed, in order:
     in_a_row         what programs that run one after the other have in common
     cli              the `ecode` command
 
-All of it uses `semantics` (what C does), `outcome` (what a call leaves), `limits`, `errors` and `suggest`; `pipe` is
-for commands whose reader may go away.
+All of it uses `semantics` (what C does), `outcome` (what a call leaves), `limits`, `errors` and `suggest`; `json_text`
+reads JSON, and `pipe` is for commands whose reader may go away.
 
 Record types (`types`) and kernels (`native`) live here although they are not E-code: `morph` and `pbio_spark` use both,
 and this package is the one below them (docs/decisions/0013).

@@ -68,7 +68,7 @@ def _number(value: Any, type_: Basic, path: str) -> int | float:
             raise ParameterError(f"{path}: the number does not fit {type_}") from None
         return round_single(exact) if number == FLOAT32 else exact
     if not isinstance(value, int):
-        raise ParameterError(f"{path}: {value!r} is not an integer", hint="round it: int(value)")
+        raise ParameterError(f"{path}: {value!r} is not an integer", hint="give an int")
     low, high = limits(number)
     if type_.kind is Kind.CHAR and high < value <= 255:
         return int(value) - 256

@@ -8,7 +8,6 @@ encode    Arrow batches -> record bytes
 programs  E-code between records and rows: transforms and filters
 files     files -> batches of one schema, bad records by mode
 rows      rows as a program has them -> Arrow batches
-given     which of their values Arrow would take for others
 values    records that travel as binary values, both ways
 checksums  the CRC-32 of each of many records
 

@@ -167,14 +167,10 @@ class RelayIn:
         first, _ = self._consumer.get_watermark_offsets(place, timeout=self._client.timeout)
         if first > one.last + 1 and one.last >= 0:
             reason = f"the topic has removed messages {one.last + 1} to {first - 1}, which were not archived yet"
-            error = PbioError(
-                "PBIO_EVENTS_GONE",
-                reason,
-                file=f"{self._source}, partition {number}",
-                hint="--skip-bad continues after them",
-            )
-            if self._options.on_bad == "fail":
-                error.hint = "on_bad='skip', --skip-bad, goes on after them"
+            fails = self._options.on_bad == "fail"
+            hint = "on_bad='skip', --skip-bad, continues after them" if fails else None
+            error = PbioError("PBIO_EVENTS_GONE", reason, file=f"{self._source}, partition {number}", hint=hint)
+            if fails:
                 raise error
             log.warning("%s", error)
         place.offset = max(first, one.last + 1)

@@ -34,6 +34,7 @@ def space(tmp_path_factory: pytest.TempPathFactory) -> pbio.ChannelSpace:
         (lambda space, **odd: pbio.ChannelSpace.open(space.root, **odd), "concentator", "concentrator"),
         (lambda space, **odd: pbio.ChannelSpace.create(space.root, **odd), "exists_ok", "exist_ok"),
         (lambda space, **odd: pbio.ChannelSpace.open("s3://bucket/space", **odd), "concentator", "concentrator"),
+        (lambda space, **odd: pbio.ChannelSpace.open(space.root, **odd), "concentrator_timout", "concentrator_timeout"),
         (lambda _, **odd: pbio.Modulator(**odd), "filtr", "filter"),
         (lambda _, **odd: pbio.Columns(**odd), "produser", "producer"),
         (lambda _, **odd: pbio.Source(**odd), "nam", "name"),

@@ -31,6 +31,9 @@ CONDITIONAL = {"s3", "s3a", "memory"}
 """Protocols whose file systems create a file only if there is none, in one step. That of memory does so for the threads
 of one process."""
 
+_OF_SPACES = ("source", "concentrator", "concentrator_timeout", "exist_ok")
+"""What opening a space takes besides: one of these misspelled would go to fsspec."""
+
 
 class Folder:
     """A folder on some file system; all paths below are relative to it.
@@ -45,7 +48,7 @@ class Folder:
         """`storage_options` go to fsspec."""
         fs, path = locate(root, **storage_options)
         self.is_local = isinstance(fs, LocalFileSystem)
-        check_storage_options(storage_options, ("source", "concentrator", "exist_ok"), is_local=self.is_local)
+        check_storage_options(storage_options, _OF_SPACES, is_local=self.is_local)
         self.root = root = os.fsdecode(root)
         self._path = path.rstrip("/")
         protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)

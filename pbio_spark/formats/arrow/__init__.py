@@ -7,6 +7,7 @@
     written              the same for what is written, under names that FFS programs can read
     arrow_to_ddl         Arrow schema -> Spark's DDL and JSON
     values               one record as it is stored <-> as tables show it, in plain Python
+    given                which values from Python Arrow would take for others
     python_rows          batches -> rows of Python values, and what becomes of a value that Python has nothing for
     spark_json_to_arrow  Spark schema, as its JSON -> Arrow's
 

@@ -11,9 +11,12 @@ import stat
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pbio_spark.errors import PbioError
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 
 @contextmanager
@@ -41,6 +44,28 @@ def _refusal(path: str, error: OSError) -> PbioError | None:
         hint = "free some space and try again; in a channel space, `pbio space vacuum` may free some"
         return PbioError("PBIO_NO_ROOM", f"no room: {_said(error)}", file=path, hint=hint)
     return None
+
+
+_OF_BUCKETS = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "r2"})
+"""Protocols of object stores, which have buckets instead of folders."""
+
+
+def make_folder(fs: AbstractFileSystem, path: str) -> None:
+    """Make a folder and those above it, where a file system has folders. A bucket is not made: its name may be
+    misspelled, and fsspec would make any."""
+    protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
+    if not protocols & _OF_BUCKETS:
+        fs.makedirs(path, exist_ok=True)
+
+
+@contextmanager
+def into_what_is_there(path: str) -> Iterator[None]:
+    """Raise PBIO_PATH_NOT_FOUND for a file in a folder or bucket that does not exist."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        hint = "make the folder or the bucket first, or check its name"
+        raise PbioError("PBIO_PATH_NOT_FOUND", f"cannot write there: {_said(error)}", file=path, hint=hint) from None
 
 
 UNKNOWN = "PBIO_OUTCOME_UNKNOWN"

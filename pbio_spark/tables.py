@@ -25,6 +25,7 @@ import pyarrow as pa
 from ecode.suggest import did_you_mean
 from ecode.types import Record
 from pbio_spark.columns import Encoder, format_to_encoder, rows_to_batch, with_row
+from pbio_spark.disk import into_what_is_there
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.arrow.written import writable
@@ -181,7 +182,7 @@ def open_writer(
     for one in (form, *priors, *formats):
         file.describe(one)
     file.flush()
-    return RecordWriter(form, file, parsed)
+    return RecordWriter(path, form, file, parsed)
 
 
 @dataclass(slots=True)
@@ -199,8 +200,9 @@ class RecordWriter:
         format: of its records.
     """
 
-    def __init__(self, format: Format, file: FileWriter, options: Options) -> None:  # noqa: A002
+    def __init__(self, path: Path, format: Format, file: FileWriter, options: Options) -> None:  # noqa: A002
         self.format = format
+        self._path = os.fsdecode(path)
         self._file = file
         self._null_value = options.null_value
         self._encoders: dict[pa.Schema, Encoder] = {}
@@ -247,7 +249,8 @@ class RecordWriter:
         try:
             self._encode_pending()
         finally:
-            self._file.close()
+            with into_what_is_there(self._path):
+                self._file.close()
 
     def __enter__(self) -> Self:
         return self

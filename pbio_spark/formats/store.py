@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from fsspec.implementations.local import LocalFileSystem
 
-from pbio_spark.disk import create_file, definite, open_file, sync_folder
+from pbio_spark.disk import create_file, definite, into_what_is_there, make_folder, open_file, sync_folder
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.body.layouts import MAX_BODY
 from pbio_spark.formats.format import Format, check_format
@@ -156,8 +156,8 @@ class FolderStore:
 
     def _create(self, path: str, body: bytes) -> None:
         # A format whose outcome is open can be put again, because `put` looks for it first.
-        with trouble(self._fs, path), definite():
-            self._fs.makedirs(self._folder, exist_ok=True)
+        with into_what_is_there(self.root), trouble(self._fs, path), definite():
+            make_folder(self._fs, self._folder)
             if not self._is_local:
                 temporary = f"{self._folder}/.{uuid.uuid4().hex}.tmp"
                 self._fs.pipe_file(temporary, body)

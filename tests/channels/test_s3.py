@@ -5,12 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 
 import fsspec
+import pytest
 
 from pbio_spark.channels import ChannelSpace
 from pbio_spark.channels.log.files import Folder
 from pbio_spark.channels.upkeep.check import problems
+from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from pbio_spark.formats.store import FolderStore
+from pbio_spark.tables import open_writer
 from tests.channels.spaces import COUNT, READING, again, everything, values
 
 
@@ -34,6 +37,18 @@ def test_all_there_is_works_in_a_bucket(bucket: str) -> None:
     assert other.vacuum(linger=timedelta(0)).files == 6
     assert everything(counts) == events
     assert list(problems(other)) == []
+
+
+def test_a_bucket_is_never_made(bucket: str) -> None:
+    nowhere = "s3://no-such-bucket/x"
+    form = record_to_format(COUNT)
+    with pytest.raises(PbioError, match=r"PBIO_PATH_NOT_FOUND.*bucket does not exist"):
+        ChannelSpace.create(nowhere)
+    with pytest.raises(PbioError, match="PBIO_PATH_NOT_FOUND"):
+        FolderStore(nowhere).put(form)
+    with pytest.raises(PbioError, match="PBIO_PATH_NOT_FOUND"), open_writer(f"{nowhere}/a.ffs", form) as writer:
+        writer.write({"n": 1})
+    assert fsspec.filesystem("s3").ls("") == [bucket.removeprefix("s3://").partition("/")[0]]
 
 
 def test_what_others_do_in_a_bucket_is_seen_at_once(bucket: str) -> None:

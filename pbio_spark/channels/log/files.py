@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from fsspec.implementations.local import LocalFileSystem
 
 from pbio_spark.channels.log.layout import FOLDERS, is_own, is_temporary, name_of, new_temporary_path
-from pbio_spark.disk import NewFile, create_file, definite, open_file, refusals, replace_file, sync_folder, uncertain
+from pbio_spark.disk import (
+    NewFile,
+    create_file,
+    definite,
+    make_folder,
+    open_file,
+    refusals,
+    replace_file,
+    sync_folder,
+    uncertain,
+)
 from pbio_spark.errors import PbioError
 from pbio_spark.keywords import check_storage_options
 from pbio_spark.paths import locate, trouble
@@ -101,7 +111,7 @@ class Folder:
         for name in names:
             try:
                 with self._asking(name), definite():
-                    self._fs.makedirs(self.path(name), exist_ok=True)
+                    make_folder(self._fs, self.path(name))
                     if self.is_local:
                         sync_folder(self._path)
             except FileNotFoundError:

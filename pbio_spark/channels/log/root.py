@@ -18,7 +18,7 @@ from pbio_spark.paths import from_where
 def make_root(folder: Folder) -> str | None:
     """Make a folder a channel space, and complete what was interrupted: its ID, or None if it is a space already.
 
-    Raises PBIO_CHANNEL_SPACE inside of another space, and PBIO_NOT_EMPTY.
+    Raises PBIO_CHANNEL_SPACE inside of another space, PBIO_NOT_EMPTY, and PBIO_PATH_NOT_FOUND without its bucket.
     """
     above = folder.space_above()
     if above is not None and folder.read(SPACE) is None:
@@ -41,7 +41,14 @@ def make_root(folder: Folder) -> str | None:
     folder.make(*FOLDERS)
     space = uuid.uuid4().hex
     made = json.dumps({"version": 1, "id": space, "created": time.time_ns() // 1000}).encode()
-    return space if folder.create(SPACE, made) or folder.read(SPACE) == made else None
+    try:
+        is_made = folder.create(SPACE, made)
+    except PbioError as error:
+        if error.code != "PBIO_NO_SPACE":
+            raise
+        hint = "make the bucket first, or check its name"
+        raise PbioError("PBIO_PATH_NOT_FOUND", "the bucket does not exist", file=folder.root, hint=hint) from None
+    return space if is_made or folder.read(SPACE) == made else None
 
 
 def read_id(folder: Folder) -> str | None:

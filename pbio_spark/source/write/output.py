@@ -11,6 +11,7 @@ import numpy as np
 
 from ecode.native import Kernel
 from pbio_spark.columns import ITEM_HEAD, Encoded, RangeMaker
+from pbio_spark.disk import make_folder
 from pbio_spark.formats import Format
 from pbio_spark.paths import trouble
 from pbio_spark.wire import MAGIC, FileWriter
@@ -60,7 +61,7 @@ class OutputFile:
     ) -> None:
         full = f"{folder}/{path}"
         with trouble(fs, full):
-            fs.makedirs(full.rpartition("/")[0], exist_ok=True)
+            make_folder(fs, full.rpartition("/")[0])
             self._file = fs.open(full, "wb")
         self.path = path
         self.records = 0

@@ -19,6 +19,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from pbio_spark.columns import Encoder, RangeMaker, RecordBuffer, format_to_encoder, limited, ranges_kernel
+from pbio_spark.disk import into_what_is_there, make_folder
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.paths import find_entry, full_path, is_local, locate, move_file, remove_folder, trouble
@@ -154,10 +155,11 @@ class PbioWriter(DataSourceArrowWriter):
         assert context is not None
         task = _Task(self, context.partitionId(), context.taskAttemptId())
         try:
-            for batch in iterator:
-                task.add(batch)
-            read = files_read(self.path) if self.overwrite else ()
-            return TaskOutput(task.close(), context.getLocalProperty(OVERWRITES), read)
+            with into_what_is_there(self.path):
+                for batch in iterator:
+                    task.add(batch)
+                read = files_read(self.path) if self.overwrite else ()
+                return TaskOutput(task.close(), context.getLocalProperty(OVERWRITES), read)
         except BaseException:
             task.discard()
             raise
@@ -175,14 +177,14 @@ class PbioWriter(DataSourceArrowWriter):
         replaced = self._replaced(fs, root, messages) if self.overwrite else []
         read = [path for message in messages for path in message.read]
         refuse_read_files(self.path, (full_path(fs, path) for path in replaced), read)
-        fs.makedirs(root, exist_ok=True)
+        make_folder(fs, root)
         if not written:
             written = [self._empty(fs, root)]
         with suppress(FileNotFoundError):
             fs.rm_file(f"{root}/_SUCCESS")
         for file in written:
             target = f"{root}/{file.path}"
-            fs.makedirs(target.rpartition("/")[0], exist_ok=True)
+            make_folder(fs, target.rpartition("/")[0])
             move_file(fs, f"{root}/{self.staging}/{file.path}", target)
             if (file.points or file.sums or file.size >= OUTLINED) and self.options.index == "sidecar":
                 placed = find_entry(fs, target)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -29,10 +29,18 @@ ODD: list[Any] = [
     *(datetime(1, 1, 1), datetime(2026, 1, 31, tzinfo=UTC), timedelta(-1), timedelta.max),
 ]
 TRIED = len(ODD) if os.environ.get("PBIO_LONG") else 5
+Found: TypeAlias = "tuple[Any, Any] | None"
+"""What a call gave, and what is right; None if only errors are looked at."""
+
 LOAD = pbio.parse_record({"Load": {"host": "string", "load": "float64"}})
 FORMAT = pbio.Format.of(LOAD)
 ROW: dict[str, Any] = {"host": "a", "load": 0.5}
 DATA = pbio.encode(FORMAT, ROW)
+
+
+def shown(row: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The values of a row; NaN, which is not equal to itself, as None."""
+    return row["host"], row["load"] if row["load"] == row["load"] else None
 
 
 class Calls:
@@ -46,30 +54,36 @@ class Calls:
         self.channel.submit(ROW, producer="p", sequence=0)
         self.space.derive_channel("d", "c", filter="{ return input.load > param.m; }", parameters={"m": 0.0})
 
-    def parse_record(self, text: Any = {"L": {"a": "int32"}}) -> None:  # noqa: B006 - it never changes
-        pbio.parse_record(text)
+    def parse_record(self, text: Any = {"L": {"a": "int32"}}) -> Found:  # noqa: B006 - it never changes
+        record = pbio.parse_record(text)
+        return pbio.parse_record(pbio.record_to_json(record)), record
 
     def record_to_json(self, record: Any = LOAD) -> None:
         pbio.record_to_json(record)
 
-    def format_of(self, record: Any = LOAD, machine: Any = "native") -> None:
-        pbio.Format.of(record, machine=machine)
+    def format_of(self, record: Any = LOAD, machine: Any = "native") -> Found:
+        return pbio.Format.of(record, machine=machine).record, record
 
-    def encode(self, form: Any = FORMAT, values: Any = ROW) -> None:
-        pbio.encode(form, values)
+    def encode(self, form: Any = FORMAT, values: Any = ROW) -> Found:
+        return pbio.decode(form, pbio.encode(form, values)), values
 
-    def decode(self, form: Any = FORMAT, data: Any = DATA) -> None:
-        pbio.decode(form, data)
+    def decode(self, form: Any = FORMAT, data: Any = DATA) -> Found:
+        return pbio.decode(form, data), ROW
 
-    def values(self, host: Any = "a", load: Any = 1.0) -> None:
+    def values(self, host: Any = "a", load: Any = 1.0) -> Found:
         values = {"host": host, "load": load}
         with pbio.open_writer("values.ffs", LOAD) as writer:
             writer.write(values)
         self.channel.submit(values)
-        pbio.encode(FORMAT, values)
+        (*_, event) = self.channel.subscribe(start="earliest").events()
+        (row,) = pbio.read("values.ffs")
+        wanted = host.decode() if isinstance(host, bytes) else host, float(load)
+        return [shown(event.values), shown(row)], [wanted] * 2 if load == load else [(wanted[0], None)] * 2
 
-    def read_arrow(self, paths: Any = "a.ffs", columns: Any = None, **options: Any) -> None:
-        pbio.read_arrow(paths, columns=columns, **options)
+    def read_arrow(self, paths: Any = "a.ffs", columns: Any = None, **options: Any) -> Found:
+        table = pbio.read_arrow(paths, columns=columns, **options)
+        wanted = ["host", "load"] if columns is None else list(dict.fromkeys(columns))
+        return (table.column_names, table.num_rows), (wanted, 2)
 
     def options(
         self,
@@ -77,14 +91,16 @@ class Calls:
         mode: Any = None,
         recordsPerBatch: Any = None,  # noqa: N803
         readerFormat: Any = None,  # noqa: N803
-    ) -> None:
-        pbio.read_arrow("a.ffs", filter=filter, mode=mode, recordsPerBatch=recordsPerBatch, readerFormat=readerFormat)
+    ) -> Found:
+        given = {"filter": filter, "mode": mode, "recordsPerBatch": recordsPerBatch, "readerFormat": readerFormat}
+        return pbio.read_arrow("a.ffs", **given).to_pylist(), [ROW, {"host": "b", "load": 2.0}]
 
-    def read(self, paths: Any = "a.ffs", columns: Any = None) -> None:
-        list(pbio.read(paths, columns=columns))
+    def read(self, paths: Any = "a.ffs", columns: Any = None) -> Found:
+        rows = list(pbio.read(paths, columns=columns))
+        return len(rows), 2
 
-    def read_formats(self, paths: Any = "a.ffs") -> None:
-        list(pbio.read_formats(paths))
+    def read_formats(self, paths: Any = "a.ffs") -> Found:
+        return list(pbio.read_formats(paths)), [FORMAT]
 
     def open_writer(
         self, path: Any = "w.ffs", type_: Any = LOAD, beside: Any = (), rows: Any = ROW, machine: Any = None
@@ -117,8 +133,10 @@ class Calls:
     def derive_channel(self, name: Any = "e", parent: Any = "c", filter: Any = "{ return 1; }") -> None:  # noqa: A002
         self.space.derive_channel(name, parent, filter=filter, exist_ok=True)
 
-    def set_parameters(self, channel: Any = "d", values: Any = {"m": 1.0}) -> None:  # noqa: B006
+    def set_parameters(self, channel: Any = "d", values: Any = {"m": 1.0}) -> Found:  # noqa: B006
+        before = self.space.parameters("d")
         self.space.set_parameters(channel, values)
+        return self.space.parameters("d"), {**before, **values}
 
     def find(self, channel: Any = "c", producer: Any = "p") -> None:
         self.space.channel(channel).last_sequence(producer)
@@ -168,17 +186,19 @@ NAMES = sorted(name for name in vars(Calls) if not name.startswith("_"))
 @pytest.mark.parametrize("name", NAMES)
 def test_one_odd_argument(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    call: Callable[..., None] = getattr(Calls(), name)
+    call: Callable[..., Found] = getattr(Calls(), name)
     call()
     code = getattr(Calls, name).__code__
     for argument in code.co_varnames[1 : code.co_argcount]:
         for odd in Random(f"{name} {argument}").sample(ODD, TRIED):
             said = "["
+            found: Found = None
             try:
-                call(**{argument: odd})
+                found = call(**{argument: odd})
             except (pbio.PbioError, MorphError, EcodeError) as error:
                 said = str(error)
             except Exception as error:
                 raise AssertionError(f"{name}({argument}={str(odd)[:40]!r}) ended in {error!r}") from error
             assert said.startswith("["), (argument, odd, said)
             said.encode()
+            assert found is None or found[0] == found[1], (argument, odd, found)

@@ -68,6 +68,20 @@ def test_what_a_file_system_does_not_know_is_an_error_of_ours() -> None:
         pbio.ChannelSpace.open("s3://bucket/space", no_such_setting=1, endpoint_url="http://127.0.0.1:9")
 
 
+@pytest.mark.parametrize("empty", ["{}", " { } ", "{ /* later */ }", "{ // later\n }"])
+def test_an_empty_filter_keeps_nothing_and_is_refused(space: pbio.ChannelSpace, tmp_path: Path, empty: str) -> None:
+    with pbio.open_writer(tmp_path / "a.ffs", LOAD) as writer:
+        writer.write({"host": "a", "load": 1.0})
+    for call in (
+        lambda: pbio.read_arrow(tmp_path / "a.ffs", filter=empty),
+        lambda: space.channel("c").subscribe(filter=empty),
+        lambda: space.derive_channel("none", "c", filter=empty),
+        lambda: space.channel("c").subscribe(modulator=pbio.Modulator(filter=empty)),
+    ):
+        with pytest.raises(PbioError, match=r"PBIO_BAD_PROGRAM.* the filter is empty"):
+            call()
+
+
 def test_submissions_and_what_is_wrapped_keep_their_names() -> None:
     assert pbio.Channel.subscribe.__name__ == "subscribe"
     assert (pbio.Channel.subscribe.__doc__ or "").startswith("Subscribe")

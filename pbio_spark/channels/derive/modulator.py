@@ -99,8 +99,10 @@ class Modulator:
             shared: the ID and the values of the block that `parameters` names.
             known: `when`, where the modulator does not say.
 
-        Raises PBIO_BAD_OPTION.
+        Raises PBIO_BAD_OPTION, and PBIO_BAD_PROGRAM for an empty filter.
         """
+        from pbio_spark.columns import check_says_something  # which needs the compiler
+
         if self.when is not None:
             check_word(self.when, ("always", "subscribed"), "when")
         for what in ("filter", "transform", "dequeue", "period"):
@@ -111,6 +113,8 @@ class Modulator:
                     f"{what}= takes a program, not {str(text)[:80]!r}",
                     hint="give the text of a program in E-code, such as { return input.x > 3; }",
                 )
+            if text is not None:
+                check_says_something(what, text)
         if isinstance(self.services, str):
             raise PbioError(
                 "PBIO_BAD_OPTION",

@@ -7,6 +7,7 @@ from one format to it. The answer is a `RecordRoute`, programs in a row and the 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,9 @@ log = logging.getLogger("pbio_spark.columns")
 PROJECTION = Policy(mismatch_threshold=1.0, same_name=False, prefer=(Criterion.MISMATCH_RATIO, Criterion.HOPS))
 """A schema alone never rejects: each format gives as much as it can, by as few transforms as it can (decision 4)."""
 
+
+_EMPTY = re.compile(r"\s*\{(\s|/\*.*?\*/|//[^\n]*\n)*\}\s*", re.DOTALL)
+"""A program that has nothing but comments."""
 
 PARAMETERS = "param"
 """The name by which programs know their parameter block."""
@@ -182,6 +186,16 @@ def find_route(
     return RecordRoute(text, target, programs, keep, make, as_it_came, seen, filling, hops, counts)
 
 
+def check_says_something(what: str, source: str) -> None:
+    """Raise PBIO_BAD_PROGRAM for a filter that is empty: it is E-code, and keeps nothing.
+
+    >>> check_says_something("transform", "{}")
+    """
+    if what in ("filter", "dequeue") and isinstance(source, str) and _EMPTY.fullmatch(source):
+        hint = "leave it out to keep everything, or return a condition: { return input.x > 1; }"
+        raise PbioError("PBIO_BAD_PROGRAM", f"the {what} is empty, which keeps nothing", hint=hint)
+
+
 def check_filter(source: str, record: Record) -> None:
     """Check a reader's filter against a wanted record type, before there are records. Raises PBIO_BAD_PROGRAM."""
     _program("filter", source, record_to_seen(record, {}, _defaults(record)), [], Request())
@@ -262,6 +276,7 @@ def _program(
     It sees numbers where the columns show numbers. One that goes to them by their pointers itself sees the pointers,
     also where `*x` could be the first character of a string that it would see in place.
     """
+    check_says_something(what, source)
     plain = in_place(seen)
     limits = ecode.Limits() if request.work is None else ecode.Limits(budget=request.work)
     compiled = partial(ecode.compile, records=request.records, functions=request.functions, limits=limits)

@@ -63,12 +63,15 @@ class Broker:
         self._log = folder / "broker.log"
         self._config.write_text(SETTINGS.format(port=self._port, other=other, guarded=guarded, folder=folder), "utf-8")
         self._java = [java(), *options, "-cp", os.pathsep.join(jars(BROKER, transitive=True))]
-        name = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # The tool takes a name that begins with "-" for an option: one in 64 would.
+        name = "a" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
         self._run_once("kafka.tools.StorageTool", "format", "-t", name, "-c", str(self._config))
         self._process: subprocess.Popen[bytes] | None = None
 
     def _run_once(self, *command: str) -> None:
-        subprocess.run([*self._java, *command], check=True, capture_output=True)
+        ran = subprocess.run([*self._java, *command], capture_output=True, text=True, check=False)
+        if ran.returncode:
+            raise RuntimeError(f"{command[0]} has failed: {(ran.stdout + ran.stderr)[-1000:]}")
 
     def start(self) -> None:
         """Start it, and wait until it answers."""

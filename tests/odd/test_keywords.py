@@ -82,6 +82,11 @@ def test_an_empty_filter_keeps_nothing_and_is_refused(space: pbio.ChannelSpace, 
             call()
 
 
+def test_many_comments_at_the_start_of_a_filter_are_no_work(space: pbio.ChannelSpace) -> None:
+    """Where a comment ends must not be tried in all ways: for 60 of them, that would never end."""
+    assert space.channel("c").subscribe(filter="{" + "/* of the licence */\n" * 60 + "return 1; }")
+
+
 def test_submissions_and_what_is_wrapped_keep_their_names() -> None:
     assert pbio.Channel.subscribe.__name__ == "subscribe"
     assert (pbio.Channel.subscribe.__doc__ or "").startswith("Subscribe")

@@ -155,12 +155,13 @@ def _own(said: Any, body: _Body, rows: npt.NDArray[np.void], name: str) -> dict[
 
 
 def _check_items(items: npt.NDArray[np.uint8], offsets: Int64s, form: Format) -> None:
-    """Raise unless each event is one data item of the format, and they fill the bytes."""
+    """Raise unless each event is one data item of the format with all fields in place, and they fill the bytes."""
     starts, sizes = offsets[:-1, None], offsets[1:] - offsets[:-1]
     start = _HEADER + len(form.id)
     if offsets[0] != 0 or offsets[-1] != len(items):
         _bad("the events do not fill their bytes")
-    if sizes.min(initial=start) < start or sizes.max(initial=0) > len(items):
+    least = _HEADER + form.header_size + form.structs[0].record_length
+    if sizes.min(initial=least) < least or sizes.max(initial=0) > len(items):
         _bad("an event is too short, or too long")
     # So they follow on each other, and none is outside.
     heads = items[starts + np.arange(_HEADER)].view(">u8")[:, 0]

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 from pbio_spark.channels import Channel, ChannelSpace, Columns, Concentrator, ConcentratorLimits, Prepared, Submission
+from pbio_spark.channels.commits.groups import ROW
 from pbio_spark.channels.concentrator import server, visitor
 from pbio_spark.channels.concentrator.frames import PREFIX, PROTOCOL, frame, word
 from pbio_spark.channels.concentrator.joint import Announce, Publication
@@ -195,6 +196,21 @@ def test_offsets_that_wrap_around_are_refused(counts: Channel) -> None:
         buffers[1] = np.array(offsets, np.int64).tobytes()
         with pytest.raises(PbioError, match="contradicts itself"):
             message_to_prepared(said, memoryview(bytearray(b"".join(buffers))), lambda _: counts.format)
+
+
+def test_an_event_that_lacks_fields_is_refused(counts: Channel) -> None:
+    """Filters and the values at a file's end read fields in place without looking where the record ends."""
+    said, buffers = prepared_to_message(prepared(counts))
+    form = counts.format
+    record = b"".join((form.id, bytes(form.header_size - len(form.id) + form.structs[0].record_length - 1)))
+    item = (3 << 56 | len(record)).to_bytes(8) + record
+    rows = np.frombuffer(buffers[0], ROW).copy()
+    offsets = np.arange(len(buffers[1]) // 8) * len(item)
+    rows["start"], rows["end"] = offsets[rows["ordinal"]], offsets[rows["ordinal"] + rows["count"]]
+    said[0]["bytes"] = int(offsets[-1])
+    buffers[:2], buffers[2] = [rows.tobytes(), offsets.tobytes()], item * (len(offsets) - 1)
+    with pytest.raises(PbioError, match="too short"):
+        message_to_prepared(said, memoryview(bytearray(b"".join(buffers))), lambda _: form)
 
 
 def test_what_waits_has_a_limit_and_all_is_published(

@@ -79,7 +79,8 @@ class Bound:
 
     def _common(self, values: Numbers) -> npt.NDArray[Any]:
         kind = {Kind.INTEGER: "i", Kind.UNSIGNED: "u", Kind.FLOAT: "f"}[self.common.kind]
-        return np.asarray(values).astype(f"{kind}{self.common.size}")
+        with np.errstate(over="ignore"):  # what is too large for a float is infinite, as in the program
+            return np.asarray(values).astype(f"{kind}{self.common.size}")
 
 
 def program_to_bounds(program: TypedProgram) -> tuple[Bound, ...]:

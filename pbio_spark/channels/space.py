@@ -110,7 +110,8 @@ class ChannelSpace:
             source: what this program is to the code of derived channels, and what it grants to it.
             concentrator: whether publications go by way of `pbio space concentrate`: if one is running on this machine
                 for this user, never, or not without one. The result is the same.
-            concentrator_timeout: how long one may say nothing before events go without it; a number is one of seconds.
+            concentrator_timeout: how long one may say nothing before events go without it, on Linux; a number is one of
+                seconds.
             storage_options: go to fsspec.
 
         Raises PBIO_NO_SPACE, PBIO_CANNOT_CREATE, PBIO_BAD_LOG if it is damaged, PBIO_BAD_OPTION, and PBIO_CONCENTRATOR.

@@ -137,3 +137,8 @@ def test_nan_excludes_nothing() -> None:
     least = np.array([math.nan, 0.0, 0.0, 0.0, 4.0])
     most = np.array([math.nan, 3.0, 3.5, math.nan, 5.0])
     assert bound.may_hold(least, most).tolist() == [True, False, True, True, True]
+
+
+def test_a_value_too_large_for_a_float_is_infinite() -> None:
+    (bound,) = program_to_bounds(ecode.compile("{ return input.f < 2.0f; }", [INPUT]).typed)
+    assert bound.may_hold(np.array([-1e300, 1e300]), np.array([1.0, 1e300])).tolist() == [True, False]

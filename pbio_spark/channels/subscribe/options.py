@@ -44,6 +44,10 @@ class SubscriptionOptions:
         check_word(self.mode, ("FAILFAST", "DROPMALFORMED"), "mode")
         check_word(self.on_reject, ("fail", "drop"), "on_reject")
         check_word(self.on_unfilled, ("fail", "warn", "ignore"), "on_unfilled")
+        for name in ("fail_on_loss", "skip_blocks"):
+            said = getattr(self, name)
+            if not isinstance(said, bool):
+                raise PbioError("PBIO_BAD_OPTION", f"{name} cannot be {str(said)[:80]!r}", hint="give True or False")
 
 
 def checked_start(start: Start) -> Literal["earliest", "latest"] | Position | int:

@@ -297,3 +297,10 @@ def test_a_filter_that_is_not_a_program_is_refused(counts: Channel) -> None:
     with pytest.raises(PbioError, match="a program cannot be of type function") as caught:
         counts.subscribe(print, filter=lambda event: True)  # type: ignore[arg-type]
     assert caught.value.code == "PBIO_BAD_PROGRAM"
+
+
+@pytest.mark.parametrize("said", [{"fail_on_loss": "false"}, {"skip_blocks": 0}], ids=str)
+def test_what_is_true_or_false_is_not_taken_from_text(space: ChannelSpace, said: dict[str, Any]) -> None:
+    channel = space.create_channel("events", record("event", [Field("n", INT32)]))
+    with pytest.raises(PbioError, match=r"(?s)PBIO_BAD_OPTION.*cannot be.*True or False"):
+        channel.subscribe(**said)

@@ -167,7 +167,7 @@ class Resolver:
                 "raise the threshold, or give its format a transform to a wanted type",
             )
         names = sorted({record.name for record in self._matcher.wanted.values()})
-        near = did_you_mean(name, names)
+        near = f"the format is called {name!r}; is a wanted type misspelled?" if did_you_mean(name, names) else ""
         return (
             f"no wanted type has the name {name!r}; wanted: {', '.join(names) or 'nothing'}",
             near or "add a transform to a type of another name, or set `same_name` to False to ignore names",

@@ -13,8 +13,10 @@ stands for: a number, a record type, a list, a dict.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from types import TracebackType
@@ -45,6 +47,8 @@ from pbio_spark.source.query.request import is_request
 from pbio_spark.source.query.store import store_of
 from pbio_spark.source.write.write_format import formats_to_write
 from pbio_spark.wire import FileWriter
+
+log = logging.getLogger("pbio_spark")
 
 Path: TypeAlias = "str | os.PathLike[str]"
 RecordType: TypeAlias = "Format | Record | pa.Schema | Mapping[str, Any] | str"
@@ -207,6 +211,8 @@ class RecordWriter:
         self._null_value = options.null_value
         self._encoders: dict[pa.Schema, Encoder] = {}
         self._pending = _Pending([])
+        self._fields = frozenset(field.name for field in format.record.fields)
+        self._is_closed = False
 
     def write(self, rows: Mapping[str, Any] | Iterable[Mapping[str, Any]] | pa.Table | pa.RecordBatch) -> None:
         """Write a row, several rows, or the rows of a table. A row that leaves out a field says null.
@@ -231,7 +237,8 @@ class RecordWriter:
         given: Iterable[Any] = (rows,) if isinstance(rows, Mapping) else rows
         for row in given:
             self._pending.rows.append(row)
-            if len(self._pending.rows) >= _PENDING:
+            is_odd = not isinstance(row, Mapping) or not self._fields.issuperset(row)  # said at once
+            if is_odd or len(self._pending.rows) >= _PENDING:
                 self._encode_pending()
 
     def comment(self, text: str) -> None:
@@ -246,10 +253,18 @@ class RecordWriter:
 
     def close(self) -> None:
         """Write the rows that wait, and close the file. Raises what `write` raises, after closing."""
+        self._is_closed = True
         try:
             self._encode_pending()
         finally:
             with into_what_is_there(self._path):
+                self._file.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_pending", None) and self._pending.rows and not self._is_closed:
+            count = len(self._pending.rows)
+            log.warning("%s: the writer was never closed: %d rows are lost; use `with`, or close()", self._path, count)
+            with suppress(Exception):
                 self._file.close()
 
     def __enter__(self) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from collections.abc import Callable
@@ -227,3 +228,19 @@ def test_a_date_that_python_lacks_is_a_bad_record(tmp_path: Path, caplog: pytest
     assert (permitted["n"], permitted["at"]) == (1, None)
     assert "10000-01-01" in permitted["_corrupt_record"]["reason"]
     assert pbio.read_arrow(tmp_path).num_rows == 5
+
+
+def test_a_writer_that_is_never_closed_says_what_is_lost(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    writer = pbio.open_writer(tmp_path / "x.ffs", {"a": {"id": "int"}})
+    writer.write([{"id": 1}] * 5)
+    del writer
+    gc.collect()
+    assert "x.ffs: the writer was never closed: 5 rows are lost" in caplog.text
+
+
+def test_an_unknown_field_is_refused_as_it_is_written(tmp_path: Path) -> None:
+    with pbio.open_writer(tmp_path / "x.ffs", {"a": {"id": "int", "temp": "float64"}}) as writer:
+        writer.write({"id": 1, "temp": 0.5})
+        with pytest.raises(pbio.PbioError, match=r"(?s)PBIO_UNKNOWN_COLUMN.*row 1.*did you mean 'temp'"):
+            writer.write({"id": 1, "tmp": 2.0})
+    assert [row["id"] for row in pbio.read(tmp_path / "x.ffs")] == [1]

@@ -93,7 +93,12 @@ def expand(paths: list[str]) -> Iterator[str]:
         if entry is None or entry.kind != "folder":
             yield path
         else:
-            yield from _below(fs, entry, path.rstrip("/"), ())
+            is_empty = True
+            for file in _below(fs, entry, path.rstrip("/"), ()):
+                is_empty = False
+                yield file
+            if is_empty:
+                typer.echo(f"{printable(path)}: no files in this folder", err=True)
 
 
 def _below(fs: AbstractFileSystem, folder: PathEntry, shown: str, above: tuple[str, ...]) -> Iterator[str]:

@@ -163,8 +163,8 @@ def with_row(error: PbioError, given: Rows) -> PbioError:
     if error.code != "PBIO_CANNOT_BE_NULL" or error.field is None:
         return error
     hint = (
-        "give it a value, or a type that has nulls: a pointer, such as '*float64' in JSON or Pointer(FLOAT64); or the "
-        "type that a channel makes of an Arrow schema, and open_writer with nulls='mask'"
+        "give it a value (defaults of a type are for readers), or a type that has nulls: a pointer, such as '*float64' "
+        "in JSON or Pointer(FLOAT64), or that of an Arrow schema, which open_writer takes with nulls='mask'"
     )
     if isinstance(given, pa.RecordBatch | pa.Table):
         return PbioError(error.code, error.reason, format=error.format, field=error.field, hint=hint)

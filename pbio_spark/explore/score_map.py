@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from morph import Scores
+from pbio_spark.errors import PbioError
 from pbio_spark.explore.axes import INK, axes_of, short, slant
 
 if TYPE_CHECKING:
@@ -17,8 +18,11 @@ MAX_NUMBERS = 20
 def score_map(scores: Scores, ax: Axes | None = None) -> Axes:
     """A row for each incoming format, a column for each wanted type; the darker, the more fields stay empty.
 
-    Raises PBIO_MISSING_EXTRA.
+    Raises PBIO_MISSING_EXTRA, and PBIO_BAD_VALUE for anything but scores.
     """
+    if not isinstance(scores, Scores):
+        reason = f"expected scores, not {type(scores).__name__}"
+        raise PbioError("PBIO_BAD_VALUE", reason, hint="morph.scores(incoming, wanted) compares formats with types")
     rows, columns = len(scores.incoming), len(scores.wanted)
     ax = axes_of(ax, 1.6 + 0.7 * columns, 1.2 + 0.45 * rows)
     image = ax.imshow(scores.mismatch_ratios, cmap="Blues", vmin=0, vmax=1, aspect="auto")

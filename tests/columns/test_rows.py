@@ -69,7 +69,7 @@ def test_arrays_say_their_counts(channel: Channel) -> None:
     channel.submit(columns.set_column(2, "parts", pa.array([PARTS])))
     parts = [{"k": 1, "w": [1.0], "unit": "m"}, {"k": 0, "w": [], "unit": None}]
     assert seen(channel) == [{"x": 1, "n": 2, "v": [1.0, 2.0], "parts": parts}] * 3
-    with pytest.raises(PbioError, match=r"PBIO_BAD_VALUE.*2 elements are not as many"):
+    with pytest.raises(PbioError, match=r"PBIO_BAD_VALUE.*2 elements do not match the length or the count"):
         channel.submit({**ROW, "n": 3})
     with pytest.raises(PbioError, match=r"PBIO_CANNOT_BE_NULL.*row 0 has no 'n'"):
         channel.submit([ROW, {**ROW, "n": 2}])

@@ -78,7 +78,7 @@ def test_an_old_reader_gets_the_new_monitor() -> None:
 def test_a_new_reader_cannot_get_the_old_monitor_by_itself() -> None:
     answer = rejected("old", {"new": NEW}, monitors())
     assert answer.reason == "no wanted type has the name 'MonitoringMsg'; wanted: NewMonitoringMsg"
-    assert answer.hint == "did you mean 'NewMonitoringMsg'?"
+    assert answer.hint == "the format is called 'MonitoringMsg'; is a wanted type misspelled?"
     nothing = rejected("old", {"new": NEW}, monitors(), Policy(same_name=False))
     assert nothing.reason == ("the nearest wanted type is new with diff 3, Mr 1.00 (6 of 6): Mr over the threshold")
 

@@ -94,7 +94,9 @@ def infer_schema(formats: Sequence[Format], options: Options, described: Sequenc
     """
     if not formats and not options.reader_format:
         raise PbioError(
-            "PBIO_NO_SCHEMA", "the files hold no format", hint="say which columns you want with .schema(...)"
+            "PBIO_NO_SCHEMA",
+            "there is no file, or none holds a format",
+            hint="check the path; otherwise say which columns you want with .schema(...)",
         )
     union = union_of_targets(options, formats, described)
     if union is None:

@@ -76,7 +76,11 @@ def test_processes_that_are_killed_lose_and_double_nothing(tmp_path: Path) -> No
             who = [*running][number % len(running)]
             if who in producers:
                 # It is at work, and does not stop for us.
-                wait_for_lines(running[who], tmp_path / who, chance.randint(1, 20))
+                try:
+                    wait_for_lines(running[who], tmp_path / who, chance.randint(1, 20))
+                except EOFError:  # on a busy machine one may be through before it is killed
+                    if running[who].exitcode:
+                        raise
             time.sleep(chance.uniform(0, 0.02 if who in producers else 0.5))
             end(running[who])
             running[who] = begin(who)

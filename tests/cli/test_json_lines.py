@@ -19,7 +19,7 @@ from tests.cli.conftest import Ran
         ('{"a":1}\n\n{"a":"x"}', ["[PBIO_CANNOT_MERGE] line 3: 'x' is not", "int64", "field $.a"]),
         ('{"a":{"b":1}}\n{"a":3}', ["line 2: 3 is not", "field $.a"]),
         ('{"a":9007199254740993}\n{"a":2.5}', ["line 2: 2.5 and 9007199254740993", "field $.a", "decimal(38,6)"]),
-        ('{"a":2.5}\n{"a":9007199254740993}', ["line 2: 9007199254740993 does not go with fractions"]),
+        ('{"a":2.5}\n{"a":9007199254740993}', ["line 2: 9007199254740993 cannot be combined with the fractions"]),
         ('{"a":1}\n{"a":1,"a":2}', ["[PBIO_BAD_VALUE] line 2 is not", "the key 'a' is there twice"]),
         ('{"a":{"b":1,"b":1}}', ["the key 'b' is there twice"]),
         ('{"a":"\\ud800"}', ["line 1: ", "is not a value of a column"]),

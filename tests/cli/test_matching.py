@@ -123,8 +123,8 @@ def test_match_shows_what_may_only_have_changed_its_name(pbio: Pbio, tmp_path: P
     for options in ((), ("--explain",)):
         ran = pbio("match", *options, f"{path}#r@1", f"{path}#r@2")
         assert ran.out.splitlines()[-1] == (
-            "r@1: temperature may be called temp there; fieldAliases says so if it means the same in the same unit, "
-            "else a transform does"
+            "r@1: temperature may be called temp there; map it with fieldAliases if it means the same in the same "
+            "unit, else with a transform"
         )
     assert "may be called" not in pbio("match", f"{path}#r@1", f"{path}#r@1").out
 

@@ -97,7 +97,7 @@ def _structure(columns: Sequence[SchemaColumn], way: Way) -> Change:
                         "PBIO_BAD_VALUE",
                         said,
                         field=f"${step_to_text(key)}",
-                        hint="give a value that the type holds exactly",
+                        hint="" if is_shown else "give a value that the type holds exactly",
                     ) from None
         return made
 

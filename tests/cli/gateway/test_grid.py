@@ -142,7 +142,7 @@ def test_rows_without_a_time_are_of_now_if_that_is_said(
         ("--sequence=:0", "not ':0'"),
         ("--sequence=probe:0", "did you mean --producer probe --sequence 0?"),
         ("--producer= ", "cannot be blank"),
-        ("--key=x", "--key is of a --certificate"),
+        ("--key=x", "--key needs --certificate"),
         ("--producr=x", "--producer"),
     ],
 )

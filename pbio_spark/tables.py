@@ -212,7 +212,6 @@ class RecordWriter:
         self._encoders: dict[pa.Schema, Encoder] = {}
         self._pending = _Pending([])
         self._fields = frozenset(field.name for field in format.record.fields)
-        self._is_closed = False
 
     def write(self, rows: Mapping[str, Any] | Iterable[Mapping[str, Any]] | pa.Table | pa.RecordBatch) -> None:
         """Write a row, several rows, or the rows of a table. A row that leaves out a field says null.
@@ -253,7 +252,6 @@ class RecordWriter:
 
     def close(self) -> None:
         """Write the rows that wait, and close the file. Raises what `write` raises, after closing."""
-        self._is_closed = True
         try:
             self._encode_pending()
         finally:
@@ -261,7 +259,7 @@ class RecordWriter:
                 self._file.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_pending", None) and self._pending.rows and not self._is_closed:
+        if getattr(self, "_pending", None) and self._pending.rows:  # closing leaves none
             count = len(self._pending.rows)
             log.warning("%s: the writer was never closed: %d rows are lost; use `with`, or close()", self._path, count)
             with suppress(Exception):

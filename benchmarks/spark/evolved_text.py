@@ -31,13 +31,13 @@ def rows() -> Iterator[Row]:
     spark = session()
     try:
         for size in SIZES[::2]:
-            yield from texts(spark, (old, new), size, folder / str(size))
+            yield from text_formats(spark, (old, new), size, folder / str(size))
     finally:
         spark.stop()
         shutil.rmtree(folder)
 
 
-def texts(spark: SparkSession, formats: tuple[Format, Format], size: int, folder: Path) -> Iterator[Row]:
+def text_formats(spark: SparkSession, formats: tuple[Format, Format], size: int, folder: Path) -> Iterator[Row]:
     """The same rows in Spark, from our files with evolution and from text."""
     old, new = formats
     reader = spark.read.format("pbio").option("readerFormat", record_to_json(OLD))

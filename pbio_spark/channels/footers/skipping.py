@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,10 +31,10 @@ _READERS = 16
 
 @dataclass(slots=True)
 class Skipped:
-    """What is not read: how many files it is of, how many parts of groups, events and bytes."""
+    """What is not read: of which files, of how many groups, and how many events and bytes."""
 
-    files: int = 0
-    parts: int = 0
+    files: set[str] = field(default_factory=set)
+    groups: int = 0
     events: int = 0
     bytes: int = 0
 
@@ -62,7 +62,7 @@ class Footers:
         footers = self._read([path for path, size in sizes.items() if size >= LEAST])
         excluded: dict[tuple[str, str, int], npt.NDArray[np.bool_] | None] = {}
         made: list[Piece] = []
-        skipped, paths = Skipped(), set()
+        skipped = Skipped()
         for piece, excluding in zip(pieces, known, strict=True):
             footer = footers.get(piece.path)
             parts = [piece]
@@ -73,18 +73,18 @@ class Footers:
                 parts = list(_kept(piece, footer, excluded[key]))
             left = sum(part.events for part in parts)
             if left < piece.events:
-                paths.add(piece.path)
-                skipped.parts += 1
+                skipped.files.add(piece.path)
+                skipped.groups += 1
                 skipped.events += piece.events - left
                 skipped.bytes += piece.bytes - sum(part.bytes for part in parts)
             made += parts
-        if skipped.parts:
+        if skipped.groups:
             log.log(
                 self._level,
                 "the filter skips %s of %s and %s, about %d bytes",
                 numbered(skipped.events, "event"),
-                numbered(skipped.parts, "group"),
-                numbered(len(paths), "file"),
+                numbered(skipped.groups, "group"),
+                numbered(len(skipped.files), "file"),
                 skipped.bytes,
             )
         return made

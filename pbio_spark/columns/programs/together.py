@@ -24,7 +24,6 @@ Selected: TypeAlias = "tuple[npt.NDArray[np.int64], Mapping[int, PbioError | Non
 TILE = 2048
 """How many records all filters see before the next ones: as many as stay in a processor's cache."""
 
-
 FEW = 3
 """For so many filters, it does not pay to gather the numbers that they read."""
 

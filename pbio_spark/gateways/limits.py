@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pbio_spark.gateways.tables import positive
+
 
 @dataclass(frozen=True, slots=True)
 class GatewayLimits:
@@ -20,11 +22,11 @@ class GatewayLimits:
         grace: the most seconds that connections have to end when the gateway stops.
     """
 
-    connections: int = 1000
-    per_peer: int = 100
-    frame: int = 16 << 20
-    memory: int = 256 << 20
-    unread: int = 4 << 20
-    idle: float = 300.0
-    slow: float = 30.0
+    connections: int = positive(1000)
+    per_peer: int = positive(100)
+    frame: int = positive(16 << 20)
+    memory: int = positive(256 << 20)
+    unread: int = positive(4 << 20)
+    idle: float = positive(300.0)
+    slow: float = positive(30.0)
     grace: float = 10.0

@@ -21,6 +21,12 @@ from pbio_spark.gateways.text import address_to_text, is_loopback, one_line, sys
 
 log = logging.getLogger("pbio_spark.gateways")
 
+_HINTS = {
+    errno.EADDRINUSE: "another program listens there; port 0 takes a free one",
+    errno.EACCES: "ports below 1024 may need rights; port 0 takes a free one",
+}
+"""What to do about errors of `bind`; all others are about the host."""
+
 
 class Half(Protocol):
     """What a gateway speaks on one of its ports.
@@ -139,7 +145,7 @@ class Server:
         try:
             server = await asyncio.start_server(connected, host, port, ssl=self._tls, start_serving=False)
         except OSError as error:
-            hint = "another program listens there; port 0 takes a free one" if error.errno == errno.EADDRINUSE else None
+            hint = _HINTS.get(error.errno or 0, "give an address of this machine, 0.0.0.0 for all that it has")
             raise PbioError(
                 "PBIO_NOT_LISTENING",
                 f"cannot listen on {address_to_text(host, port)} for {half.name}: {system_reason(error)}",

@@ -50,6 +50,17 @@ def is_wildcard(host: str) -> bool:
         return False
 
 
+def is_host_name(text: str) -> bool:
+    """Whether a machine can be called so, as far as the text says it; an empty one is the default.
+
+    >>> is_host_name("node-7_a.example.org."), is_host_name("a b"), is_host_name("x" * 64)
+    (True, False, False)
+    """
+    labels = text.removesuffix(".").split(".")
+    is_printable = text.isprintable() and not any(map(str.isspace, text))
+    return not text or (is_printable and len(text) <= 253 and all(0 < len(label) <= 63 for label in labels))
+
+
 def address_to_text(host: str, port: int) -> str:
     """`HOST:PORT`, as `to_address` reads it: a host of IPv6 stands in brackets.
 
@@ -72,6 +83,9 @@ def to_address(text: str) -> tuple[str, int]:
     is_host = bare == host or (host.startswith("[") and host.endswith("]"))
     if port.isascii() and port.isdecimal() and int(port[:10]) >= 1 << 16:
         raise PbioError("PBIO_BAD_OPTION", f"the port {port[:20]} is too large", hint="ports are 0 to 65535")
+    if not is_host_name(bare):
+        hint = "give the name or the address of a machine, such as node7.example.org"
+        raise PbioError("PBIO_BAD_OPTION", f"no host can be called {bare[:80]!r}", hint=hint)
     if not (port.isascii() and port.isdecimal() and int(port) < 1 << 16 and is_host) or (":" in host and bare == host):
         raise PbioError("PBIO_BAD_OPTION", f"not an address: {text[:80]!r}", hint="an example is 127.0.0.1:26100")
     return bare or LOOPBACK, int(port)

@@ -30,8 +30,8 @@ REFUSED = {
     "[limits]\nconections = 3": ("PBIO_UNKNOWN_OPTION", "has no 'conections'", "connections"),
     "[limits]\nconnections = '3'": ("PBIO_BAD_OPTION", "[limits] connections is '3', and must be a whole number", ""),
     "[limits]\nconnections = true": ("PBIO_BAD_OPTION", "must be a whole number", ""),
-    "[limits]\nconnections = -1": ("PBIO_BAD_OPTION", "must be a whole number from 0", ""),
-    "[limits]\nidle = nan": ("PBIO_BAD_OPTION", "must be a number from 0", ""),
+    "[limits]\nconnections = -1": ("PBIO_BAD_OPTION", "must be a whole number from 1", ""),
+    "[limits]\nidle = nan": ("PBIO_BAD_OPTION", "must be a number above 0", ""),
     "limits = 3": ("PBIO_BAD_OPTION", "[limits] is not a table", "[limits]"),
     "[evpath]\nlingr = 3": ("PBIO_UNKNOWN_OPTION", "has no 'lingr'", "linger"),
     "[evpath.stone.3]\nchannel = 'n'": ("PBIO_UNKNOWN_OPTION", "[evpath] of the gateway's configuration", "stones"),
@@ -51,6 +51,24 @@ REFUSED = {
     "[grid]\nadvertize = 'node7:1'": ("PBIO_UNKNOWN_OPTION", "has no 'advertize'", "advertise"),
     "[tls]\ncertificate = 'a'": ("PBIO_BAD_OPTION", "[tls] lacks 'key'", ""),
     "[limits": ("PBIO_BAD_OPTION", "is not TOML", ""),
+    "[limits]\nconnections = 0": ("PBIO_BAD_OPTION", "must be a whole number from 1", ""),
+    "[limits]\nframe = 0": ("PBIO_BAD_OPTION", "must be a whole number from 1", ""),
+    "[limits]\nslow = 0.0": ("PBIO_BAD_OPTION", "must be a number above 0", ""),
+    "[evpath]\nformats = 0": ("PBIO_BAD_OPTION", "must be a whole number from 1", ""),
+    "[evpath.stones]\n03 = 'a'\n3 = 'b'": ("PBIO_BAD_OPTION", "the stone 3 is there twice", "zeros"),
+    "[evpath.stones]\n3 = ''": ("PBIO_BAD_OPTION", "'' cannot be the name of a channel", "1 to 200 characters"),
+    "[evpath.stones.3]\nchannel = 'c'\nproducer = \"a\\u0000\"": ("PBIO_BAD_OPTION", "the name of a producer", ""),
+    "[evpath.stones.3]\nchannel = 'c'\nproducer = 'a'\nproducer_field = 'b'": (
+        "PBIO_BAD_OPTION",
+        "has both producer and producer_field",
+        "leave one",
+    ),
+    "[grid.events.u]\n'' = 'c'": ("PBIO_BAD_OPTION", "no event can be called ''", ""),
+    "[grid.events.u]\n'a b' = 'c'": ("PBIO_BAD_OPTION", "no event can be called 'a b'", ""),
+    "[grid.events.u]\na = ''": ("PBIO_BAD_OPTION", "'' cannot be the name of a channel", ""),
+    "[grid]\narchive = 'a,b'": ("PBIO_BAD_OPTION", "no event can be called 'a,b'", "by blanks"),
+    "[grid]\narchive = '* a'": ("PBIO_BAD_OPTION", "* stands for all", "alone"),
+    "[grid]\nadvertise = 'h h:1'": ("PBIO_BAD_OPTION", "no host can be called 'h h'", "node7"),
 }
 
 
@@ -84,7 +102,10 @@ def test_certificates_that_are_missing_are_an_error() -> None:
         config.tls.context()
 
 
-@pytest.mark.parametrize("text", ["", "host", "host:port", "host:65536", "host:-1", "::1:5", "[::1:5", "host:"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "a b:1", "a\0b:1", "x" * 64 + ":1", "a..b:1", "host", "host:port", "host:-1", "::1:5", "[::1:5", "host:"],
+)
 def test_what_is_not_an_address_is_refused(text: str) -> None:
     with pytest.raises(PbioError, match="PBIO_BAD_OPTION"):
         to_address(text)

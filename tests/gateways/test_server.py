@@ -270,3 +270,13 @@ def test_a_thousand_idle_connections_keep_nobody_from_sending(tmp_path: Path) ->
             for one in idle:
                 one.close()
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-host.invalid"])
+def test_a_host_that_is_not_this_machine_is_an_error_with_a_hint(host: str) -> None:
+    async def run() -> None:
+        await Server([Listener(Half(echo), host, 0)]).start()
+
+    with pytest.raises(PbioError, match="PBIO_NOT_LISTENING") as raised:
+        asyncio.run(run())
+    assert "an address of this machine" in (raised.value.hint or "")

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pbio_spark.channels.commits.checked import check_name
 from pbio_spark.errors import PbioError
-from pbio_spark.gateways.tables import table_to_settings
+from pbio_spark.gateways.tables import positive, table_to_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,15 @@ class Stone:
     sequence: str = ""
     event_time: str = ""
 
+    def __post_init__(self) -> None:
+        """Raises PBIO_BAD_OPTION for names that a channel or a producer cannot have, and for a producer given twice."""
+        check_name(self.channel, "channel")
+        if self.producer:
+            check_name(self.producer, "producer")
+        if self.producer and self.producer_field:
+            reason = f"the stone of the channel {self.channel!r} has both producer and producer_field"
+            raise PbioError("PBIO_BAD_OPTION", reason, hint="leave one of them out: each event has one producer")
+
 
 @dataclass(frozen=True, slots=True)
 class ThinSettings:
@@ -47,7 +57,7 @@ class ThinSettings:
     linger: float = 0.2
     batch_events: int = 50_000
     batch_bytes: int = 8 << 20
-    formats: int = 1000
+    formats: int = positive(1000)
     stones: Mapping[int, Stone] = field(default_factory=dict)
 
 
@@ -57,7 +67,7 @@ def table_to_thin_settings(table: Any) -> ThinSettings:
     stones = said.pop("stones", {}) if isinstance(said, dict) else {}
     if not isinstance(stones, dict):
         raise PbioError("PBIO_BAD_OPTION", "[evpath.stones] is not a table", hint='an entry is 3 = "channel"')
-    made = {}
+    made: dict[int, Stone] = {}
     for number, stone in stones.items():
         if not number.isascii() or not number.isdecimal() or len(number) > 9:
             raise PbioError(
@@ -65,6 +75,9 @@ def table_to_thin_settings(table: Any) -> ThinSettings:
                 f"[evpath.stones]: {number[:80]!r} is not the number of a stone",
                 hint="name stones by their numbers: 0 = 'channel'",
             )
+        if int(number) in made:
+            reason = f"[evpath.stones]: the stone {int(number)} is there twice, once as {number!r}"
+            raise PbioError("PBIO_BAD_OPTION", reason, hint="write the number without zeros before it")
         where = f"evpath.stones.{number}"
         made[int(number)] = table_to_settings(Stone, {"channel": stone} if isinstance(stone, str) else stone, where)
     return table_to_settings(ThinSettings, said, "evpath", beside=["stones"], stones=made)

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ecode.limits import SOURCE_WORK
+from pbio_spark.channels.commits.checked import check_name
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.grid.protocol.messages import EVENTS, EventName
+from pbio_spark.gateways.grid.protocol.nodes import is_name
 from pbio_spark.gateways.tables import table_to_settings
 from pbio_spark.gateways.text import address_to_text, is_wildcard, to_address
 
@@ -51,7 +53,19 @@ class GridSettings:
     names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raises PBIO_BAD_OPTION for an `advertise` that is not an address, or one that peers cannot connect to."""
+        """Raises PBIO_BAD_OPTION for an `advertise` that is not an address, or one that peers cannot connect to; for
+        names that events or channels cannot have; and for other names beside `*` in `archive`."""
+        archived = self.archive.split()
+        if "*" in archived and len(archived) > 1:
+            reason = f"[grid] archive names {self.archive[:80]!r}, and * stands for all"
+            raise PbioError("PBIO_BAD_OPTION", reason, hint="write * alone, or names alone")
+        events = [name for channels in self.names.values() for name in channels]
+        for name in (*events, *(one for one in archived if one != "*")):
+            if not is_name(name):
+                reason = f"[grid] no event can be called {name[:80]!r}, which is not the name of an element in XML"
+                raise PbioError("PBIO_BAD_OPTION", reason, hint="in archive, separate names by blanks")
+        for channel in (channel for channels in self.names.values() for channel in channels.values()):
+            check_name(channel, "channel")
         if self.advertise:
             host, _, port = self.advertise.rpartition(":")
             if not host or not port or is_wildcard(to_address(self.advertise)[0]):

@@ -83,6 +83,19 @@ class Catalog:
         hint = did_you_mean(name.name, names) or "EventNamesRequest asks which there are"
         raise PbioError("PBIO_REFUSED", f"there are no events {name.name[:80]!r}", hint=hint)
 
+    def lacking(self) -> list[tuple[EventName, PbioError]]:
+        """The events that the settings name and that have no channel, with what is wrong."""
+        named = {name.name for name in self._named}
+        archived = (name for name in self._settings.archive.split() if name != "*" and name not in named)
+        found: list[tuple[EventName, PbioError]] = []
+        for name in (*self._named, *map(EventName, archived)):
+            if not (self._settings.create and self._settings.takes(name)):
+                try:
+                    self.space.channel(self.channel_name(name) or name.name)
+                except PbioError as error:
+                    found.append((name, error))
+        return found
+
     def channel_name(self, name: EventName) -> str | None:
         """The name of the channel that has, or could have, the events of a name; None if none can."""
         if name in self._named:

@@ -25,6 +25,7 @@ from pbio_spark.gateways.grid.protocol.nodes import XmlElement, parse
 from pbio_spark.gateways.grid.settings import GridSettings
 from pbio_spark.gateways.grid.values.reading import read_event
 from pbio_spark.gateways.grid.values.shapes import ReceivedEvent
+from pbio_spark.gateways.text import one_line
 
 if TYPE_CHECKING:
     from pbio_spark.gateways.peer import Peer
@@ -57,6 +58,8 @@ class GridGateway:
         """Begin, and enter the gateway in the directory."""
         await self._news.start()
         self._archive.start()
+        for name, error in await asyncio.to_thread(self._catalog.lacking):
+            log.warning("grid: events %s: %s", name.name, one_line(error))
         if not self._settings.entry:
             return
         entered = self._settings.entry_address(address)

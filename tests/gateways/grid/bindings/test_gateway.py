@@ -277,3 +277,23 @@ def test_the_directory_has_an_address_that_others_can_use(
 
     asyncio.run(main())
     assert ("[grid] advertise" in caplog.text) == (entered is None)
+
+
+def test_events_of_the_settings_without_a_channel_are_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    space = new_space(tmp_path)
+
+    async def run() -> None:
+        names = {"urn:other": {"Load": NAME + "s", "Right": NAME}}
+        async with serving(space, names=names, archive=f"{NAME} Nosuch"):
+            pass
+        async with serving(space, archive="Made", create=True):
+            pass
+
+    asyncio.run(run())
+    assert [record.getMessage().partition(":")[2].strip() for record in caplog.records] == [
+        f"events Load: [PBIO_UNKNOWN_CHANNEL] unknown channel '{NAME}s' at: {space.root} hint: did you mean '{NAME}'?",
+        f"events Nosuch: [PBIO_UNKNOWN_CHANNEL] unknown channel 'Nosuch' at: {space.root} "
+        "hint: `pbio space ls` lists them",
+    ]

@@ -157,7 +157,7 @@ class _Lister:
     def _matches(self) -> list[str]:
         """The paths that the given one stands for, as a glob."""
         if not is_glob(self.path):
-            hint = self._near()
+            hint = self._near() or "see how the path is spelled, and whether this machine reaches it"
             if "%" in self.path and find_entry(self.fs, unescape_name(self.path)) is not None:
                 hint = f"a % stands for itself in a path; {unescape_name(self.path)} exists"
             raise PbioError(
@@ -169,12 +169,14 @@ class _Lister:
             hint = "a backslash makes the next character literal"
             raise PbioError("PBIO_BAD_PATH", f"the path is not a glob: {error}", file=self.given, hint=hint) from None
         if not roots:
-            hint = "** is * in Spark's globs; the option recursiveFileLookup enters all folders"
+            hint = "see how the glob is spelled; * leaves out names that begin with _ or ."
+            if "**" in self.path:
+                hint = "** is * in Spark's globs; the option recursiveFileLookup enters all folders"
             raise PbioError(
                 "PBIO_PATH_NOT_FOUND",
                 "nothing matches this path",
                 file=self.given,
-                hint=hint if "**" in self.path else None,
+                hint=hint,
             )
         return roots
 

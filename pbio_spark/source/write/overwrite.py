@@ -7,13 +7,14 @@ the majority, or if old records would stay among the new ones, the overwrite was
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from pbio_spark.errors import PbioError
 from pbio_spark.globs import is_hidden
-from pbio_spark.paths import folder_entries, full_path, opened, trouble
+from pbio_spark.paths import folder_entries, full_path, is_local, opened, trouble
 from pbio_spark.source.files.listing import refuse_folder_of_spaces, unescape_name
 from pbio_spark.spaces import SPACE
 from pbio_spark.wire import MAGIC
@@ -36,11 +37,13 @@ def replaced_files(fs: AbstractFileSystem, root: str, folders: Collection[str] |
     Args:
         folders: below the root, as `a=1/b=2`: only what lies in these is replaced, and the rest is not looked at.
 
-    Raises PBIO_CHANNEL_SPACE if a channel space is below the folder, and PBIO_NOT_EMPTY.
+    Raises PBIO_CHANNEL_SPACE if a channel space is below the folder, PBIO_NOT_EMPTY, and PBIO_NO_PERMISSION for what
+    cannot be looked at, since its records would stay.
     """
     fs.invalidate_cache()
     with trouble(fs, root):
-        found = [path for path in fs.find(root) if not _is_beside(path[len(root) :].strip("/"), folders)]
+        below = _files_below(root, folders) if is_local(fs) else fs.find(root)
+        found = [path for path in below if not _is_beside(path[len(root) :].strip("/"), folders)]
     for path in found:
         folder, _, name = path.rpartition("/")
         if name == SPACE:
@@ -52,6 +55,9 @@ def replaced_files(fs: AbstractFileSystem, root: str, folders: Collection[str] |
             )
     shown = [path for path in found if not any(map(is_hidden, path[len(root) :].strip("/").split("/")))]
     read = [path for path in shown if all("=" in name for name in path[len(root) :].strip("/").split("/")[:-1])]
+    linked = [path for path in read if is_local(fs) and "=" in path.rpartition("/")[2] and os.path.isdir(path)]
+    if linked:
+        raise _refusal(fs, root, "an overwrite does not follow links, and records would stay in", linked)
     with ThreadPoolExecutor(THREADS) as pool:
         is_data = dict(zip(read, pool.map(lambda path: _is_data(fs, path), read), strict=True))
     data = [path for path in read if is_data[path] and path.endswith(SUFFIXES)]
@@ -108,12 +114,31 @@ def _is_beside(path: str, folders: Collection[str] | None) -> bool:
     return folders is not None and path.rpartition("/")[0] not in folders
 
 
+def _files_below(root: str, folders: Collection[str] | None) -> list[str]:
+    """The files below a folder of this machine, and the links to folders. Raises OSError for an unreadable folder."""
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error
+
+    found: list[str] = []
+    for top in [root] if folders is None else [f"{root.rstrip('/')}/{folder}" for folder in folders]:
+        for folder, names, files in os.walk(top, onerror=refuse):
+            found += (f"{folder.rstrip('/')}/{name}" for name in files)
+            found += (path for name in names if os.path.islink(path := f"{folder.rstrip('/')}/{name}"))
+    return sorted(found)
+
+
 def _is_data(fs: AbstractFileSystem, path: str) -> bool:
     try:
         with opened(full_path(fs, path)) as source:
             return source.read(len(MAGIC)) == MAGIC
-    except (FileNotFoundError, PbioError):
+    except FileNotFoundError:  # a broken link
         return False
+    except PbioError as error:
+        if error.code not in ("PBIO_NOT_FFS", "PBIO_PATH_NOT_FOUND"):
+            raise
+        return False  # a pipe, or a link to a folder or to itself
 
 
 def _refusal(fs: AbstractFileSystem, root: str, reason: str, files: Sequence[str]) -> PbioError:

@@ -21,6 +21,7 @@ from pbio_spark.source.options.options import Options
 from pbio_spark.source.write.folders import FolderColumns
 from pbio_spark.source.write.overwrite import replaced_files
 from pbio_spark.source.write.writer import OVERWRITES, PbioWriter
+from tests.permissions import bound_by_permissions
 from tests.source.by_hand import save
 from tests.source.local import load
 from tests.source.samples import OLD, write_readings
@@ -95,12 +96,14 @@ def test_a_folder_that_comes_to_hold_others_meanwhile(tmp_path: Path) -> None:
     assert (tmp_path / "thesis.txt").exists()
 
 
-def test_links_are_not_followed(tmp_path: Path) -> None:
+def test_records_behind_a_link_are_neither_removed_nor_left_among_the_new_ones(tmp_path: Path) -> None:
     save(tmp_path / "other", rows((1,)), rows((2,)))
     save(tmp_path / "out", rows((1, "a")), rows((2, "a")), partitionColumns="k")
     (tmp_path / "out" / "k=b").symlink_to(tmp_path / "other")
-    save(tmp_path / "out", rows((3, "a")), overwrite=True, partitionColumns="k")
+    with pytest.raises(PbioError, match=r"PBIO_NOT_EMPTY.*does not follow links.*k=b"):
+        save(tmp_path / "out", rows((3, "a")), overwrite=True, partitionColumns="k")
     assert numbers(tmp_path / "other") == [(1,), (2,)]
+    assert sorted(row["n"] for row in load(tmp_path / "out")) == [1, 1, 2, 2]
 
 
 def test_a_file_in_place_of_the_folder(tmp_path: Path) -> None:
@@ -251,3 +254,31 @@ def test_the_session_says_which_partitions_an_overwrite_replaces(spark: SparkSes
 
 def test_nothing_there_is_replaced(tmp_path: Path) -> None:
     assert replaced_files(fsspec.filesystem("file"), str(tmp_path / "nothing")) == []
+
+
+@pytest.mark.parametrize("locked", ["k=b", "k=b/part.ffs"], ids=["folder", "file"])
+def test_what_cannot_be_looked_at_is_not_left_among_the_new_rows(tmp_path: Path, locked: str) -> None:
+    save(tmp_path, rows((1, "a"), (2, "b")), partitionColumns="k")
+    (old,) = (tmp_path / "k=b").glob("*.ffs")
+    old.rename(old.parent / "part.ffs")
+    before = found(tmp_path)
+    mode = (tmp_path / locked).stat().st_mode
+    (tmp_path / locked).chmod(0)
+    try:
+        with bound_by_permissions(), pytest.raises(PbioError, match="PBIO_NO_PERMISSION"):
+            save(tmp_path, rows((3, "a")), overwrite=True, partitionColumns="k")
+    finally:
+        (tmp_path / locked).chmod(mode)
+    assert found(tmp_path) == before
+    assert sorted(row["n"] for row in load(tmp_path)) == [1, 2]
+
+
+def test_an_overwrite_of_one_partition_does_not_look_at_the_others(tmp_path: Path) -> None:
+    save(tmp_path, rows((1, "a"), (2, "b")), partitionColumns="k")
+    (tmp_path / "k=b").chmod(0)
+    try:
+        with bound_by_permissions():
+            replaced = replaced_files(fsspec.filesystem("file"), str(tmp_path), ["k=a"])
+    finally:
+        (tmp_path / "k=b").chmod(0o755)
+    assert [Path(path).parent.name for path in replaced] == ["k=a"]

@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pbio_spark.channels.channel import Channel
+    from pbio_spark.channels.commits.checked import check_name
     from pbio_spark.channels.commits.commit import Data
     from pbio_spark.channels.concentrator.server import Concentrator, ConcentratorLimits
     from pbio_spark.channels.derive.deriver import Deriver
@@ -132,10 +133,12 @@ __all__ = [
     "leftovers",
     "problems",
     "expired",
+    "check_name",
 ]
 
 _HOMES = {
     "channel": ("Channel",),
+    "commits.checked": ("check_name",),
     "commits.commit": ("Data",),
     "footers.skipping": ("Footers",),
     "log.files": ("Folder",),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pbio_spark.channels.commits.checked import check_name
+from pbio_spark.channels import check_name
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.tables import positive, table_to_settings
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ecode.limits import SOURCE_WORK
-from pbio_spark.channels.commits.checked import check_name
+from pbio_spark.channels import check_name
 from pbio_spark.errors import PbioError
 from pbio_spark.gateways.grid.protocol.messages import EVENTS, EventName
 from pbio_spark.gateways.grid.protocol.nodes import is_name

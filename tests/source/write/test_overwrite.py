@@ -21,7 +21,7 @@ from pbio_spark.source.options.options import Options
 from pbio_spark.source.write.folders import FolderColumns
 from pbio_spark.source.write.overwrite import replaced_files
 from pbio_spark.source.write.writer import OVERWRITES, PbioWriter
-from tests.permissions import bound_by_permissions
+from tests.odd.permissions import bound_by_permissions
 from tests.source.by_hand import save
 from tests.source.local import load
 from tests.source.samples import OLD, write_readings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -32,8 +33,18 @@ class Memory(Protocol):
 TableEntry: TypeAlias = "int | np.ndarray[Any, Any] | Memory"
 
 
+_NO_BYTES = ctypes.c_char * 0
+
+
 def address_of(array: np.ndarray[Any, Any]) -> int:
     """The address of a numpy array's first byte."""
+    if array.flags.writeable:
+        try:
+            memory: Any = array
+            return ctypes.addressof(_NO_BYTES.from_buffer(memory))
+        except (TypeError, ValueError):  # it has gaps, or, as times, a type that buffers do not know
+            pass
+    # This takes three times as long: numpy describes the array in words.
     return int(array.__array_interface__["data"][0])
 
 

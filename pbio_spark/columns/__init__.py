@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         with_state,
     )
     from pbio_spark.columns.programs.excluded import Excluding
-    from pbio_spark.columns.programs.gathered import GatheredFilter, filter_to_gathered
+    from pbio_spark.columns.programs.gathered import GatherableFilter
     from pbio_spark.columns.programs.routes import (
         PARAMETERS,
         STATE,
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
         records_to_targets,
         rejection_to_error,
     )
-    from pbio_spark.columns.programs.together import decode_apart, runs_apart, select_apart, select_together
+    from pbio_spark.columns.programs.together import decode_apart, gather, runs_apart, select_apart, select_together
     from pbio_spark.columns.programs.unfilled import (
         NAMES_SHOWN,
         converter_to_unfilled,
@@ -121,8 +121,8 @@ __all__ = [
     "AnyConverter",
     "FilterConverter",
     "FilterDecoder",
-    "GatheredFilter",
-    "filter_to_gathered",
+    "GatherableFilter",
+    "gather",
     "ProgramConverter",
     "decode_apart",
     "runs_apart",
@@ -191,8 +191,8 @@ _HOMES = {
         "with_samples",
         "with_state",
     ),
-    "programs.gathered": ("GatheredFilter", "filter_to_gathered"),
-    "programs.together": ("decode_apart", "runs_apart", "select_apart", "select_together"),
+    "programs.gathered": ("GatherableFilter",),
+    "programs.together": ("decode_apart", "gather", "runs_apart", "select_apart", "select_together"),
     "programs.routes": (
         "PARAMETERS",
         "STATE",

@@ -25,7 +25,7 @@ from pbio_spark.channels.derive.step import Came, Lying, NativeStep, Stage, Stag
 from pbio_spark.channels.log.state import ChannelInfo, State
 from pbio_spark.channels.publish.prepare import Prepared
 from pbio_spark.channels.publish.submission import channel_format
-from pbio_spark.columns import Encoded
+from pbio_spark.columns import Encoded, gather
 from pbio_spark.errors import PbioError
 from pbio_spark.formats import Format
 from pbio_spark.formats.store import FormatStore
@@ -169,12 +169,12 @@ class Deriver:
         self._loops = loop_kernels()
         waiting = [(state.channels[channel], form)]
         for parent, met in waiting:  # grows while it is walked
+            steps = []
             for child in self.children(parent.id, state):
-                assert child.derivation is not None
-                own = channel_format(child, self._formats)
                 with suppress(PbioError):
-                    self.step(self.enqueue(parent, child), met)
-                    waiting.append((child, met if child.derivation.transform is None else own))
+                    steps.append(self.step(stage := self.enqueue(parent, child), met))
+                    waiting.append((child, stage.output or met))
+            gather([one.gatherable for one in steps if isinstance(one, NativeStep) and one.selects])
 
     def check(self, parent: Format, own: Format, derivation: Derivation) -> Checked:
         """What a derivation is, once its programs compile. Raises PBIO_BAD_PROGRAM, or whatever else prevents deriving

@@ -29,15 +29,15 @@ from pbio_spark.columns import (
     Encoder,
     FilterConverter,
     FilterDecoder,
-    GatheredFilter,
+    GatherableFilter,
     ProgramConverter,
     RecordRoute,
     Request,
     Selection,
     decode_apart,
-    filter_to_gathered,
     find_route,
     format_to_encoder,
+    gather,
     plan_read,
     rejection_to_error,
     runs_apart,
@@ -246,8 +246,7 @@ def compiled(stage: Stage, form: Format, formats: FormatStore) -> StageStep:
     converter = plan.converters[form.id]
     if isinstance(converter, Rejection):
         raise rejection_to_error(converter)
-    gathered = filter_to_gathered(form, route.keep) if encoder is None and route.keep is not None else None
-    return NativeStep(form, converter, encoder, stage.functions, gathered)
+    return NativeStep(form, converter, encoder, stage.functions, GatherableFilter(form, route.keep))
 
 
 def _check_cost(route: RecordRoute, most: int) -> None:
@@ -261,13 +260,13 @@ def _check_cost(route: RecordRoute, most: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class NativeStep:
-    """A step as machine code, `gathered` for many filters together. Pickles with it."""
+    """A step as machine code, and its filter for many filters together. Pickles with it."""
 
     format: Format
     converter: AnyConverter
     encoder: Encoder | None
     functions: tuple[ecode.Function, ...]
-    gathered: GatheredFilter | None = None
+    gatherable: GatherableFilter
 
     @property
     def statics(self) -> Statics:
@@ -384,9 +383,10 @@ def select(steps: Sequence[tuple[NativeStep, Mapping[str, Any]]], events: Lying)
     starts, ends = events.places(steps[0][0].head)
     kept: list[list[Int64s]] = [[] for _ in steps]
     tallies = [Tally() for _ in steps]
+    gathered = gather([step.gatherable for step, _ in steps])
     for at in range(0, len(starts), MOST_SELECTED):
         end = at + MOST_SELECTED
-        selected = select_together(filters, starts[at:end], ends[at:end], [step.gathered for step, _ in steps])
+        selected = select_together(filters, starts[at:end], ends[at:end], gathered)
         for number, (passed, traps) in enumerate(selected):
             ordinals = events.ordinals[at:end]
             kept[number].append(ordinals if len(passed) == len(ordinals) else ordinals[passed])

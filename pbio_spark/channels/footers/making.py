@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
@@ -66,35 +67,34 @@ class FooterMaker:
             if form is not self._form:
                 self._form, self._maker = form, self._makers.get(form) or RangeMaker(form, self._kernel)
                 self._makers[form] = self._maker
-            starts = encoded.offsets[:-1] + (encoded.buffer.address + ITEM_HEAD + form.header_size)
-            for block, own in enumerate(np.split(starts, points), len(self._offsets) - 1):
-                if len(own):
-                    self._maker.add(block, own)
-        self._offsets += (encoded.offsets[points] + at).tolist()
-        self._ordinals += (points + self._records).tolist()
+            base = encoded.buffer.address + ITEM_HEAD + form.header_size
+            for block, (own, stop) in enumerate(pairwise((0, *points, count)), len(self._offsets) - 1):
+                self._maker.add(block, encoded.offsets[own:stop], base)
+        self._offsets += [int(encoded.offsets[point]) + at for point in points]
+        self._ordinals += [point + self._records for point in points]
         self._records += count
 
-    def _points(self, offsets: Int64s, at: int, firsts: Int64s, counts: Int64s) -> Int64s:
+    def _points(self, offsets: Int64s, at: int, firsts: Int64s, counts: Int64s) -> list[int]:
         """The records that begin blocks: firsts of groups, about BLOCK apart, and records inside of large groups."""
         count = len(offsets) - 1
+        points = {0} if self._is_due else set[int]()
         if len(firsts) > 1:
             firsts, which = np.unique(firsts, return_index=True)
             counts = counts[which]
-        stops = firsts + counts
-        is_large = offsets[stops] - offsets[firsts] >= 2 * BLOCK
-        buckets = (offsets[firsts] + at) // BLOCK
-        points = {0} if self._is_due else set[int]()
-        if len(firsts) == 1 and not is_large[0]:  # most often
-            points.update(firsts[buckets > self._bucket].tolist())
-        else:
-            small = ~is_large
-            points.update(firsts[small][np.diff(buckets[small], prepend=self._bucket) > 0].tolist())
-            for first, stop in zip(firsts[is_large].tolist(), stops[is_large].tolist(), strict=True):
-                inner = np.arange(offsets[first] + BLOCK, offsets[stop] - BLOCK // 2, BLOCK)
+            is_large = offsets[firsts + counts] - offsets[firsts] >= 2 * BLOCK
+            small = firsts[~is_large]
+            points.update(small[np.diff((offsets[small] + at) // BLOCK, prepend=self._bucket) > 0].tolist())
+            firsts, counts = firsts[is_large], counts[is_large]
+        for first, stop in zip(firsts.tolist(), (firsts + counts).tolist(), strict=True):
+            start, end = int(offsets[first]), int(offsets[stop])
+            if end - start >= 2 * BLOCK:
+                inner = np.arange(start + BLOCK, end - BLOCK // 2, BLOCK)
                 points.update((first, stop), np.searchsorted(offsets[:stop], inner).tolist())
+            elif (start + at) // BLOCK > self._bucket:
+                points.add(first)
         self._is_due = count in points
-        self._bucket = int(offsets[-2] + at) // BLOCK
-        return np.array(sorted(points - {count}), np.int64)
+        self._bucket = (int(offsets[-2]) + at) // BLOCK
+        return sorted(points - {count})
 
     def made(self, size: int) -> bytes:
         """The footer of the file, whose events end at an offset; nothing if there is none."""
@@ -150,7 +150,7 @@ def merged_footer(data: bytearray, starts: Int64s, ends: Int64s, inner: Iterable
     """
     if len(data) < LEAST:
         return b""
-    points = _merged_points(starts, ends, inner)
+    points = [point for point in _merged_points(starts, ends, inner) if point < len(data)]
     footer = file_to_footer(io.BytesIO(data), "", len(data), points)
     return b"" if footer is None else footer_to_bytes(without_rare(footer))
 

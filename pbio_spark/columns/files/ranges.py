@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ecode.native import Kernel, Lines, Table, compile_kernel
+from ecode.native.table import address_of
 from ecode.types import Basic, Kind, Ref
 from pbio_spark.columns.decode.plan import number_at
 from pbio_spark.columns.files.chunks import Chunk
@@ -26,51 +26,62 @@ FIELDS = 64
 TILE = 256
 """How many records are looked at for one field after another: they stay in the fastest cache meanwhile."""
 _KINDS = {Kind.INTEGER: "i", Kind.UNSIGNED: "u", Kind.ENUMERATION: "u", Kind.FLOAT: "f"}
-_LOADS = (
-    "int8",
-    "uint8",
-    *(f"{sign}int{bits}{order}" for bits in (16, 32) for sign in ("", "u") for order in ("", "_swapped")),
+_LOADS = tuple(
+    f"{kind}{bits}{order}"
+    for kind, sizes in (("int", (8, 16, 32, 64)), ("uint", (8, 16, 32, 64)), ("float", (32, 64)))
+    for bits in sizes
+    for order in ("", "_swapped")
+    if bits > 8 or not order
 )
-_LOADS = (*_LOADS, "int64", "int64_swapped")
-_MAX = 2**63 - 1
-_TURNS = {"i": (_MAX, 0, 0), "u": (_MAX, 0, -_MAX - 1), "f4": (0x7F800000, 0x7FFFFFFF, 0), "f8": (0x7FF << 52, _MAX, 0)}
-"""How bits become keys: those without a sign that are greater than this are NaN; what turns the bits of one below zero
-around; what shifts all."""
+_TABLE = ("starts", "fields", "many", "base", "room", "zeros")
+_ROW = ("at", "code", "null_at", "null_bit", "least", "most")
+_FROM = {"i": EMPTY, "u": EMPTY, "f": (0x7FF << 52, -1 << 52)}
+"""Least and most of no values, as the kernel has them: of floating-point numbers the bits, of infinities."""
 
 
 def _source() -> str:
     lines = Lines()
-    entries = ("starts", "fields", "many", "room")
     with lines.block("def kernel(count, table):"):
-        lines.line(*(f"{name} = load_int64(table + {8 * i})" for i, name in enumerate(entries)))
-        lines.line("first = 0")
+        lines.line(*(f"{name} = load_int64(table + {8 * i})" for i, name in enumerate(_TABLE)))
+        lines.line(f"shift = ~{EMPTY[0]}", "first = 0")
         with lines.block("while first < count:"):
             lines.line(f"here = min(count - first, {TILE})")
             with lines.block("for f in range(many):"):
-                names = ("at", "code", "null_at", "null_bit", "greatest", "turn", "shift", "least", "most")
-                lines.line(f"row = fields + {8 * len(names)} * f")
-                lines.line(*(f"{name} = load_int64(row + {8 * i})" for i, name in enumerate(names)))
+                lines.line(f"row = fields + {8 * len(_ROW)} * f")
+                lines.line(*(f"{name} = load_int64(row + {8 * i})" for i, name in enumerate(_ROW[:4])))
                 lines.line("own = starts + 8 * first")
+                lines.line("at += base")
+                with lines.block("if null_at >= 0:"):
+                    lines.line("null_at += base")
+                    with lines.block("for i in range(here):"):
+                        lines.line("start = load_int64(own + 8 * i)")
+                        lines.line("null = as_int64(load_uint8(start + null_at)) & null_bit")
+                        lines.line("store_int64(room + 8 * i, start if null == 0 else zeros - at)")
+                    lines.line("own = room")
                 for code, load in enumerate(_LOADS):
-                    with (
-                        lines.block(f"{'elif' if code else 'if'} code == {code}:"),
-                        lines.block("for i in range(here):"),
-                    ):
-                        lines.line(f"store_int64(room + 8 * i, as_int64(load_{load}(load_int64(own + 8 * i) + at)))")
-                with lines.block("if null_at >= 0:"), lines.block("for i in range(here):"):
-                    lines.line("null = as_int64(load_uint8(load_int64(own + 8 * i) + null_at)) & null_bit")
-                    lines.line("if null != 0:", "    store_int64(room + 8 * i, 0)")
-                with lines.block("for i in range(here):"):
-                    lines.line("key = load_int64(room + 8 * i)")
-                    with lines.block("if key & turn <= greatest:"):
-                        lines.line("key = (key ^ turn if key < 0 else key) ^ shift")
-                        lines.line("least = min(least, key)", "most = max(most, key)")
-                lines.line(
-                    f"store_int64(row + {8 * len(names) - 16}, least)", f"store_int64(row + {8 * len(names) - 8}, most)"
-                )
+                    with lines.block(f"{'elif' if code else 'if'} code == {code}:"):
+                        _loop(lines, load)
             lines.line("first += here")
         lines.line("return 0")
     return str(lines)
+
+
+def _loop(lines: Lines, load: str) -> None:
+    """Compares each number as it is loaded; NaN is neither less nor more than another."""
+    value = f"load_{load}(load_int64(own + 8 * i) + at)"
+    least, most = (f"row + {8 * _ROW.index(name)}" for name in ("least", "most"))
+    if load.startswith("float"):
+        lines.line(f"low = load_float64({least})", f"high = load_float64({most})")
+        with lines.block("for i in range(here):"):
+            lines.line(f"value = as_float64({value})")
+            lines.line("low = value if value < low else low", "high = value if value > high else high")
+        lines.line(f"store_float64({least}, low)", f"store_float64({most}, high)")
+        return
+    lines.line(f"least = load_int64({least})", f"most = load_int64({most})")
+    with lines.block("for i in range(here):"):
+        lines.line(f"key = as_int64({value})" + " ^ shift" * load.startswith("u"))
+        lines.line("least = min(least, key)", "most = max(most, key)")
+    lines.line(f"store_int64({least}, least)", f"store_int64({most}, most)")
 
 
 @cache
@@ -84,9 +95,8 @@ class RangeField:
     """A number field at a fixed place in a record, and what the kernel needs of it.
 
     Attributes:
-        kind: `i`, `u`, `f4` or `f8`.
-        row: its place, the kernel's load, the byte and the bit that say whether it is null, or -1 and 0; and how its
-            bits become a key.
+        kind: `i`, `u` or `f`.
+        row: its place, the kernel's load, and the byte and the bit that say whether it is null, or -1 and 0.
     """
 
     path: Path
@@ -113,16 +123,13 @@ def format_to_range_fields(form: Format) -> tuple[RangeField, ...]:
                     if kind is Kind.FLOAT and form.float_format not in (0, 1, 2):
                         continue
                     load = number_at(form, basic, at)
-                    letter, name = _KINDS[kind], load.type.replace("float", "int")
-                    name = name.removeprefix("u") if size == 8 else name
                     if size not in (1, 2, 4, 8) or (bit is not None and mask is None):
                         continue
                     null = (-1, 0)
                     if bit is not None and mask is not None:
                         null = base + offsets[mask.name] + bit // 8, 1 << bit % 8
-                    letter += str(size) if letter == "f" else ""
-                    code = _LOADS.index(f"{name}{load.order}")
-                    yield RangeField((*path, field.name), letter, (at, code, *null, *_TURNS[letter]))
+                    code = _LOADS.index(f"{load.type}{load.order}")
+                    yield RangeField((*path, field.name), _KINDS[kind], (at, code, *null))
 
     found = []
     for field in walk(form.record.name, 0, ()):
@@ -139,50 +146,55 @@ class RangeMaker:
         self._fields = format_to_range_fields(form)
         self._kernel = kernel
         self._counts: list[int] = []
+        rows = [(*field.row, *_FROM[field.kind]) for field in self._fields]
+        self._rows = np.array(rows, np.int64).reshape(-1, len(_ROW))
+        self._nothing = self._rows[:, -2:].copy()
         self._blocks: list[npt.NDArray[np.int64]] = []
-        """int64[fields, 2] of each block: least and most, as keys of the kernel."""
+        """int64[fields, 2] of each block before the last: least and most, as the kernel has them; the last one's are in
+        the rows."""
+        room = np.zeros(TILE + 1, np.int64)  # the last one is what a null reads as
+        self._table = Table([0, self._rows, len(self._fields), 0, room, address_of(room[TILE:])])
 
-    def add(self, block: int, starts: npt.NDArray[np.int64]) -> None:
+    def add(self, block: int, starts: npt.NDArray[np.int64], base: int = 0) -> None:
         """Look at sound records of a block, which is not before the last one.
 
         Args:
-            starts: addresses of the records' first bytes after their headers.
+            starts: addresses of the records' first bytes after their headers, less `base`.
         """
-        self._reach(block + 1)
         if not len(starts):
             return
+        self._reach(block + 1)
         self._counts[block] += len(starts)
         if self._fields:
-            rows = np.array([(*field.row, 0, 0) for field in self._fields], np.int64)
-            rows[:, -2:] = self._blocks[block]
-            starts, room = np.ascontiguousarray(starts), np.empty(TILE, np.int64)
-            (self._kernel or ranges_kernel())(len(starts), Table([starts, rows, len(rows), room]))
-            self._blocks[block] = rows[:, -2:]
+            starts = np.ascontiguousarray(starts)
+            self._table.array[0], self._table.array[3] = address_of(starts), base
+            (self._kernel or ranges_kernel())(len(starts), self._table)
 
     def _reach(self, blocks: int) -> None:
-        while len(self._blocks) < blocks:
+        while len(self._counts) < blocks:
+            if self._counts:
+                self._blocks.append(self._rows[:, -2:].copy())
+                self._rows[:, -2:] = self._nothing
             self._counts.append(0)
-            self._blocks.append(np.tile(np.array(EMPTY, np.int64), (len(self._fields), 1)))
 
     def made(self, blocks: int) -> Ranges:
         """The ranges of a file of so many blocks."""
         self._reach(blocks)
-        keys = np.stack(self._blocks, axis=-1)  # fields, least and most, blocks
+        keys = np.stack([*self._blocks, self._rows[:, -2:]], axis=-1)  # fields, least and most, blocks
         for row, field in zip(keys, self._fields, strict=True):
-            if field.kind == "f4":
-                row[:] = _widened(row)
+            if field.kind == "f":
+                row[:] = _bits_to_keys(row)
         fields, least, most = self._fields, keys[:, 0], keys[:, 1]
-        paths, kinds = tuple(field.path for field in fields), "".join(field.kind[0] for field in fields)
+        paths, kinds = tuple(field.path for field in fields), "".join(field.kind for field in fields)
         counts = np.array(self._counts[:blocks], "<i8").tobytes()
         return Ranges(counts, paths, kinds, least.astype("<i8").tobytes(), most.astype("<i8").tobytes())
 
 
-def _widened(keys: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """The keys of floats as those of the same doubles."""
-    bits = np.where(keys < 0, keys ^ 0x7FFFFFFF, keys).astype(np.uint64).astype(np.uint32)
-    doubles = bits.view(np.float32).astype(np.float64).view(np.int64)
-    made = np.where(doubles < 0, doubles ^ np.int64(2**63 - 1), doubles)
-    return np.where((keys == EMPTY[0]) | (keys == EMPTY[1]), keys, made)
+def _bits_to_keys(bits: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """int64[2, blocks]: the bits of the least and the most double of each block, as keys."""
+    least, most = bits.view(np.float64)
+    keys = np.where(bits < 0, bits ^ EMPTY[0], bits)
+    return np.where(least > most, np.array(EMPTY)[:, None], keys)
 
 
 def limited(ranges: Sequence[Ranges]) -> tuple[Ranges, ...]:

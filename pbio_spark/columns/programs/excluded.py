@@ -17,9 +17,9 @@ import ecode
 from ecode.analysis.bounds import Bound, program_to_bounds
 from ecode.semantics.arithmetic import limits
 from ecode.typed import FieldOf, Parameter, Read, TypedProgram, walk
-from ecode.types import FLOAT32, Array, Basic, Kind, Record, Ref
+from ecode.types import FLOAT32, Array, Basic, Kind, Record
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow.names import Names, Path, struct_to_counts
+from pbio_spark.formats.arrow.names import Names, Path, struct_to_counts, walk_path
 from pbio_spark.wire.hints.ranges import Ranges
 
 _EXACT = {4: 2**24, 8: 2**53}
@@ -132,31 +132,21 @@ def _path(place: object, name: str) -> Path:
 
 def _seen(record: Record, path: Path, wanted: Basic, form: Format, names: Names) -> Seen | None:
     """The field of a format that a program's path leads to; None unless that is a number in place."""
-    own = {struct.name: struct for struct in record.structs}
-    theirs = {struct.name: struct for struct in form.record.structs}
-    at, inside, place = own[record.name], theirs[form.record.name], list[str]()
-    for depth, name in enumerate(path, 1):
-        field, found = at.find(name), names.find(inside, name, path[:depth])
-        if field is None:
+    steps = walk_path(path, record, form.record, names)
+    *outer, (name, inside, field, _, found) = steps
+    if field is None or any(step.found is not None and step.found.notes.null_bit is not None for step in outer):
+        return None
+    if found is None:
+        value = field.notes.default if len(steps) == len(path) else None
+        if name in struct_to_counts(inside) or isinstance(value, str) or not (value is None or _has(wanted, value)):
             return None
-        if found is None:
-            is_count = name in struct_to_counts(at)
-            value = field.notes.default if depth == len(path) else None
-            if is_count or isinstance(value, str) or (value is not None and not _has(wanted, value)):
-                return None
-            value = 0 if value is None else value
-            return Seen(wanted, None, value=float(np.float32(value)) if wanted == FLOAT32 else value)
-        place.append(found.name)
-        if depth == len(path):
-            break
-        if not isinstance(found.type, Ref) or not isinstance(field.type, Ref) or found.notes.null_bit is not None:
-            return None
-        at, inside = own[field.type.name], theirs[found.type.name]
-    assert found is not None
+        value = 0 if value is None else value
+        return Seen(wanted, None, value=float(np.float32(value)) if wanted == FLOAT32 else value)
     if not isinstance(found.type, Basic) or found.type.kind not in (*_WHOLE, Kind.FLOAT, Kind.ENUMERATION):
         return None
     kind = Kind.UNSIGNED if found.type.kind is Kind.ENUMERATION else found.type.kind
-    return Seen(wanted, tuple(place), Basic(kind, found.type.size))
+    place = tuple(step.found.name for step in steps if step.found is not None)
+    return Seen(wanted, place, Basic(kind, found.type.size)) if len(place) == len(path) else None
 
 
 def _has(type_: Basic, value: object) -> bool:

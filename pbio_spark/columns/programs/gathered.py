@@ -19,13 +19,14 @@ from ecode.columns import BatchProgram, Column, ColumnBinding, ColumnSite, Run
 from ecode.native import Kernel, Table, compile_kernel, loads
 from ecode.typed import ValueType
 from ecode.typed_to_numba.emitter import Emitter
-from ecode.types import Array, Basic, Field, Kind, Record, Ref, Type
+from ecode.types import Array, Basic, Field, Kind, Record, Ref
 from pbio_spark.columns.decode.plan import number_at
 from pbio_spark.formats import Format
-from pbio_spark.formats.arrow.names import Names, Path, struct_to_counts
+from pbio_spark.formats.arrow.names import Names, Path, walk_path
 
 Int64s: TypeAlias = "npt.NDArray[np.int64]"
 
+_NAMES = Names()
 _NUMBERS = (Kind.INTEGER, Kind.UNSIGNED, Kind.FLOAT)
 
 
@@ -81,11 +82,24 @@ class GatheredFilter:
         return self.program.begin(blocks, count, memory=memory)
 
 
-def filter_to_gathered(form: Format, filter_: ecode.Program) -> GatheredFilter | None:
-    """Compile a filter for gathered numbers; None if it keeps state, or reads anything but the format's own numbers.
+class GatherableFilter:
+    """A filter that is compiled for gathered numbers when it is first asked for: few channels have so many filters that
+    it pays. Pickles with its machine code."""
 
-    Raises ecode.NotCompilable.
-    """
+    def __init__(self, form: Format, filter_: ecode.Program | None) -> None:
+        self._format = form
+        self._filter = filter_
+        self._gathered: GatheredFilter | None = None
+
+    def gathered(self) -> GatheredFilter | None:
+        """None if it is no filter, keeps state, or reads anything but the format's own numbers."""
+        filter_, self._filter = self._filter, None
+        if filter_ is not None:
+            self._gathered = _filter_to_gathered(self._format, filter_)
+        return self._gathered
+
+
+def _filter_to_gathered(form: Format, filter_: ecode.Program) -> GatheredFilter | None:
     if filter_.statics or any(param.mode is ecode.Mode.STATE for param in filter_.params):
         return None
     (given,) = (param for param in filter_.params if param.mode is ecode.Mode.IN)
@@ -93,7 +107,7 @@ def filter_to_gathered(form: Format, filter_: ecode.Program) -> GatheredFilter |
     binding = _GatheredBinding(form, given.type, given.name, filter_.typed.param_types[given.name])
     try:
         program = BatchProgram.in_row([filter_], binding, has_output=False, names=[""])
-    except _NotInPlaceError:
+    except (_NotInPlaceError, ecode.NotCompilable):
         return None
     if program.event.samples:
         return None
@@ -114,7 +128,7 @@ class _GatheredBinding(ColumnBinding):
     def __init__(self, form: Format, record: Record, param: str, type_: ValueType) -> None:
         super().__init__(param, type_)
         self.places: dict[Path, Place] = {}
-        self._form, self._record, self._names_of_fields = form, record, Names()
+        self._form, self._record = form, record
         self._offsets = {s.name: {f.name: f.offset for f in s.fields} for s in form.structs}
 
     def number(self, emitter: Emitter, site: ColumnSite, type_: Basic) -> str:
@@ -142,21 +156,14 @@ class _GatheredBinding(ColumnBinding):
         raise _NotInPlaceError
 
     def _place(self, path: Path, type_: Basic) -> Place:
-        type_found: Type = type_
-        wanted, found = self._record.struct(self._record.name), self._form.record.struct(self._form.record.name)
-        offset = 0
-        for depth, name in enumerate(path, 1):
-            field = self._names_of_fields.find(found, name, path[:depth])
-            is_count = name in struct_to_counts(wanted) or (field is not None and field.name in struct_to_counts(found))
-            if field is None or field.notes.null_bit is not None or is_count:
+        offset, found = 0, None
+        steps = walk_path(path, self._record, self._form.record, _NAMES)
+        for step in steps:
+            found = step.found
+            if found is None or found.notes.null_bit is not None or step.is_count:
                 raise _NotInPlaceError
-            offset += self._offsets[found.name][field.name]
-            type_found, own = field.type, wanted.find(name)
-            if depth < len(path):
-                if not isinstance(type_found, Ref) or own is None or not isinstance(own.type, Ref):
-                    raise _NotInPlaceError
-                wanted, found = self._record.struct(own.type.name), self._form.record.struct(type_found.name)
-        if type_found != type_ or type_.kind not in _NUMBERS:
+            offset += self._offsets[step.found_inside.name][found.name]
+        if len(steps) < len(path) or found is None or found.type != type_ or type_.kind not in _NUMBERS:
             raise _NotInPlaceError
         load = number_at(self._form, type_, offset)
         if load.order not in ("", "_swapped"):

@@ -14,7 +14,7 @@ from ecode.columns import runs_apart as programs_run_apart
 from ecode.outcome import Statics
 from pbio_spark.columns.decode.converter import Decoded
 from pbio_spark.columns.programs.converter import FilterConverter, ProgramConverter, Programs
-from pbio_spark.columns.programs.gathered import GatheredFilter, Gathering
+from pbio_spark.columns.programs.gathered import GatherableFilter, GatheredFilter, Gathering
 from pbio_spark.errors import PbioError
 
 Int64s: TypeAlias = "npt.NDArray[np.int64]"
@@ -26,6 +26,11 @@ TILE = 2048
 
 FEW = 3
 """For so many filters, it does not pay to gather the numbers that they read."""
+
+
+def gather(filters: Sequence[GatherableFilter]) -> list[GatheredFilter | None]:
+    """Filters that see the same records, as `select_together` takes them: compiled if there are enough of them."""
+    return [one.gathered() for one in filters] if len(filters) > FEW else [None] * len(filters)
 
 
 def select_together(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from ecode.types import Array, Field, Pointer, Record, Struct, Type, flat, references
+from ecode.types import Array, Field, Pointer, Record, Ref, Struct, Type, flat, references
 from pbio_spark.errors import PbioError, path_to_text
 from pbio_spark.formats.arrow.schema import shown
 
@@ -54,6 +54,40 @@ class Names:
             if array is not None and axis < len(dims_of(array.type)):
                 return array, axis
         return None
+
+
+class Step(NamedTuple):
+    """One name of a path through structures in place: the structures of a record type and of a format in which it is
+    looked for, and the fields that it means there."""
+
+    name: str
+    inside: Struct
+    field: Field | None
+    found_inside: Struct
+    found: Field | None
+
+    @property
+    def is_count(self) -> bool:
+        """Whether the name is the length of an array in either."""
+        is_its = self.found is not None and self.found.name in struct_to_counts(self.found_inside)
+        return is_its or self.name in struct_to_counts(self.inside)
+
+
+def walk_path(path: Path, record: Record, found: Record, names: Names) -> list[Step]:
+    """The steps of a path in a record type and in that of a format; fewer than it has names if it leads elsewhere.
+
+    Raises PBIO_AMBIGUOUS_NAME.
+    """
+    one, other = record.struct(record.name), found.struct(found.name)
+    steps: list[Step] = []
+    for name in path:
+        steps.append(Step(name, one, one.find(name), other, names.find(other, name, path[: len(steps) + 1])))
+        fields = steps[-1].field, steps[-1].found
+        refs = [field.type for field in fields if field is not None and isinstance(field.type, Ref)]
+        if len(refs) < len(fields):
+            break
+        one, other = record.struct(refs[0].name), found.struct(refs[1].name)
+    return steps
 
 
 def struct_to_counts(struct: Struct) -> dict[str, tuple[tuple[str, int], ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ecode.types import FLOAT64, INT32, INT64, STRING, Array, Field, record
 from pbio_spark.channels import Channel, ChannelSpace, Submission
 from pbio_spark.channels.derive.deriver import Deriver
 from pbio_spark.channels.log.state_json import json_to_state, state_to_json
+from pbio_spark.columns.programs import gathered
 from pbio_spark.errors import PbioError
 from pbio_spark.formats.layout import record_to_format
 from tests.channels.spaces import again, everything, values
@@ -248,3 +250,40 @@ def test_odd_parameters_are_refused(space: ChannelSpace, odd: Any, reason: str) 
         space.set_parameters("few", odd)
     assert caught.value.code == "PBIO_BAD_OPTION"
     assert space.parameters("few") == {"n": 2}
+
+
+def test_filters_are_compiled_for_shared_numbers_only_where_there_are_four(
+    stocks: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver compiles them before it sends the deriver to tasks, and so does a process that publishes."""
+    compiled = 0
+    real = gathered._filter_to_gathered
+
+    def counted(*given: Any) -> Any:
+        nonlocal compiled
+        compiled += 1
+        return real(*given)
+
+    monkeypatch.setattr(gathered, "_filter_to_gathered", counted)
+    space = stocks.space
+    for number in range(3):
+        space.derive_channel(f"over {number}", "stocks", filter=f"{{ return input.price > {number}.0; }}")
+    deriver = Deriver(space.formats)
+    deriver.warm(stocks.info.id, record_to_format(STOCK), space.history.catch_up())
+    stocks.submit([stock("a", 0.5), stock("b", 10)])
+    assert compiled == 0
+    space.derive_channel("over 3", "stocks", filter="{ return input.price > 3.0; }")
+    deriver.warm(stocks.info.id, record_to_format(STOCK), space.history.catch_up())
+    assert compiled == 4
+    monkeypatch.setattr(gathered, "_filter_to_gathered", None)
+    sent = pickle.loads(pickle.dumps(deriver))
+    sent.warm(stocks.info.id, record_to_format(STOCK), space.history.catch_up())
+    monkeypatch.setattr(gathered, "_filter_to_gathered", counted)
+    again(space).channel("stocks").submit([stock("c", 2.5)])
+    assert compiled == 8
+    assert [names(space.channel(f"over {number}")) for number in range(4)] == [
+        ["a", "b", "c"],
+        ["b", "c"],
+        ["b", "c"],
+        [],
+    ]

@@ -178,6 +178,24 @@ def test_the_footer_of_a_part_says_nothing_of_the_whole(
     assert list(problems(readings)) == []
 
 
+def test_a_compacted_file_may_end_with_a_large_group(
+    readings: ChannelSpace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a file that has no footer, so that no item follows the group."""
+    monkeypatch.setattr(making, "LEAST", 1 << 60)
+    for first in range(0, 1000, 500):
+        readings.channel("readings").submit(rows(500, first))
+    monkeypatch.setattr(making, "LEAST", 500)
+    assert readings.compact() == 2
+    path = data_files(readings)[-1]
+    footer = footer_of(path)
+    assert footer is not None
+    same(footer, path)
+    caplog.set_level(logging.DEBUG, "pbio_spark.channels")
+    assert kept(readings) == LARGE
+    assert "the filter skips" in caplog.text
+
+
 def test_a_subscriber_passes_what_it_skips(readings: ChannelSpace) -> None:
     """As it passes what the filter refuses: a named one that got nothing is after it when it comes back."""
     for first in (0, 995):

@@ -33,9 +33,9 @@ from ecode.types import (
 )
 from pbio_spark.columns import (
     FilterConverter,
+    GatherableFilter,
     Request,
     Selection,
-    filter_to_gathered,
     format_to_encoder,
     plan_read,
     select_together,
@@ -148,7 +148,7 @@ def test_filters_see_the_same_numbers_gathered(machine: str) -> None:
     first = encoded.buffer.address
     starts, ends = encoded.offsets[:-1] + first + form.header_size, encoded.offsets[1:] + first
     filters = [converter(form, source, WIDE) for source in IN_PLACE]
-    gathered = [filter_to_gathered(form, filter_of(source)) for source in IN_PLACE]
+    gathered = [GatherableFilter(form, filter_of(source)).gathered() for source in IN_PLACE]
     assert None not in gathered
     apart, together = select_together(filters, starts, ends), select_together(filters, starts, ends, gathered)
     for source, one, other in zip(IN_PLACE, apart, together, strict=True):
@@ -162,7 +162,7 @@ def test_filters_see_the_same_numbers_gathered(machine: str) -> None:
 
 @pytest.mark.parametrize("source", ELSEWHERE)
 def test_a_filter_of_anything_else_is_not_gathered(source: str) -> None:
-    assert filter_to_gathered(record_to_format(WIDE), filter_of(source)) is None
+    assert GatherableFilter(record_to_format(WIDE), filter_of(source)).gathered() is None
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_filter_of_anything_else_is_not_gathered(source: str) -> None:
 def test_a_number_of_another_type_is_not_gathered(field: Field) -> None:
     bits = Field("bits", Array(UINT8, (1,)), notes=Notes(logical=NULL_BITS))
     other = record("wide", [Field("k", INT64), field, bits])
-    assert filter_to_gathered(record_to_format(other), filter_of("{ return input.x > 0.5; }")) is None
+    assert GatherableFilter(record_to_format(other), filter_of("{ return input.x > 0.5; }")).gathered() is None
 
 
 def filter_of(source: str) -> ecode.Program:

@@ -56,7 +56,7 @@ class Names:
         return None
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """One name of a path through structures in place: the structures of a record type and of a format in which it is
     looked for, and the fields that it means there."""
 
@@ -73,15 +73,15 @@ class Step(NamedTuple):
         return is_its or self.name in struct_to_counts(self.inside)
 
 
-def walk_path(path: Path, record: Record, found: Record, names: Names) -> list[Step]:
+def walk_path(path: Path, record: Record, found: Record, names: Names) -> list[PathStep]:
     """The steps of a path in a record type and in that of a format; fewer than it has names if it leads elsewhere.
 
     Raises PBIO_AMBIGUOUS_NAME.
     """
     one, other = record.struct(record.name), found.struct(found.name)
-    steps: list[Step] = []
+    steps: list[PathStep] = []
     for name in path:
-        steps.append(Step(name, one, one.find(name), other, names.find(other, name, path[: len(steps) + 1])))
+        steps.append(PathStep(name, one, one.find(name), other, names.find(other, name, path[: len(steps) + 1])))
         fields = steps[-1].field, steps[-1].found
         refs = [field.type for field in fields if field is not None and isinstance(field.type, Ref)]
         if len(refs) < len(fields):

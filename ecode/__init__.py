@@ -1,4 +1,4 @@
-"""E-code: a small C in which the receivers of events say what the source should do for them.
+"""E-code: a small C-like language in which receivers of events say what the source should do for them.
 
     >>> import ecode
     >>> from ecode.types import FLOAT64, Field, record
@@ -11,21 +11,21 @@ How a program is processed, in order:
 
     types            record types: what parameters look like
     environment      what a host hands to a program: parameters, functions, constants
-    library          what programs can call anyway: mathematics, strings, attribute lists
+    library          what every program may call: mathematics, strings, attribute lists
     syntax           text -> syntax tree
     syntax_to_typed  syntax tree -> typed tree (`typed`)
     passes           checks and rewrites of the typed tree
-    analysis         what is known before a program runs: whether it ends, what it costs
+    analysis         what can be known before a program runs: whether it ends, what it costs
     interpreter      runs the typed tree: the oracle
     typed_to_numba   typed tree -> the text of a kernel
     native           text -> machine code
     columns          programs over batches of columns
     program          `compile` and `Program`, which tie all of this together
-    in_a_row         what programs that run one after the other have in common
+    in_a_row         what programs that run one after another share
     cli              the `ecode` command
 
 All of it uses `semantics` (what C does), `outcome` (what a call leaves), `limits`, `errors` and `suggest`; `json_text`
-reads JSON, and `pipe` is for commands whose reader may go away.
+reads JSON, and `pipe` serves commands whose reader may go away.
 
 Record types (`types`) and kernels (`native`) live here although they are not E-code: `morph` and `pbio_spark` use both,
 and this package is the one below them (docs/decisions/0013).

@@ -57,8 +57,8 @@ class Mode(StrEnum):
 class Param:
     """A parameter: a record by reference, or a number or string by value (mode `in`).
 
-    One of mode `state` is a record of numbers, strings, fixed arrays and records of these. The host passes it with the
-    static variables: `Program.statics` has it by its name.
+    A parameter of mode `state` is a record of numbers, strings, fixed arrays and records of these. The host passes it
+    with the static variables: `Program.statics` has it by its name.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Charge:
     Attributes:
         call: units of work and bytes of memory, of Python values.
         native: the units for generated code, a format as `Function.native` is; attribute lists write their own.
-        is_shortest: the call compares strings, so it looks at no more characters than a literal among them has.
+        is_shortest: the call compares strings, and at most as many characters as a literal among them has.
     """
 
     call: Callable[..., tuple[int, int]]
@@ -86,18 +86,18 @@ class Function:
     """A host function ("service") or a library function, granted to a program by name.
 
     Attributes:
-        name, returns, parameters: its prototype; types are basic, or the word `attr_list`, or for results and
-            parameters `char*` (a pointer into a string); `returns` of None is void.
+        name, returns, parameters: its prototype. Types are basic, or the word `attr_list`, or `char*` (a pointer into a
+            string) for results and parameters; `returns` of None is void.
         call: the function on Python values: int, float, bytes or None (strings).
         native: the expression for generated code, a format with one place per argument (two for a string: address
             and length; an absent one has length 0); None if only the interpreter can call it.
-        is_variadic: further arguments of any scalar type may follow.
-        is_pure: the result depends on the arguments only, and nothing else happens.
-        is_logged: name and arguments are appended to the call's log.
+        is_variadic: more arguments of any scalar type may follow.
+        is_pure: the result depends only on the arguments, and the call has no effect.
+        is_logged: name and arguments are appended to the log of the call.
         needs_strings: an absent string as an argument ends the event (`index_out_of_range`).
-        is_sampled: it takes nothing and gives a number that stays as it is for a batch: compiled programs get it with
+        is_sampled: it takes no arguments and returns a number that is fixed for a batch: compiled programs get it with
             the batch (`ecode.columns.BatchProgram.sampled`), and only the interpreter calls it.
-        cost: in units of work (`ecode.analysis.work`), whatever the arguments are.
+        cost: in units of work (`ecode.analysis.work`), independent of the arguments.
         charge: what a call costs beyond that.
     """
 
@@ -117,13 +117,13 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The names that a program may use besides its parameters and its own.
+    """The names that a program may use besides its parameters and those it declares.
 
     Attributes:
         functions: host and library functions.
         constants: integer constants by name.
         records: further record types, by whose names the program may declare variables.
-        hints: for names that are missing, what would bring them.
+        hints: for missing names, what would provide them.
     """
 
     functions: tuple[Function, ...] = ()
@@ -151,7 +151,7 @@ def service(
         is_pure, is_logged, is_sampled, cost: see `Function`.
 
     Raises:
-        ParameterError: the prototype cannot be read, or is not that of a function that can be sampled.
+        ParameterError: the prototype cannot be parsed, or the function cannot be sampled.
 
     >>> service("double scale(double x, double k)", lambda x, k: x * k, "{} * {}").parameters == (FLOAT64, FLOAT64)
     True

@@ -32,7 +32,7 @@ _WORD = re.compile(r"[A-Za-z_0-9]+|\S")
 
 
 class Category(StrEnum):
-    """What kind of mistake a program holds (ecode-language 14); the order is the order of precedence."""
+    """The kinds of mistakes in programs (ecode-language 14), in order of precedence."""
 
     PARSE = "parse"
     NAME = "name"
@@ -51,10 +51,10 @@ class TrapKind(StrEnum):
 
 
 def valid_text(text: str) -> str:
-    r"""The text with an escape in place of every byte or code point that is not a character.
+    r"""The text with every byte or code point that is not a character escaped.
 
-    Names from files may hold bytes that are not UTF-8 (Python keeps them as lone surrogates), and a text with one can
-    be neither printed nor sent: Spark waits for ever for an error whose text its worker cannot encode.
+    Names from files may hold bytes that are not UTF-8 (Python keeps them as lone surrogates). Text with one can be
+    neither printed nor sent: Spark waits forever for an error whose text its worker cannot encode.
 
     >>> valid_text("gr\udcf6\udcdfe, größe")
     'gr\\xf6\\xdfe, größe'
@@ -87,7 +87,7 @@ class EcodeError(Exception):
 
     @property
     def summary(self) -> str:
-        """What is wrong, for the message of an error that this one causes; that error takes over the hint."""
+        """What is wrong, for the message of an error that this one causes; the hint passes to that error."""
         return f"{self.message} ({self.code})"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -104,7 +104,7 @@ class ParameterError(EcodeError):
         return type(self), (self.message, self.hint)
 
 
-class BatchTooLarge(ParameterError):  # noqa: N818  (what it says)
+class BatchTooLarge(ParameterError):  # noqa: N818  (the name says what happened)
     """A batch makes more output than a column can hold; a part of it may do."""
 
 
@@ -132,12 +132,12 @@ class NotCompilable(EcodeError):  # noqa: N818  (what it says)
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One mistake (or warning) in a program: where, what, and what was probably meant.
+    """One mistake or warning in a program: where, what, and what was probably meant.
 
     Attributes:
         at: offset of the offending character in the source.
         line, column: the same, counted from 1.
-        excerpt: the source line it stands in.
+        excerpt: the source line.
     """
 
     category: Category
@@ -208,11 +208,11 @@ class CompileError(EcodeError):
 
 
 class Trap(EcodeError):  # noqa: N818  (the word of ecode-language 15)
-    """An event that ends while the program runs: its outputs are discarded, and the statics are as before the event.
+    """The program ended an event early: its outputs are discarded, and the statics are as before the event.
 
-    `program` is the number of the program, where several run in a row. `reason` says more about a bad record whose
-    bytes are intact but hold a value that does not suit the program's types. `detail` has the wrong values, and
-    `excerpt` the source line with a caret.
+    `program` is the number of the program, if several run in a row. `reason` says more about a record whose bytes are
+    intact but hold a value that does not suit the program's types. `detail` has the wrong values, and `excerpt` the
+    source line with a caret.
     """
 
     def __init__(
@@ -242,7 +242,7 @@ def trap_at(source: str, at: int, kind: TrapKind, program: int = 0, reason: str 
 
 
 def index_detail(array: str, index: int, length: int) -> str:
-    """What is wrong with an index; a negative length stands for a null string.
+    """What is wrong with an index; a negative length means a null string.
 
     >>> index_detail("input.readings", 7, 3)
     "index 7, but 'input.readings' has length 3"

@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 
 def check_shared(programs: Sequence[Program]) -> None:
-    """Checks that programs mean the same by each parameter of mode `state`.
+    """Checks that programs agree on the type of each parameter of mode `state`.
 
     Raises:
-        ParameterError: two of them have one of the same name and of different types.
+        ParameterError: two of them have a state of the same name with different types.
     """
     known: dict[str, Record | Basic] = {}
     for program in programs:
         for param in program.params:
             if param.mode is Mode.STATE and known.setdefault(param.name, param.type) != param.type:
                 raise ParameterError(
-                    f"two programs have a state {param.name!r}, of different types",
+                    f"two programs have a state {param.name!r} of different types",
                     hint="give one of them another name",
                 )
 
 
 def row_names(programs: Sequence[Program]) -> tuple[str, ...]:
-    """The names of programs in a row that have no others: their numbers; of a single program, none."""
+    """Default names of programs in a row: their numbers; "" for a single program."""
     return tuple(map(str, range(len(programs)))) if len(programs) > 1 else ("",)
 
 

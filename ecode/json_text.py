@@ -1,4 +1,4 @@
-"""JSON in which no key is there twice: `json.loads` takes the last one without a word."""
+"""JSON without duplicate keys: `json.loads` silently takes the last one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 
-class KeyTwiceError(ValueError):
-    """An object of a JSON text has a key twice.
+class DuplicateKeyError(ValueError):
+    """An object in a JSON text has a duplicate key.
 
     Attributes:
-        key: that is there twice.
+        key: the duplicate.
         place: of the object, such as `$.Load`, or `$[0].from`.
     """
 
@@ -18,17 +18,17 @@ class KeyTwiceError(ValueError):
         self.key = key
         self.place = place
         where = "" if place == "$" else f" in {place}"
-        super().__init__(f"the key {key!r} is there twice{where}")
+        super().__init__(f"duplicate key {key!r}{where}")
 
 
 def parse_json(text: str | bytes) -> Any:
-    """What a JSON text says. Raises KeyTwiceError, and what `json.loads` raises.
+    """Parses JSON. Raises DuplicateKeyError, and what `json.loads` raises.
 
     >>> parse_json('{"a": [1, 2]}')
     {'a': [1, 2]}
     >>> parse_json('{"Load": {"x": "int32", "x": "string"}}')
     Traceback (most recent call last):
-    ecode.json_text.KeyTwiceError: the key 'x' is there twice in $.Load
+    ecode.json_text.DuplicateKeyError: duplicate key 'x' in $.Load
     """
     twice: list[tuple[dict[str, Any], str]] = []
 
@@ -40,14 +40,14 @@ def parse_json(text: str | bytes) -> Any:
         return made
 
     said = json.loads(text, object_pairs_hook=an_object)
-    if twice:  # the outermost comes last, and it is the one that cannot have been lost by being twice itself
+    if twice:  # the outermost comes last; an inner one may itself be a lost duplicate
         made, key = twice[-1]
-        raise KeyTwiceError(key, _place(said, made))
+        raise DuplicateKeyError(key, _place(said, made))
     return said
 
 
 def _place(said: Any, wanted: dict[str, Any]) -> str:
-    """The place of an object in what a text says."""
+    """The place of an object in the parsed text."""
     left = [("$", said)]
     while left:
         place, one = left.pop()

@@ -1,7 +1,7 @@
-"""What a program may cost, before and while it runs. A host sets its limits.
+"""What a program may cost, before and while it runs; the host sets the limits.
 
-The defaults suit a user's own programs. One that runs at the source of events, at the expense of every publisher, gets
-less: `check_source` in `ecode.analysis.source` compares `SOURCE_WORK` with what is known before it runs.
+The defaults suit a user's own programs. A program that runs at the source of events, at the expense of every publisher,
+gets less: `check_source` in `ecode.analysis.source` compares its known cost with `SOURCE_WORK` before it runs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SOURCE_WORK = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on a program and on one call of it.
+    """Limits on a program and on each call.
 
     Attributes:
         source: characters of program text.
@@ -25,7 +25,7 @@ class Limits:
         budget: work of one call, in the units of `ecode.analysis.work`: about one operation, or eight bytes copied.
         kernel_lines, kernel_blocks: lines of generated text, and blocks in it (branches, loops, checks), that are
             compiled; the interpreter runs larger programs.
-        output_bytes: memory that one call may allocate: dynamic arrays, attribute lists, the log, static strings.
+        output_bytes: memory that one call may allocate for dynamic arrays, attribute lists, the log, static strings.
     """
 
     source: int = 256 * 1024

@@ -1,4 +1,4 @@
-"""What a call leaves behind: its result, and the state for the next one."""
+"""The outcome of a call: its result, and the state for the next call."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from ecode.typed import (
 )
 from ecode.types import STRING, Array, Ref
 
-# The values of a program's static variables by name, as plain values. A dict: copy, save and restore it at will.
+# The values of a program's static variables by name, as plain values. It is a plain dict: copy, save and restore it at
+# will.
 Statics: TypeAlias = dict[str, Any]
 
 
 class Keep(StrEnum):
-    """Which events of a batch leave a row: those that the program passes, or all that do not trap."""
+    """Which events of a batch yield a row: those that the program passes, or all that do not trap."""
 
     PASSED = "passed"
     ALL = "all"
@@ -42,8 +43,8 @@ class Outcome:
     Attributes:
         returned: the result; None for a void program.
         outputs: each output parameter's record, complete, as plain values.
-        log: what logged functions were called with: (name, arguments), in order.
-        work: what was charged to the budget.
+        log: the calls of logged functions: (name, arguments), in order.
+        work: the units charged to the budget.
     """
 
     returned: Any
@@ -53,10 +54,10 @@ class Outcome:
 
 
 def static_names(program: TypedProgram, program_name: str = "") -> dict[Variable, str]:
-    """A unique name for each static variable: its own, and from the second one on with a number (`n`, `n#2`).
+    """A unique name for each static variable: its own, with a number from the second of that name on (`n`, `n#2`).
 
-    Where programs share a state, the name of the program comes first (`filter.n`), but not for a parameter of mode
-    `state`, which is one variable for all of them.
+    Where programs share a state, the name of the program comes first (`filter.n`). A parameter of mode `state` has no
+    prefix, since it is one variable for all of them.
     """
     seen: Counter[str] = Counter()
     names = {}
@@ -101,7 +102,7 @@ def holds_strings(type_: ValueType, structs: Structs) -> bool:
 
 
 def text_bytes(value: Any, type_: ValueType, structs: Structs) -> int:
-    """The bytes that the strings of a static variable take, each with its NUL; absent strings too."""
+    """The bytes that the strings of a static variable take, each with its NUL, absent strings included."""
     match type_:
         case Array():
             if not holds_strings(type_, structs):

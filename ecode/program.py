@@ -1,4 +1,4 @@
-"""`compile`: text to a checked program that can be run, analysed, shown and compiled."""
+"""`compile`: text to a checked program that can be run, analysed, printed and compiled."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def compile(  # noqa: A001  (ecode.compile is what it is called)
     """Compiles a program.
 
     Args:
-        source: the program text, one block in braces.
+        source: the program text: one block in braces.
         params: what it is called with, in call order.
-        returns: the type of its result; None for a program without one, such as a morph.
+        returns: the type of its result; None for a program that returns nothing, such as a transform.
         functions: host functions that it may call (`ecode.service`); `#include` adds library functions.
         constants: integer constants by name.
-        records: further record types whose names it may use.
+        records: more record types whose names it may use.
         limits: bounds on the program and on each call.
 
     Returns:
@@ -49,7 +49,7 @@ def compile(  # noqa: A001  (ecode.compile is what it is called)
 
     Raises:
         CompileError: with every mistake of the program.
-        ParameterError: `params`, `functions` or `constants` are wrong, or the source is not a string.
+        ParameterError: `params`, `functions` or `constants` are invalid, or the source is not a string.
 
     >>> double = compile("{ return 2 * x; }", [Param("x", INT32)])
     >>> double.run({"x": 21}).returned
@@ -112,7 +112,7 @@ class Program:
 
     @cached_property
     def analysis(self) -> Analysis:
-        """What is known about the program before it runs."""
+        """The analysis of the program."""
         from ecode.analysis.analyse import analysed
 
         return analysed(self.typed)

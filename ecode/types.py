@@ -1,8 +1,8 @@
-"""Record types: the names and kinds of fields, nesting and dimensions; no bytes and no machine.
+"""Record types: the names and kinds of fields, nesting and dimensions, independent of bytes and machine.
 
-A `Record` is a flat bundle of structures: the first one is the record itself, the others are reached from it by
-name (`Ref`). The flat form allows recursive record types, makes equality and hash linear in the length of
-the text, and keeps a hostile description from making a walk explode.
+A `Record` is a flat bundle of structures: the first one is the record itself, and names (`Ref`) refer to the others.
+The flat form allows recursive record types, makes equality and hash linear in the length of the text, and keeps a walk
+over a hostile description from exploding.
 
     >>> reading = record("reading", [
     ...     Field("n", INT32),
@@ -16,8 +16,8 @@ the text, and keeps a hostile description from making a walk explode.
       unit: string
     }
 
-The size of a basic type is the width of its *values* (an `int32` wraps at 32 bits). Where the bytes lie, in which
-order, and how wide a pointer is, belongs to a layout (`pbio_spark.formats`), never to a record type.
+The size of a basic type is the width of its *values* (an `int32` wraps at 32 bits). The position of the bytes, their
+order and the width of a pointer belong to a layout (`pbio_spark.formats`), never to a record type.
 
 This module is not about E-code. It lives in `ecode` because every package uses record types and `ecode` is the lowest
 (docs/decisions/0013).
@@ -69,7 +69,7 @@ class Array:
     """An array, outermost dimension first.
 
     A number is a static extent; a name is the integer field *of the same structure* that holds the extent. One name
-    makes the whole array dynamic (ffs-wire-format 6.2), which is also the one array that can be absent.
+    makes the whole array dynamic (ffs-wire-format 6.2), and only a dynamic array can be absent.
     """
 
     element: Type
@@ -119,7 +119,7 @@ Default: TypeAlias = bool | int | float | str | None
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What a sender says about a field beyond its type (DESIGN decision 9).
+    """What a sender declares about a field beyond its type (DESIGN decision 9).
 
     Attributes:
         logical: what the bytes mean, e.g. `timestamp`, `date`, `decimal(10,2)`, `binary`, `map`; None: just the type.
@@ -127,11 +127,11 @@ class Notes:
         units, accuracy: free text, e.g. `kPa` and `0.1`.
         default: the value of the field in records that lack it (decision 8).
         weight: the importance of the field to MaxMatch; None is 1.
-        hidden: the field only serves another one (the count of an array) and is not shown to readers.
-        null_bit: which bit of the structure's hidden field of bits says that this field is null, counted from the
-            lowest one of the first byte.
-        null_items: the hidden field, with the extents of this array, in which a byte that is not 0 says that an
-            element is null.
+        hidden: the field only serves another one (such as the count of an array) and is hidden from readers.
+        null_bit: the bit of the structure's hidden bit field that says that this field is null, counted from the lowest
+            bit of the first byte.
+        null_items: the hidden field, with the extents of this array, in which a non-zero byte says that an element is
+            null.
     """
 
     logical: str | None = None
@@ -148,7 +148,7 @@ class Notes:
 NO_NOTES = Notes()
 
 NULL_BITS = "nulls"
-"""The logical type of the field whose bits say which others of its structure are null (`Notes.null_bit`)."""
+"""The logical type of the field whose bits say which other fields of its structure are null (`Notes.null_bit`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +175,9 @@ class Struct:
         return next((f for f in self.fields if f.name == name), None)
 
     def like(self, name: str) -> tuple[Field, ...]:
-        """The fields that a name may mean: that of exactly the name, else those that differ from it only in case.
+        """The fields that a name may mean: the one with exactly that name, else those that differ only in case.
 
-        Lower case is compared, as Spark does: `strasse` is not `straße`. Hidden fields have no other names.
+        Names are compared in lower case, as in Spark: `strasse` is not `straße`. Hidden fields match only exactly.
         """
         exact = self.find(name)
         if exact is not None:
@@ -187,7 +187,7 @@ class Struct:
 
     @property
     def null_bits(self) -> Field | None:
-        """The hidden field of bits that say which others are null, if there is one."""
+        """The hidden field of bits that say which other fields are null, if any."""
         return next((f for f in self.fields if f.notes.logical == NULL_BITS), None)
 
     @property
@@ -198,7 +198,7 @@ class Struct:
 
     @property
     def controls(self) -> frozenset[str]:
-        """The names of the fields that hold extents of its arrays."""
+        """The names of the fields that hold array extents."""
         return frozenset(dim for field in self.fields for dim in _controls(field.type))
 
     def __str__(self) -> str:
@@ -214,7 +214,7 @@ def _controls(type_: Type) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record type: `structs[0]` is the record, the others are the structures it uses, by unique name."""
+    """A record type: `structs[0]` is the record; the others are the structures that it uses, with unique names."""
 
     structs: tuple[Struct, ...]
 
@@ -234,7 +234,7 @@ class Record:
         raise KeyError(name)
 
     def subrecord(self, name: str) -> Record:
-        """The record type whose top structure is `name`, with only the structures that it reaches."""
+        """The record type whose top structure is `name`, with only the structures that it refers to."""
         reached: dict[str, Struct] = {}
         waiting = [name]
         while waiting:
@@ -245,7 +245,7 @@ class Record:
         return Record(tuple(reached.values()))
 
     def flattened(self) -> Record:
-        """The record type as programs see it: see `flat`."""
+        """The record type as programs see it (`flat`)."""
         return Record(
             tuple(Struct(s.name, tuple(replace(f, type=flat(f.type)) for f in s.fields)) for s in self.structs)
         )
@@ -255,9 +255,9 @@ class Record:
 
 
 def flat(type_: Type) -> Type:
-    """A type with one array in place of arrays of arrays, and without pointers to arrays that may be absent anyway.
+    """The type with one array in place of nested arrays, and without pointers to arrays that can be absent themselves.
 
-    Two rows that pointers lead to are indexed like two rows in place.
+    Rows behind pointers are indexed like rows in place.
 
     >>> print(flat(Array(Array(INT32, ("n",)), (2,))), flat(Pointer(Array(INT32, ("n",)))))
     int32[2][n] int32[n]

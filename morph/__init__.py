@@ -1,4 +1,4 @@
-"""MaxMatch: which record type a record reaches, by which transforms, and why.
+"""MaxMatch: which record type a record can reach, by which transforms, and why.
 
     >>> from ecode.types import FLOAT64, INT32, Field, record
     >>> from morph import Transform, TransformGraph, resolve
@@ -11,20 +11,20 @@
 
 From the smallest question to the largest:
 
-    comparison  how well one record type can stand for another: Algorithm 1
-    policy      thresholds, weights, limits; the paper's and FFS's own
+    comparison  how well one record type can replace another: Algorithm 1
+    policy      thresholds, weights, limits; those of the paper and of FFS
     matcher     MaxMatch: the best pair of two sets of record types
     transforms  E-code between formats, as a graph
-    in_place    numbers in place of pointers to them, as programs may see them
+    in_place    numbers in place of pointers to them, for programs
     field_map   which field fills which, defaults, dropped fields
     resolver    Algorithm 2: the route from a format to a wanted type
-    resolution  its answer, as a value
+    resolution  the answer, as a value
     explain     an answer in a few lines
     evolution   how record types change: edits, renames, lineages, scores
     errors      errors and problems
 
-It knows record types and E-code: no bytes, no Arrow, no Spark. This module imports what it exports at first use, and
-networkx only for a graph, so that policies and answers stay light.
+The package knows record types and E-code, but no bytes, no Arrow and no Spark. This module imports its exports at first
+use, and networkx only for a graph, so that policies and answers stay light.
 """
 
 from __future__ import annotations

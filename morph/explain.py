@@ -29,7 +29,7 @@ def explain(answer: Resolution | Rejection) -> str:
 
 
 def explain_html(answer: Resolution | Rejection) -> str:
-    """The same as a table."""
+    """`explain`, as an HTML table."""
     parts = [f"<p>{html.escape(_headline(answer))}</p>"]
     if answer.considered:
         rows = [
@@ -113,5 +113,5 @@ def _remarks_on_fields(maps: tuple[StructMap, ...], unwritten: tuple[str, ...]) 
 
 
 def _path(maps: tuple[StructMap, ...], number: int, name: str) -> str:
-    """A field by its name; a field of an inner structure with the name of the structure."""
+    """The name of a field; an inner structure's field gets the structure's name in front."""
     return f"{maps[number].wanted}.{name}" if number else name

@@ -1,4 +1,4 @@
-"""`map_fields`: which field of a record type fills which field of another, and what fills the rest.
+"""`map_fields`: which fields of a record type fill which fields of another, and what fills the rest.
 
 >>> from ecode.types import FLOAT64, INT32, STRING, Field, Notes, record
 >>> new = record("reading", [Field("id", INT32), Field("t", FLOAT64), Field("x", INT32)])
@@ -26,8 +26,8 @@ class FieldSource:
 
     Attributes:
         name: the wanted field.
-        is_present: the field of that name in the arriving structure fills it.
-        default: what fills it otherwise; None leaves it null.
+        is_present: whether the field of that name in the arriving structure fills it.
+        default: the value that fills it otherwise; None leaves it null.
     """
 
     name: str
@@ -44,7 +44,7 @@ class FieldSource:
 class StructMap:
     """How a structure of the wanted type is filled from one of the arriving type.
 
-    The map of its own pair of structures says how a present field that is a structure is filled.
+    A present field that is itself a structure is filled by the map of its own pair of structures.
 
     Attributes:
         source, wanted: names of the structures.

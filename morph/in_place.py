@@ -1,4 +1,4 @@
-"""What programs see in place of pointers to numbers: the numbers; what is null reads as zero."""
+"""Programs see numbers in place of pointers to numbers; null reads as zero."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ecode.types import Array, Basic, Pointer, Record, Struct, Type
 
 
 def in_place(record: Record) -> Record:
-    """The same with numbers in place of pointers to them: what is null reads as zero.
+    """The record type with numbers in place of pointers to them; null reads as zero.
 
     >>> from ecode.types import INT32, Field, record
     >>> print(in_place(record("r", [Field("n", Pointer(INT32)), Field("v", Array(Pointer(INT32), (2,)))])))

@@ -22,7 +22,7 @@ from morph.transforms import Key
 
 
 def maxmatch(reached: Mapping[Key, Record], wanted: Mapping[Key, Record], policy: Policy = PAPER) -> Candidate | None:
-    """MaxMatch(F1, F2): the accepted pair with the least Mr; among equals the least diff, then the first keys.
+    """MaxMatch(F1, F2): the accepted pair with the least Mr; ties go to the least diff, then to the first keys.
 
     None if no pair is within the thresholds. The order of the mappings does not matter. Raises MORPH_TOO_COMPLEX.
     """

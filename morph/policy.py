@@ -10,7 +10,7 @@ from morph.comparison.convertible import CONVERTIBLE, SAME_KIND, Conversions
 from morph.errors import MorphError
 
 NOMINAL_SIZE = 100
-"""The size of every array, and the rounds of every uncountable loop, when a cost is compared with a limit."""
+"""The assumed size of arrays, and rounds of uncountable loops, when a cost is compared with a limit."""
 
 
 class Rule(StrEnum):
@@ -33,7 +33,7 @@ class Policy:
     """How a reader matches types. Raises MORPH_BAD_POLICY for a setting out of its range.
 
     Attributes:
-        diff_threshold: the largest accepted `diff(incoming, wanted)`: fields that the reader would not see.
+        diff_threshold: the largest accepted `diff(incoming, wanted)`: the fields that the reader would not see.
         mismatch_threshold: the largest accepted Mr, 0 to 1: the share of wanted fields that stay empty.
         field_weights: (path, weight) of fields by importance, e.g. `("position.x", 5)`, in place of the weights
             in the record type; the weight of a structure multiplies those of its fields.
@@ -42,7 +42,7 @@ class Policy:
         max_hops: the most transforms in a row.
         max_cost: the most operations of one transform for one record, each array of which has `NOMINAL_SIZE` elements;
             with a limit, transforms with unbounded loops are not used.
-        prefer: what makes a candidate better, the most important first; keys decide between equals.
+        prefer: what makes a candidate better, the most important first; keys break ties.
         rule: the paper's algorithm, or FFS's, which uses only `convertible`.
     """
 

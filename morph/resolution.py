@@ -38,14 +38,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What both kinds of answers have.
+    """The common part of both kinds of answers.
 
     Attributes:
         incoming: the format of the record.
         name: the name of its record type; empty if its description is missing.
         considered: the best candidates, the best one first.
-        passed_over: the number of further candidates.
-        problems: of the transforms on the routes that were considered.
+        passed_over: the number of other candidates.
+        problems: problems of the transforms on the considered routes.
     """
 
     incoming: Key
@@ -71,10 +71,10 @@ class Resolution(_Answer):
     """Records of the incoming format reach a wanted type.
 
     Attributes:
-        route: the transforms that a record goes through, in order; empty if it already is close enough.
+        route: the transforms that a record goes through, in order; empty if the record is already close enough.
         wanted: the key of the type.
-        comparison: of the format at the end of the route and the wanted type.
-        fields: how the wanted type is filled from there, the top structure first.
+        comparison: compares the format at the end of the route with the wanted type.
+        fields: how that format fills the wanted type, the top structure first.
         unwritten: wanted fields that the last transform never writes, although its format has them: they are null.
     """
 

@@ -1,4 +1,5 @@
-"""`resolve`: Algorithm 2 of *Morphable Messaging*: which wanted type a record of a format reaches, by which transforms.
+"""`resolve`: Algorithm 2 of *Morphable Messaging*: which wanted type a record of a format can reach, and by which
+transforms.
 
 >>> from ecode.types import INT32, Field, record
 >>> old = record("load", [Field("average", INT32)])
@@ -43,9 +44,9 @@ def resolve(
 
 
 class Resolver:
-    """A reader: the types it wants, the transforms it knows, its policy. It makes each comparison once.
+    """A reader: the types that it wants, the transforms that it knows, its policy. It makes each comparison once.
 
-    Formats and transforms that join the graph later count from then on.
+    It takes into account formats and transforms that are added to the graph later.
     """
 
     def __init__(self, wanted: Mapping[Key, Record], graph: TransformGraph, policy: Policy = PAPER) -> None:
@@ -57,8 +58,8 @@ class Resolver:
     def resolve(self, incoming: Key, unusable: Mapping[Transform, Problem] = NO_PROBLEMS) -> Resolution | Rejection:
         """Which wanted type records of a format reach.
 
-        A transform is a problem if its program is wrong or costs too much, or if the caller knows it to be unusable;
-        the next best route wins.
+        A transform is a problem if its program is wrong or costs too much, or if the caller knows that it is unusable;
+        the next best route then wins.
 
         Raises MORPH_TOO_COMPLEX.
         """
@@ -116,7 +117,8 @@ class Resolver:
             total += count
             if scores:
                 heads.append((replace(scores[0], hops=len(route)), scores[1:]))
-        # The candidates of a format keep their order at any distance, so the best ones belong to the best formats.
+        # The order of a format's candidates does not depend on the distance, so the best ones belong to the best
+        # formats.
         best = []
         for head, others in nsmallest(SHOWN, heads, key=lambda pair: self._matcher.rank(pair[0])):
             best += [head, *(replace(other, hops=head.hops) for other in others)]
@@ -124,7 +126,7 @@ class Resolver:
         return tuple(best), total - len(best)
 
     def _scores_of(self, key: Key) -> tuple[list[Candidate], int]:
-        """The best candidates of a format without transforms, and the number of all."""
+        """The best candidates of a format without transforms, and their total number."""
         if key not in self._scores:
             self._scores[key] = self._matcher.best(key, self.graph.known(key), SHOWN)
         return self._scores[key]
@@ -145,7 +147,7 @@ class Resolver:
         return found
 
     def _beyond(self, routes: Mapping[Key, Route], wrong: Mapping[Transform, Problem]) -> tuple[Problem, ...]:
-        """The formats beyond the policy's number of hops."""
+        """The formats that are more hops away than the policy allows."""
         last = (key for key, route in routes.items() if len(route) == self.policy.max_hops)
         beyond = {
             transform.target

@@ -1,8 +1,8 @@
 """Transforms between record types: E-code that fills a record of one type from a record of another, as a graph.
 
-A format is a record type and a layout. An opaque string, the key, names a format; that keys are IDs does not matter
-here. A transform names two formats and serves all formats of their record types (DESIGN decision 32), for whatever
-machines they are laid out.
+A format is a record type and a layout. An opaque string, the key, names a format; whether keys are format IDs does not
+matter here. A transform names two formats and serves all formats of their record types (DESIGN decision 32), whatever
+machines they are laid out for.
 
     >>> from ecode.types import INT32, Field, record
     >>> graph = TransformGraph()
@@ -33,25 +33,25 @@ from morph.in_place import in_place
 from morph.policy import NOMINAL_SIZE, PAPER
 
 Key: TypeAlias = str
-"""The name of a format, e.g. its ID in hexadecimal. Keys break ties, so they should be the same everywhere."""
+"""The name of a format, e.g. its ID in hexadecimal. Keys break ties, so use the same keys everywhere."""
 
 
 FFS_NAMES = ("new", "old")
-"""FFS's names of the record that arrives and of the record to fill, whichever is older."""
+"""FFS's names for the arriving record and the record to fill, whichever is older."""
 
 NAMES = (FFS_NAMES, ("from", "to"), ("input", "output"))
-"""The names that a reader's own transform may use for them."""
+"""The names that a reader's own transform may use for the two records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """E-code from one format to another, which need not be older.
+    """E-code that converts one format to another, not necessarily to an older one.
 
     Attributes:
         source, target: keys of the formats.
-        ecode: the program. Programs of FFS have no braces; they are added.
-        is_own: whether it is the reader's own: it takes precedence over those that formats carry, and may use all of
-            `NAMES`.
+        ecode: the program. FFS's programs lack braces, which are added.
+        is_own: whether it is the reader's own: it takes precedence over transforms that formats carry, and may use all
+            of `NAMES`.
     """
 
     source: Key
@@ -64,13 +64,13 @@ class Transform:
 
 
 Route: TypeAlias = tuple[Transform, ...]
-"""Transforms in the order in which a record goes through them; empty for a record that stays as it is."""
+"""Transforms in the order in which a record passes through them; empty for an unchanged record."""
 
 
 @lru_cache(maxsize=1 << 12)
 def record_to_meaning(record: Record) -> Record:
     """The part of a record type that all its formats share: without the order of fields, and without defaults, weights
-    and other notes that do not change what a value means.
+    and other notes that do not change the meaning of a value.
 
     >>> from ecode.types import Field, Notes, record
     >>> a, b = Field("a", INT32), Field("b", INT32)
@@ -98,7 +98,7 @@ def compile_transform(text: str, new: Record, old: Record, *, is_own: bool = Fal
 
     Args:
         is_own: whether it is the reader's, which may use any of `NAMES`; transforms of formats use FFS's. The reader's
-            may take a pointer to a number for the number: a reader does not know how senders write nulls.
+            transform may treat a pointer to a number as the number, since readers do not know how senders write nulls.
 
     Raises MORPH_BAD_TRANSFORM with all mistakes, and the original error as its cause.
     """
@@ -124,7 +124,7 @@ def compile_transform(text: str, new: Record, old: Record, *, is_own: bool = Fal
 
 
 def _likely(text: str) -> list[tuple[str, str]]:
-    """The pairs of names, beginning with the pair that a program seems to use."""
+    """The pairs of names, the pair that a program seems to use first."""
     words = Counter(re.findall(r"(?<![\w.>])[a-z]+(?=\s*(?:[.\[=]|->))", text))
     return sorted(NAMES, key=lambda pair: -sum(words[name] for name in pair))
 
@@ -135,7 +135,7 @@ def output_name(program: ecode.Program) -> str:
 
 
 def nominal_cost(program: ecode.Program) -> float:
-    """The most operations of a transform for a record whose arrays have `NOMINAL_SIZE` elements; inf without bound.
+    """The most operations of a transform for a record whose arrays have `NOMINAL_SIZE` elements; inf if unbounded.
 
     >>> from ecode.types import INT32, Field, record
     >>> a = record("r", [Field("a", INT32)])
@@ -152,8 +152,8 @@ def nominal_cost(program: ecode.Program) -> float:
 class TransformGraph:
     """Record types and the transforms between them; chains, branches and cycles are allowed.
 
-    Formats of one record type are one node. `problems` collects what is wrong with formats and transforms; it stops
-    nothing else.
+    Formats of one record type are one node. `problems` collects what is wrong with formats and transforms; a problem
+    affects nothing else.
     """
 
     def __init__(self, records: Mapping[Key, Record] | None = None, transforms: Collection[Transform] = ()) -> None:
@@ -164,7 +164,7 @@ class TransformGraph:
         self._from: dict[Key, list[Transform]] = {}
         """Transforms by their source format."""
         self._formats: dict[Key, list[Key]] = {}
-        """All formats of a record type, by the first of them."""
+        """All formats of a record type, by its first format."""
         self._reported: list[Problem] = []
         self._programs: dict[Transform, ecode.Program | MorphError] = {}
         for key, record in (records or {}).items():
@@ -173,12 +173,12 @@ class TransformGraph:
             self.add_transform(transform)
 
     def add_format(self, key: Key, record: Record) -> None:
-        """Describe the format of a key. Raises MORPH_FORMAT_CONFLICT if the key stands for another record type
-        already."""
+        """Describe the format of a key. Raises MORPH_FORMAT_CONFLICT if the key already belongs to another record
+        type."""
         if self.record(key) not in (None, record):
             raise MorphError(
                 "MORPH_FORMAT_CONFLICT",
-                "the key stands for two different record types",
+                "the key names two different record types",
                 key,
                 hint="give each record type a key of its own, such as its format ID",
             )
@@ -190,8 +190,8 @@ class TransformGraph:
     def add_transform(self, transform: Transform) -> None:
         """Add a transform; its formats may be described later or never.
 
-        Of two different transforms between the same formats the first one counts and the second is a problem; a
-        reader's own counts before any other.
+        Of two different transforms between the same formats, the first counts and the second is a problem; a reader's
+        own counts before all others.
         """
         for key in (transform.source, transform.target):
             self._records.setdefault(key, None)
@@ -203,7 +203,7 @@ class TransformGraph:
             self.report(Problem("MORPH_TRANSFORMS_DISAGREE", reason, str(transform)))
 
     def report(self, problem: Problem) -> None:
-        """Add a problem: every answer that involves its format or transform lists it."""
+        """Add a problem: every answer that involves its format or transform then lists it."""
         self._reported.append(problem)
 
     def record(self, key: Key) -> Record | None:
@@ -219,7 +219,7 @@ class TransformGraph:
         return record
 
     def type_of(self, key: Key) -> Key:
-        """The format that stands for a format's record type: the first one described; itself if none is described."""
+        """The format that represents a format's record type: the first described one; itself if none is described."""
         record = self.record(key)
         return key if record is None else self._types[record_to_meaning(record)]
 
@@ -243,7 +243,7 @@ class TransformGraph:
         return tuple(transform for key in self._records for transform in self.transforms_of(key))
 
     def transforms_of(self, key: Key) -> tuple[Transform, ...]:
-        """The transforms whose source is this very format, in the order of adding."""
+        """The transforms whose source is exactly this format, in the order of adding."""
         return tuple(self._from.get(key, ()))
 
     def transforms_from(self, key: Key) -> tuple[Transform, ...]:
@@ -261,7 +261,7 @@ class TransformGraph:
         return (*self._reported, *self._missing_bodies(self._records), *self._odd(self.transforms), *wrong)
 
     def problems_from(self, routes: Mapping[Key, Route]) -> tuple[Problem, ...]:
-        """The problems of what can be reached: those reported, and missing descriptions next to it."""
+        """The problems along the routes: reported ones, and missing descriptions next to a route."""
         # The transforms that a format carries itself; if it carries none, those of its record type.
         carried = (one for key in routes for one in self.transforms_of(key) or self.transforms_from(key))
         transforms = sorted(carried, key=lambda one: (one.source, one.target, not one.is_own))
@@ -278,7 +278,7 @@ class TransformGraph:
                 yield Problem("MORPH_MISSING_BODY", reason, key)
 
     def _odd(self, transforms: Collection[Transform]) -> Iterator[Problem]:
-        """Transforms that can never serve, or that other formats of their record type carry with different E-code."""
+        """Transforms that are useless, or that other formats of their record type carry with different E-code."""
         for transform in dict.fromkeys(transforms):
             if self.is_loop(transform):
                 yield Problem("MORPH_BAD_TRANSFORM", "the transform leads from a record type to itself", str(transform))
@@ -289,11 +289,11 @@ class TransformGraph:
                 yield Problem("MORPH_TRANSFORMS_DISAGREE", reason, str(transform))
 
     def is_loop(self, transform: Transform) -> bool:
-        """Whether a transform leads from a record type to itself; no record goes through it."""
+        """Whether a transform leads from a record type to itself; no record uses it."""
         return self.type_of(transform.source) == self.type_of(transform.target)
 
     def _like(self, transform: Transform) -> Iterator[Transform]:
-        """The transforms that formats carry between the same record types, also between other formats."""
+        """The transforms between the same record types, including those between other formats."""
         target = self.type_of(transform.target)
         for other in () if transform.is_own else self.transforms_from(transform.source):
             if not other.is_own and self.type_of(other.target) == target:
@@ -302,11 +302,11 @@ class TransformGraph:
     def routes(
         self, source: Key, max_hops: int = PAPER.max_hops, without: Collection[Transform] = ()
     ) -> dict[Key, Route]:
-        """The route to every described record type that a format can reach, itself included: F_t of the paper. The key
-        of a type is the format that the last transform names.
+        """The route to every described record type that a format can reach, itself included: F_t of the paper. The
+        key of a type is the format that the last transform names.
 
-        The route has the fewest hops, and among equals the first keys; it uses no transform in `without`. Of several
-        transforms between two record types a reader's own counts first, then the one that the format itself carries.
+        The route has the fewest hops, and the first keys among equals; it uses no transform in `without`. Of several
+        transforms between two record types, a reader's own comes first, then the one that the format itself carries.
         """
         routes: dict[Key, Route] = {source: ()}
         met = {self.type_of(source)}

@@ -1,4 +1,4 @@
-"""What is known about a program before it runs.
+"""What can be known about a program before it runs.
 
 analyse     whether it ends, what it costs, which fields it reads and writes
 bounds      what must hold for a filter to let an event pass

@@ -1,4 +1,4 @@
-"""What is known about a program before it runs: whether it ends, what it costs, what it touches (ecode-language 15)."""
+"""Before a program runs: whether it ends, what it costs, what it touches (ecode-language 15)."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Analysis:
 
     Attributes:
         is_bounded: every loop counts to a bound that is fixed when it begins, and no goto leads back.
-        cost: the most work of one call (`ecode.analysis.work`), by size fields and parameters; for an
-            unbounded program, with one round of each unbounded loop. A loop whose number of rounds is not a polynomial
-            appears as `rounds(line)`, and work that depends on other lengths as `length(line)`.
+        cost: the most work of one call (`ecode.analysis.work`), by size fields and parameters. An unbounded program
+            counts one round of each unbounded loop. A loop whose number of rounds is not a polynomial appears as
+            `rounds(line)`, and work that depends on other lengths as `length(line)`.
         allocation: the most bytes of dynamic output arrays of one call; None if only `Limits.output_bytes` bounds them.
         reads, writes: for each record parameter the fields used, e.g. `position.x`.
         statics: names of static variables.
@@ -125,7 +125,7 @@ def read_fields(program: TypedProgram) -> dict[str, frozenset[str]]:
             if isinstance(node.type, Array):
                 sizes = (dim for dim in node.type.dims if isinstance(dim, str))
                 found[base.param.name] |= {".".join((*path[:-1], size)) for size in sizes}
-    # A record on the way to a field is not read itself.
+    # Reading a field does not read the records around it.
     return {
         param: frozenset(p for p in paths if not any(other.startswith(f"{p}.") for other in paths))
         for param, paths in found.items()
@@ -204,7 +204,7 @@ class _Costs:
             assert isinstance(node.place, FieldOf)
             types = [self.program.structs[node.place.struct].find(name) for name in node.resizes]
             units = sum(self.work.value(f.type.element) for f in types if f is not None and isinstance(f.type, Array))
-            # An array that grows gets twice the room that it had.
+            # An array that grows doubles its capacity.
             return Polynomial.of(3 * units) * self.length(node, size)
         strings = [side for side in children(node) if getattr(side, "type", None) == STRING]
         total = Polynomial.of(0)
@@ -215,7 +215,7 @@ class _Costs:
         return total if strings else self.length(node, None)
 
     def length(self, node: Typed, known: Polynomial | None) -> Polynomial:
-        """A size as a polynomial, or as a name: that of the field, else of the line."""
+        """A size as a polynomial, else as a name: that of the field or of the line."""
         if known is not None:
             return known.bounded()
         if isinstance(node, Constant):

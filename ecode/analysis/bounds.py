@@ -1,7 +1,7 @@
-"""Comparisons that must hold for a filter to let an event pass, by which readers skip what cannot pass.
+"""Comparisons that must hold for a filter to pass an event: readers skip what cannot pass.
 
-Only comparisons that come first are found: what stands after something that may trap or have an effect is not, since a
-reader that skips an event would hide the trap.
+Only comparisons that come first are found. A comparison after something that may trap or have an effect does not count,
+since a reader that skipped the event would hide the trap.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Bound:
     common: Basic
 
     def may_hold(self, least: Numbers, most: Numbers) -> npt.NDArray[np.bool_]:
-        """Of ranges of values of the field's type, whether it can hold for one in them. NaN excludes nothing."""
+        """For each range of the field's values, whether any value in it can meet the bound. NaN excludes nothing."""
         low, high = self._common(least), self._common(most)
         known = (low == low) & (high == high)
         match self.op:
@@ -79,14 +79,14 @@ class Bound:
 
     def _common(self, values: Numbers) -> npt.NDArray[Any]:
         kind = {Kind.INTEGER: "i", Kind.UNSIGNED: "u", Kind.FLOAT: "f"}[self.common.kind]
-        with np.errstate(over="ignore"):  # what is too large for a float is infinite, as in the program
+        with np.errstate(over="ignore"):  # a value too large for a float becomes infinite, as in the program
             return np.asarray(values).astype(f"{kind}{self.common.size}")
 
 
 def program_to_bounds(program: TypedProgram) -> tuple[Bound, ...]:
-    """The comparisons of fields with constants that a filter's events must meet; none for a program with state.
+    """The comparisons with constants that every passing event meets; none for a program with state.
 
-    A result is 0 for every event that does not meet one of them, and the program neither traps nor does anything else.
+    For an event that fails one of them the program returns 0, and neither traps nor has an effect.
 
     >>> import ecode
     >>> from ecode.types import FLOAT64, INT32, Field, record
@@ -108,7 +108,7 @@ def _flat(statement: Statement) -> list[Statement]:
 
 
 def _of_statements(statements: list[Statement]) -> Iterator[Bound]:
-    """Of statements that are run one after the other."""
+    """The bounds of statements that run one after another."""
     for i, statement in enumerate(statements):
         match statement:
             case Return(value=value) if value is not None:
@@ -133,9 +133,9 @@ def _returns_zero(statements: list[Statement]) -> bool:
 
 
 def _of(node: Expression, *, is_true: bool) -> tuple[list[Bound], bool]:
-    """What must hold for an expression to be true, or false, and whether it neither traps nor does anything.
+    """What must hold for an expression to be true, or false, and whether it neither traps nor has an effect.
 
-    Comparisons of floats have no opposite: none with NaN is true.
+    Comparisons of floats cannot be negated: with NaN both would be false.
     """
     match node:
         case Convert(value=inner) if isinstance(inner, Compare | Logical | Not | Convert):

@@ -1,4 +1,4 @@
-"""What programs may cost at the source of events: less than a user's own, since every publisher pays for them."""
+"""Cost limits at the source of events: lower than for a user's own programs, since every publisher pays."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ecode.program import Program
 
 
 def check_source(programs: Mapping[str, Program], most: int = SOURCE_WORK, *, raise_by: str = "") -> None:
-    """Checks that programs take at most so much work for an event.
+    """Checks that programs stay within a limit of work per event.
 
-    Work that the program text bounds counts by that bound. Work that the event decides (loops over its arrays, `while`)
-    may run under a budget: compile the programs with `Limits(budget=most)`, and they trap when they exceed it.
+    Work that the program text bounds counts by that bound. Work that depends on the event (loops over its arrays,
+    `while`) may run under a budget: compile the programs with `Limits(budget=most)`, and they trap when they exceed it.
 
     Args:
-        programs: by what each is called in the error.
-        most: units of work of all of them together.
+        programs: by the name that the error gives each.
+        most: units of work that all of them together may take.
         raise_by: how to raise the limit, for the hint.
 
     Raises:

@@ -1,6 +1,6 @@
-"""What steps cost, in units of work: an operation, eight bytes copied or cleared, a character looked at.
+"""What steps cost, in units of work: an operation, eight bytes copied or cleared, a character compared.
 
-Both engines charge a call's budget by the same figures. They charge work that the text bounds once for each round of a
+Both engines charge a call's budget by these figures. Work that the text bounds is charged once for each round of a
 loop, and work that depends on the event (lengths, extents) where it happens.
 """
 
@@ -24,7 +24,7 @@ from ecode.types import STRING, Array, Basic, Ref
 BYTES = 8
 """Bytes that are copied or cleared by one unit of work."""
 
-# Conversions, constants and the like cost next to nothing.
+# Conversions and constants cost next to nothing.
 _WEIGHTS = {"CompoundAssign": 3, "CopyRecord": 10, "PointerDifference": 2} | dict.fromkeys(
     [
         *("Read", "Negate", "Invert", "Arithmetic", "Compare", "Not", "Logical", "Choice", "Assign"),
@@ -59,7 +59,7 @@ class Work:
         return 1
 
     def node(self, node: Typed) -> int:
-        """Units of one node, without the nodes below it and without work that only the event decides."""
+        """Units of one node, without the nodes below it and without work that depends on the event."""
         match node:
             case Call():
                 return node.function.cost + (shortest_text(node) or 0)
@@ -76,7 +76,7 @@ class Work:
         return sum(map(self.node, walk(node)))
 
     def has_dynamic_arrays(self, type_: ValueType) -> bool:
-        """Whether a copy of a value brings arrays whose extents only the event knows."""
+        """Whether copying a value copies arrays whose extents depend on the event."""
         waiting, seen = [type_], set()
         while waiting:
             one = waiting.pop()
@@ -90,7 +90,7 @@ class Work:
         return False
 
     def is_charged_later(self, node: Typed) -> bool:
-        """Whether only the event decides what a node costs: engines charge that where they meet the node."""
+        """Whether the cost of a node depends on the event: engines then charge it where they run the node."""
         match node:
             case Call():
                 return node.function.is_logged or (node.function.charge is not None and shortest_text(node) is None)
@@ -102,7 +102,7 @@ class Work:
 
 
 def shortest_text(node: Call | Compare) -> int | None:
-    """The length of the shortest literal in a comparison of strings: it looks at no more characters."""
+    """The length of the shortest literal in a comparison of strings, which compares at most that many characters."""
     operands: tuple[Expression, ...]
     if isinstance(node, Compare):
         operands = node.left, node.right
@@ -115,7 +115,7 @@ def shortest_text(node: Call | Compare) -> int | None:
 
 
 def fixed_work(program: TypedProgram) -> int:
-    """Units of every call: outputs and variables cleared, outputs and statics stored."""
+    """Units that every call costs: clearing outputs and variables, storing outputs and statics."""
     work = Work(program.structs)
     outputs = [type_ for name, type_ in program.param_types.items() if _is_output(program, name)]
     return 2 * sum(map(work.value, outputs)) + 2 * sum(work.value(variable.type) for variable in program.statics)

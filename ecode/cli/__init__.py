@@ -45,7 +45,7 @@ ParamsFile = Annotated[
 
 @app.command()
 def check(program: ProgramFile, params: ParamsFile = None) -> None:
-    """Report every mistake of a program, and its warnings."""
+    """Report every mistake in a program, and its warnings."""
     compiled = _compiled(program, params)
     for warning in compiled.analysis.warnings:
         typer.echo(f"{warning.line}:{warning.column}: warning: {warning.message}")
@@ -81,7 +81,7 @@ def run(
     ],
     params: ParamsFile = None,
 ) -> None:
-    """Run a program in the interpreter, once or for each of a list of calls; prints one line of JSON for each."""
+    """Run a program in the interpreter, for one call or a list of calls; prints one line of JSON for each."""
     compiled = _compiled(program, params)
     given = parse_json(_read(values))
     statics = compiled.statics
@@ -96,7 +96,7 @@ def run(
 
 
 def _text(value: Any) -> str:
-    """Strings are bytes; JSON has only text."""
+    """Decodes strings, which are bytes, for JSON."""
     assert isinstance(value, bytes)
     return value.decode("utf-8", "backslashreplace")
 

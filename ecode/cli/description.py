@@ -53,7 +53,7 @@ BASIC: dict[str, Basic] = {
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The environment that a program is compiled with."""
+    """The environment in which a program is compiled."""
 
     params: tuple[Param, ...]
     returns: Basic | None
@@ -64,7 +64,7 @@ def described(json: Mapping[str, Any]) -> Description:
     """Reads a description.
 
     Raises:
-        ParameterError: it is not a description.
+        ParameterError: the JSON is not a description.
 
     >>> described({"params": [{"name": "x", "kind": "in", "type": "int32"}]}).params[0].type is INT32
     True
@@ -107,7 +107,7 @@ def _param(given: Mapping[str, Any], structs: Mapping[str, Struct]) -> Param:
 
 
 def _record(top: Struct, structs: Mapping[str, Struct]) -> Record:
-    """A record type with the structures that it reaches."""
+    """A record type with the structures that it refers to."""
     reached = {top.name: top}
     waiting = [name for field in top.fields for name in references(field.type)]
     while waiting:

@@ -54,7 +54,7 @@ def _is_inside(value: object) -> bool:
 
 
 def _is_node(value: object) -> bool:
-    """Whether a value is part of the tree; types, variables and the like are shown by name."""
+    """Whether a value is part of the tree; types and variables are shown by name."""
     module = type(value).__module__
     is_tree = module.startswith(("ecode.syntax.tree", "ecode.typed")) and type(value).__name__ != "Opaque"
     return is_dataclass(value) and is_tree and not isinstance(value, Variable)

@@ -5,11 +5,11 @@
     sink.py     `ColumnSink`: output columns as text
     batch.py    `BatchProgram`: a program compiled for columns; one call runs a batch
     run.py      one such call: the memory of the kernel, and its growth
-    apart.py    one call for events that have several states
+    apart.py    one call for events with several states
     inputs.py   input columns, checked, as the buffers that a kernel reads
     state.py    static variables and the log in memory
 
-Only numpy arrays are known here; an Arrow array's buffers become numpy arrays without a copy.
+This package knows only numpy arrays; the buffers of an Arrow array become numpy arrays without a copy.
 """
 
 from ecode.columns.apart import loop_kernels, run_apart, runs_apart

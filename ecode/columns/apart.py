@@ -1,4 +1,4 @@
-"""One program over the events of many, with a state for each of them: of every producer, for instance."""
+"""One program over events from many origins, with a state for each: one per producer, for instance."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def kernel(count, table):
 
 
 def loop_kernels() -> tuple[Kernel, ...]:
-    """The kernels that `run_together` and `run_apart` need besides those of programs, for processes that never compile:
-    these `adopt` them."""
+    """The kernels that `run_together` and `run_apart` need besides those of programs. Processes that never compile
+    `adopt` them."""
     return compile_kernel(IN_TURN), compile_kernel(_APART)
 
 
 def runs_apart(program: BatchProgram) -> bool:
-    """Whether `run_apart` takes a program: one whose state has no strings, and that needs no memory that grows."""
+    """Whether `run_apart` takes a program: its state has no strings, and it needs no memory that grows."""
     event = program.event
     return not event.growable and all(_is_flat(one.type, one.structs) for one in event.statics)
 
@@ -52,11 +52,11 @@ def run_apart(
     memory: Mapping[str, TableEntry],
     outputs: OutputMemory | None = None,
 ) -> BatchResult:
-    """Run a program on a batch in which the events of each state lie together.
+    """Run a program on a batch in which the events of each state are adjacent.
 
     Args:
-        inputs, memory, outputs: as of `BatchProgram.run`, without a limit of bytes.
-        ends: int64, for each state the number of the event after its last.
+        inputs, memory, outputs: as for `BatchProgram.run`, without a limit of bytes.
+        ends: int64, for each state the index after its last event.
         states: updated in place.
 
     Raises:

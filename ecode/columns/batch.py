@@ -33,7 +33,7 @@ _NO_MEMORY: Mapping[str, TableEntry] = MappingProxyType({})
 
 
 def _compiled(source: str, limits: Limits) -> Kernel:
-    """Compiles a text that may be too large for Python or numba, because anybody may write programs."""
+    """Compiles text that may be too large for Python or numba, since anyone may write programs."""
     lines = source.split("\n")
     blocks = sum(line.endswith(":") for line in lines)
     for size, most, what in ((len(lines), limits.kernel_lines, "lines"), (blocks, limits.kernel_blocks, "branches")):
@@ -52,7 +52,7 @@ class BatchProgram:
 
     Attributes:
         kernel: the machine code, and its text (`print(batch.kernel)`).
-        event: what the text needs.
+        event: what the kernel's text needs.
         types: the type of each input parameter in `structs`.
         program_texts: the source of each program.
     """
@@ -80,25 +80,25 @@ class BatchProgram:
         names: Sequence[str] = (),
     ) -> BatchProgram:
         """Compiles programs in a row. Each reads the output of the program before it, or that program's input if it has
-        no output; the first one reads through the caller's binding, whose table entries `run` takes as `memory`. All
+        no output. The first one reads through the caller's binding, whose table entries `run` takes as `memory`. All
         may read the last program's parameter blocks, which `run` takes as `inputs`.
 
-        The last program's output, or its input if it has none, is the output of the row; `has_output` of False means
-        that only the events that pass matter.
+        The output of the row is the last program's output, or its input if it has none; with `has_output=False`, only
+        which events pass matters.
 
-        Parameters of mode `state` are one variable for all programs; static variables are a program's own. An event
-        that any program ends by a trap leaves all of them as they were.
+        Parameters of mode `state` are one variable for all programs; static variables belong to one program. An event
+        that traps in any program leaves all of them unchanged.
 
         Args:
-            morphs: how many programs at the beginning are transforms: they pass all events, whatever they return.
-            find: finds the field of the transforms' output that a name means in the program after them.
-            names: what goes before the static variables of each program in `statics`: `filter.n`; a name may be empty.
-                Their numbers, by default, where there is more than one program.
+            morphs: how many of the first programs are transforms, which pass all events whatever they return.
+            find: finds the field of the transforms' output that a name in the next program means.
+            names: the prefix of the static variables of each program in `statics`, as in `filter.n`; a name may be
+                empty. By default the numbers of the programs, if there is more than one.
 
         Raises:
             NotCompilable: the programs cannot be compiled in a row.
             ParameterError: the output of one program can never be the input of the next, or they mean different types
-                by one state.
+                by the same state.
         """
         first, last = programs[0], programs[-1]
         names = names or row_names(programs)
@@ -162,7 +162,7 @@ class BatchProgram:
         """The table entry that holds the results of sampled functions (`Function.is_sampled`), by name.
 
         Raises:
-            ParameterError: one that the programs call is missing, or is not a number.
+            ParameterError: a function that the programs call is missing, or its value is not a number.
         """
         types = self.event.samples
         block = bytearray(8 * len(types))
@@ -214,7 +214,7 @@ class BatchProgram:
         memory: Mapping[str, TableEntry] = _NO_MEMORY,
         outputs: OutputMemory | None = None,
     ) -> Run:
-        """The same, to be run bit by bit: see `run_together`."""
+        """Like `run`, but in steps: see `run_together`."""
         state = deepcopy(self.initial) if statics is None else statics
         return Run(self, inputs, count, state, budget, memory, outputs or OutputMemory())
 

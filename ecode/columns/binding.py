@@ -1,4 +1,4 @@
-"""Input columns as text: where a field of an event lies in its column's buffers."""
+"""Input columns as text: where a field of an event is in its column's buffers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Source = tuple[str, tuple[str, ...], str]
 
 @dataclass(frozen=True, slots=True)
 class ColumnSite:
-    """A value: the path of its column, and its index there. `base` is where a dynamic array's elements begin, `there`
-    the condition that no null pointer led here, "" where none can."""
+    """A value: the path of its column, and its index there. `base` is where a dynamic array's elements begin. `there`
+    is the condition that no null pointer led here, "" where none can."""
 
     path: tuple[str, ...]
     index: str
@@ -35,7 +35,7 @@ class ColumnBinding:
         is_block: it is a parameter block: one value for all events.
 
     Attributes:
-        sources: what each table entry stands for.
+        sources: the buffer behind each table entry.
     """
 
     def __init__(self, param: str, type_: ValueType, *, is_block: bool = False) -> None:

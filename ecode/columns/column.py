@@ -25,13 +25,13 @@ ITEMS, TARGET = "[]", "*"
 
 @dataclass(slots=True)
 class Column:
-    """The values of one field in all events of a batch, as Arrow has them.
+    """The values of one field in all events of a batch, laid out as in Arrow.
 
     Attributes:
         length: the number of values.
         data: numbers, in native order; the bytes of strings (uint8).
-        offsets: int32, `length + 1` of them: where each string or dynamic array begins; the last one is the end.
-        present: uint8, 0 where a value is absent; None if all are there. A pointer column has no other buffer.
+        offsets: int32, `length + 1` of them: where each string or dynamic array begins, then the end of the last.
+        present: uint8, 0 where a value is absent; None if all are there. The only buffer of a pointer column.
         children: of a record its fields by name; of an array its elements (`ITEMS`), all in one column, row major, a
             static array's without offsets; of a pointer what it points to (`TARGET`), one value for each place.
     """
@@ -169,7 +169,7 @@ def _record(i: int, type_: Ref, known: dict[str, list[Any]], structs: Structs) -
 
 
 def set_lengths(column: Column, type_: ValueType | None, structs: Structs, length: int) -> None:
-    """Gives a column and all below it their lengths, from the outside in."""
+    """Sets the lengths of a column and of all columns below it, from the outside in."""
     column.length = length
     match type_:
         case Ref():

@@ -1,4 +1,4 @@
-"""Input columns to what a kernel is given: the buffers that it reads, checked against each other."""
+"""Input columns to the buffers that a kernel reads, checked against each other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ecode.semantics.arithmetic import plain
 from ecode.typed import Structs, ValueType
 from ecode.types import STRING, Array, Basic, Pointer, Ref
 
-# What an empty buffer's address points to: strings of length 0 must not look absent.
+# An empty buffer needs an address too: strings of length 0 must not look absent.
 _NOTHING = np.zeros(8, np.uint8)
 
 _LONGEST = 1 << 31
@@ -89,7 +89,7 @@ class _Walk:
         return self.column.children[name]
 
     def _counted(self, name: str, type_: ValueType) -> Column:
-        """The column of a size field that was not given: the lengths of its array."""
+        """The column of a missing size field: the lengths of its array."""
         assert isinstance(self.type, Ref)
         for field in self.structs[self.type.name].fields:
             array = self.column.children.get(field.name)
@@ -150,14 +150,14 @@ class _Walk:
                 extent = dim if size is None or size.data is None else size.data[: self.length].astype(np.int64)
                 if (np.asarray(extent) < 0).any():
                     raise ParameterError(f"{self.where}.{dim}: a size is negative")
-                # No product wraps around: an array is never as long as that.
+                # Clipped so that no product wraps around: no array is that long.
                 product = np.minimum(product * np.minimum(extent, _LONGEST), _LONGEST)
             else:
                 if (product != lengths).any():
                     raise ParameterError(f"{self.where}.{field.name}: a size field and the array's length differ")
 
     def _has_plain_sizes(self, type_: Array, offsets: Buffer) -> bool:
-        """Whether an array's one size field, an int32, has just the array's lengths: the check in one pass."""
+        """Whether an array's only size field, an int32, equals the array's lengths: the check in one pass."""
         size = self.column.children.get(str(type_.dims[0])) if len(type_.dims) == 1 else None
         if size is None or size.data is None or not size.data.dtype == offsets.dtype == np.int32:
             return False
@@ -183,5 +183,5 @@ class _Walk:
 
 
 def _solid(buffer: Buffer, dtype: np.dtype[Any]) -> Buffer:
-    """A buffer that an address describes."""
+    """The buffer as one contiguous block, which an address alone describes."""
     return np.ascontiguousarray(buffer, dtype) if len(buffer) else _NOTHING

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from ecode.columns.batch import BatchProgram
 
 RETURNED = "returned"
-"""The name of the columns of results."""
+"""The name of the column of results."""
 
 _FIRST_HEAP, _FIRST_TEXTS, _FIRST_LOG, _FIRST_PLACES = 1 << 16, 1 << 8, 1 << 12, 16
 _MOST_PLACES = 2**31 - 1
 _MOST_BYTES = 1 << 29
-"""What the elements of a column may take in a batch of more than one event."""
+"""The most bytes that the elements of a column take in a batch of more than one event."""
 
 Allocate: TypeAlias = "Callable[[int], Any]"
-"""Makes so many bytes of memory, with the buffer protocol."""
+"""Allocates a number of bytes, as an object with the buffer protocol."""
 
 
 def _own_memory(size: int) -> Buffer:
@@ -43,11 +43,11 @@ class OutputMemory:
     """Where the outputs of batches go.
 
     Attributes:
-        room: what earlier batches needed, so that the next one need not grow; a run updates it in place.
-        allocate: makes the memory, whose content does not matter. Where batches come and go, memory that has been in
-            use is faster than new memory.
-        most_bytes: what the outputs of a batch may take. The run ends before the event that would make them larger,
-            unless it is the first one; `passed` says how many events there were.
+        room: what earlier batches needed, so that the next one starts with it; a run updates it in place.
+        allocate: makes the memory; its content does not matter. For many short-lived batches, recycled memory is faster
+            than new memory.
+        most_bytes: the most bytes that the outputs of a batch may take. The run ends before the event that would exceed
+            it, unless it is the first one; `passed` tells how many events ran.
     """
 
     room: dict[str, int] = field(default_factory=dict)
@@ -61,10 +61,10 @@ class BatchResult:
 
     Attributes:
         passed: uint8, 1 for each event that the program passed on.
-        traps: for each event that trapped its number and the trap.
-        outputs: for each output parameter the columns of the fields that the program ever writes, one row for each
-            event that passed (with `Keep.ALL`: that did not trap), in order.
-        returned: with `Keep.ALL` the column of the program's results.
+        traps: number and trap of each event that trapped.
+        outputs: for each output parameter the columns of the fields that the program ever writes, in order, one row for
+            each event that passed (with `Keep.ALL`: that did not trap).
+        returned: with `Keep.ALL`, the column of the program's results.
         log: event, function and arguments of logged calls, in order.
     """
 
@@ -104,20 +104,20 @@ def kernel(count, table):
             i += 1
     return 0
 """
-"""Runs several kernels over the same events; each knows by its `progress` how far it is."""
+"""Runs several kernels over the same events; the `progress` of each holds its position."""
 
 
 def run_together(runs: Sequence[Run], events: int) -> list[BatchResult]:
-    """The results of several programs over the same events, of which each takes so many at a time in turn.
+    """Runs several programs over the same events: each takes `events` of them at a time, in turn.
 
-    What the events are in memory then stays in the processor's cache from one program to the next.
+    The events then stay in the processor's cache from one program to the next.
     """
     count = min(run.count for run in runs)
     tables = [run.table for run in runs]
     entries = np.array([run.program.kernel.address for run in runs], np.int64)
     places = np.array([table.address for table in tables], np.int64)
     if compile_kernel(IN_TURN)(count, Table([events, len(runs), entries, places])):
-        # One of them needs more room: they go on from where they are.
+        # One of them needs more room; each continues from its own position.
         for end in range(events, count + events, events):
             for run in runs:
                 run.advance(end)
@@ -148,7 +148,7 @@ class Run:
         self.places = {c: self.room.get(c, _FIRST_PLACES) for output in program.outputs for c in output.capacities}
         taken = sum(self._bytes(level, places) for level, places in self.places.items())
         if self.most_bytes is not None and taken > self.most_bytes:
-            # One large event needed this much, or levels filled up at different times.
+            # One large event needed this much, or levels filled up at different rates.
             self.places = {c: max(p * self.most_bytes // taken, _FIRST_PLACES) for c, p in self.places.items()}
         self.memory: dict[str, Any] = {
             "progress": np.zeros(3, np.int64),
@@ -174,7 +174,7 @@ class Run:
                 self.memory[name] = self._new(buffer)
 
     def advance(self, end: int) -> None:
-        """Run the events up to a number; where outputs are full, fewer, and then no more."""
+        """Run the events before number `end`; once outputs are full, run no more."""
         while self.done < min(end, self.count):
             status = self.program.kernel(min(end, self.count), self.table)
             if status:
@@ -182,7 +182,7 @@ class Run:
 
     @property
     def done(self) -> int:
-        """How many events were run."""
+        """How many events have run."""
         return int(self.memory["progress"][0])
 
     @property
@@ -194,7 +194,7 @@ class Run:
         return self._table
 
     def _make_room(self, status: int) -> None:
-        """Grow what a kernel found too small, or end the batch before the event for which it is."""
+        """Grow what was too small for a kernel, or end the batch before the event that needs it."""
         names = {number: name for name, number in self.program.event.growable.items()}
         wanted = int(self.memory["wanted"][0])
         if self._is_full(names[status], wanted):
@@ -204,7 +204,7 @@ class Run:
             self._table = None
 
     def result(self) -> BatchResult:
-        """What came of the events, once all were run."""
+        """The result, once all events have run."""
         program = self.program
         self.statics.update(self._unpacked_statics())
         rows = int(self.memory["progress"][1])
@@ -221,7 +221,7 @@ class Run:
         )
 
     def _measure(self) -> None:
-        """The sizes of what can grow."""
+        """Measure what can grow."""
         self.memory |= {f"{name}_size": len(self.memory[name]) for name in ("heap", "log", "strings")}
         self.memory |= self.places
 
@@ -297,7 +297,7 @@ class Run:
         self.memory["strings"][: len(strings)] = np.frombuffer(bytes(strings), np.uint8)
 
     def _move_strings(self, size: int) -> None:
-        """Makes larger blocks for static strings: reads the state and writes it again."""
+        """Makes the blocks of static strings larger: reads the state and writes it back."""
         self._pack_statics(self._unpacked_statics(), size)
 
     def _unpacked_statics(self) -> Statics:
@@ -313,7 +313,7 @@ class Run:
         """The columns of an output, cut to what was written."""
         top = Column(rows)
         counts = {"": rows}
-        # From the outside in, offsets first: the last offset is the length of what they point into.
+        # From the outside in, offsets first: the last offset is the length of the column below.
         for name, buffer in sorted(output.buffers.items(), key=lambda b: (len(b[1].path), not b[1].opens)):
             column = top
             for step in buffer.path:
@@ -322,7 +322,7 @@ class Run:
             setattr(column, buffer.part, data)
             if buffer.opens:
                 used = counts[buffer.opens] = int(data[-1])
-                # A little more, because batches are alike but not equal.
+                # A little more, because batches differ in size.
                 room = min(used + used // 8, _MOST_PLACES)
                 self.room[buffer.opens] = max(self.room.get(buffer.opens, _FIRST_PLACES), room)
         set_lengths(top, output.type, self.program.structs, rows)

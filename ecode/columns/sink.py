@@ -20,12 +20,12 @@ _MOST_PLACES = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class OutputBuffer:
-    """A buffer that the host makes for an output.
+    """A buffer that the host allocates for an output.
 
     Attributes:
-        path: the column it belongs to; `part` is the attribute of `Column`.
-        level: the capacity entry that says how many places there are; "" for one place a row.
-        per_place: values in each place; offsets have one more in all.
+        path: the column that it belongs to; `part` is the attribute of `Column`.
+        level: the capacity entry with the number of places; "" for one place per row.
+        per_place: values in each place; offsets have one more in total.
         dtype: the numpy type.
         opens: for offsets, the capacity entry of what they point into.
     """
@@ -41,13 +41,13 @@ class OutputBuffer:
 class ColumnSink:
     """Writes an output parameter into columns.
 
-    Where the source knows the size of its record, an event may fill `output_bytes` and a multiple of that size: a null
+    If the source knows the size of its record, an event may fill `output_bytes` plus a multiple of that size: a null
     may stand for any number of zeros, and any number of pointers may share a target.
 
     Attributes:
         output_bytes: the limit.
-        buffers: what each table entry stands for.
-        capacities: the entries that hold how many places there are in a growing column.
+        buffers: the buffer behind each table entry.
+        capacities: the entries that hold the number of places in a growing column.
     """
 
     def __init__(self, param: str, output_bytes: int) -> None:
@@ -85,7 +85,7 @@ class ColumnSink:
         return name
 
     def capacity(self, emitter: Emitter, path: tuple[str, ...]) -> str:
-        """The table entry of how many places a growing column has."""
+        """The table entry that holds the number of places in a growing column."""
         name = self.name(emitter, path, "capacity")
         if name not in self.capacities:
             self.capacities.append(name)
@@ -121,7 +121,7 @@ class _Writing:
         self.is_charged = is_charged
 
     def charge(self, count: str, size: int) -> None:
-        """Charges the event for so many things in a column, fewer than 2^31, of `size` bytes each."""
+        """Charges the event for `count` items in a column, fewer than 2^31, of `size` bytes each."""
         if self.is_charged:
             needed = self.emitter.temp(f"{size} * {count}")
             self.emitter.trap(f"{needed} > columns_left", TrapKind.SIZE_LIMIT, 0)
@@ -200,14 +200,14 @@ class _Writing:
                 assert isinstance(size.type, Basic)
                 number = self.reader.number(emitter, self.reader.field(emitter, record, size), size.type)
                 extents.append(extent_of(size.type, number))
-        # The counts of a null array in a record may be any numbers.
+        # The size fields of a null array may hold any numbers.
         count = total(emitter, extents, _MOST_PLACES, 0)
         self.charge(count, self.width((*path, ITEMS), type_.element))
         start, capacity = self.begin(path, count, spot)
         self.items(path, type_, site, count, _Spot(start, capacity))
 
     def begin(self, path: tuple[str, ...], count: str, spot: _Spot) -> tuple[str, str]:
-        """Makes room for so many elements or bytes; where they start, and the name of their capacity."""
+        """Makes room for `count` elements or bytes; returns where they start, and the name of their capacity."""
         emitter = self.emitter
         capacity = self.capacity(path)
         offsets = self.buffer(path, "offsets", spot, "int32", capacity)
@@ -225,7 +225,7 @@ class _Writing:
         if number is not None and block is not None:
             data = self.buffer(inner, "data", start, str(number))
             place = emitter.temp(f"{data} + {number.size} * {start.index}")
-            with emitter.block(f"if {block} != {place}:"):  # else they were made where they belong
+            with emitter.block(f"if {block} != {place}:"):  # else they are already in place
                 emitter.line(f"copy_present({place}, {block}, {number.size} * {count})")
             return
         self.each(

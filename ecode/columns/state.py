@@ -25,10 +25,10 @@ _FORMATS = {
 
 
 def checked(value: Any, type_: ValueType, structs: Structs, path: str) -> Any:
-    """A plain value that `pack` can write, with all its fields; static arrays of numbers are arrays of numpy's.
+    """A plain value that `pack` can write, with all its fields; static arrays of numbers are numpy arrays.
 
     Raises:
-        ParameterError: it does not fit the type.
+        ParameterError: the value does not fit the type.
     """
     match type_:
         case Ref() if isinstance(value, Mapping):
@@ -36,7 +36,7 @@ def checked(value: Any, type_: ValueType, structs: Structs, path: str) -> Any:
             given = {name for name in types if value.get(name) is not None}
             known = {name: checked(value[name], types[name], structs, f"{path}.{name}") for name in given}
             rest = {name: each for name, each in value.items() if name not in given}
-            # The interpreter knows what a missing field is, and what is wrong with one that there is not.
+            # The interpreter fills in missing fields and reports unknown ones.
             return completed(rest, type_, structs, path) | known if given != value.keys() | types.keys() else known
         case Array(Basic() as element) if plain(element) is not None:
             numbers = _numbers(value, type_, element)
@@ -46,7 +46,7 @@ def checked(value: Any, type_: ValueType, structs: Structs, path: str) -> Any:
 
 
 def _numbers(value: Any, type_: Array, element: Basic) -> npt.NDArray[Any] | None:
-    """An array of numbers that all fit; None where they must be looked at one by one."""
+    """The array, if all its numbers fit; None if they must be checked one by one."""
     try:
         given = np.asarray(value)
     except (ValueError, OverflowError):
@@ -65,7 +65,7 @@ def _numbers(value: Any, type_: Array, element: Basic) -> npt.NDArray[Any] | Non
 def pack(
     value: Any, type_: ValueType, structs: Structs, block: memoryview, at: int, keep: Callable[[bytes], int]
 ) -> None:
-    """Writes a plain value into memory. `keep` stores the text of a string and gives its address."""
+    """Writes a plain value into memory. `keep` stores the text of a string and returns its address."""
     match type_:
         case Basic() if type_ == STRING:
             text = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
@@ -97,7 +97,7 @@ def _flat(value: Any, rank: int) -> list[Any]:
 
 
 def unpack(type_: ValueType, structs: Structs, block: memoryview, at: int, fetch: Callable[[int, int], bytes]) -> Any:
-    """Reads a plain value from memory. `fetch` gives the text at an address."""
+    """Reads a plain value from memory. `fetch` returns the text at an address."""
     match type_:
         case Basic() if type_ == STRING:
             address, length = struct.unpack_from("qq", block, at)

@@ -1,8 +1,8 @@
 """The oracle: runs the typed tree on Python values, at once, with no compile time.
 
-memory.py       what variables, records, arrays and pointers are while a program runs
-convert.py      plain Python values to that and back
-places.py       where a place lies
+memory.py       variables, records, arrays and pointers while a program runs
+convert.py      plain Python values to memory and back
+places.py       where a place is
 expressions.py  expressions as Python closures
 assigning.py    assignments, and the arrays that they resize
 calling.py      calls of functions, and the log

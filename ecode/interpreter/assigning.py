@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def assigned(code: Expressions, node: Assign) -> Closure:
-    """A closure that stores a value and gives it."""
+    """A closure that stores a value and returns it."""
     where, value = location(code, node.place), code.value(node.value)
     resize = _resize(code, node.place, node.resizes, node.at)
 
@@ -114,8 +114,8 @@ def copied_record(code: Expressions, node: CopyRecord) -> Closure:
 
 
 def _deep(code: Expressions, frame: Frame, value: Any, types: tuple[ValueType, ValueType], at: int) -> Any:
-    """A copy of a value of one type as another, which differs in how it has single characters and enumerations; with
-    dynamic arrays of its own, allocated as if they had been resized."""
+    """A copy of a value of one type as another. The types may differ in single characters and enumerations. The copy's
+    dynamic arrays are its own, allocated as if they had been resized."""
     type_, to = types
     match type_, to:
         case (Array(), Array()) if not type_.is_dynamic:

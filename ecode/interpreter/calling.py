@@ -1,4 +1,4 @@
-"""Calls as Python closures: the function, what it costs, what it leaves in the log."""
+"""Calls as Python closures: the function, its cost, its entry in the log."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def called(code: Expressions, node: Call) -> Closure:
 
 
 def _finish(function: Function, type_: ValueType | None) -> Callable[[Any, list[Any]], Any]:
-    """Makes a function's Python result a value of the program."""
+    """Converts a function's Python result to a value of the program."""
     if type_ is None:
         return lambda result, values: None
     if isinstance(type_, Pointer):

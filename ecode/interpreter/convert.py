@@ -1,4 +1,4 @@
-"""Plain Python values to the interpreter's memory and back (see `ecode.semantics.values` for what is plain)."""
+"""Plain Python values (`ecode.semantics.values`) to the interpreter's memory and back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_ABSENT = 1 << 20
 
 
 def to_memory(value: Any, type_: ValueType, structs: Structs, path: str) -> Any:
-    """A plain value as the interpreter's.
+    """A plain value in the interpreter's form.
 
     Raises:
         ParameterError: the value does not fit the type; the message begins with the path of the field.
@@ -111,7 +111,7 @@ def _record(value: Any, type_: Ref, structs: Structs, path: str) -> RecordValue:
 
 
 def _counted(value: Mapping[str, Any], fields: Sequence[Field]) -> Mapping[str, Any]:
-    """A record with the size fields that were not given, from the lengths of their arrays."""
+    """The record with missing size fields filled in from the lengths of their arrays."""
     sizes: dict[str, int] = {}
     for field in fields:
         part = value.get(field.name)
@@ -126,7 +126,7 @@ def _counted(value: Mapping[str, Any], fields: Sequence[Field]) -> Mapping[str, 
 
 
 def _item(value: Any, type_: ValueType, structs: Structs, path: str) -> Any:
-    """An element of an array; one that is null is zero."""
+    """An element of an array; null becomes zero."""
     return fresh(type_, structs) if value is None else to_memory(value, type_, structs, path)
 
 
@@ -160,7 +160,7 @@ def _static_array(value: Any, type_: Array, structs: Structs, path: str) -> list
 
 
 def _flat(value: Any, extents: Sequence[int], path: str) -> list[Any]:
-    """The elements of nested lists; those of a list that is null are null."""
+    """The elements of nested lists; a null list yields nulls."""
     if value is None:
         count = math.prod(extents)
         if count > _MOST_ABSENT:
@@ -174,19 +174,19 @@ def _flat(value: Any, extents: Sequence[int], path: str) -> list[Any]:
 
 
 def completed(value: Any, type_: ValueType, structs: Structs, path: str) -> Any:
-    """A plain value with all its fields, after it was checked.
+    """Checks a plain value and fills in its missing fields.
 
     Raises:
-        ParameterError: it does not fit the type.
+        ParameterError: the value does not fit the type.
     """
     return to_plain(to_memory(value, type_, structs, path), type_, structs, 0)
 
 
 def to_plain(value: Any, type_: ValueType, structs: Structs, at: int, depth: int = 0) -> Any:
-    """A value of the interpreter as a plain one.
+    """A value of the interpreter as a plain value.
 
     Raises:
-        Trapped: a pointer field points outside its object, or pointers form a circle.
+        Trapped: a pointer field points outside its object, or pointers form a cycle.
     """
     match type_:
         case Basic(Kind.STRING):
@@ -219,7 +219,7 @@ def to_plain(value: Any, type_: ValueType, structs: Structs, at: int, depth: int
 
 
 def _with_nulls(plain_record: dict[str, Any], struct: Struct) -> dict[str, Any]:
-    """A record in which what hidden fields mark as null is null, without these fields."""
+    """The record with nulls where its hidden fields mark them, and without these fields."""
     marks = {name: plain_record.pop(name) for name in struct.null_marks}
     if not marks:
         return plain_record

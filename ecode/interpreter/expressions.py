@@ -1,4 +1,4 @@
-"""Expressions as Python closures: each takes the frame of a call and gives the value."""
+"""Expressions as Python closures: each takes the frame of a call and returns the value."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Expressions:
         self.work = Work(program.structs)
 
     def text(self, value: bytes) -> StringValue:
-        """The one object for all equal literals."""
+        """The one object that all equal literals share."""
         return self.strings.setdefault(value, StringValue(value))
 
     def value(self, node: Expression) -> Closure:

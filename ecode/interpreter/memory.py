@@ -1,8 +1,8 @@
-"""What variables, records, arrays and pointers are while the interpreter runs.
+"""Variables, records, arrays and pointers while the interpreter runs.
 
 A record is a list of its fields, an array a flat list of its elements, row major. A pointer is a list, an index and the
-bounds that the index must keep, so `&a[2]` can be moved inside `a` and nowhere else. The generated code keeps the same
-things in raw memory; growing an array moves it in both, so that pointers made before see the same in both.
+bounds that the index must keep, so `&a[2]` can be moved inside `a` and nowhere else. Generated code keeps the same
+things in raw memory. In both, growing an array moves it, so that older pointers see the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ecode.typed import Structs, ValueType
 from ecode.types import Array, Basic, Kind, Ref
 
 NO_LIMIT = 1 << 62
-"""More elements than any array can have."""
+"""More elements than any array has."""
 
 
 class Trapped(Exception):  # noqa: N818  (private: the interpreter gives it a place and makes it a Trap)
@@ -29,7 +29,7 @@ class Trapped(Exception):  # noqa: N818  (private: the interpreter gives it a pl
 
 
 class StringValue(bytes):
-    """A string. A class of its own because equal strings must be different objects: pointers go into them."""
+    """A string. It is a class because equal strings must be different objects: pointers go into them."""
 
     __slots__ = ()
 
@@ -58,7 +58,7 @@ class PointerValue(NamedTuple):
         return self
 
     def is_in(self, other: PointerValue) -> bool:
-        """Whether both point into one object."""
+        """Whether both point into the same object."""
         return self.cells is other.cells and self.low == other.low
 
 
@@ -74,7 +74,7 @@ class Frame:
 
 
 def spend(frame: Frame, units: int, at: int) -> None:
-    """Charges work."""
+    """Charges units of work."""
     if units > frame.budget:
         raise Trapped(TrapKind.BUDGET_EXCEEDED, at)
     frame.budget -= units
@@ -114,7 +114,7 @@ def static_count(type_: Array) -> int:
 
 
 def clear(items: list[Any], index: int, type_: ValueType, structs: Structs) -> None:
-    """Makes a value zero where it stands: records and arrays stay the same objects."""
+    """Zeroes a value in place: records and arrays stay the same objects."""
     match type_:
         case Array() if not type_.is_dynamic:
             for i in range(len(items[index])):
@@ -127,7 +127,7 @@ def clear(items: list[Any], index: int, type_: ValueType, structs: Structs) -> N
 
 
 def bodily(value: Any, type_: ValueType, structs: Structs) -> Any:
-    """A copy of a value as it stands in place; what it points to is shared."""
+    """A shallow copy of a value: what it points to is shared."""
     match type_:
         case Array() if not type_.is_dynamic:
             return [bodily(item, type_.element, structs) for item in value]
@@ -150,7 +150,7 @@ def total(extents: list[int], frame_limit: int, at: int) -> int:
 
 
 class ElementType(NamedTuple):
-    """What the elements of an array are: their type, and the work that one costs."""
+    """The elements of an array: their type, and the work that one costs."""
 
     type: ValueType
     units: int

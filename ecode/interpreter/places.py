@@ -1,4 +1,4 @@
-"""Where a place lies: closures that find the list and the index that hold it."""
+"""Closures that find the list and the index that hold a place."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def position(code: Expressions, struct: str, name: str) -> int:
 
 
 def location(code: Expressions, place: Place) -> Closure:
-    """A closure that gives the list and the index that hold the value of a place."""
+    """A closure that returns the list and the index that hold the value of a place."""
     match place:
         case Local(variable=variable):
             index = variable.index
@@ -51,7 +51,7 @@ def location(code: Expressions, place: Place) -> Closure:
 
 
 def value_at(code: Expressions, place: Place) -> Closure:
-    """A closure that gives the value at a place: a number, a list, a pointer ..."""
+    """A closure that returns the value at a place: a number, a list, a pointer ..."""
     match place:
         case Local(variable=variable):
             index = variable.index
@@ -80,20 +80,20 @@ def value_at(code: Expressions, place: Place) -> Closure:
 
 
 def character(text: StringValue, index: int) -> int:
-    """A character of a string, signed; its terminating NUL too."""
+    """A character of a string, signed; its terminating NUL counts."""
     byte = text[index] if index < len(text) else 0
     return byte - 256 if byte > 127 else byte
 
 
 def checked(code: Expressions, place: Target) -> Closure:
-    """A closure that gives a pointer that is safe to follow."""
+    """A closure that returns a pointer that is safe to follow."""
     pointer, at = code.value(place.pointer), place.at
     is_of_event = isinstance(place.pointer, Read) and is_of_input(place.pointer.place)
 
     def usable(frame: Frame) -> PointerValue:
         value: PointerValue | None = pointer(frame)
         if value is None and is_of_event:
-            # A null pointer of the event reads as zeros.
+            # A null pointer in the event reads as zeros.
             return PointerValue([fresh(place.type, code.structs)], 0, 0, 1)
         if value is None:
             raise Trapped(TrapKind.INDEX_OUT_OF_RANGE, at)
@@ -103,7 +103,7 @@ def checked(code: Expressions, place: Target) -> Closure:
 
 
 def shape(code: Expressions, place: Place) -> tuple[Closure, Callable[[Any], tuple[list[int], list[Any]]]]:
-    """Two closures: one finds the array (or its record), the other gives its current extents and its elements. Index
+    """Two closures: one finds the array (or its record), the other returns its current extents and its elements. Index
     expressions may change the extents in between."""
     assert isinstance(place.type, Array)
     if not place.type.is_dynamic:
@@ -120,7 +120,7 @@ def shape(code: Expressions, place: Place) -> tuple[Closure, Callable[[Any], tup
 
 
 def _element(code: Expressions, place: Element) -> Closure:
-    """A closure that gives the elements of the array, the index of the element, and the number of elements."""
+    """A closure that returns the elements of the array, the index of the element, and the number of elements."""
     indices: list[tuple[Closure, int]] = []
     array: Place = place
     while isinstance(array, Element):

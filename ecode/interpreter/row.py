@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RowOutcome:
-    """What became of an event that did not trap.
+    """The result of an event that did not trap.
 
     Attributes:
         passed: whether all programs passed it.
         output: the last program's output, or its input if it has none; None if it was not passed.
-        log: what logged functions were called with, by all programs.
+        log: the calls of logged functions by all programs.
     """
 
     passed: bool
@@ -35,14 +35,14 @@ class RowOutcome:
 class Row:
     """Programs in a row: each reads the output of the one before it, or that program's input if it has no output.
 
-    They share their parameters of mode `state`; static variables are a program's own. What differs between the output
-    of one program and the input of the next may be fields that one of them does not have.
+    They share their parameters of mode `state`; static variables belong to one program. The output of one program and
+    the input of the next may differ only in fields that one of them lacks.
 
     Args:
         programs, names, morphs: as for `BatchProgram.in_row`.
 
     Raises:
-        ParameterError: the programs mean different types by one state.
+        ParameterError: the programs give one state different types.
     """
 
     def __init__(self, programs: Sequence[Program], names: Sequence[str] = (), morphs: int = 0) -> None:
@@ -97,7 +97,7 @@ def _input(program: Program) -> str:
 
 
 def _as_read(value: Any, program: Program) -> Any:
-    """A record without the fields that the next program does not know."""
+    """The record without the fields that the next program does not know."""
     (record,) = (param.type for param in program.params if param.mode is Mode.IN)
     assert isinstance(record, Record)
     return _known(value, record.structs[0], record)

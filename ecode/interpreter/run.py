@@ -20,7 +20,7 @@ from ecode.types import STRING, Record
 
 
 class Interpreter:
-    """A program as closures. One instance serves any number of calls; it keeps no state between them."""
+    """A program as closures. One instance serves any number of calls; it keeps no state between calls."""
 
     def __init__(self, program: TypedProgram, limits: Limits, name: str = "") -> None:
         self.program, self.types, self.limits = program, program.param_types, limits

@@ -26,7 +26,7 @@ from ecode.types import Basic
 
 
 class Exit(IntEnum):
-    """How control leaves a statement; `NEXT` is the ordinary way. Numbers from `JUMP` on name a state to go on with."""
+    """How control leaves a statement; `NEXT` is the ordinary way. Numbers from `JUMP` on name the next state."""
 
     NEXT = 0
     BREAK = 1

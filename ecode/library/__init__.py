@@ -1,4 +1,4 @@
-"""Functions that programs may call without a grant by the host (ecode-language 12 and 13).
+"""Functions that programs may call without a grant from the host (ecode-language 12 and 13).
 
     mathematics.py  `#include <math.h>`
     strings.py      `#include <string.h>`, the functions that only read

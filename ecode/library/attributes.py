@@ -19,7 +19,7 @@ _KINDS: dict[str, tuple[str, Basic]] = {
     "double": ("attr_dvalue", FLOAT64),
     "string": ("attr_svalue", STRING),
 }
-# What a list, and each attribute in it, takes in generated code.
+# Bytes of a list, and of each attribute in it, in generated code.
 LIST_BYTES, ENTRY_BYTES = 16, 48
 AttributeList = dict[bytes, tuple[str, Any]]
 
@@ -59,7 +59,7 @@ def _free(handle: AttributeList | None) -> None:
 
 
 def _search_charge(handle: AttributeList | None, name: bytes | None, *_: Any) -> tuple[int, int]:
-    """Generated code looks at one attribute after the other."""
+    """Generated code searches the attributes in order."""
     return len(_list(handle)) * (len(_name(name)) + 1), 0
 
 

@@ -1,4 +1,4 @@
-"""`<math.h>` without pointer arguments. The C library itself is called, so both engines agree, and agree with C."""
+"""`<math.h>` without pointer arguments. Both engines call the C library, so they agree with each other and with C."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from ecode.environment import Function
 from ecode.types import FLOAT64, INT32, INT64, Basic
 
-# Python itself links to it; a search by name would start other programs.
+# Python itself links to it; `find_library` would start other programs.
 _LIBRARY = ctypes.CDLL(None)
 _ONE = """
     acos asin atan cos sin tan acosh asinh atanh cosh sinh tanh exp exp2 expm1 log log10 log2 log1p logb

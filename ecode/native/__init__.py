@@ -1,4 +1,4 @@
-"""Kernels: generated Python text, compiled to machine code once, kept, shipped and printed.
+"""Kernels: generated Python text, compiled once to machine code that can be cached, shipped and printed.
 
 A kernel is one function of generated text, `kernel(count, table)`: `table` is the address of an array of int64 that
 holds everything else it needs, addresses and parameters alike. It touches memory only through the intrinsics of
@@ -14,7 +14,7 @@ This package knows nothing about E-code: the decoders, encoders and index walker
     kernel.py    `Kernel`: text and machine code as one value; call it, pickle it, print it
     compile.py   text -> `Kernel`, through the cache
     wrapping.py  numba with arithmetic that wraps, so that no check is dropped: the compiler of all kernels
-    internals.py the names of numba that are not public, each in one function
+    internals.py the private names of numba, each in one function
     cache.py     the private folder of kernels compiled earlier
     arithmetic.py  C's division and conversions, and <math.h>
     runtime.py   what machine code calls beyond the C library

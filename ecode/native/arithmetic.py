@@ -2,8 +2,10 @@
 
     quotient_T(a, b), remainder_T(a, b)   T: int32, int64, uint64; b is not 0; truncates; the least int over -1 wraps
     add_int32(a, b), subtract_int32(a, b), multiply_int32(a, b)
-                                          of the low 32 bits, wrapping: numba's sum of two int32 is an int64, and LLVM
-                                          vectorises no sum over an array that it would have to narrow in each round
+                                                                                on the low 32 bits, wrapping: numba's
+                                                                                sum of two int32 is an int64, and LLVM
+                                                                                cannot vectorise a sum that it must
+                                                                                narrow in each round
     saturated_T(x)                        a float as an integer: truncated, saturated, NaN is 0
     c_NAME(...)                           NAME of <math.h>
 
@@ -30,7 +32,7 @@ def _define_division(name: str, bits: int, operation: str, is_signed: bool) -> N
             a, b = (builder.trunc(v, width) if bits < 64 else v for v in arguments)
             if not is_signed:
                 return getattr(builder, "u" + operation)(a, b)
-            # The least value over -1 traps in hardware: divide by 1 instead, and correct the sign.
+            # The least value divided by -1 traps in hardware: divide by 1 instead, and correct the sign.
             is_minus_one = builder.icmp_signed("==", b, ir.Constant(width, -1))
             result = getattr(builder, "s" + operation)(a, builder.select(is_minus_one, ir.Constant(width, 1), b))
             mended = builder.neg(a) if operation == "div" else ir.Constant(width, 0)

@@ -1,8 +1,8 @@
-"""The private folder of kernels compiled earlier.
+"""The private folder of compiled kernels.
 
 `$ECODE_CACHE_DIR`, else `$XDG_CACHE_HOME/ecode`, else `~/.cache/ecode`; an empty `ECODE_CACHE_DIR` switches it off.
-Machine code is read from nowhere else, and from there only while the folder belongs to this user and nobody else may
-write to it (DESIGN decision 15). A folder that cannot be used is not an error: kernels are compiled again.
+Machine code is read only from there, and only while the folder belongs to this user and nobody else may write to it
+(DESIGN decision 15). A folder that cannot be used is not an error: kernels are compiled again.
 """
 
 from __future__ import annotations

@@ -25,12 +25,12 @@ def compile_kernel(source: str, name: str = "kernel") -> Kernel:
     """Compile generated text, or find its kernel in this process or in the cache on disk.
 
     Args:
-        source: a module's text that defines `name(count, table)` and, before it, any helper functions decorated with
-            `@inline`, with `@within` if it is called in one place, or with `@early` if all they take is int64: these
-            are compiled first, so that they may call each other as deep as a type is nested. The text may call what
-            `ecode.native.memory` and `arithmetic` export, and nothing else: it has no builtins beyond those that numba
-            needs.
-        name: the entry.
+        source: a module's text that defines `name(count, table)` and, before it, any helper functions. A helper is
+            decorated with `@inline`, or with `@within` if it is called in one place, or with `@early` if it takes only
+            int64: these are compiled first, so that they may call each other as deep as a type is nested. The text may
+            call what `ecode.native.memory` and `arithmetic` export, and nothing else: it has no builtins beyond those
+            that numba needs.
+        name: the name of the entry.
     """
     key = _key(source, name)
     kernel = _compiled.get(key) or cache.load(key, name, source)
@@ -42,7 +42,7 @@ def compile_kernel(source: str, name: str = "kernel") -> Kernel:
 
 
 def adopt(kernel: Kernel) -> None:
-    """Let `compile_kernel` find a kernel that another process has compiled, if that has the same kind of machine."""
+    """Let `compile_kernel` find a kernel that another process compiled for the same kind of machine."""
     if kernel.identity == identity():
         _compiled.setdefault(_key(kernel.source, kernel.name), kernel)
 
@@ -59,7 +59,7 @@ def _key(source: str, name: str) -> str:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Python collects no garbage meanwhile: what compiling makes lives until its end, and is walked in vain."""
+    """Suspends garbage collection, which would find nothing: what compiling makes lives until its end."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -71,7 +71,7 @@ def _uncollected() -> Iterator[None]:
 
 @contextmanager
 def _deep_recursion() -> Iterator[None]:
-    """numba follows a function's blocks by recursion, a few frames for each; Python's frames take no stack of C's."""
+    """numba recurses over a function's blocks, a few frames for each; Python's frames take no C stack."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, _DEEPEST))
     try:
@@ -93,17 +93,17 @@ def _compile(source: str, name: str, key: str) -> Kernel:
     exports = memory.EXPORTS | arithmetic.EXPORTS
 
     def inline(function: Any) -> Any:
-        """A helper. Its name makes its symbol too, so that LLVM never takes it for a helper of another kernel."""
+        """A helper. Its symbol derives from its name, so LLVM never confuses it with a helper of another kernel."""
         function.__name__ = function.__qualname__ = f"{function.__name__}_{key[:24]}"
         return wraps(function)
 
     def within(function: Any) -> Any:
-        """A helper that becomes part of its caller, however long it is."""
+        """A helper that is inlined into its caller, however long it is."""
         function.__name__ = function.__qualname__ = f"{function.__name__}_{key[:24]}"
         return wraps(function, forceinline=True)
 
     def early(function: Any) -> Any:
-        """A helper of int64, compiled before its callers: numba's way down from a caller ends at Python's stack."""
+        """A helper of int64, compiled before its callers: numba's recursion is limited by Python's stack."""
         count = function.__code__.co_argcount
         helper = inline(function)
         helper.compile((int64,) * count)
@@ -114,15 +114,15 @@ def _compile(source: str, name: str, key: str) -> Kernel:
         warnings.simplefilter("ignore", compiler_warning())
         exec(compile(_unfolded(source), filename, "exec"), namespace)  # noqa: S102  (text of our own generators, never a user's)
         function = namespace[name]
-        # The name makes the symbol: two kernels in one process must never share one.
+        # The symbol derives from the name, and two kernels in one process must never share one.
         function.__name__ = function.__qualname__ = f"{name}_{key[:24]}"
         symbol, code = compiled(function, int64, int64, int64)
     return Kernel(name, source, symbol, code, identity())
 
 
 def _unfolded(source: str) -> ast.Module:
-    """The syntax tree of a text in which Python folds no constants: Python's integers are unbounded, and numba takes
-    those from 2^63 on as unsigned and makes floats of them, or refuses them."""
+    """The syntax tree of a text without constant folding: Python's integers are unbounded, and numba takes those from
+    2^63 on as unsigned and makes floats of them, or refuses them."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp) and _is_literal(node.left) and _is_literal(node.right):

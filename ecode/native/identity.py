@@ -1,4 +1,4 @@
-"""Which machine code may run here."""
+"""Which machine code may run on this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def identity() -> str:
     """A short text that is equal on two machines exactly when they may share machine code.
 
     It names the processor and its features as LLVM sees them, the versions of Python, numba and llvmlite, and the
-    version of this package's own part in it. Does not import numba.
+    version of this package's part in it. Does not import numba.
     """
     import llvmlite.binding as llvm
 

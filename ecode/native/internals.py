@@ -1,6 +1,6 @@
-"""The names of numba that are not public: each is used in one function here, and nowhere else.
+"""The private names of numba: each is used in one function here, and nowhere else.
 
-A release of numba may change them without notice. So `pyproject.toml` allows no release that this module has not run
+A release of numba may change them without notice. So `pyproject.toml` allows only releases that this module has run
 with, and `tests/ecode/native/test_internals.py` shows that each function does what kernels need.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def symbol(compiled: Any) -> str:
-    """The name under which the machine code of a compiled function has its entry."""
+    """The symbol of a compiled function's entry in its machine code."""
     name: str = compiled.fndesc.llvm_func_name
     return name
 
@@ -32,21 +32,21 @@ def compiler_warning() -> type[Warning]:
 
 
 def copy_bytes(builder: Any, to: Any, from_: Any, count: Any) -> None:
-    """Emits a copy of so many bytes between pointers."""
+    """Emits a copy of `count` bytes between pointers."""
     from numba.core import cgutils
 
     cgutils.raw_memcpy(builder, to, from_, count, 1)
 
 
 def zero_bytes(builder: Any, to: Any, count: Any) -> None:
-    """Emits so many zero bytes at a pointer."""
+    """Emits `count` zero bytes at a pointer."""
     from numba.core import cgutils
 
     cgutils.memset(builder, to, count, 0)
 
 
 def stack_slot(builder: Any, type_: Any) -> Any:
-    """Emits room for one value on the stack, zero at first, once a call of the function."""
+    """Emits a stack slot for one value, allocated once per call and zero at first."""
     from numba.core import cgutils
 
     return cgutils.alloca_once_value(builder, type_(None))
@@ -56,7 +56,7 @@ def kernel_dispatcher(rewrite: Callable[[str], str]) -> Callable[..., Any]:
     """A dispatcher like that of `numba.njit`, for a target of its own: `dispatcher(function, targetoptions=...)`.
 
     Args:
-        rewrite: the text of each LLVM module to the text that LLVM gets.
+        rewrite: turns the text of each LLVM module into the text that LLVM gets.
     """
     import llvmlite.binding as llvm
     from numba.core import cgutils
@@ -88,7 +88,7 @@ def kernel_dispatcher(rewrite: Callable[[str], str]) -> Callable[..., Any]:
             self._internal_codegen = Codegen("ecode.native")
 
         def post_lowering(self, mod: Any, library: Any) -> None:
-            """Nothing: kernels allocate nothing, so numba's runtime stays out of them."""
+            """Does nothing: kernels allocate nothing and need no numba runtime."""
 
     class Target(CPUTarget):  # type: ignore[misc]
         @cached_property
@@ -107,15 +107,15 @@ def kernel_dispatcher(rewrite: Callable[[str], str]) -> Callable[..., Any]:
         def __init__(self, function: Any, *, targetoptions: dict[str, Any], pipeline_class: Any = lean) -> None:
             super().__init__(function, targetoptions=targetoptions, pipeline_class=pipeline_class)
 
-    # numba's runtime is compiled with the first context that is refreshed: that must not be the one of kernels.
+    # numba compiles its runtime with the first context that is refreshed, which must not be the one of kernels.
     rtsys.initialize(cpu_target.target_context)
     return Kernels
 
 
 def _typing_context() -> Any:
-    """A typing context that remembers what a call gives.
+    """A typing context that caches the types of calls.
 
-    numba tries a dozen templates, most of them numpy's, for each `a + b`; a kernel of 80 fields has 10,000 calls and
+    For each `a + b` numba tries a dozen templates, most of them numpy's. A kernel of 80 fields has 10,000 calls and
     operators, and 200 different ones.
     """
     from numba.core import types, typing
@@ -141,9 +141,9 @@ def _typing_context() -> Any:
 
 
 def _pipeline() -> type[Any]:
-    """The pipeline of numba without its passes for closures, exceptions, arrays and branches that are never taken.
+    """The pipeline of numba without its passes for closures, exceptions, arrays and dead branches.
 
-    None of them finds anything in a kernel, and LLVM prunes branches.
+    These passes find nothing in a kernel, and LLVM prunes branches.
     """
     from numba.core import typed_passes, untyped_passes
     from numba.core.compiler import CompilerBase

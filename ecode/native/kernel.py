@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EntryPoint = Callable[[int, int], int]
 
 _addresses: dict[str, int] = {}
-"""Where the machine code of loaded kernels is."""
+"""The addresses of loaded kernels."""
 
 _loaded: dict[str, EntryPoint] = {}
 _loading = Lock()
@@ -33,11 +33,11 @@ class Kernel:
     Attributes:
         name: the function's name in `source`.
         source: the generated Python text.
-        symbol: the name of the entry in `code`; unique to text and identity.
+        symbol: the name of the entry in `code`; unique for text and identity.
         code: an object file (bytes), as LLVM made it.
-        identity: the machine that `code` is for.
+        identity: the kind of machine that `code` is for.
 
-    A kernel pickles with its machine code. On a machine of another identity it compiles itself again from its text.
+    A kernel pickles with its machine code. On a machine of another identity it is recompiled from its text.
     """
 
     name: str
@@ -70,12 +70,12 @@ class Kernel:
 
     @property
     def address(self) -> int:
-        """Where its machine code is, for kernels that call others; it stays there as long as the process."""
+        """The address of its machine code, for kernels that call others; fixed for the life of the process."""
         self.load()
         return _addresses[self.symbol]
 
     def _here(self) -> Kernel:
-        """This kernel for this machine."""
+        """This kernel, compiled for this machine."""
         if self.identity == identity():
             return self
         from ecode.native.compile import compile_kernel

@@ -1,7 +1,7 @@
 """What a kernel may call: loads, stores, copies and searches on raw addresses.
 
-Everything here is inlined into the kernel and checks nothing. The generated text around it makes sure that the address
-lies inside the record: look for the check there.
+All of this is inlined into the kernel and checks nothing. The generated text around it makes sure that the address is
+inside the record: look for the check there.
 
     load_T(address)           T: int8 .. int64, uint8 .. uint64, float32, float64; at any alignment. Unsigned numbers of
                               up to 32 bits load as int64, because numba combines an int64 and an unsigned to a float
@@ -55,7 +55,7 @@ def _value_type(type_: Any) -> Any:
 
 def _pointer(builder: Any, address: Any, target: Any) -> Any:
     """An address as a pointer. The first term of a sum becomes the pointer and the rest an offset from it: only then
-    LLVM sees how a loop walks an array, and can vectorise it."""
+    can LLVM see how a loop walks an array, and vectorise it."""
     if isinstance(address, ir.Instruction) and address.opname == "add":
         base, offset = address.operands
         start = _pointer(builder, base, _BYTE)
@@ -105,7 +105,7 @@ def _define(name: str, type_: Any) -> None:
 
     EXPORTS[f"load_{name}"], EXPORTS[f"store_{name}"] = load(False), store(False)
     EXPORTS[f"as_{name}"] = intrinsic(convert)
-    # One byte has only one order; the second name saves the generators a case.
+    # One byte has no byte order; the second name saves the generators a case.
     EXPORTS[f"load_{name}_swapped"] = load(type_.bitwidth > 8)
     EXPORTS[f"store_{name}_swapped"] = store(type_.bitwidth > 8)
     if name == "float64":
@@ -188,7 +188,7 @@ def call_kernel(typing: Any, entry: Any, count: Any, table: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         entry, count, table = arguments
         word = ir.IntType(64)
-        # As `kernel._entry` has it: numba's own calling convention.
+        # The calling convention of numba, as in `kernel._entry`.
         type_ = ir.FunctionType(ir.IntType(32), [word.as_pointer(), _BYTES.as_pointer(), word, word])
         result, exception = (stack_slot(builder, one) for one in (word, _BYTES))
         builder.call(builder.inttoptr(entry, type_.as_pointer()), [result, exception, count, table])

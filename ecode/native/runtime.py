@@ -8,14 +8,14 @@ from functools import cache
 
 @cache
 def add_runtime() -> None:
-    """Lets LLVM find the functions that it calls for operations that the processor lacks.
+    """Registers with LLVM the functions that it calls for operations that the processor lacks.
 
-    It counts some loops in 128 bits, and divides by calling `__udivti3`; a symbol that is missing when machine code is
-    loaded would end the process.
+    LLVM counts some loops in 128 bits, and divides by calling `__udivti3`. If a symbol is missing when machine code is
+    loaded, the process ends.
     """
     import llvmlite.binding as llvm
 
     for library in ("libgcc_s.so.1", "libm.so.6"):
-        # Where these do not exist (macOS) the functions are part of the system's own library.
+        # Where this library is missing (macOS), the system's own library has the functions.
         with contextlib.suppress(RuntimeError):
             llvm.load_library_permanently(library)

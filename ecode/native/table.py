@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def loads(names: Iterable[str]) -> str:
-    """The text with which a kernel begins that gives the entries of its table names.
+    """The first lines of a kernel's text, which give names to the entries of its table.
 
     >>> print(loads(["data", "size"]))
         data = load_int64(table)
@@ -21,7 +21,7 @@ def loads(names: Iterable[str]) -> str:
 
 
 class Memory(Protocol):
-    """A piece of memory that knows where it is, such as an Arrow buffer. Sizes are in bytes."""
+    """A block of memory that knows its address, such as an Arrow buffer. Sizes are in bytes."""
 
     @property
     def address(self) -> int: ...
@@ -49,17 +49,17 @@ def address_of(array: np.ndarray[Any, Any]) -> int:
 
 
 class Table:
-    """An int64 array of addresses and parameters; it keeps alive the memory that they point to.
+    """An int64 array of addresses and parameters; it keeps the memory alive that they point to.
 
     Attributes:
-        entries: what it was made of.
+        entries: the integers or blocks of memory that it was made from.
         array: int64, what the kernel sees and may change.
     """
 
     __slots__ = ("array", "entries")
 
     def __init__(self, entries: Iterable[TableEntry]) -> None:
-        """Entries are integers as they are, or pieces of memory, which stand for their addresses."""
+        """Entries are integers, or blocks of memory, whose addresses are taken."""
         import numpy as np
 
         self.entries = list(entries)

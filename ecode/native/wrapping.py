@@ -1,9 +1,9 @@
-"""The one compiler of all kernels: numba, except that its arithmetic wraps.
+"""The compiler of all kernels: numba with arithmetic that wraps.
 
-numba tells LLVM that signed sums, products and loop counters never overflow (`nsw`), and LLVM then drops every check
-that only an overflow could fail: for untrusted numbers that is the lower half of a bounds check. Here, no instruction
-promises anything: this module removes these flags before LLVM sees them, so `a + b` is the sum modulo 2^64 and LLVM
-keeps every comparison after it, unless it proves that no overflow can happen.
+numba tells LLVM that signed sums, products and loop counters never overflow (`nsw`). LLVM then drops every check that
+only an overflow could fail: for untrusted numbers, that is the lower half of a bounds check. This module removes these
+flags before LLVM sees them, so `a + b` is the sum modulo 2^64, and LLVM keeps every comparison after it unless it can
+prove that no overflow happens.
 
 numba compiles its own functions, and those of other users of numba in this process, as before: kernels have a target
 with its own context, code generator and libraries, and link nothing from elsewhere (`internals`).
@@ -28,13 +28,13 @@ OPTIONS = {
 }
 
 
-# Names stand in quotes, so no name is taken for a word of an instruction.
+# Names are quoted, so no name is mistaken for a word of an instruction.
 _INSTRUCTION = re.compile(r"(?<![\w.%@\"])(add|sub|mul|shl|getelementptr)(?: (?:nsw|nuw|inbounds)\b)+")
 _PROMISE = re.compile(r"(?<![\w.%@\"])(?:nsw|nuw|nusw|inbounds|exact|disjoint|nneg|samesign)(?![\w.\"])|llvm\.assume")
 
 
 def wraps(function: Any, **options: Any) -> Any:
-    """A function for kernels: like `numba.njit`, with wrapping arithmetic. It is compiled with its first caller."""
+    """A function for kernels: like `numba.njit`, with wrapping arithmetic; compiled with its first caller."""
     return _dispatcher()(function, targetoptions=OPTIONS | options)
 
 
@@ -57,7 +57,7 @@ def without_promises(text: str) -> str:
     '%".3" = add i64 %".1", %"nsw"'
 
     Raises:
-        AssertionError: it promises something in another way, which no supported version of numba does.
+        AssertionError: numba makes the promise in an unknown way, which no supported version does.
     """
     text = _INSTRUCTION.sub(r"\1", text)
     left = _PROMISE.search(text)

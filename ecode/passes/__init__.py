@@ -7,8 +7,8 @@ fold_constants.py  operations on constants become their results
 lower_nulls.py     nulls become bits of a hidden field
 lower_gotos.py     jumps become a state machine
 count_loops.py     loops whose number of rounds is known before they begin
-fills.py           loops that give every element of an output's array its value
-weigh.py           what loops, jumps back and the program cost
+fills.py           loops that set every element of an output's array
+weigh.py           the cost of loops, backward jumps and the program
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Labels and gotos: each label once, each goto to a label, and none forward over an initial value into its scope."""
+"""Labels and gotos: each label is unique, each goto has a label, none jumps forward over an initial value."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def check_jumps(program: TypedProgram) -> list[Diagnostic]:
 
 
 def _scopes(statement: Statement, declared: set[Declare], in_scope: dict[str, frozenset[Declare]]) -> None:
-    """For each label the declarations that are in scope where it stands."""
+    """For each label the declarations that are in scope there."""
     match statement:
         case Block():
             inner = set(declared)

@@ -1,8 +1,8 @@
 """Programs write nothing through a pointer that may point to read-only data: an input, a parameter block, a string.
 
-The analysis ignores the order of statements: a pointer variable, or a pointer field of a structure, may hold anywhere
-what the program assigns to it somewhere. That is sound, costs nothing when the program runs, and refuses
-only programs that use one pointer for two purposes.
+The analysis ignores the order of statements: it assumes that a pointer variable, or a pointer field of a structure, may
+at any time hold whatever the program assigns to it anywhere. That is sound, costs nothing when the program runs, and
+refuses only programs that use one pointer for two purposes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def check_pointers(program: TypedProgram) -> list[Diagnostic]:
 
 
 def read_only_holders(program: TypedProgram) -> set[Holder]:
-    """The variables and fields that may hold a pointer to something read-only; None in the set stands for all."""
+    """The variables and fields that may hold a pointer to something read-only; None in the set means all."""
     flows: list[tuple[Holder, Expression]] = []
     holders: set[Holder] = set()
     for node in walk(program.body):
@@ -75,7 +75,7 @@ def read_only_holders(program: TypedProgram) -> set[Holder]:
 
 
 def _copied(node: CopyRecord, program: TypedProgram, holders: set[Holder]) -> None:
-    """A copied record brings its pointers: what they point to counts as read-only from then on."""
+    """Copying a record copies its pointers: their targets count as read-only from then on."""
     waiting, seen = [node.place.type], set()
     while waiting:
         type_ = waiting.pop()

@@ -1,5 +1,4 @@
-"""Warnings: local variables that a program may read before it writes them. They are zero then, which the author may not
-expect."""
+"""Warnings: local variables that a program may read before it writes them. They are then zero, which may surprise."""
 
 from __future__ import annotations
 
@@ -68,7 +67,7 @@ class _Reads:
                 self.statement(node.then, then)
                 if node.otherwise is not None:
                     self.statement(node.otherwise, otherwise)
-                # A branch that returns tells nothing about what follows.
+                # A branch that returns says nothing about what follows.
                 leaving = [_returns(node.then), node.otherwise is not None and _returns(node.otherwise)]
                 both = otherwise if leaving[0] else then if leaving[1] else then & otherwise
                 written |= both

@@ -1,4 +1,4 @@
-"""A program with a value ends in a return (ecode-language 7.6)."""
+"""A program that returns a value ends in a return (ecode-language 7.6)."""
 
 from __future__ import annotations
 

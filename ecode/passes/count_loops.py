@@ -110,7 +110,7 @@ def _count(loop: Loop, pointed: set[Variable]) -> Counted | None:
 
 
 def _plain_variable(node: Expression) -> Variable | None:
-    """The variable that a side of the condition is, widened or not."""
+    """The variable on one side of the condition, widened or not."""
     if isinstance(node, Convert) and node.type == INT64:
         node = node.value
     if isinstance(node, Read) and isinstance(node.place, Local) and node.type in (INT32, INT64):
@@ -124,7 +124,7 @@ def _goes_towards(op: str, step: int) -> bool:
 
 
 def _step(loop: Loop, variable: Variable) -> int | None:
-    """By how much the variable moves in each round, in the step of a `for` or as the last statement of a `while`."""
+    """The change of the variable in each round: the step of a `for` or the last statement of a `while`."""
     node: Typed | None = loop.step
     if node is None:
         last = loop.body
@@ -165,7 +165,7 @@ def _without_step(loop: Loop) -> list[Typed]:
 
 
 def _leaves(body: Statement) -> bool:
-    """Whether a round may end the loop early: its rounds are then charged one by one."""
+    """Whether a round may end the loop early, so that its rounds are charged one by one."""
     match body:
         case Break() | Return() | Goto() | Jump() | Label():
             return True

@@ -1,4 +1,4 @@
-"""Finds the loops that are all a program does with an array of an output: they give each element its value in order."""
+"""Finds loops that fill an array of an output in order, where the program does nothing else with the array."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ _PURE = (
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """`output.size = ...; ... for (i = 0; i < bound; i++) output.array[i] = value;`, both once an event.
+    """`output.size = ...; ... for (i = 0; i < bound; i++) output.array[i] = value;`, both once per event.
 
-    Nothing else in the program mentions the array, so nobody sees its elements between the two; an event that leaves a
-    row has been through both.
+    Nothing else in the program mentions the array, so nothing sees its elements in between; an event that leaves a row
+    has run both.
 
     Attributes:
         array, size: names of fields of the output.
-        loop: the loop, and `counted` what is known of its rounds.
+        loop, counted: the loop, and what is known of its rounds.
         value: of element `i`.
-        is_whole: the loop goes over all elements. Else those from `bound` on stay zero.
+        is_whole: the loop sets all elements. Otherwise those from `bound` on stay zero.
         can_wait: the value of an element is the same whenever it is computed after the loop.
     """
 
@@ -104,8 +104,8 @@ def find_fills(program: TypedProgram, param: str) -> Iterator[Fill]:
 
 
 def takes_once(program: TypedProgram, param: str, names: Sequence[str]) -> bool:
-    """Whether a program reads the elements of an input's array, which goes by these names, in one place, and that is a
-    fill of its output: no element more than once."""
+    """Whether a program reads the elements of an input's array (named by `names`) in only one place, a fill of its
+    output, and so reads no element more than once."""
     if not _is_read_by_fields(program, param):
         return False
     nodes = [node for name in names for node in _mentions(program.body, param, name)]
@@ -130,7 +130,7 @@ def _is_of(place: Place, param: str) -> bool:
 
 
 def _is_read_by_fields(program: TypedProgram, param: str) -> bool:
-    """Whether a parameter is never taken as a whole."""
+    """Whether a parameter is only used field by field."""
     nodes = list(walk(program.body))
     whole = sum(isinstance(n, Parameter) and n.param.name == param for n in nodes)
     return whole == sum(isinstance(n, FieldOf) and _is_of(n.record, param) for n in nodes)
@@ -161,7 +161,7 @@ def _variable(index: Expression) -> object:
 
 
 def _unwidened(node: Expression) -> Expression:
-    """A whole number before it became a wider one of the same value."""
+    """An integer without the widening conversion around it."""
     while isinstance(node, Convert) and isinstance(node.value.type, Basic):
         is_whole = node.value.type.kind in (Kind.INTEGER, Kind.UNSIGNED) and node.type.kind is Kind.INTEGER
         if not is_whole or node.value.type.size >= node.type.size:
@@ -171,7 +171,7 @@ def _unwidened(node: Expression) -> Expression:
 
 
 def _is_whole(bound: Expression, size: Assign, param: str) -> bool:
-    """Whether the bound of a loop is what its array's size became."""
+    """Whether the bound of a loop equals its array's size."""
     bound, given = _unwidened(bound), _unwidened(size.value)
     if not isinstance(bound, Read):
         return isinstance(bound, Constant) and isinstance(given, Constant) and bound.value == given.value
@@ -183,7 +183,7 @@ def _is_whole(bound: Expression, size: Assign, param: str) -> bool:
 
 
 def _is_fixed(place: Place) -> bool:
-    """Whether a place is a record that stays as it is while an event is looked at."""
+    """Whether a place is a record that does not change during an event."""
     return (
         isinstance(place, Parameter)
         and isinstance(place.param.type, Record)

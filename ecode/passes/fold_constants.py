@@ -23,7 +23,7 @@ from ecode.types import Basic
 
 
 def fold_constants(program: TypedProgram) -> TypedProgram:
-    """The program without operations whose operands are all constant; a division by zero stays, and traps."""
+    """The program without operations whose operands are all constant; a division by zero remains, and traps."""
     body = rewritten(program.body, _folded)
     return replace(program, body=body)
 

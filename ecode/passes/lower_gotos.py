@@ -40,11 +40,11 @@ class _Lowering:
     def __init__(self) -> None:
         self.states: list[list[Statement]] = [[]]
         self.labels: dict[str, int] = {}
-        self.loops: list[tuple[str, str]] = []  # labels of the end and of the next round of each loop around
+        self.loops: list[tuple[str, str]] = []  # labels of the end and of the next round of each enclosing loop
         self.fresh = 0
 
     def machine(self, at: int) -> StateMachine:
-        """All states, with jumps to labels made jumps to states; a jump back charges the budget."""
+        """All states, with jumps to labels turned into jumps to states; a jump back charges the budget."""
         states = []
         for number, state in enumerate(self.states):
             states.append(tuple(self._resolve(statement, number) for statement in state))

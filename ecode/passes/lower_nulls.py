@@ -1,4 +1,4 @@
-"""Nulls become bits of their structure's hidden field; strings and pointers are null by themselves."""
+"""Nulls become bits of their structure's hidden field; strings and pointers have their own null."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from ecode.types import INT32, INT64, STRING, UINT8, Array, Basic, Kind, Pointer
 
 
 def lower_nulls(program: TypedProgram) -> TypedProgram:
-    """The program with `unset` as assignments, and `present` that looks at the bits, too.
+    """The program with `unset` as assignments, and with `present` testing the bits as well.
 
-    What is unset is zero underneath. A value that is assigned later is there again, and so is all that it lies in. Bits
-    also come with a structure that is assigned as a whole.
+    An unset value is zero underneath. Assigning to it sets it again, and everything that contains it. Assigning a whole
+    structure also copies its bits.
     """
     fields = {(node.place.struct, node.place.name) for node in walk(program.body) if isinstance(node, Unset)}
     for node in walk(program.body):
@@ -49,7 +49,7 @@ def lower_nulls(program: TypedProgram) -> TypedProgram:
 
 
 def _fields_below(type_: Ref, structs: Structs) -> set[tuple[str, str]]:
-    """All fields of a structure, and of those that lie in it."""
+    """All fields of a structure, and of the structures in it."""
     found: set[tuple[str, str]] = set()
     waiting: list[ValueType] = [type_]
     while waiting:
@@ -85,7 +85,7 @@ class _Lowering:
         return node
 
     def _marks(self, place: Place) -> list[Expression]:
-        """What says that a place is there, and all that it lies in: bits that may say that it is null."""
+        """The bits that say whether a place, and all that contains it, is null."""
         marks: list[Expression] = []
         at: Place | None = place
         while at is not None:
@@ -105,7 +105,7 @@ class _Lowering:
         return marks
 
     def _mark_of_item(self, array: FieldOf, item: Element) -> Expression | None:
-        """What says that an element is there, if there are marks of those that are null."""
+        """The mark that says whether an element is null, if its array has marks."""
         struct = self.structs[array.struct]
         field = struct.find(array.name)
         marks = None if field is None or field.notes.null_items is None else struct.find(field.notes.null_items)
@@ -116,7 +116,7 @@ class _Lowering:
         return Assign(at, UINT8, Element(at, UINT8, beside, item.index), Constant(at, UINT8, 0))
 
     def _settled(self, place: Place) -> tuple[list[Expression], Place]:
-        """A place whose indexes are variables, so that it may be named again, and what sets these."""
+        """The place with its indexes in variables, so that it can be repeated, and what sets these variables."""
         match place:
             case FieldOf(record=outer):
                 indexes, outer = self._settled(outer)
@@ -149,7 +149,7 @@ class _Lowering:
         return CompoundAssign(place.at, UINT8, byte, "|" if is_null else "&", INT32, value, is_old=False)
 
     def _byte(self, place: FieldOf) -> tuple[Place, int] | None:
-        """Where the bit of a field is: the byte, and its value in there; None if the field has none."""
+        """The byte that holds the bit of a field, and the bit's value in it; None if the field has none."""
         struct = self.structs[place.struct]
         field, bits = struct.find(place.name), struct.null_bits
         if field is None or bits is None or field.notes.null_bit is None:

@@ -1,4 +1,4 @@
-"""Computes what each loop, each jump back and the program itself cost by their text (`ecode.analysis.work`)."""
+"""Computes the cost of each loop, each backward jump and the program by their text (`ecode.analysis.work`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ecode.analysis.work import Work, fixed_work
 from ecode.typed import Block, If, Jump, Loop, StateMachine, Statement, TypedProgram, walk
 
 FREE = 10_000
-"""A program without loops, and without anything whose cost the event decides, is charged only from this cost on."""
+"""Below this cost, a program is not charged if it has no loops and its cost does not depend on the event."""
 
 
 def weigh(program: TypedProgram) -> TypedProgram:
@@ -30,7 +30,7 @@ class _Weights:
         self.work = Work(program.structs)
 
     def statement(self, node: Statement) -> tuple[Statement, int]:
-        """A statement with its loops weighed, and the most that it costs without their rounds."""
+        """A statement with its loops weighed, and its maximal cost without their rounds."""
         match node:
             case Block():
                 statements, total = self._all(node.statements)
@@ -56,7 +56,7 @@ class _Weights:
         body, once = self.statement(node.body)
         test = 0 if node.condition is None else self.work.tree(node.condition)
         once += 1 + test + (0 if node.step is None else self.work.tree(node.step))
-        # Rounds that are charged when they end do not include the last round.
+        # Rounds charged at their end do not include the last round.
         return replace(node, body=body, work=once), 1 + test + (0 if node.is_charged_before else once)
 
     def _machine(self, node: StateMachine) -> tuple[Statement, int]:

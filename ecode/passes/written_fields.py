@@ -20,7 +20,7 @@ from ecode.typed import (
 def written_fields(program: TypedProgram, param: str) -> frozenset[tuple[str, ...]]:
     """Paths of the fields of an output that the program assigns, copies into, or takes the address of.
 
-    A path stands for everything below it; array elements have the path of their array.
+    A path includes everything below it; array elements have the path of their array.
     """
     paths: set[tuple[str, ...]] = set()
     for node in walk(program.body):

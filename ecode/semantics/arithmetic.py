@@ -1,4 +1,5 @@
-"""What C's operators do to numbers (ecode-language 5 and 6), applied to Python numbers. No other module says so.
+"""What C's operators do to numbers (ecode-language 5 and 6), applied to Python numbers. No other module repeats these
+rules.
 
 Integers are Python integers inside the range of their type; a `float32` is the double of its value.
 """
@@ -94,7 +95,7 @@ def convert(value: Number, type_: Basic) -> Number:
 
 
 def compute(op: str, left: Number, right: Number, type_: Basic) -> Number:
-    """`left op right` for operands of one plain type; the right of a shift may be any integer.
+    """`left op right` for operands of one plain type; the right operand of a shift may be any integer.
 
     Raises:
         ZeroDivisionError: integer division by zero.
@@ -150,7 +151,7 @@ def _compute_floating(op: str, left: float, right: float) -> float:
 
 
 def compare(op: str, left: Number, right: Number) -> int:
-    """0 or 1; with NaN everything is false but `!=`."""
+    """0 or 1; with NaN only `!=` is true."""
     match op:
         case "<":
             return int(left < right)

@@ -1,4 +1,4 @@
-"""Sizes and offsets of values in memory: C's, for `sizeof`, and the one that generated code uses for its own memory."""
+"""Sizes and offsets of values in memory: C's layout, for `sizeof`, and that of generated code's own memory."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Layout:
                 return 8
 
     def offsets(self, struct: str, structs: Structs) -> tuple[int, ...]:
-        """The offset of each field, and last the size of the whole."""
+        """The offset of each field, then the size of the whole."""
         at, offsets = 0, []
         for field in structs[struct].fields:
             at = align(at, self.alignment(field.type, structs))

@@ -1,4 +1,4 @@
-"""The formats of `printf`: the values that they take, and the text that they give."""
+"""The formats of `printf`: the values that they take, and the text that they produce."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def directives(form: bytes) -> list[Directive]:
     """The directives of a format that take a value.
 
     Raises:
-        ValueError: a directive that is not C's, or that E-code does not have (`%n`, `%p`, `*`).
+        ValueError: a directive that C or E-code lacks (`%n`, `%p`, `*`).
 
     >>> [d.takes for d in directives(b"%5d of %s: %.2f%%")]
     ['integer', 'string', 'float']
@@ -44,7 +44,7 @@ def directives(form: bytes) -> list[Directive]:
 
 
 def formatted(form: bytes, values: Iterable[int | float | bytes | None]) -> str:
-    """The text that C's printf makes.
+    """The text that C's printf produces.
 
     >>> formatted(b"%hhd %hu %hhx", [300, -1, -1])
     '44 65535 ff'

@@ -1,7 +1,7 @@
 """Plain Python values: what programs take and return.
 
-Numbers are int and float, strings bytes (str is taken as UTF-8) or None, records dicts, arrays nested lists, a pointer
-the value it points to or None.
+Numbers are int and float; strings are bytes (str is taken as UTF-8) or None; records are dicts, arrays nested lists; a
+pointer is the value that it points to, or None.
 """
 
 from __future__ import annotations

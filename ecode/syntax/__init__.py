@@ -1,8 +1,8 @@
-"""From text to the syntax tree: what was written, nothing resolved.
+"""From text to the syntax tree: the program as written, with no names resolved.
 
 lexer           text -> tokens
-builder         lark's reductions -> nodes, one method per rule of `ecode.lark`
-text_to_syntax  both of them, and the errors with their carets
+builder         lark's reductions -> nodes, one method for each rule of `ecode.lark`
+text_to_syntax  the lexer, the builder, and the errors with their carets
 tree            the nodes
-mentions        which fields of a parameter a program names
+mentions        the fields of a parameter that a program names
 """

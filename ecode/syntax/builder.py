@@ -1,4 +1,5 @@
-"""Builds syntax nodes as lark reduces rules: one method per rule of `ecode.lark`, given all its tokens and nodes."""
+"""Builds syntax nodes as lark reduces rules: one method for each rule of `ecode.lark`, given all its tokens and
+nodes."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def _start(child: Any) -> int:
 
 
 def _node_in(children: tuple[Any, ...]) -> Any:
-    """The one node among tokens; None if they have none."""
+    """The one node among tokens; None if there are only tokens."""
     return next((child for child in children if isinstance(child, syntax.Node)), None)
 
 
@@ -284,7 +285,7 @@ class Builder(Transformer[Token, syntax.Block]):
 
 
 def unescape(text: str) -> bytes:
-    r"""The bytes that the inside of a literal stands for; a character beyond ASCII stands for its UTF-8 bytes.
+    r"""The bytes that the inside of a literal means; a character beyond ASCII means its UTF-8 bytes.
 
     >>> unescape(r"a\x41\101\n\q")
     b'aAA\nq'

@@ -1,6 +1,5 @@
-"""Text to tokens. Two things make this more than a list of patterns: an identifier that is a visible type name is a
-token of its own, so the lexer follows blocks and typedefs; and every bad character is a mistake with a location, not an
-exception."""
+"""Text to tokens. More than a list of patterns: a visible type name is a token of its own, so the lexer follows blocks
+and typedefs; and every bad character is a mistake with a location, not an exception."""
 
 from __future__ import annotations
 
@@ -55,7 +54,7 @@ class Lexer:
     Args:
         source: the program text.
         type_names: the record types that the host names.
-        nesting: brackets that may be open at once.
+        nesting: the limit of open brackets.
 
     Raises:
         Unreadable: from the iteration; it may be continued if `resume` is not None.
@@ -68,7 +67,7 @@ class Lexer:
         self._brackets: list[str] = []
         self._scopes: list[set[str]] = [set(type_names)]
         self._previous = ""
-        # The name that a typedef is about to declare, and the depth of brackets around it.
+        # The name that a typedef will declare, and the depth of brackets around it.
         self._typedef_depth: int | None = None
         self._typedef_name: str | None = None
 

@@ -1,4 +1,4 @@
-"""Syntax tree -> the fields of a parameter that a program names, whether it has them or not."""
+"""Syntax tree -> the fields of a parameter that a program names, whether the parameter has them or not."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _TYPE_WORDS = ("void", "char", "short", "int", "long", "float", "double", "signe
 
 
 class _Fed(LarkLexer):
-    """Stands in for lark's own lexer: tokens are fed by hand."""
+    """Replaces lark's own lexer: tokens are fed by hand."""
 
     def __init__(self, _conf: object) -> None:
         pass
@@ -66,7 +66,7 @@ def text_to_syntax(source: str, type_names: Iterable[str] = (), limits: Limits |
 
     Args:
         source: the program text.
-        type_names: record types given by the host; these words cannot be variables.
+        type_names: record types of the host, whose names cannot be variables.
         limits: bounds on source, nesting and the number of mistakes.
 
     Raises:
@@ -80,7 +80,7 @@ def text_to_syntax(source: str, type_names: Iterable[str] = (), limits: Limits |
 
 
 def _follow(kind: str, pending: list[str], fed: bool) -> bool:
-    """Keeps the open brackets of a statement. True for a '}' that closes the block around the statement.
+    """Keeps the open brackets of a statement. Returns True for a '}' that closes the block around the statement.
 
     A brace that the parser took begins or ends a block of statements, and with it a new statement.
     """
@@ -102,7 +102,7 @@ def _follow(kind: str, pending: list[str], fed: bool) -> bool:
 
 
 def _copy(state: Any) -> Any:
-    """A parser state to return to. It shares its nodes."""
+    """A copy of the parser state to return to. It shares the nodes."""
     return state.copy(deepcopy_values=False)
 
 
@@ -118,7 +118,7 @@ class _Parse:
     def run(self) -> syntax.Tree:
         braces = 0
         pending: list[str] = []  # brackets that the current statement has opened and not closed
-        skipping = False  # skips the rest of a statement with a mistake, with its brackets and blocks
+        skipping = False  # skips the rest of a statement after a mistake, with its brackets and blocks
         for lexeme in self._lexemes():
             braces += (lexeme.kind == "{") - (lexeme.kind == "}")
             if braces < 0 or (braces == 0 and lexeme.kind != "}"):
@@ -143,7 +143,7 @@ class _Parse:
         raise CompileError(self.mistakes)
 
     def _lexemes(self) -> Iterator[Lexeme]:
-        """The tokens; any other text is reported, and becomes a token of a kind that no rule takes."""
+        """The tokens. Other text is reported, and becomes a token of a kind that no rule takes."""
         tokens = iter(self.lexer)
         while True:
             try:

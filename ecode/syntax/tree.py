@@ -1,4 +1,4 @@
-"""The syntax tree: what was written, nothing resolved. Every node knows its offset in the source (`at`).
+"""The syntax tree: the program as written, with no names resolved. Every node knows its offset in the source (`at`).
 
 `depth` is the height of the tree below a node. The parser builds bottom-up, without recursion, and refuses a node that
 is too high, so every later pass may recurse.
@@ -195,7 +195,7 @@ class TypeName(Node):
 
 @dataclass(frozen=True, slots=True)
 class InitItem(Node):
-    """One value of a list, with the `[k]` and `.f` before it."""
+    """One value of a list, with the `[k]` and `.f` that precede it."""
 
     designators: tuple[Expression | str, ...]
     value: Initialiser

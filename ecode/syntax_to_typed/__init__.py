@@ -1,7 +1,7 @@
 """Syntax tree to typed tree: resolves names, types every expression, makes every conversion a node.
 
 context.py       scopes, declared types, and the mistakes found so far
-record_types.py  the structures that parameters bring
+record_types.py  the structures of parameters
 specifiers.py    declaration specifiers and type names to types
 conversions.py   the implicit conversions
 operators.py     operators on typed operands

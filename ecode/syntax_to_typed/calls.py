@@ -50,7 +50,7 @@ def _promoted(context: Context, argument: Expression) -> Expression:
 
 
 def _check_format(context: Context, arguments: list[Expression]) -> None:
-    """The format of a `printf` is a literal, so that its arguments can be checked against it."""
+    """Checks the arguments of `printf` against its format, which must be a literal."""
     form, *rest = arguments
     if not isinstance(form, Constant) or not isinstance(form.value, bytes):
         raise context.wrong_type(form.at, "the format must be a string literal")

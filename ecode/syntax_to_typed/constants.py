@@ -27,7 +27,7 @@ def integer(context: Context, node: syntax.Expression, what: str) -> int:
 
 
 def constant(context: Context, expression: Expression, what: str) -> Number | bytes | None:
-    """The value of a typed constant expression, reported as a type mistake if it has none."""
+    """The value of a typed constant expression; reports a type mistake if the expression is not constant."""
     try:
         return fold(expression)
     except NotConstant as found:

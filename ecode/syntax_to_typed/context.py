@@ -1,4 +1,4 @@
-"""What is known while a program is typed: scopes, structures, and the mistakes found so far."""
+"""The state of typing a program: scopes, structures, and the mistakes found so far."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OTHERWISE = {
 
 
 class Mistake(Exception):  # noqa: N818  (private: it is reported, then swallowed)
-    """This statement cannot be typed further; its mistake is reported."""
+    """The rest of this statement cannot be typed; its mistake has been reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Context:
 
     Attributes:
         structs: all structures, by their name in the typed tree.
-        hints: for names that an include or a grant would bring, what to do.
+        hints: what to do for names that an include or a grant would provide.
     """
 
     def __init__(self, source: str, returns: ValueType | None, limits: Limits) -> None:
@@ -108,7 +108,7 @@ class Context:
         raise mistake
 
     def _field_named(self, name: str) -> str:
-        """A hint for the field of a parameter, where the program omits the record; empty if no name is close."""
+        """A hint for a field whose record the program omits; empty if no name is close."""
         fields = {
             f.name: f"{param}.{f.name}"
             for param, type_ in reversed(self.param_types.items())
@@ -121,7 +121,7 @@ class Context:
         return next((scope.types[name] for scope in reversed(self.scopes) if name in scope.types), None)
 
     def new_struct(self, name: str) -> str:
-        """A name for a structure that is not taken."""
+        """An unused name for a structure."""
         unique, count = name, 1
         while unique in self.structs:
             count += 1

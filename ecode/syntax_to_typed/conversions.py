@@ -19,12 +19,12 @@ def is_integer(type_: ValueType | None) -> bool:
 
 
 def is_null(node: Expression) -> bool:
-    """`NULL`, or a literal zero, which stands for it beside a pointer."""
+    """`NULL`, or a literal zero, which means the same beside a pointer."""
     return isinstance(node, Constant) and (node.value is None or (node.value == 0 and is_integer(node.type)))
 
 
 def called(type_: ValueType | None, context: Context) -> str:
-    """A type in the words of a program."""
+    """The name of a type, for messages."""
     match type_:
         case None:
             return "void"
@@ -77,13 +77,13 @@ def assignable(context: Context, node: Expression, type_: ValueType, at: int, wh
         return Constant(node.at, STRING, None)
     hint = ""
     if type_ == STRING and number is None and number_type(node.type) is not None:
-        hint = "a number is never a string"
+        hint = "a number does not convert to a string"
     elif node.type == STRING and number is not None:
-        hint = "a string is never a number"
+        hint = "a string does not convert to a number"
     message = f"{what} is {called(type_, context)}, but the value is {called(node.type, context)}"
     raise context.wrong_type(at, message, hint)
 
 
 def _same_target(left: Pointer, right: Pointer) -> bool:
-    """Pointers to one plain number type are one type (`char`, `signed char`, a field of either)."""
+    """Pointers to the same plain number type are the same type (`char`, `signed char`, a field of either)."""
     return number_type(left.target) is not None and number_type(left.target) == number_type(right.target)

@@ -7,7 +7,7 @@ from ecode.syntax_to_typed.conversions import called
 from ecode.typed import CopyRecord, Place, ValueType
 from ecode.types import Array, Basic, Kind, Pointer, Ref
 
-# Kinds of numbers without a sign: what a character or an enumeration is to a reader.
+# Kinds of unsigned numbers: readers see characters and enumerations as such.
 _UNSIGNED = {Kind.CHAR, Kind.ENUMERATION, Kind.UNSIGNED}
 
 
@@ -19,8 +19,9 @@ def copy_record(context: Context, target: Place, source: Place, at: int) -> Copy
 
 
 def _is_copied(context: Context, left: ValueType, right: ValueType) -> bool:
-    """Whether values can be copied: their types are equal, except that a character or an enumeration may be an unsigned
-    number of its size, which it is to a reader's programs. What pointers lead to is shared, so it must be the same."""
+    """Whether values can be copied. Their types must be equal, except that an unsigned number of the same size may
+    match a character or an enumeration, as it does for readers. Pointer targets are shared, so their types must be the
+    same."""
     match left, right:
         case (Ref(), Ref()):
             left_fields, right_fields = (context.structs[name].fields for name in (left.name, right.name))

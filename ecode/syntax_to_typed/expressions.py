@@ -139,7 +139,7 @@ def _name(context: Context, node: syntax.Name) -> Place | Expression:
 
 
 def _load(context: Context, place: Place) -> Expression:
-    """The value at a place, as an operand."""
+    """The value of a place, as an operand."""
     type_ = place.type
     number = number_type(type_)
     if number is not None:
@@ -228,7 +228,7 @@ def _is_read_only(where: Place) -> bool:
 
 
 def _resized(context: Context, where: Place) -> tuple[str, ...]:
-    """The arrays whose extent a place holds."""
+    """The arrays whose extent is stored at a place."""
     if not isinstance(where, FieldOf):
         return ()
     fields = context.structs[where.struct].fields
@@ -236,7 +236,7 @@ def _resized(context: Context, where: Place) -> tuple[str, ...]:
 
 
 def _writable(context: Context, node: syntax.Expression) -> Place:
-    """The place of an assignment."""
+    """The target of an assignment."""
     where = place(context, node)
     base = root(where)
     if isinstance(base, Parameter) and base.param.mode is not Mode.OUT and isinstance(base.param.type, Record):
@@ -270,7 +270,7 @@ def assign(context: Context, target: Place, given: Expression, at: int) -> Assig
 
 
 def spelled(where: Place) -> str:
-    """A place in the words of a program, without its indices."""
+    """A place as the program writes it, without its indices."""
     match where:
         case Local():
             return where.variable.name
@@ -294,7 +294,7 @@ def update(context: Context, target: Place, op: str, given: Expression, at: int,
     if type_ is None or given_type is None:
         wrong = target.type if type_ is None else given.type
         raise context.wrong_type(at, f"{op!r} does not take {called(wrong, context)}")
-    # The rules of the plain operator decide whether the operands fit.
+    # The operands must suit the plain operator.
     operators.binary(context, op, Read(at, type_, target), given, at)
     if op in ("<<", ">>"):
         return CompoundAssign(at, type_, target, op, promote(type_), to_number(given, INT64), is_old, resizes)

@@ -15,7 +15,7 @@ from ecode.types import CHAR, INT64, Array, Ref
 
 
 class _Items:
-    """The values of one braced list that are still to be used."""
+    """The unused values of one braced list."""
 
     def __init__(self, items: tuple[syntax.InitItem, ...]) -> None:
         self.items, self.next = list(items), 0
@@ -29,7 +29,7 @@ class _Items:
 
 
 def initialised(context: Context, target: Place, node: syntax.Initialiser) -> tuple[Assign | CopyRecord, ...]:
-    """The assignments that give a place, zero until then, its initial value."""
+    """The assignments that give a zeroed place its initial value."""
     return tuple(_one(context, target, node))
 
 
@@ -80,7 +80,7 @@ def plain_char(type_: Array) -> bool:
 
 
 def _fill(context: Context, target: Place, items: _Items, *, is_braced: bool) -> Iterator[Assign | CopyRecord]:
-    """Uses up values for the parts of an array or record; without braces of its own it takes what it needs."""
+    """Takes values for the parts of an array or record; without its own braces it takes as many as it needs."""
     parts = _parts(context, target)
     position = 0
     while (item := items.peek()) is not None:
@@ -109,7 +109,7 @@ def _part_from(context: Context, part: Place, items: _Items) -> Iterator[Assign 
 
 
 def _is_for_whole(context: Context, node: syntax.Initialiser, part: Place) -> bool:
-    """Whether a value initialises a part as one, or is the first of those for the part's own parts."""
+    """Whether a value initialises the whole part, rather than the first of the part's own parts."""
     if isinstance(node, syntax.InitList) or not isinstance(part.type, Array | Ref):
         return True
     if isinstance(part.type, Array):

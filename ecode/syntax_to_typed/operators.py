@@ -55,11 +55,11 @@ _TIMES = {
     "timestamp": "a timestamp is a number here: the microseconds since 1970-01-01, UTC",
     "timestamp_ntz": "a timestamp is a number here: the microseconds since 1970-01-01",
 }
-"""What a field holds, by its logical type, where a program may take it for a string."""
+"""What a field of a logical type holds, where its author may expect a string."""
 
 
 def binary(context: Context, op: str, left: Expression, right: Expression, at: int) -> Expression:
-    """All binary operators but assignment and comma."""
+    """All binary operators except assignment and comma."""
     if op in ("&&", "||"):
         return Logical(at, INT32, op, truth(context, left), truth(context, right))
     if isinstance(left.type, Pointer) or isinstance(right.type, Pointer):
@@ -93,7 +93,7 @@ def _with_string(context: Context, op: str, left: Expression, right: Expression,
             return Compare(at, INT32, op, *pair)
     hint = "strings can be compared with == and !=" if op in _COMPARISONS else ""
     if number_type(left.type) or number_type(right.type):
-        hint = _time_of(context, left) or _time_of(context, right) or "a string is never a number"
+        hint = _time_of(context, left) or _time_of(context, right) or "a string does not convert to a number"
     raise context.wrong_type(at, f"{op!r} does not take strings", hint)
 
 
@@ -105,7 +105,7 @@ def _time_of(context: Context, node: Expression) -> str:
 
 
 def as_pointer(node: Expression) -> Expression:
-    """A string as `char *`, where a pointer is beside it."""
+    """A string as `char *`, if the other operand is a pointer."""
     return StringPointer(node.at, Pointer(CHAR), node) if node.type == STRING else node
 
 

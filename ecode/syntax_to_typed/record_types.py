@@ -1,4 +1,4 @@
-"""The structures that parameters bring along: checked, and renamed where two of them share a name but not a shape."""
+"""The structures of parameters: checked, and renamed where two share a name but differ in shape."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ecode.types import Array, Basic, Field, Kind, Pointer, Record, Ref, Struct,
 
 
 def add_record(context: Context, param: str, record: Record) -> Ref:
-    """Registers the structures of a record type, and gives its name in the typed tree. `param` is for messages.
+    """Registers the structures of a record type; returns its name in the typed tree. `param` is for messages.
 
     Raises:
         ParameterError: the record type is invalid: an unknown structure, a size field that is not an integer, a
@@ -31,7 +31,7 @@ def add_record(context: Context, param: str, record: Record) -> Ref:
 
 
 def _place(context: Context, struct: Struct, record: Record, param: str) -> str:
-    """The name of a structure in the typed tree: its own, if that is free or means the same."""
+    """The name of a structure in the typed tree: its own, if unused or used for an equal structure."""
     known = context.structs.get(struct.name)
     if known is None or _subrecord(context, struct.name) == record.subrecord(struct.name):
         return struct.name

@@ -57,7 +57,7 @@ _TYPES: dict[frozenset[tuple[str, int]], Basic | None] = {
 
 @dataclass(frozen=True, slots=True)
 class Specified:
-    """What specifiers say; a `type` of None is void."""
+    """The meaning of specifiers; a `type` of None is void."""
 
     type: ValueType | None
     is_static: bool

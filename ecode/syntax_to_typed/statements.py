@@ -59,17 +59,17 @@ def syntax_to_typed(
     """Types a program.
 
     Args:
-        tree: what `text_to_syntax` made.
+        tree: the result of `text_to_syntax`.
         params: the parameters in call order.
         returns: the type of the result, None for void.
-        vocabulary: the names that the program may use besides.
+        vocabulary: the other names that the program may use.
         limits: bounds on what a program may declare.
 
     Returns:
-        The typed program and its mistakes; with a mistake the program is incomplete and fit only for more checks.
+        The typed program and its mistakes; after a mistake the program is incomplete and fit only for more checks.
 
     Raises:
-        ParameterError: the parameters of the host are wrong.
+        ParameterError: the parameters of the host are invalid.
         CompileError: there are as many mistakes as `limits` allows.
     """
     context = Context(tree.source, returns, limits)
@@ -300,7 +300,7 @@ def _check_static(context: Context, type_: ValueType, at: int) -> None:
 
 
 def _never_static(context: Context, type_: ValueType, path: str) -> tuple[str, ValueType] | None:
-    """What in a type no static variable can hold, and where it is."""
+    """The part of a type that no static variable can hold, and its path."""
     match type_:
         case Array() if not type_.is_dynamic:
             return _never_static(context, type_.element, f"{path}[]")
@@ -325,7 +325,7 @@ def _static_value(context: Context, type_: ValueType, values: tuple[Assign | Cop
 
 
 def _slot(holder: dict[str, Any], place: Place) -> tuple[Any, Any]:
-    """Where a place of constant path lies inside a plain value."""
+    """The container and key of a place with a constant path inside a plain value."""
     match place:
         case FieldOf():
             container, key = _slot(holder, place.record)

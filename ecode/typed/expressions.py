@@ -1,4 +1,4 @@
-"""Expressions: each computes a value of a type."""
+"""Expressions: each computes a typed value."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Choice(Typed):
 
 @dataclass(frozen=True, slots=True)
 class Sequence(Typed):
-    """The comma operator, however many operands it joins."""
+    """The comma operator, with any number of operands."""
 
     type: ValueType | None
     before: tuple[Expression, ...]
@@ -103,7 +103,7 @@ class Sequence(Typed):
 
 @dataclass(frozen=True, slots=True)
 class Assign(Typed):
-    """Stores, and yields what was stored. `resizes` names the arrays beside the field whose extent it is."""
+    """Stores, and yields what was stored. `resizes` names the arrays whose extent the field is."""
 
     type: ValueType
     place: Place
@@ -115,7 +115,7 @@ class Assign(Typed):
 class CompoundAssign(Typed):
     """`place op= value`: computed in `common` (the type of the place itself for pointers), stored converted.
 
-    `is_old` yields the value from before (`x++`).
+    With `is_old` it yields the old value (`x++`).
     """
 
     type: ValueType
@@ -171,7 +171,7 @@ class PointerAdd(Typed):
 
 @dataclass(frozen=True, slots=True)
 class PointerDifference(Typed):
-    """In elements, an int64; pointers into different objects trap."""
+    """The difference in elements, an int64; pointers into different objects trap."""
 
     type: Basic
     left: Expression
@@ -197,7 +197,7 @@ class Present(Typed):
 
 @dataclass(frozen=True, slots=True)
 class Unset(Typed):
-    """`unset(place)`: the field becomes null. A pass lowers it; engines never see it."""
+    """`unset(place)`: the field becomes null. A pass lowers it, so engines never see it."""
 
     type: None
     place: FieldOf

@@ -12,7 +12,7 @@ from ecode.types import Struct, Type
 if TYPE_CHECKING:
     from ecode.typed.expressions import Expression
 
-# A structure's name in the typed tree; two parameters may each bring a structure of one name.
+# A structure's name in the typed tree, since two parameters may have structures of the same name.
 Structs: TypeAlias = Mapping[str, Struct]
 
 
@@ -36,7 +36,7 @@ class Variable:
 
     Attributes:
         initial: the value a static variable starts with, in plain Python form (None elsewhere).
-        is_shared: it is a parameter of mode `state`, a static variable that all programs in a row have in common.
+        is_shared: it is a parameter of mode `state`, a static variable that all programs in a row share.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Element(Typed):
 
 @dataclass(frozen=True, slots=True)
 class Target(Typed):
-    """What a pointer points to; a null or stray pointer traps when it is used."""
+    """The target of a pointer; a null or stray pointer traps when used."""
 
     type: ValueType
     pointer: Expression

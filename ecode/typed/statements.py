@@ -1,4 +1,4 @@
-"""Statements, and the program that they make."""
+"""Statements, and the program that consists of them."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class If(Typed):
 class Counted:
     """A loop whose number of rounds is known before it begins (ecode-language 15.3).
 
-    `variable` moves from its value at entry by `step` while `variable op bound` holds. `may_leave` says that a round
-    can end the loop early: the number of rounds is then an upper bound, and they are charged one by one. `start` is the
-    value that the variable gets right before the loop, if that is known.
+    `variable` moves from its value at entry by `step` while `variable op bound` holds. With `may_leave`, a round can
+    end the loop early: the number of rounds is then an upper bound, and they are charged one by one. `start` is the
+    value of the variable right before the loop, if known.
     """
 
     variable: Variable
@@ -57,8 +57,8 @@ class Counted:
 class Loop(Typed):
     """`condition` is None where it is absent; `tests_first` is false for `do`.
 
-    `counted` is filled by a pass; unless it may be left early, such a loop is charged to the budget before it begins.
-    `work` is what a round costs by its text, without the rounds of loops in it; another pass fills it.
+    A pass fills `counted`. Such a loop is charged to the budget before it begins, unless it may be left early. Another
+    pass fills `work`, the cost of a round by its text, without the rounds of loops in it.
     """
 
     condition: Expression | None
@@ -101,7 +101,7 @@ class Return(Typed):
 
 @dataclass(frozen=True, slots=True)
 class Jump(Typed):
-    """In a `StateMachine`: go on with another state, at once. A jump back costs `work`: that of the statements it
+    """In a `StateMachine`: continue at once with another state. A backward jump costs `work`: that of the statements it
     repeats."""
 
     state: int

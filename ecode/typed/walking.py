@@ -13,7 +13,7 @@ from ecode.types import Array, Ref
 
 
 def children(node: Typed) -> Iterator[Typed]:
-    """The typed nodes directly below a node, in order of evaluation."""
+    """The direct children of a node, in order of evaluation."""
     for field in fields(node):
         value = getattr(node, field.name)
         if isinstance(value, Typed):
@@ -43,8 +43,8 @@ _N = TypeVar("_N", bound=Typed)
 
 
 def rewritten(node: _N, change: Callable[[Typed], Typed]) -> _N:
-    """The tree after `change` was applied to every node, from the inside out. `change` must keep the kind of a node
-    (place, expression, statement)."""
+    """The tree with `change` applied to every node, from the inside out. `change` must keep the kind of a node (place,
+    expression, statement)."""
     changes: dict[str, Any] = {}
     for field in fields(node):
         value = getattr(node, field.name)
@@ -65,7 +65,7 @@ def _rewritten(value: object, change: Callable[[Typed], Typed]) -> object:
 
 
 def is_of_input(place: Place) -> bool:
-    """Whether a place lies in a parameter that is only read, also when reached through the parameter's own pointers."""
+    """Whether a place is in a read-only parameter, directly or through the parameter's own pointers."""
     while not isinstance(place, Parameter):
         match place:
             case FieldOf():
@@ -80,7 +80,7 @@ def is_of_input(place: Place) -> bool:
 
 
 def root(place: Place) -> Place:
-    """The variable, parameter or pointer target that a place lies in."""
+    """The variable, parameter or pointer target that contains a place."""
     while isinstance(place, FieldOf | Element):
         place = place.record if isinstance(place, FieldOf) else place.array
     return place

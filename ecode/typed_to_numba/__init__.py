@@ -3,12 +3,12 @@
 event     one event, from its inputs to its end; the entry
 kernel    the loop over events around it
 stages    several programs, one after another, as one kernel
-bindings  where the fields of a parameter live, as text
-code      what is known while a program is written; operands in order
+bindings  text that reads the fields of a parameter
+code      the state of writing a program; operands in order
 emitter   lines, temporaries, traps, names
-numbers   arithmetic as text; `fitting` is which numbers fit where
+numbers   arithmetic as text; `fitting` says which numbers fit where
 fills     arrays that one loop fills
-stored    the program's own storage: Python variables where possible, memory elsewhere
+stored    the program's own storage: Python variables where possible, else memory
 state     static variables and state parameters
 nodes     nodes of the typed tree -> text
 prelude   helper functions

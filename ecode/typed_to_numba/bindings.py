@@ -1,8 +1,8 @@
-"""Bindings: where the fields of a parameter live, as text.
+"""Bindings: text that reads the fields of a parameter.
 
-Generated code reads an input record through a `Binding` and hands a finished output record to a `Sink`. Both answer
-with Python source text that is inlined into the loop over events; neither knows anything of E-code. A *site* is
-whatever a binding wants to remember about a place while text is generated; nobody else looks into it.
+Generated code reads an input record through a `Binding` and hands a finished output record to a `Sink`. Both return
+Python source text that is inlined into the loop over events; neither knows anything of E-code. A *site* is whatever a
+binding remembers about a place while text is generated; only the binding looks into it.
 
 Values in generated text:
 
@@ -31,27 +31,27 @@ Site: TypeAlias = Any
 
 
 class Reader(Protocol):
-    """Reads what lies below a site. The expressions that it returns must have no side effects."""
+    """Reads the values below a site. The expressions that it returns must have no side effects."""
 
     def field(self, emitter: Emitter, site: Site, field: Field) -> Site:
         """A field of the record at a site."""
         ...
 
     def element(self, emitter: Emitter, site: Site, array: Array, index: str) -> Site:
-        """An element of the array at a site, by its row-major index, which has been checked against the extents."""
+        """An element of the array at a site, by its row-major index, which is already checked against the extents."""
         ...
 
     def elements(self, emitter: Emitter, site: Site) -> str | None:
-        """The address of an array's numbers, if they lie side by side in the machine's own form; else None. It is 0
+        """The address of an array's numbers, if they are contiguous and in the machine's own form; else None. It is 0
         for an absent array."""
         ...
 
     def target(self, emitter: Emitter, site: Site) -> Site:
-        """What the pointer at a site points to; zeros, where it is null."""
+        """The target of the pointer at a site; zeros if the pointer is null."""
         ...
 
     def present(self, emitter: Emitter, site: Site) -> str:
-        """A condition: the field is there; the pointer is not null."""
+        """The condition that the field is present, or that the pointer is not null."""
         ...
 
     def number(self, emitter: Emitter, site: Site, type_: Basic) -> str:
@@ -64,8 +64,8 @@ class Reader(Protocol):
 
 
 class Binding(Reader, Protocol):
-    """Where one input parameter is read from. Fields outside arrays and pointers are asked for once, and their numbers
-    loaded once, as the event begins."""
+    """Where one input parameter is read from. Each field outside arrays and pointers is requested once, and its number
+    loaded once, when the event begins."""
 
     def root(self, emitter: Emitter) -> Site:
         """The parameter as a whole, for the current event."""
@@ -78,25 +78,25 @@ class Sink(Protocol):
     def write(self, emitter: Emitter, source: Reader, site: Site, written: WrittenFields) -> None:
         """Emits the lines that write the record at a site of `source`. They may ask for more memory
         (`emitter.out_of`); the event then runs again, so nothing may count as written before the event passes. A sink
-        whose attribute `leaves` is True writes all that follows, to the event's end."""
+        with `leaves` set to True writes everything up to the event's end."""
         ...
 
 
 @runtime_checkable
 class HomeSink(Sink, Protocol):
-    """A sink that can say beforehand where arrays will lie, so that they are made there."""
+    """A sink that can say beforehand where arrays will be, so that they are built in place."""
 
     def home(self, field: str, array: Array) -> Callable[[Emitter], Home] | None:
-        """What finds where the elements of an array of the record will lie, if its event leaves a row. None if they
-        do not lie there as the program has them."""
+        """A function that finds where the elements of an array of the record will be, if its event leaves a row. None
+        if they are not there in the program's form."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFields:
-    """What a sink is to write: the type, and which of its fields the program ever writes (the others are null).
+    """What a sink writes: the type, and which of its fields the program ever writes (the others are null).
 
-    `fields` are paths from the record, e.g. `("position", "x")`; a path stands for all below it.
+    `fields` are paths from the record, e.g. `("position", "x")`; a path includes all below it.
     """
 
     type: ValueType

@@ -17,12 +17,12 @@ from ecode.types import INT64, Field
 if TYPE_CHECKING:
     from ecode.typed_to_numba.fills import FillText
 
-# The value of an expression: one text for a number or handle, two for a string, three for a pointer.
+# The value of an expression: one piece of text for a number or handle, two for a string, three for a pointer.
 Parts = tuple[str, ...]
 
 
 class Literals:
-    """The bytes of all string literals, each followed by a NUL, equal ones once."""
+    """The bytes of all string literals, each with a NUL; equal literals are stored once."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -37,14 +37,14 @@ class Literals:
 
 @dataclass(slots=True)
 class LoopText:
-    """What `continue` has to write: the lines that end a round."""
+    """The lines that end a round, which `continue` writes."""
 
     end_round: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What is known of a loop's variable inside it: it is less than `bound` (a text), and perhaps not negative."""
+    """The known range of a loop variable: less than `bound` (text), and perhaps not negative."""
 
     variable: Variable
     bound: str
@@ -58,14 +58,14 @@ class Code:
     Attributes:
         roots: the reader and the site of each parameter.
         variables: where each variable is.
-        sites: the fields of bound parameters that are located at the beginning of the event, by path.
-        preloaded: names of their numbers.
-        ranges: of the variables of the loops around.
+        sites: the fields of bound parameters that are located when the event begins, by path.
+        preloaded: names of the variables with their numbers.
+        ranges: of the variables of the enclosing loops.
         fills: loops that fill an array of an output, by the identity of their node.
         shown: the offset of the source line that was last written as a comment.
-        charges_input: whether `input_left` bounds the copies of inputs that are being written.
-        finish: writes what happens when the program returns with these parts (None: without a value).
-        work: the units of values.
+        charges_input: whether `input_left` limits the copies of inputs that are being written.
+        finish: writes what happens when the program returns these parts (None: no value).
+        work: the units of work of values.
     """
 
     program: TypedProgram
@@ -100,7 +100,7 @@ class Code:
             self.emitter.trap("budget < 0", TrapKind.BUDGET_EXCEEDED, at)
 
     def check_index(self, index: Expression, text: str, extent: str, at: int, array: str) -> None:
-        """Traps unless 0 <= index < extent; writes only the checks that are not known to hold.
+        """Traps unless 0 <= index < extent; omits checks that are known to hold.
 
         Args:
             array: its text, for the message.
@@ -127,7 +127,7 @@ class Code:
         return None
 
     def show_line(self, at: int) -> None:
-        """Writes the source line of the next lines as a comment, unless it is there already.
+        """Writes the source line that the next lines implement as a comment, unless it was just written.
 
         The line is untrusted text: only its printable ASCII gets into the comment.
         """
@@ -155,8 +155,8 @@ def static_path(place: Place) -> tuple[str, ...] | None:
 def in_order(code: Code, *evaluations: Callable[[], Parts]) -> Iterator[Parts]:
     """Evaluates operands from left to right.
 
-    A text has its value only until another line is written. So where a later operand needs lines of its own,
-    temporaries before them keep the earlier operands.
+    The value of an expression text is valid only until another line is written. So if a later operand needs lines of
+    its own, temporaries before them keep the earlier operands.
     """
     emitter, results = code.emitter, list[Parts]()
     for evaluate in evaluations:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from ecode.errors import NotCompilable, TrapKind
 from ecode.types import Basic
 
-# Python refuses deeper indentation, and more than twenty loops inside each other.
+# Python refuses deeper indentation, and more than twenty nested loops.
 _DEEPEST = 80
-# Names that generated text uses itself: intrinsics, helpers, table entries. A program may use them too.
+# Names that generated text uses itself: intrinsics, helpers, table entries. A program may declare the same names.
 _WORDS = """
     range copy copy_present zero heap log wanted literals statics saved samples strings passed traps progress
     one_event kernel inline status trapped event row table count state budget frame bytes_left input_left
@@ -43,7 +43,7 @@ class TrapSite:
 
 
 # What an event returns: dropped, passed, or `FIRST_TRAP` plus the number of the trap site. A negative number names the
-# memory that has run out: the event runs again with more.
+# memory that ran out: the event then runs again with more.
 DROPPED, PASSED, FIRST_TRAP = 0, 1, 2
 
 
@@ -52,10 +52,10 @@ class Emitter:
 
     Attributes:
         entries: names of addresses and parameters that the host passes in, in order.
-        growable: names of memory blocks that can run out, by their (negative) answer.
+        growable: names of memory blocks that can run out, by their (negative) status.
         sites: where the event can trap.
         program: the number of the program that is being written.
-        functions: of all programs, by their number in the log.
+        functions: functions of all programs, by their number in the log.
         samples: the sampled functions, by their place in the block `samples`.
     """
 
@@ -78,7 +78,7 @@ class Emitter:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Lines under a head; an empty block becomes `pass`. A block of comments is empty."""
+        """Lines under a head; an empty block, or one with only comments, gets a `pass`."""
         self.line(head)
         self._depth += 1
         if self._depth > _DEEPEST:
@@ -119,7 +119,7 @@ class Emitter:
     # Names
 
     def name(self, wanted: str) -> str:
-        """A Python name like `wanted` that is not taken."""
+        """An unused Python name like `wanted`."""
         plain = re.sub(r"\W", "_", wanted, flags=re.ASCII) or "_"
         if keyword.iskeyword(plain) or _TAKEN.fullmatch(plain):
             plain = "x_" + plain
@@ -140,7 +140,7 @@ class Emitter:
         return f"t{self._temps}"
 
     def temp(self, text: str) -> str:
-        """A name for the value that `text` has here; literals and temporaries are their own names."""
+        """A name for the value that `text` has at this point; literals and temporaries are their own names."""
         if _SETTLED.fullmatch(text):
             return text
         name = self.temporary()
@@ -148,11 +148,11 @@ class Emitter:
         return name
 
     def named(self, text: str) -> str:
-        """A text short enough to be repeated; unlike `temp` it may be a variable that changes later."""
+        """Text short enough to be repeated; unlike `temp` it may be a variable that changes later."""
         return text if text.isidentifier() else self.temp(text)
 
     def is_settled(self, text: str) -> bool:
-        """Whether a text has the same value wherever it stands."""
+        """Whether a text has the same value everywhere in the event."""
         return bool(_SETTLED.fullmatch(text))
 
     # Leaving
@@ -171,13 +171,13 @@ class Emitter:
             self.line(f"return {answer}")
 
     def _answer(self, site: TrapSite) -> int:
-        """What an event that ends there returns."""
+        """The status of an event that ends there."""
         if site not in self.sites:
             self.sites.append(site)
         return FIRST_TRAP + self.sites.index(site)
 
     def out_of(self, name: str, condition: str, wanted: str) -> None:
-        """Asks for more of the memory `name` if the condition holds: `wanted` bytes or elements."""
+        """If the condition holds, asks for more memory in block `name`: `wanted` bytes or elements."""
         number = self.growable.setdefault(name, -1 - len(self.growable))
         with self.block(f"if {condition}:"):
             self.line(f"store_int64({self.entry('wanted')}, {wanted})", f"return {number}")

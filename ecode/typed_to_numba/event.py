@@ -51,7 +51,7 @@ from ecode.typed_to_numba.state.statics import StaticsText
 from ecode.typed_to_numba.stored import MemoryBlock, Scattered, Stored, StoredSite, cast
 from ecode.types import STRING, Array, Basic, Pointer, Record
 
-# How often a record may be copied for pointers into it, beyond what any event may allocate.
+# How many copies of a record, for pointers into it, an event may make beyond its allocation limit.
 MOST_COPIES = 16
 
 
@@ -69,8 +69,8 @@ def typed_to_numba(
     Args:
         program: a checked program.
         bindings: what reads each input parameter.
-        to: where the results go.
-        limits: of each call.
+        to: the destinations of the results.
+        limits: limits on each call.
         shared: what this program and those after it (`stages`) share.
         is_morph: the program's result does not matter: every event that does not trap passes.
 
@@ -85,11 +85,11 @@ def typed_to_numba(
 class Destinations:
     """Where the results of events go.
 
-    Attributes:
-        sinks: of each output parameter; outputs without one are computed and forgotten. A sink for an input takes the
+    sinks: one for each output parameter; outputs without a sink are computed and dropped. A sink for an input takes
+        the input of events that the program passes.
             input itself, of events that the program passes.
-        keep: which events leave a row.
-        results: of what the program itself returns, if anybody wants it.
+        keep: which events yield a row.
+        results: a sink for what the program itself returns, if needed.
     """
 
     sinks: Mapping[str, Sink]
@@ -98,10 +98,10 @@ class Destinations:
 
 
 class Shared:
-    """What programs in a row have in common: memory, state, and the bindings of their parameter blocks.
+    """What programs in a row share: memory, state, and the bindings of their parameter blocks.
 
     Args:
-        programs: each with the name that goes before its static variables in the host's state, if it is not empty.
+        programs: each with the prefix of its static variables in the host's state, which may be empty.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Shared:
 
 
 class ProgramWriter:
-    """The writing of one program's text."""
+    """Writes the text of one program."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class ProgramWriter:
         return assembled(self)
 
     def write(self, *, is_morph: bool = False) -> None:
-        """Writes the event, from its inputs to its end, which leaves the function. The result of a morph is ignored."""
+        """Writes the event, from its inputs to the return. The result of a transform is ignored."""
         emitter, code = self.emitter, self.code
         self.is_morph = is_morph
         ways_out = [node for node in self.nodes if isinstance(node, Return) and (is_morph or not _is_dropped(node))]
@@ -172,7 +172,7 @@ class ProgramWriter:
     # Where things are
 
     def _find_homes(self, name: str, site: StoredSite) -> None:
-        """Lets arrays of an output be made where its sink wants them."""
+        """Has arrays of an output built where its sink wants them."""
         sink = self.to.sinks.get(name)
         if not isinstance(sink, HomeSink) or not isinstance(site, Scattered):
             return
@@ -224,7 +224,7 @@ class ProgramWriter:
 
     @contextmanager
     def _charged(self, binding: Binding) -> Iterator[None]:
-        """Bounds the copies inside, if a binding knows the size of its record: a null may stand for any number of
+        """Limits the copies inside, if a binding knows the size of its record: a null may stand for any number of
         zeros, and any number of pointers may share a target."""
         size = getattr(binding, "size", None)
         if size is not None:
@@ -234,7 +234,7 @@ class ProgramWriter:
         self.code.charges_input = False
 
     def _preload(self) -> None:
-        """Finds the fields of bound parameters that lie outside arrays, and loads their numbers, once an event."""
+        """Finds the fields of bound parameters that lie outside arrays, and loads their numbers, once per event."""
         code, emitter = self.code, self.emitter
         for node in self.nodes:
             if isinstance(node, FieldOf):
@@ -266,7 +266,7 @@ class ProgramWriter:
     # Leaving
 
     def _finish(self, parts: Parts | None) -> None:
-        """Writes the end of an event: outputs, state, answer."""
+        """Writes the end of an event: outputs, state, status."""
         emitter, program = self.emitter, self.program
         if self.is_morph:
             parts = None
@@ -309,7 +309,7 @@ class ProgramWriter:
 
 
 def ends(statement: Statement) -> bool:
-    """Whether control certainly leaves with a return."""
+    """Whether control certainly reaches a return."""
     match statement:
         case Return():
             return True
@@ -321,7 +321,7 @@ def ends(statement: Statement) -> bool:
 
 
 def base_of(place: Place) -> object:
-    """The variable or parameter that a place lies in; None for the target of a pointer."""
+    """The variable or parameter that contains a place; None for the target of a pointer."""
     base = root(place)
     return base.variable if isinstance(base, Local) else base.param if isinstance(base, Parameter) else None
 
@@ -331,7 +331,7 @@ def _is_dropped(node: Return) -> bool:
 
 
 def _kept_pointers(body: Typed) -> set[str]:
-    """The parameters whose pointer fields a program uses for more than to follow them or compare them with null."""
+    """The parameters whose pointer fields a program does more with than follow them or compare them with null."""
     kept: set[str] = set()
     waiting: list[tuple[Typed, bool]] = [(body, False)]
     while waiting:

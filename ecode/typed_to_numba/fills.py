@@ -1,8 +1,8 @@
-"""Arrays that one loop fills (`ecode.passes.fills`): they are not zeroed before, and where the next program in a row
-reads each element once, they are not made at all.
+"""Arrays that one loop fills (`ecode.passes.fills`): they are not zeroed first. Where the next program in a row reads
+each element once, they are not built at all.
 
-Such an array is *deferred*: its size, its budget and its memory are charged and checked where the program has them, but
-an element is computed where the next program reads it. Ten transforms in a row become one loop.
+Such an array is *deferred*: its size, budget and memory are charged and checked where the program does so, but each
+element is computed where the next program reads it. Ten transforms in a row become one loop.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ecode.typed_to_numba.stored import Scattered, cast
 from ecode.types import Array, Basic, Kind
 
 Takes: TypeAlias = Callable[[str], bool]
-"""Whether the next program reads each element of an array just once."""
+"""Whether the next program reads each element of an array at most once."""
 
 _LEAVES = ("return", "budget", "heap")
-"""Lines with these words may end the event, or charge it: they cannot wait."""
+"""Lines with these words may end the event or charge it, so they cannot be deferred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class FillText:
     is_deferred: bool
 
     def instead(self, code: Code, bound: str) -> None:
-        """What is left of the loop if nothing is filled."""
+        """What remains of the loop if it fills nothing."""
         site = code.variables[self.fill.counted.variable]
         assert isinstance(site, Scattered)
         number = plain(site.type) if isinstance(site.type, Basic) else None
@@ -61,7 +61,7 @@ class FillText:
 
 
 def place_fills(code: Code, param: str, site: Scattered, takes: Takes | None) -> None:
-    """Finds the fills of an output that is kept in variables, before anything of the program is written."""
+    """Finds the fills of an output that is kept in variables, before the program is written."""
     fields = dict(site.fields)
     for fill in find_fills(code.program, param):
         array, count = fields[fill.array], fields[fill.size]
@@ -80,14 +80,14 @@ def place_fills(code: Code, param: str, site: Scattered, takes: Takes | None) ->
 
 
 def _is_pure(code: Code, fill: Fill) -> bool:
-    """Whether the value of an element needs no line that could end the event."""
+    """Whether the value of an element can be computed without a line that could end the event."""
     with code.emitter.captured() as lines:
         _element(code, fill, code.emitter, "event")  # any name: of a literal it would be known what it lies in
     return not any(word in line for line in lines for word in _LEAVES)
 
 
 def _element(code: Code, fill: Fill, emitter: Emitter, index: str) -> str:
-    """The value of an element, by an index that is in its range."""
+    """The value of an element at an index that is in range."""
     from ecode.typed_to_numba.nodes.expressions import single
 
     variable = fill.counted.variable

@@ -1,7 +1,7 @@
-"""A number of one type as another where no program asks for it: between what arrives and what a program expects.
+"""Implicit conversion between a number that arrives and the type that a program expects.
 
-Inside a program C converts, as its author knows. Where two types from different authors meet, a value passes only if it
-survives: a value that the other type does not have ends the event as a bad record.
+Inside a program C converts, as its author knows. Between types of different authors, a value must survive: one that the
+other type cannot represent ends the event as a bad record.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _EXACT_BITS = {4: 24, 8: 53}
 
 
 def fitted(emitter: Emitter, text: str, found: Basic, wanted: Basic, what: str) -> str:
-    """The text of a number as another plain type. `what` says whose value it is, for the error."""
+    """The text of a number as another plain type. `what` names the value, for the error."""
     if found == wanted:
         return text
     beyond = f"the value of {what} does not fit {wanted}"
@@ -65,7 +65,7 @@ def _whole_to_whole(emitter: Emitter, number: str, found: Basic, wanted: Basic, 
     low, high = limits(wanted)
     found_low, found_high = limits(found)
     if found_high > 2**63 - 1:
-        # Numbers beyond an int64 are negative; for the others, a narrower type has its own bound.
+        # Numbers beyond an int64 are negative here; the others have the bound of the narrower type.
         if high < found_high:
             bound = f" or {number} > {high}" if high < 2**63 - 1 else ""
             emitter.trap(f"{number} < 0{bound}", TrapKind.BAD_RECORD, 0, beyond)

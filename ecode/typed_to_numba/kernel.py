@@ -28,11 +28,11 @@ class EventKernel:
     Attributes:
         source: defines `kernel(count, table)`.
         entries: what the table holds, in order; entry 0 is `progress`.
-        growable: names of memory blocks by their (negative) answer.
+        growable: names of memory blocks by their (negative) status.
         sites: where events can trap; `traps` holds the event and the site's number for each trap, in order.
         literals: the bytes of string literals.
         frame_bytes: the size of the memory block `frame`.
-        statics: the static variables in the block `statics`, and the block's size.
+        statics: the static variables in the block `statics`, and its size.
         functions: the names of logged functions, by their number in the log.
         samples: the types of sampled functions, in the order of the block `samples`, which has eight bytes for each.
     """

@@ -1,4 +1,4 @@
-"""The text of arithmetic. Operands are expressions of int64 (unsigned 64-bit ones: of the same bits), float32 or
+"""The text of arithmetic. Operands are expressions of int64 (for unsigned 64-bit: the same bits), float32 or
 float64."""
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def converted(text: str, source: Basic, type_: Basic) -> str:
 
 
 def combined(op: str, left: str, right: str, type_: Basic) -> str:
-    """`left op right`; a division has been checked for zero."""
+    """`left op right`; a divisor has already been checked."""
     if is_floating(type_):
         return f"({left} {op} {right})"
     if op in ("/", "%"):

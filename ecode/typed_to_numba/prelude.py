@@ -1,4 +1,4 @@
-"""Helper functions that generated text may use; only those that a text mentions precede it."""
+"""Helper functions that generated text may use; a kernel starts with those that its text mentions."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def strrchr(a, n, wanted):
 
 @inline
 def suffix_start(b, m, is_reversed):
-    # The start of the greatest suffix of a text, less one, and its period: Crochemore and Perrin, "Two-way
-    # string-matching". `is_reversed` turns the order of characters around.
+    # The start of the greatest suffix of a string, less one, and its period: Crochemore and Perrin, "Two-way
+    # string-matching". `is_reversed` reverses the order of characters.
     start = -1
     j = 0
     k = 1
@@ -158,7 +158,7 @@ def same_bytes(a, b, n):
 
 @inline
 def length_of(a, n, b, m, wanted):
-    # How long the text begins with characters that are (or are not) among those of another: a set of 256 bits.
+    # The length of the prefix of characters that are (or are not) in another string, held as a set of 256 bits.
     c0 = 0
     c1 = 0
     c2 = 0
@@ -198,8 +198,8 @@ def strcspn(a, n, b, m):
 
 @inline
 def find_attribute(handle, a, n):
-    # At the handle lie the address of the first entry (next, name, length, kind, value, length of the value) and how
-    # many there are.
+    # The handle points to the address of the first entry (next, name, length, kind, value, length of the value) and
+    # the number of entries.
     entry = load_int64(handle)
     while entry != 0:
         if same_text(load_int64(entry + 8), load_int64(entry + 16), a, n):

@@ -1,4 +1,4 @@
-"""Programs in a row, as one event: the output of one program is the input of the next, and never leaves the event.
+"""Programs in a row, as one event: the output of one is the input of the next, and never leaves the event.
 
     first program -> `StageSink` of the second -> ... -> the sink of the last
 
@@ -26,14 +26,14 @@ from ecode.typed_to_numba.fitting import fitted
 from ecode.types import CHAR, STRING, Array, Basic, Default, Field, Kind, Pointer, Ref, Struct
 
 MOST_ENDS = 64
-"""How often the text of a program may be repeated because the programs before it end in several places."""
+"""How often the text of a program may be repeated, since the programs before it may end in several places."""
 
 Find: TypeAlias = Callable[[Struct, str, tuple[str, ...]], Field | None]
-"""The field of a structure that a name means, at the path of that name."""
+"""Finds the field of a structure that a name, at its path, means."""
 
 
 def exact(struct: Struct, name: str, path: tuple[str, ...]) -> Field | None:
-    """The field of just that name."""
+    """The field of exactly that name."""
     return struct.find(name)
 
 
@@ -41,15 +41,15 @@ class StageSink:
     """Feeds the output of one program to the next.
 
     Args:
-        program: the next program; it has one input beside parameter blocks and state.
-        number: of the program, for the sites of its traps.
-        sinks: where each of its outputs, or its input, goes.
-        shared: by all programs of the row.
+        program: the next program, with one input besides parameter blocks and state.
+        number: the program's number, for the sites of its traps.
+        sinks: the destination of each of its outputs, or of its input.
+        shared: what all programs in the row share.
         find: finds the field of the earlier output that a name means.
         is_morph: the result of the program does not matter.
 
     Attributes:
-        leaves: control does not come back from what it writes.
+        leaves: control does not return from what it writes.
     """
 
     leaves = True
@@ -71,8 +71,8 @@ class StageSink:
         self._written = 0
 
     def takes_once(self, type_: ValueType, structs: Structs, array: str) -> bool:
-        """Whether the next program reads each element of an array of the output before it, a record of this type, at
-        most once, and nobody else does."""
+        """Whether the next program reads each element of an array in the earlier program's output, a record of this
+        type, at most once, and no other program reads it."""
         input_type = self.program.param_types[self.input]
         if self.input in self.sinks or not isinstance(type_, Ref) or not isinstance(input_type, Ref):
             return False
@@ -99,15 +99,15 @@ class StageSink:
 
 @dataclass(frozen=True, slots=True)
 class _MadeSite:
-    """A site of the program before.
+    """A site of the earlier program.
 
     Attributes:
-        site: None where that program has no such field: it reads as its default, else zero.
+        site: None if that program has no such field: it reads as its default, else zero.
         type: its type there, which may differ from the type here in names of structures and in the width of numbers.
         wanted: its type here.
         path: the names of the fields that lead here.
         there: the condition that no null pointer led here, "" where none can.
-        extent: the number of characters, where they are a string here.
+        extent: the number of characters, if they are a string here.
     """
 
     site: Site | None
@@ -120,7 +120,7 @@ class _MadeSite:
 
 
 class _Made:
-    """Reads the output of the program before, through that program's reader, by the names of fields."""
+    """Reads the output of the earlier program, through its reader, by the names of fields."""
 
     def __init__(
         self, reader: Reader, root: _MadeSite, structs: Structs, own: Structs, find: Find, literals: Literals
@@ -217,7 +217,7 @@ class _Made:
     # Inside
 
     def _value(self, emitter: Emitter, made: _MadeSite) -> _MadeSite:
-        """A value as the type here: follows pointers that are plain values here, and refuses types that do not fit."""
+        """Converts a value to the type here: follows pointers to plain values, and refuses types that do not fit."""
         while isinstance(made.type, Pointer) and not isinstance(made.wanted, Pointer):
             there = self._reader.present(emitter, made.site)
             made = replace(made, site=self._reader.target(emitter, made.site), type=made.type.target, there=there)
@@ -236,7 +236,7 @@ class _Made:
         return made
 
     def _check_extents(self, site: _MadeSite, made: _MadeSite, wanted: Array) -> None:
-        """Refuses arrays with other counts or sizes: reads would go beyond their end."""
+        """Refuses arrays with other counts or sizes: reads would run past their end."""
         assert isinstance(site.type, Ref)
         assert isinstance(made.type, Array)
         own: list[int | str | None] = []
@@ -250,7 +250,7 @@ class _Made:
             raise ParameterError(f"{'.'.join(made.path)}: {made.type} cannot be read as {wanted}, of another extent")
 
     def _counts(self, site: _MadeSite, name: str) -> int | str | None:
-        """The extent of the array there whose extent is `name` here: the name of a field, or a number."""
+        """The extent there of the array whose extent here is `name`: the name of a field, or a number."""
         if not (isinstance(site.type, Ref) and isinstance(site.wanted, Ref)):
             return None
         for array in self._own[site.wanted.name].fields:

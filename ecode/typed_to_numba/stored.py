@@ -1,8 +1,9 @@
-"""The program's own storage: Python variables of the event function where that is possible, raw memory elsewhere.
+"""The program's own storage: Python variables of the event function where possible, else raw memory.
 
-A record whose address the program never takes is *scattered*: each number in it is a variable, a string two, a dynamic
-array the address and capacity of its elements; only static arrays lie in memory. Everything else lies in memory whole,
-laid out by `MEMORY_LAYOUT`. `Stored` reads and writes both, and is a `Reader`, so that outputs can be read like inputs.
+A record whose address the program never takes is *scattered*: each number in it is a variable, a string is two, and a
+dynamic array is the address and capacity of its elements; only static arrays are in memory. Everything else is in
+memory as a whole, laid out by `MEMORY_LAYOUT`. `Stored` reads and writes both, and is a `Reader`, so that outputs can
+be read like inputs.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ecode.typed import Structs, ValueType
 from ecode.typed_to_numba.emitter import Emitter
 from ecode.types import FLOAT32, FLOAT64, STRING, Array, Basic, Field, Kind, Pointer, Ref
 
-# No sum or product of sizes below it wraps around; and no copied input of an event is larger.
+# No sum or product of smaller sizes wraps around, and no copied input of an event is larger.
 _MOST_BYTES = 1 << 40
 _MOST_INPUT_BYTES = 1 << 28
 
@@ -47,12 +48,12 @@ StoredSite: TypeAlias = Scattered | InMemory
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where the elements of an array will lie in the end, if there is room: in its column.
+    """The final place of an array's elements, if it has room for them: in their column.
 
     Attributes:
         data: the address of the column's values.
-        start: the number of the array's first one there.
-        places: how many the column has room for.
+        start: the index of the array's first element there.
+        places: the number of elements that the column has room for.
     """
 
     data: str
@@ -61,13 +62,13 @@ class Home:
 
 
 class MemoryBlock:
-    """The fixed block of memory of an event ("frame"), handed out as the text is generated."""
+    """The fixed block of memory of an event ("frame"), allocated as the text is generated."""
 
     def __init__(self, name: str) -> None:
         self.name, self.size = name, 0
 
     def take(self, size: int) -> str:
-        """The address of so many bytes, aligned."""
+        """The address of `size` bytes, aligned."""
         at = self.size
         self.size = align(at + size, 8)
         return plus(self.name, at)
@@ -92,7 +93,7 @@ def loaded(type_: Basic, address: str) -> str:
 
 
 def extent_of(type_: Basic, number: str) -> str:
-    """The value of a size field as an extent: of an unsigned one the bits of a negative int64 are a large extent."""
+    """The value of a size field as an extent: for an unsigned field, a negative int64 is a large extent."""
     is_unsigned = type_.kind is Kind.UNSIGNED and type_.size == 8
     return f"({number} if {number} >= 0 else {2**63 - 1})" if is_unsigned else number
 
@@ -104,7 +105,7 @@ def zero_of(type_: ValueType) -> str:
 
 
 def cast(number: Basic | None, text: str) -> str:
-    """A text as the value of a variable of a number type: narrow signed integers have narrow variables."""
+    """The text cast to the type of a number variable: narrow signed integers have narrow variables."""
     if number is not None and number.kind is Kind.INTEGER and number.size < 8:
         return text if text.startswith(f"as_{number}(") else f"as_{number}({text})"
     return text
@@ -114,9 +115,9 @@ class Stored:
     """Reads and writes the program's own storage.
 
     Attributes:
-        homes: of the arrays of an output, by the variables of their addresses: what finds where they will lie.
-        filled: the arrays of an output, by the same, that a loop fills after they got their size: they are not zeroed.
-        deferred: those of which no element is kept: what writes the value of an element.
+        homes: for each array of an output, by the variable of its address: a function that finds its final place.
+        filled: the arrays of an output, by the same key, that a loop fills after sizing them: they are not zeroed.
+        deferred: those whose elements are not kept: a function that writes the value of an element.
     """
 
     def __init__(self, structs: Structs, frame: MemoryBlock, output_bytes: int) -> None:
@@ -203,7 +204,7 @@ class Stored:
         return self.nothing(emitter, site.type.target, address)
 
     def nothing(self, emitter: Emitter, type_: ValueType, address: str) -> InMemory:
-        """What is at an address, or zeros if the address is 0."""
+        """The value at an address, or zeros if the address is 0."""
         size = MEMORY_LAYOUT.size(type_, self.structs)
         zeros = self.frame.take(size)
         with emitter.block(f"if {address} == 0:"):
@@ -249,7 +250,7 @@ class Stored:
     ) -> None:
         """Gives a dynamic array room for `new` elements; those beyond `old`, and beyond `new`, are zero.
 
-        `spend` charges for so many elements.
+        `spend` charges for a number of elements.
         """
         assert isinstance(site.type, Array)
         size = MEMORY_LAYOUT.size(site.type.element, self.structs)
@@ -291,8 +292,8 @@ class Stored:
     ) -> str:
         """The address of new memory for `count` things of `size` bytes each, not zeroed, for this event.
 
-        The count may be any number that is not negative: it is compared before it is multiplied. If `is_first` they lie
-        at home, where there is room; what they are charged does not depend on it.
+        The count may be any number that is not negative: it is compared before it is multiplied. If `is_first`, they
+        are placed at home if it has room, at the same charge.
         """
         count = emitter.temp(count)
         needed = self.reserve(emitter, count, size, at, is_limited=is_limited)
@@ -306,7 +307,7 @@ class Stored:
         return address
 
     def reserve(self, emitter: Emitter, count: str, size: int, at: int, *, is_limited: bool) -> str:
-        """Checks and charges what `allocate` does; the number of bytes."""
+        """Checks and charges as `allocate` does; returns the number of bytes."""
         limit = self._limit(is_limited)
         if not (count.isdigit() and int(count) * size <= limit):
             emitter.trap(f"{count} > {limit // max(size, 1)}", TrapKind.SIZE_LIMIT, at)
@@ -316,14 +317,14 @@ class Stored:
         return needed
 
     def _on_heap(self, emitter: Emitter, needed: str, address: str) -> str:
-        """Sets a name to the address of so many bytes of the event's heap."""
+        """Sets a name to the address of `needed` bytes in the event's heap."""
         heap = emitter.entry("heap")
         emitter.out_of("heap", f"heap_used + {needed} > {emitter.entry('heap_size')}", f"heap_used + {needed}")
         emitter.line(f"{address} = {heap} + heap_used", f"heap_used += {needed}")
         return address
 
     def charge(self, emitter: Emitter, size: str, at: int) -> None:
-        """Charges bytes to what a call may allocate."""
+        """Charges bytes to the allocation limit of the call."""
         emitter.trap(f"{size} > bytes_left", TrapKind.SIZE_LIMIT, at)
         emitter.line(f"bytes_left -= {size}")
 
@@ -331,7 +332,7 @@ class Stored:
         return min(self.output_bytes, _MOST_BYTES) if is_limited else _MOST_INPUT_BYTES
 
     def total(self, emitter: Emitter, extents: list[str], at: int, *, is_limited: bool) -> str:
-        """The number of elements of a dynamic array of these extents, which are checked."""
+        """The number of elements of a dynamic array with these extents, which it checks."""
         return total(emitter, extents, self._limit(is_limited), at)
 
 

@@ -1,7 +1,7 @@
-"""Which field may become which: the table of conversions, and what else two fields must have in common.
+"""Which fields can become which: the table of conversions, and the other conditions.
 
-A value goes from a field to another of the same name if it keeps its meaning. Widths and precision do not matter here:
-a value that does not fit the other field makes its record a bad one, but does not change which types match. Matching
+A value passes from a field to another of the same name if it keeps its meaning. Widths and precision do not matter
+here: a value that does not fit the other field makes its record bad, but does not change which types match. Matching
 and reading use the same function, `meaning_fits`.
 """
 
@@ -17,7 +17,7 @@ from ecode.types import CHAR, Array, Basic, Field, Kind, Pointer, Ref, Type
 Conversions: TypeAlias = frozenset[tuple[Kind, Kind]]
 
 SAME_KIND: Conversions = frozenset((kind, kind) for kind in Kind)
-"""No value changes its kind: FFS's rule (ffs-wire-format 8.1)."""
+"""Values keep their kind: FFS's rule (ffs-wire-format 8.1)."""
 
 INT128 = Basic(Kind.INTEGER, 16)
 """The type that holds decimals of more than 18 digits."""
@@ -35,18 +35,18 @@ CONVERTIBLE: Conversions = SAME_KIND | {
 }
 """(from, to) pairs of kinds. A float never becomes an integer, nor a number a string, a name or a truth value.
 
-Decimals count as integers: they become floats and each other, and integers become decimals.
+Decimals count as integers: they convert to floats and to each other, and integers convert to decimals.
 """
 
 DECIMAL = "decimal("
-"""The beginning of the logical types of decimals."""
+"""The prefix of the logical types of decimals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """What a value means, whatever its width: kind, logical type, and whether the numbers of an enumeration have names.
 
-    A decimal is an integer with a logical type, even if 16 chars hold it.
+    A decimal is an integer with a logical type, even if stored in 16 chars.
     """
 
     kind: Kind
@@ -82,7 +82,7 @@ class TypeShape:
     """The part of a type that matters for a match: without pointers, names of counts, and the nesting of arrays.
 
     Attributes:
-        dims: extents, outermost first; None is an extent that each record has for itself.
+        dims: extents, outermost first; None is an extent that varies by record.
         core: the basic type of the elements, or the name of their structure.
     """
 
@@ -107,7 +107,7 @@ def shape(type_: Type) -> TypeShape:
 
 
 def extents_fit(source: tuple[int | None, ...], wanted: tuple[int | None, ...]) -> bool:
-    """Whether an array of one shape fits the other: as many dimensions, each open or of the same extent.
+    """Whether an array of one shape fits the other: equal numbers of dimensions, each open or of equal extent.
 
     >>> extents_fit((3, 2), (None, 2)), extents_fit((None,), (3,)), extents_fit((), (1,))
     (True, False, False)
@@ -117,8 +117,8 @@ def extents_fit(source: tuple[int | None, ...], wanted: tuple[int | None, ...]) 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Look:
-    """The part of a basic field that matters for a match. Equal ones are mostly one object, so sets of them are
-    fast."""
+    """The part of a basic field that matters for a match. Equal ones are mostly the same object, which makes sets of
+    them fast."""
 
     name: str
     shape: TypeShape
@@ -144,9 +144,9 @@ def field_to_look(field: Field) -> Look:
 def field_fits(source: Field, wanted: Field, conversions: Conversions = CONVERTIBLE) -> bool:
     """Whether values of one basic field (or array of basic values) can fill the other, whatever their names.
 
-    Kinds must be convertible and extents must fit; an array of characters is a text, which fits into a string and into
+    Kinds must be convertible and extents must fit. An array of characters is text, which fits into a string and into
     an array of at least its size. Logical types must be equal, except for decimals, and so must units if both have
-    them. The values of enumerations are their names, whatever numbers two versions give them.
+    them. Enumerations match by the names of their values, whatever numbers two versions give them.
 
     >>> from ecode.types import FLOAT64, INT32, STRING
     >>> field_fits(Field("v", INT32), Field("v", FLOAT64)), field_fits(Field("v", FLOAT64), Field("v", INT32))
@@ -159,7 +159,7 @@ def field_fits(source: Field, wanted: Field, conversions: Conversions = CONVERTI
 
 @lru_cache(maxsize=1 << 16)
 def look_fits(source: Look, wanted: Look, conversions: Conversions) -> bool:
-    """The same for what matters of two fields."""
+    """`field_fits`, for prepared fields."""
     if source.units and wanted.units and source.units != wanted.units:
         return False
     from_, to = source.shape, wanted.shape
@@ -170,7 +170,7 @@ def look_fits(source: Look, wanted: Look, conversions: Conversions) -> bool:
 
 
 def _characters(look: Look) -> float | None:
-    """The most characters of a text; None if the field is not a text."""
+    """The capacity of a text field in characters; None for other fields."""
     core, dims = look.shape.core, look.shape.dims
     if isinstance(core, Basic) and core.kind is Kind.STRING and not dims:
         return math.inf

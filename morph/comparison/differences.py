@@ -1,12 +1,12 @@
 """`diff`, `weight`, `mismatch_ratio`: Algorithm 1 of *Morphable Messaging*, for every nesting.
 
 Basic fields count, each with its weight; an array of basic values is one field. A structure (or an array of structures)
-of one record type matches the field of the same name in the other if that is a structure too and its extents fit; then
-their fields are compared, else all basic fields in it are missing. Names of structures do not matter.
+matches the field of the same name in the other record type if that is also a structure and its extents fit. Then their
+fields are compared; otherwise all basic fields in it are missing. Names of structures do not matter.
 
-Where structures contain each other, a walk follows the fields breadth first from where it enters the cycle and counts
-each structure once: fields that lead back to a counted one add nothing. So every W is finite, and every diff is at most
-its W.
+Where structures contain each other, a walk follows the fields breadth first from the entry of the cycle and counts each
+structure once: fields that lead back to a counted structure add nothing. So every W is finite, and every diff is at
+most its W.
 
     >>> from ecode.types import FLOAT64, INT32, STRING, Field, record
     >>> old = record("reading", [Field("id", INT32), Field("t", FLOAT64), Field("place", STRING)])
@@ -37,7 +37,7 @@ class Comparison:
     """How an arriving record type and a wanted one differ.
 
     Attributes:
-        diff: diff(incoming, wanted): the weight of the fields that the wanted type does not have.
+        diff: diff(incoming, wanted): the weight of the fields that the wanted type lacks.
         missing: diff(wanted, incoming): the weight of the fields that the incoming type cannot fill.
         weight: W(wanted).
     """
@@ -87,7 +87,7 @@ def compare(f1: Record, f2: Record, policy: Policy = PAPER) -> Comparison:
 def compare_profiles(
     incoming: StructProfile, wanted: StructProfile, wanted_weight: float, conversions: Conversions
 ) -> Comparison:
-    """The same for prepared record types."""
+    """`compare`, for prepared record types."""
     return Comparison(
         _absent(incoming, wanted, conversions, is_source=True),
         _absent(wanted, incoming, conversions, is_source=False),
@@ -101,7 +101,7 @@ def profile_weight(node: StructProfile) -> float:
 
 
 def _absent(top: StructProfile, other: StructProfile | None, conversions: Conversions, is_source: bool) -> float:
-    """The weight of the basic fields below `top` that `other` does not have."""
+    """The weight of the basic fields below `top` that `other` lacks."""
     if not top.inner:
         return _total(_own(top, other, conversions, is_source))
     walks: dict[tuple[StructProfile, StructProfile | None], tuple[list[float], list[_Exit]]] = {}
@@ -125,7 +125,7 @@ _Exit = tuple[StructProfile, StructProfile | None, float]
 def _walk_cycle(
     node: StructProfile, other: StructProfile | None, conversions: Conversions, is_source: bool
 ) -> tuple[list[float], list[_Exit]]:
-    """The absent fields of a structure and of its cycle, and the structures that these lead to."""
+    """The absent fields of a structure and of its cycle, and the structures that they lead to."""
     own: list[float] = []
     exits: list[_Exit] = []
     met = {node.struct.name}
@@ -146,7 +146,7 @@ def _walk_cycle(
 
 
 def _own(node: StructProfile, other: StructProfile | None, conversions: Conversions, is_source: bool) -> list[float]:
-    """The weights of a structure's own basic fields that another does not have."""
+    """The weights of a structure's own basic fields that another structure lacks."""
     if other is None:
         return list(node.weights.values())
     absent = []

@@ -6,7 +6,7 @@
     >>> ffs_match([("new", new)], [("old", old)], carries_transforms=False) is None
     True
 
-After one added field the library skips the record silently.
+After a single added field the library silently skips the record.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ THRESHOLD = 0.2
 """The winner's share of missing fields must be below this."""
 
 START = 65535
-"""The differences from which on no candidate is accepted."""
+"""The number of differences from which no candidate is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class FfsMatch:
-    """The pair that FFS chooses: `reached`, the incoming format or one that it names as prior, and `wanted`, by
-    keys."""
+    """The pair that FFS chooses, by keys: `reached`, the incoming format or a prior one that it names, and `wanted`."""
 
     reached: str
     wanted: str
@@ -41,9 +40,9 @@ def ffs_match(
     """What FFS would convert a record to, or None if it would skip it.
 
     Args:
-        reached: the incoming format, then the prior formats it names, in order, up to the first that is not known.
-        wanted: the registered formats, in order: the first of equals wins. A format matches only formats of its own
-            name.
+        reached: the incoming format, then the prior formats that it names, in order, up to the first unknown one.
+        wanted: the registered formats, in order; the first of several equals wins. A format matches only formats of its
+            own name.
         carries_transforms: whether the incoming format names any prior format, known or not.
     """
     best: FfsMatch | None = None
@@ -80,12 +79,12 @@ def ffs_differences(incoming: Record, wanted: Record) -> tuple[int, int]:
 
 
 def ffs_weight(wanted: Record) -> float:
-    """W of FFS: all fields, both structures and the fields in them."""
+    """FFS's W: all fields, structures as well as the fields in them."""
     return weight(Record(tuple(Struct(s.name, tuple(_counted(s))) for s in wanted.structs)))
 
 
 def _counted(struct: Struct) -> Iterator[Field]:
-    """The fields without weights of their own, and one more beside each structure to count the structure itself."""
+    """The fields without their own weights, and one more for each structure, to count the structure itself."""
     for f in struct.fields:
         yield Field(f.name, f.type)
         if any(references(f.type)):
@@ -122,7 +121,7 @@ def _class(type_: Type) -> tuple[str, int]:
 
 
 def _text(type_: Type) -> str:
-    """What a type string says, except for sizes and pointers."""
+    """A type string without sizes and pointers."""
     match type_:
         case Basic(kind):
             return kind

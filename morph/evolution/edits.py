@@ -1,8 +1,8 @@
 """`edit_script`: how one record type becomes another, field by field, for people to read.
 
-Paths identify fields; the order of fields means nothing to PBIO, so a change of order is not an edit. A field has moved
-if it is in one place of the old type only, and in another place of the new type with the same name and type. The script
-does not guess which fields changed their names.
+Paths identify fields. The order of fields means nothing to PBIO, so a new order is not an edit. A field has moved if
+its old place is gone and the new type has the same name and type in another place. The script does not guess which
+fields were renamed.
 
     >>> from ecode.types import FLOAT32, FLOAT64, INT32, Field, record
     >>> old = record("reading", [Field("id", INT32), Field("t", FLOAT32), Field("x", INT32)])
@@ -60,7 +60,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A field that the new type has in another structure."""
+    """A field that is in another structure in the new type."""
 
     path: str
     to: str
@@ -72,7 +72,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A field with another type, or with other notes: `notes` names those."""
+    """A field whose type or notes changed; `notes` names the changed notes."""
 
     path: str
     old: Type
@@ -89,7 +89,7 @@ Edit: TypeAlias = Unchanged | Insert | Remove | Move | Update
 
 @dataclass(frozen=True, slots=True)
 class EditScript:
-    """All edits, in the order of the new type's fields, removed ones at the end of their structure."""
+    """All edits, in the order of the new type's fields; removed fields come at the end of their structure."""
 
     edits: tuple[Edit, ...]
 
@@ -105,7 +105,7 @@ class EditScript:
 def edit_script(old: Record, new: Record) -> EditScript:
     """The edits from one record type to another.
 
-    Each pair of matching structures is compared once; a structure without partner is one edit.
+    Each pair of matching structures is compared once; a structure without a partner is one edit.
     Raises MORPH_TOO_COMPLEX.
     """
     edits = list(_compared(old, new))

@@ -1,4 +1,4 @@
-"""`lineage`: which record type can become which, as a tree for the terminal and as a graph for Graphviz.
+"""`lineage`: which record type can become which, as a tree for the terminal or a graph for Graphviz.
 
 >>> from ecode.types import INT32, Field, record
 >>> from morph.transforms import Transform, TransformGraph
@@ -22,13 +22,13 @@ from morph.transforms import Key, TransformGraph
 
 @dataclass(frozen=True, slots=True)
 class Relative:
-    """A record type among its relatives.
+    """A record type and its place among related types.
 
     Attributes:
-        key: of its first format, which stands for all of them.
+        key: of its first format, which represents all of them.
         name: its name; empty for a format without a description.
-        version: its place among the types of that name, oldest first from 1: a transform leads to an older one.
-            In a cycle, and between types without a transform, the order of adding counts.
+        version: its place among the types of that name, oldest first from 1: transforms lead to older types. In a
+            cycle, and between types without a transform, the order of adding counts.
         older: the types that it has transforms to, in the order of adding.
         others: its other formats: the same type, laid out for other machines, or with other transforms.
     """
@@ -62,7 +62,7 @@ class Lineage:
         by_key = {relative.key: relative for relative in self.types}
         younger = {key for relative in self.types for key in relative.older if key != relative.key}
         shown: set[Key] = set()
-        # A cycle that nothing leads to has no youngest type; its last added type is the root.
+        # In a cycle that nothing leads to, the last added type is the root.
         roots = [r.key for r in reversed(self.types) if r.key not in younger]
         for root in [*roots, *(r.key for r in reversed(self.types))]:
             stack = [(root, 0)] if root not in shown else []
@@ -101,7 +101,7 @@ def _quoted(*lines: str) -> str:
 
 
 def lineage(graph: TransformGraph) -> Lineage:
-    """The record types of a graph with their versions; formats without a description are among them."""
+    """The record types of a graph with their versions, including formats without a description."""
     import networkx as nx
 
     order = {key: number for number, key in enumerate(dict.fromkeys(map(graph.type_of, graph.keys)))}

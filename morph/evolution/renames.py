@@ -1,6 +1,6 @@
-"""`suspected_renames`: fields whose names differ in two versions of a record type, but which may be the same.
+"""`suspected_renames`: fields that may have been renamed between two versions of a record type.
 
-MaxMatch never guesses: a field that has another name is missing. This module suggests the earlier name to people.
+MaxMatch never guesses: a renamed field is missing. This module suggests the earlier name to people.
 
 >>> from ecode.types import FLOAT64, INT64, Field, record
 >>> old = record("sensor", [Field("id", INT64), Field("temp", FLOAT64)])
@@ -22,10 +22,10 @@ SIMILAR = 0.6
 
 
 def suspected_renames(source: Record, wanted: Record) -> dict[str, str]:
-    """The wanted fields that a type lacks, by path, and for each the unmatched field that it may be.
+    """For each wanted field that a type lacks, by path, the unmatched field that it may be.
 
-    That field has a fitting type, and a similar name or the same place between the same neighbours. Matching structures
-    are compared too, in place or in an array.
+    That field has a fitting type, and either a similar name or the same place between the same neighbours. Matching
+    structures are compared too, in place or in an array.
     """
     found: dict[str, str] = {}
     met: set[tuple[str, str]] = set()
@@ -61,7 +61,7 @@ def _similarity(one: str, other: str) -> float:
     one, other = one.casefold(), other.casefold()
     ratio = difflib.SequenceMatcher(None, one, other).ratio()
     short, long = sorted((one, other), key=len)
-    # Names of one or two letters begin or end many others.
+    # Names of one or two letters are prefixes or suffixes of many others.
     is_part = len(short) > 2 and (long.startswith(short) or long.endswith(short))
     return max(ratio, SIMILAR + ratio / 10) if is_part else ratio
 

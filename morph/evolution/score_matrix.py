@@ -68,8 +68,8 @@ def _cell(comparison: Comparison) -> str:
 def scores(
     incoming: Mapping[Key, Record], wanted: Mapping[Key, Record] | None = None, policy: Policy = PAPER
 ) -> Scores:
-    """All against all; within one set of types if `wanted` is missing. Only the weights and conversions of the policy
-    count.
+    """Compares all with all; one set of types with itself if `wanted` is missing. Only the weights and conversions of
+    the policy count.
 
     Raises MORPH_TOO_COMPLEX.
     """

@@ -38,7 +38,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
-from ecode.json_text import KeyTwiceError, parse_json
+from ecode.json_text import DuplicateKeyError, parse_json
 from ecode.suggest import did_you_mean
 from ecode.types import CHAR, INT32, STRING, Array, Basic, Field, Kind, Notes, Pointer, Record, Ref, Struct, Type
 from pbio_spark.errors import PbioError
@@ -87,9 +87,9 @@ def json_to_record(text: str | Mapping[str, Any]) -> Record:
     """The record type of a JSON text, or of what `json.loads` made of it. Raises PBIO_BAD_TYPE."""
     try:
         parsed = parse_json(text) if isinstance(text, str) else text
-    except KeyTwiceError as error:
+    except DuplicateKeyError as error:
         kind = "structure" if error.place == "$" else "field"
-        _bad(f"the {kind} {error.key!r} is there twice", error.place, "rename one, or leave it out")
+        _bad(f"duplicate {kind} {error.key!r}", error.place, "rename one, or leave it out")
     except ValueError as error:
         _bad(f"the text is not JSON: {error}", "$")
     if not isinstance(parsed, dict) or not parsed:

@@ -20,8 +20,8 @@ from tests.cli.conftest import Ran
         ('{"a":{"b":1}}\n{"a":3}', ["line 2: 3 is not", "field $.a"]),
         ('{"a":9007199254740993}\n{"a":2.5}', ["line 2: 2.5 and 9007199254740993", "field $.a", "decimal(38,6)"]),
         ('{"a":2.5}\n{"a":9007199254740993}', ["line 2: 9007199254740993 cannot be combined with the fractions"]),
-        ('{"a":1}\n{"a":1,"a":2}', ["[PBIO_BAD_VALUE] line 2 is not", "the key 'a' is there twice"]),
-        ('{"a":{"b":1,"b":1}}', ["the key 'b' is there twice"]),
+        ('{"a":1}\n{"a":1,"a":2}', ["[PBIO_BAD_VALUE] line 2 is not", "duplicate key 'a'"]),
+        ('{"a":{"b":1,"b":1}}', ["duplicate key 'b'"]),
         ('{"a":"\\ud800"}', ["line 1: ", "is not a value of a column"]),
         ("[" * 100_000, ["line 1 is not the JSON of a record"]),
         ('{"a":1}\n\n{"a":null}', ["[PBIO_CANNOT_BE_NULL] line 3: null", "--nulls mask", "--null-value"]),
@@ -89,7 +89,7 @@ def test_publishing_names_the_file_and_the_line(pbio: Callable[..., Ran], tmp_pa
     assert "'*float64'" in ran.err
     assert "Spark" not in ran.err
     rows.write_text('{"n": 1, "n": 2}\n')
-    assert "the key 'n' is there twice" in pbio("space", "publish", space, "small", rows).err
+    assert "duplicate key 'n'" in pbio("space", "publish", space, "small", rows).err
     ran = pbio("space", "publish", space, rows, "small")
     assert f"pbio space publish {space} small {rows}" in ran.err
 

@@ -51,7 +51,7 @@ def test_hints_are_for_a_shell(pbio: Callable[..., Ran], tmp_path: Path) -> None
         assert (ran.code, hint in ran.err) == (1, True), ran.err
         assert not {"ChannelSpace", "datetime", "exist_ok"} & set(re.findall(r"\w+", ran.err))
     twice = pbio("space", "set", space, "c", 'm={"a": 1, "a": 2}')
-    assert (twice.code, "the key 'a' is there twice" in twice.err) == (2, True)
+    assert (twice.code, "duplicate key 'a'" in twice.err) == (2, True)
 
 
 def test_init_and_ls(pbio: Pbio, tmp_path: Path, root: Path) -> None:

@@ -44,7 +44,7 @@ def test_a_field_that_is_there_twice_is_refused() -> None:
         ('{"t": {"p": "q"}, "q": {"x": "int32", "x": "string"}}', "$.q"),
         ('{"t": {"x": "int32"}, "t": {"x": "string"}}', "$"),
     ):
-        with pytest.raises(PbioError, match=r"PBIO_BAD_TYPE.*is there twice") as caught:
+        with pytest.raises(PbioError, match=r"PBIO_BAD_TYPE.*duplicate") as caught:
             json_to_record(text)
         assert caught.value.field == path
 

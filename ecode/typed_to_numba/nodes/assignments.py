@@ -14,7 +14,7 @@ from ecode.types import INT64, Array, Basic, Pointer
 
 
 def assign(code: Code, node: Assign, *, is_wanted: bool = True) -> Parts:
-    """Stores a value, which is converted already."""
+    """Stores a value, which is already converted."""
     from ecode.typed_to_numba.nodes.expressions import value
 
     def where() -> Parts:
@@ -68,7 +68,7 @@ def update(code: Code, node: CompoundAssign, *, is_wanted: bool = True) -> Parts
 
 
 class _Target:
-    """A place that is about to be written, and the arrays whose extent it is."""
+    """A place that will be written, and the arrays whose extent it is."""
 
     def __init__(self, site: StoredSite, arrays: list[tuple[StoredSite, list[str], str]]) -> None:
         self.site, self.arrays = site, arrays

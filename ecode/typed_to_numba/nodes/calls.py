@@ -15,7 +15,7 @@ from ecode.typed_to_numba.code import Code, Parts, in_order
 from ecode.typed_to_numba.stored import loaded, plus
 from ecode.types import FLOAT32, FLOAT64, INT64, STRING, UINT64, Basic, Pointer
 
-# The kinds of arguments in the log.
+# The kinds of logged arguments.
 LOG_INTEGER, LOG_UNSIGNED, LOG_FLOAT, LOG_TEXT, LOG_ABSENT = range(5)
 _KINDS = {"int": 1, "long": 2, "float": 3, "double": 4, "string": 5}
 _GETTERS = {"attr_ivalue": "int", "attr_lvalue": "long", "attr_fvalue": "float", "attr_dvalue": "double"}
@@ -73,8 +73,8 @@ def _sample(code: Code, function: Function) -> str:
 
 
 def _log(code: Code, function: Function, call: Call, arguments: list[Parts]) -> None:
-    """Appends the call to the log: the event, the function, the number of arguments, then for each its kind and eight
-    bytes. A string has its length there, and its bytes follow, padded. `columns.log` reads it."""
+    """Appends the call to the log: the event, the function, the number of arguments, then the kind and eight bytes of
+    each argument. For a string these hold its length, and its bytes follow, padded. `columns.state` reads the log."""
     emitter, nodes = code.emitter, call.arguments
     log, size = emitter.entry("log"), emitter.entry("log_size")
     number = emitter.functions.setdefault(function.name, len(emitter.functions))

@@ -1,4 +1,4 @@
-"""Deep copies into the program's storage: record assignment, and inputs that pointers go into."""
+"""Deep copies into the program's storage: record assignment, and inputs that pointers point into."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEEPEST = 20
 def copy_value(
     code: Code, reader: Reader, source: Site, type_: ValueType, to: StoredSite, at: int, *, is_input: bool = False
 ) -> None:
-    """Writes the lines that copy a value, all of it.
+    """Writes the lines that copy a value deeply.
 
     Args:
         is_input: the source is a parameter that moves into storage as the event begins: its memory is not charged, and
@@ -64,7 +64,7 @@ class _Copy:
         return f"({copied} if {address} != 0 else 0)", length
 
     def _allocate(self, count: str, size: int) -> str:
-        """The address of memory for so many elements of a size, which is charged to outputs or to the copied input."""
+        """The address of memory for `count` elements of a size, charged to outputs or to the copied input."""
         emitter, stored = self.code.emitter, self.code.stored
         if self.is_input and self.code.charges_input:
             needed = emitter.temp(f"{size} * ({count})")

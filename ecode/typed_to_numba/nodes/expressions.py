@@ -1,4 +1,4 @@
-"""Expressions as text. Parts that cannot be Python expressions (an assignment, a check) become lines before them."""
+"""Expressions as text. Parts that cannot be Python expressions (an assignment, a check) become lines before it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from ecode.typed_to_numba.nodes.places import address, located, number
 from ecode.typed_to_numba.stored import InMemory, Scattered
 from ecode.types import STRING, Basic, Pointer
 
-# Longer expressions are cut into lines, so that Python's parser takes them and people can read them.
+# Longer expressions are split into lines, for Python's parser and for readers.
 _LONGEST = 160
 
 

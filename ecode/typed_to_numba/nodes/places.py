@@ -1,4 +1,4 @@
-"""Places: what reads them, where they are, and the checks on the way there."""
+"""Places: their readers, their sites, and the checks on the way there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ecode.types import Array, Basic
 
 
 def located(code: Code, place: Place) -> tuple[Reader, Site]:
-    """Writes the lines that lead to a place, and gives its reader and site."""
+    """Writes the lines that lead to a place, and returns its reader and site."""
     match place:
         case Local():
             return code.stored, code.variables[place.variable]
@@ -46,7 +46,7 @@ def _target(code: Code, place: Target) -> tuple[Reader, Site]:
     address, _, high = value(code, place.pointer)
     address = emitter.named(address)
     if is_of_event:
-        # What the event has no target for reads as zeros.
+        # A pointer without a target in the event reads as zeros.
         return code.stored, code.stored.nothing(emitter, place.type, address)
     emitter.trap(f"{address} >= {high}", TrapKind.INDEX_OUT_OF_RANGE, place.at)
     return code.stored, InMemory(place.type, address)
@@ -54,7 +54,7 @@ def _target(code: Code, place: Target) -> tuple[Reader, Site]:
 
 @dataclass(frozen=True, slots=True)
 class ArrayAt:
-    """An array that has been located: its elements, and the record whose size fields hold its dynamic extents."""
+    """A located array: its elements, and the record whose size fields hold its dynamic extents."""
 
     type: Array
     reader: Reader
@@ -78,7 +78,7 @@ class ArrayAt:
 
 
 def array_at(code: Code, place: Place) -> ArrayAt:
-    """Locates an array, and the record that it is a field of, once."""
+    """Locates an array and the record that contains it, once."""
     assert isinstance(place.type, Array)
     if not isinstance(place, FieldOf):
         reader, site = located(code, place)
@@ -93,7 +93,7 @@ def array_at(code: Code, place: Place) -> ArrayAt:
 
 
 def element(code: Code, place: Element) -> tuple[ArrayAt, str, str]:
-    """The array that an element is of, the element's checked row-major index, and the number of elements."""
+    """The array that contains an element, the element's checked row-major index, and the number of elements."""
     from ecode.typed_to_numba.nodes.expressions import value
 
     emitter = code.emitter
@@ -139,7 +139,7 @@ def address(code: Code, node: AddressOf) -> Parts:
         assert isinstance(array.site, InMemory), "what pointers point to is not scattered"
         low = emitter.temp(code.stored.address(array.site))
         if array.type.is_dynamic:
-            # A pointer to an array without elements is not null.
+            # A pointer to an empty array is not null.
             low = emitter.temp(f"{low} if {low} != 0 else {array.site.address}")
         return f"{low} + {size} * ({index})", low, f"{low} + {size} * ({count})"
     _, site = located(code, place)

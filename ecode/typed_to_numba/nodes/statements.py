@@ -66,7 +66,7 @@ def write(code: Code, node: Statement) -> None:
 
 def _declare(code: Code, node: Declare) -> None:
     site = code.variables[node.variable]
-    # A number whose first value follows at once needs no zero before it.
+    # A number that is assigned at once needs no zero first.
     if not (isinstance(site, Scattered) and len(site.names) in (1, 2) and len(node.values) == 1 and not site.of):
         code.stored.clear(code.emitter, site)
     for assignment in node.values:
@@ -91,7 +91,7 @@ def _if(code: Code, node: If) -> None:
 
 
 def _needs_lines(code: Code, test: Expression) -> bool:
-    """Whether a condition cannot stand in an `elif`."""
+    """Whether a condition needs lines of its own, and so cannot be in an `elif`."""
     with code.emitter.captured() as lines:
         condition(code, test)
     return bool(lines)
@@ -148,8 +148,8 @@ def _bound(code: Code, counted: Counted) -> str:
 
 
 def _step(code: Code, node: Loop, step: Expression) -> None:
-    """The step of a loop. A counted loop that cannot leave its type needs no narrowing: LLVM then knows how the loop
-    moves addresses."""
+    """The step of a loop. A counted loop that cannot leave its type needs no narrowing, which lets LLVM see how the
+    loop moves addresses."""
     if node.counted is None or _may_wrap(node, node.counted):
         evaluate(code, step)
         return
@@ -160,8 +160,8 @@ def _step(code: Code, node: Loop, step: Expression) -> None:
 
 
 def _may_wrap(node: Loop, counted: Counted) -> bool:
-    """Whether the variable of a counted loop may pass the end of its type. A loop that is
-    charged before it begins is checked then; a loop that may leave early goes as far as its condition allows."""
+    """Whether the variable of a counted loop may pass the end of its type. A loop that is charged before it begins is
+    checked then; a loop that may leave early runs as far as its condition allows."""
     if node.is_charged_before:
         return False
     assert isinstance(counted.variable.type, Basic)
@@ -173,7 +173,7 @@ def _may_wrap(node: Loop, counted: Counted) -> bool:
 
 
 def _range(code: Code, node: Loop) -> Range | None:
-    """What the condition of a counted loop says of its variable in the body."""
+    """The range of a counted loop's variable in its body, by the loop's condition."""
     counted = node.counted
     if counted is None or counted.op != "<" or counted.variable in code.ranges:
         return None
@@ -198,7 +198,7 @@ def _charge(code: Code, counted: Counted, work: int, at: int) -> None:
         low, high = limits(counted.variable.type)
         last = f"{bound} {'+' if is_up else '-'} 1" if counted.op in ("<=", ">=") else bound
         rounds = emitter.temp(f"{last} - {start}" if is_up else f"{start} - ({last})")
-        # The difference of two int64 may wrap around; it is then negative, and larger than any budget.
+        # The difference of two int64 may wrap around to a negative number, which counts as larger than any budget.
         endless = [f"{rounds} < 0"]
         if counted.op in ("<=", ">="):
             endless.append(f"{bound} == {high if is_up else f'({low + 1} - 1)'}")

@@ -1,5 +1,5 @@
-"""What programs keep from event to event, in generated code.
+"""State that programs keep from event to event, in generated code.
 
 statics  static variables, and parameters of mode `state`
-undo     whether they are saved before each event
+undo     whether they must be saved before each event
 """

@@ -1,9 +1,10 @@
 """The state of programs in generated code: static variables, and parameters of mode `state`.
 
 All programs in a row keep theirs in one block, `statics`. Numbers and strings are loaded into variables when an event
-begins and stored when it succeeds; arrays, and records with many parts, are used in place, and the kernel restores the
-whole block after an event that fails, where one can fail after it wrote to it. The characters of strings lie in one of
-two blocks: an event that may have changed a string writes all strings to the other block.
+begins and stored when it succeeds. Arrays, and records with many parts, are used in place; if an event can fail after
+it wrote to the block, the kernel restores the whole block after such an event. The characters of strings are in one of
+two
+blocks: an event that may have changed a string writes all strings to the other block.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from ecode.typed_to_numba.emitter import Emitter
 from ecode.typed_to_numba.stored import InMemory, MemoryBlock, Scattered, Stored, StoredSite
 from ecode.types import STRING, Array, Basic, Ref
 
-# The first word of `statics` says which block holds the strings.
+# The first word of `statics` selects the block that holds the strings.
 _SIDE = 8
 
 _MOST_PARTS = 32
-"""How many numbers and strings of one record live in variables; one that has more is used in place."""
+"""The most numbers and strings of a record that are kept in variables; a larger record is used in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,10 @@ class StaticsText:
     """Writes what the static variables of programs in a row need.
 
     Args:
-        programs: the programs; those that go before the variables of each in the host's state, as `filter.n`.
+        programs: the programs, with the prefix of the variables of each in the host's state, as in `filter.n`.
 
     Attributes:
-        layout: of the block.
+        layout: the layout of the block.
         is_saved: whether the kernel saves the block before each event.
     """
 
@@ -110,7 +111,7 @@ class StaticsText:
         _copy(code.stored, code.emitter, site, home)
 
     def _site(self, code: Code, home: InMemory, name: str) -> StoredSite:
-        """Where a value is while the event runs: in variables, but arrays in place."""
+        """The site of a value while the event runs: in variables, but arrays in place."""
         match home.type:
             case Ref(struct):
                 fields = []
@@ -124,7 +125,7 @@ class StaticsText:
         return code.stored.scattered(code.emitter, home.type, name)
 
     def store(self, code: Code) -> None:
-        """Writes the end of an event that succeeds, in the program that is being written."""
+        """Writes the end of a successful event, in the current program."""
         if self.stores_strings:
             self._store_strings(code)
         done = set()
@@ -132,13 +133,12 @@ class StaticsText:
             for variable in active.program.statics:
                 if self._keys[variable] not in done:
                     done.add(self._keys[variable])
-                    # Strings are where they were, or have just been stored.
+                    # Strings have not moved, or have just been stored.
                     home, site = self._homes[variable], active.variables[variable]
                     _copy(active.stored, code.emitter, home, site, has_strings=False)
 
     def _store_strings(self, code: Code) -> None:
-        """Charges for all static strings and, where one is another than before, copies them to the block that they are
-        not in."""
+        """Charges for all static strings and, if one has changed, copies them all to the block that they are not in."""
         emitter, stored = code.emitter, code.stored
         needed = emitter.temporary()
         emitter.entry("statics")
@@ -165,7 +165,7 @@ class StaticsText:
             self._each_text(emitter, move)
 
     def _if_changed(self, emitter: Emitter) -> AbstractContextManager[None]:
-        """The condition that a program has changed a string; none, where strings are used in place."""
+        """The condition that a program has changed a string; no condition if strings are used in place."""
         conditions: list[str] = []
         for active in self._active:
             for variable in active.program.statics:
@@ -173,7 +173,7 @@ class StaticsText:
         return nullcontext() if "" in conditions else emitter.block(f"if {' or '.join(conditions) or 'False'}:")
 
     def _each_text(self, emitter: Emitter, act: Callable[[StoredSite, StoredSite], None]) -> None:
-        """Writes something for each string and its home, also of programs that this event does not reach."""
+        """Writes something for each string and its home, including those of programs that this event does not reach."""
         found: dict[str, tuple[Stored, StoredSite, InMemory]] = {}
         for variable, home in self._homes.items():
             found.setdefault(self._keys[variable], (self._stored[variable], home, home))
@@ -201,12 +201,12 @@ def _pointed(program: TypedProgram) -> Iterator[Local]:
 
 
 def _parts(type_: ValueType, structs: Structs) -> int:
-    """The numbers and strings of a value outside its arrays."""
+    """The number of a value's numbers and strings outside arrays."""
     return sum(_parts(f.type, structs) for f in structs[type_.name].fields) if isinstance(type_, Ref) else 1
 
 
 def _retyped(site: StoredSite, type_: ValueType, structs: Structs) -> StoredSite:
-    """A site of one program as another knows it, whose structures may have other names."""
+    """A site of one program for another, whose structures may have other names."""
     if isinstance(site, Scattered) and isinstance(type_, Ref):
         types = {field.name: field.type for field in structs[type_.name].fields}
         fields = tuple((name, _retyped(inner, types[name], structs)) for name, inner in site.fields)
@@ -215,7 +215,7 @@ def _retyped(site: StoredSite, type_: ValueType, structs: Structs) -> StoredSite
 
 
 def _copy(stored: Stored, emitter: Emitter, to: StoredSite, source: StoredSite, *, has_strings: bool = True) -> None:
-    """Copies the numbers and strings of a value between variables and memory; what is used in place stays there."""
+    """Copies the numbers and strings of a value between variables and memory; values used in place stay there."""
     if isinstance(to, InMemory) and isinstance(source, InMemory):
         return
     if isinstance(to.type, Ref):
@@ -230,7 +230,7 @@ def _copy(stored: Stored, emitter: Emitter, to: StoredSite, source: StoredSite, 
 
 
 def _changed(stored: Stored, emitter: Emitter, site: StoredSite, home: StoredSite) -> list[str]:
-    """Conditions, one of which holds where a string of a value is not the one at its home; "" where nobody knows."""
+    """Conditions, one of which holds if a string of a value differs from the one at its home; "" if unknown."""
     if not holds_strings(home.type, stored.structs):
         return []
     if isinstance(site, InMemory):
@@ -256,7 +256,7 @@ def _strings(
         return
     match type_:
         case Array():
-            # Arrays are always at home.
+            # Arrays are always in place.
             count = 1
             for dim in type_.dims:
                 count *= int(dim)

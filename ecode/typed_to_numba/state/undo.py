@@ -1,4 +1,4 @@
-"""Whether an event can fail after it wrote to memory that outlives it: only then must that memory be saved before."""
+"""Whether an event can fail after it wrote to memory that outlives it, so that this memory must be saved first."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ecode.typed_to_numba.emitter import DROPPED, PASSED
 
 
 def fails_after_writing(body: str, block: str) -> bool:
-    """Whether control can reach an answer other than dropped or passed once a line has written to a block of memory.
+    """Whether control can return a status other than dropped or passed after a line that writes to a block of memory.
 
     Args:
         body: the lines of an event function.
-        block: the name of the block. Any use of it that is not just a load counts as writing.
+        block: the name of the block. Any use of it other than a load counts as writing.
 
     >>> check, write = "    if load_int8(m) > x: return 2", "    store_int8(m, x)"
     >>> fails_after_writing(f"{check}\\n{write}\\n    return 1", "m")
@@ -38,8 +38,8 @@ class _Scan:
         self.block, self.fails = block, False
 
     def statements(self, statements: Sequence[ast.stmt], *, is_written: bool) -> bool | None:
-        """Whether the block may be written after the statements, given that before; None if control does not get
-        there."""
+        """Whether the block may be written after the statements, given whether it was before; None if control does not
+        get there."""
         for one in statements:
             match one:
                 case ast.Return(value=value):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ecode.json_text import KeyTwiceError, parse_json
+from ecode.json_text import DuplicateKeyError, parse_json
 from pbio_spark.cli.console import TypeText, assignments, e_code, printable, printable_lines, said_type, table, takes
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def _value(text: str, whole: str) -> Any:
 def _json(text: str, what: str) -> Any:
     try:
         return parse_json(text)
-    except KeyTwiceError as error:
+    except DuplicateKeyError as error:
         raise typer.BadParameter(f"{what}: {error}") from None
     except (ValueError, RecursionError):
         raise typer.BadParameter(f"{what} takes a number, or JSON: a string in quotes, a list, an object") from None

@@ -19,7 +19,7 @@ from dataclasses import Field, fields
 from json import JSONDecodeError
 from typing import Any
 
-from ecode.json_text import KeyTwiceError
+from ecode.json_text import DuplicateKeyError
 from ecode.suggest import did_you_mean
 from pbio_spark.errors import PbioError
 from pbio_spark.kafka.address import is_kafka, parse_address
@@ -141,7 +141,7 @@ def _bad_value(name: str, value: str, what: str, error: Exception) -> PbioError:
         return PbioError("PBIO_BAD_OPTION", reason, file=error.file, field=error.field, hint=hint)
     if isinstance(error, JSONDecodeError):
         reason += f": {error.msg} at character {error.pos + 1}"
-    elif isinstance(error, KeyTwiceError):
+    elif isinstance(error, DuplicateKeyError):
         reason, hint = f"{reason}: {error}", "leave one of them out"
     elif isinstance(error, KeyError) and value.lstrip().startswith(("[", "{")):
         reason += f": {error.args[0]!r} is missing"

@@ -90,7 +90,7 @@ def single(parameters: XmlElement) -> dict[str, XmlElement]:
     for child in parameters.children:
         if child.name in found:
             raise PbioError(
-                "PBIO_BAD_VALUE", f"the parameter {child.name[:80]!r} is there twice", hint="give each parameter once"
+                "PBIO_BAD_VALUE", f"duplicate parameter {child.name[:80]!r}", hint="give each parameter once"
             )
         if child.children:
             raise PbioError(
